@@ -1,0 +1,1 @@
+"""warpsight: records GPU programs and answers from the recording."""
