@@ -1,0 +1,137 @@
+"""Overhead of recording as a ratio to the bare run: interleaved pairs, with an upper bound of the paired median.
+
+usage: overhead.py [--pairs 15] [--only torch,empty,after] [-o results.json]
+
+One pair is a bare process and a recorded process, in alternating order. The bound is distribution-free: the order
+statistic that the true median exceeds with less than 5 % probability. A bar is met when the bound is within it.
+`--minimal LIBRARY` also times the C++ loop under another injection library (tests/gpu/minimal_injection.cpp).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RECORD = [sys.executable, "-m", "warpsight", "record", "-q", "-f"]
+
+
+def upper_bound(ratios: list[float]) -> float:
+    """Upper 95 % confidence bound of the median: the smallest order statistic x(k) with P(Binomial(n, ½) < k) ≥ 0.95."""
+    ordered = sorted(ratios)
+    n = len(ordered)
+    below = 0.0
+    for k in range(n):
+        below += math.comb(n, k) / 2**n
+        if below >= 0.95:
+            return ordered[k]
+    return ordered[-1]
+
+
+def run(command: list[str], environment: dict[str, str] | None = None) -> Any:
+    """Run a workload and parse the JSON line it prints last."""
+    result = subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}")
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def recorded(command: list[str], *options: str) -> Any:
+    """Run a workload under `warpsight record`, in a folder that is removed again."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run([*RECORD, "-o", str(Path(folder) / "run.warp"), *options, "--", *command])
+
+
+def summary(name: str, ratios: list[float], bare: list[float]) -> dict[str, Any]:
+    """The figures of one line of the table."""
+    return {
+        "case": name, "pairs": len(ratios), "bare": round(statistics.median(bare), 6),
+        "median": round(statistics.median(ratios), 4), "upper95": round(upper_bound(ratios), 4),
+        "min": round(min(ratios), 4), "max": round(max(ratios), 4),
+    }
+
+
+def torch_pairs(pairs: int) -> list[dict[str, Any]]:
+    """All torch workloads of a pair run in the same two processes."""
+    command = [sys.executable, str(HERE / "torch_workloads.py")]
+    bare_s: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
+    for pair in range(pairs):
+        order = [run, recorded] if pair % 2 == 0 else [recorded, run]
+        results = {f: f(command) for f in order}
+        for name, bare in results[run].items():
+            b, r = statistics.median(bare["bare"]), statistics.median(results[recorded][name]["bare"])
+            bare_s.setdefault(name, []).append(b)
+            ratios.setdefault(name, []).append(r / b)
+    return [summary(f"torch {name}", ratios[name], bare_s[name]) for name in ratios]
+
+
+def empty_pairs(pairs: int, minimal: str | None) -> list[dict[str, Any]]:
+    """The C++ loop: bare, recorded without stacks, and under a minimal injection library."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    program = str(Path(tempfile.mkdtemp()) / "empty_kernels")
+    subprocess.run([nvcc, "-O2", "-arch=native", "-o", program, str(HERE / "empty_kernels.cu")], check=True)
+    cases = {
+        "bare": lambda: run([program]),
+        "recorded": lambda: recorded([program], "--stacks", "off"),
+        "recorded with stacks": lambda: recorded([program]),
+    }
+    if minimal:
+        cases["minimal"] = lambda: run([program], {"CUDA_INJECTION64_PATH": minimal})
+    times: dict[str, list[float]] = {case: [] for case in cases}
+    names = list(cases)
+    for pair in range(pairs):
+        for case in names if pair % 2 == 0 else names[::-1]:
+            times[case].append(statistics.median(cases[case]()["total_ns"]))
+    lines = []
+    for top, bottom in [("recorded", "bare"), ("recorded", "minimal"), ("minimal", "bare"), ("recorded with stacks", "bare")]:
+        if top in times and bottom in times:
+            ratios = [a / b for a, b in zip(times[top], times[bottom], strict=True)]
+            lines.append(summary(f"empty kernels: {top} / {bottom}", ratios, times[bottom]))
+    return lines
+
+
+def after_pairs(pairs: int) -> list[dict[str, Any]]:
+    """The add loop before the first and after each of three recordings in one process."""
+    script = str(HERE / "after_recording.py")
+    lines = []
+    for mode in ("plain", "graph"):
+        ratios: list[float] = []
+        bare: list[float] = []
+        for _ in range(pairs):
+            result = run([sys.executable, script, mode])
+            bare.append(result["before"])
+            ratios.append(result["after"] / result["before"])
+        lines.append(summary(f"after three recordings, {mode}", ratios, bare))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--only", default="empty,torch,after")
+    parser.add_argument("--minimal", help="path of a minimal CUPTI injection library")
+    parser.add_argument("-o", "--output", help="write the figures as JSON lines")
+    options = parser.parse_args()
+    lines: list[dict[str, Any]] = []
+    for what in options.only.split(","):
+        new = {"torch": lambda: torch_pairs(options.pairs), "empty": lambda: empty_pairs(options.pairs, options.minimal),
+               "after": lambda: after_pairs(options.pairs)}[what]()
+        lines += new
+        for line in new:
+            print(json.dumps(line), flush=True)
+    if options.output:
+        Path(options.output).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    main()
