@@ -1,0 +1,36 @@
+"""Names of API functions by the numbers the recorders write: CUPTI callback ids, places in OpenCL's dispatch table.
+
+The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and
+`cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order of
+`struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from warpsight.capture import layout
+
+_LISTS = {
+    layout.API_CUDA_RUNTIME: "cuda_runtime.txt",
+    layout.API_CUDA_DRIVER: "cuda_driver.txt",
+    layout.API_OPENCL: "opencl.txt",
+}
+_DOMAINS = {layout.API_CUDA_RUNTIME: "cuda runtime", layout.API_CUDA_DRIVER: "cuda driver", layout.API_OPENCL: "opencl",
+            layout.API_USER: "user"}  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def names(domain: int) -> dict[int, str]:
+    """Function names of one API domain by number; empty for a domain without a list."""
+    if domain not in _LISTS:
+        return {}
+    lines = (Path(__file__).parent / _LISTS[domain]).read_text().splitlines()
+    return {int(number): name for number, _, name in (line.partition(" ") for line in lines)}
+
+
+def name(domain: int, number: int) -> str:
+    """The function's name, or its domain and number when this version does not know it."""
+    known = names(domain).get(number)
+    return known if known else f"{_DOMAINS.get(domain, f'api {domain}')} function {number}"

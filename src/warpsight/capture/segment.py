@@ -1,0 +1,203 @@
+"""Reading segment files: every valid block of a file as arrays, everything else as a loss (docs/reference/segments.md).
+
+A segment is a sequence of 64 KiB slots. Each slot is judged alone: a block whose header or CRC does not hold is
+reported and reading goes on at the next slot, so damage costs at most the blocks it touched. An unsealed block is
+taken up to its committed length.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.capture import layout
+
+HEADER = layout.dtype(layout.BLOCK_HEADER)
+DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record in layout.RECORDS}
+#: Offset of the CRC in a block header; the CRC covers what is before it and the committed payload.
+_CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
+_ZEROS = bytes(layout.BLOCK_BYTES)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Something a segment should hold and does not. `offset` is in bytes from the start of the file."""
+
+    path: Path
+    offset: int
+    cause: str
+    kind: int = 0
+
+
+@dataclass(frozen=True)
+class Block:
+    """One valid block: its header fields as Python values and the committed payload as bytes in place."""
+
+    kind: int
+    pid: int
+    thread: int
+    arena: int
+    sequence: int
+    lost: int
+    writer: int
+    session: int
+    row_bytes: int
+    sealed: bool
+    payload: Array
+
+    def rows(self, skip_bytes: int = 0) -> Array:
+        """The rows behind the first `skip_bytes` of payload, as a structured view (not for kind `string`)."""
+        dtype = DTYPES[self.kind]
+        body = self.payload[skip_bytes:]
+        if self.row_bytes == dtype.itemsize:
+            whole = len(body) // dtype.itemsize * dtype.itemsize
+            return body[:whole].view(dtype)
+        return _resized_rows(body, self.row_bytes, dtype)
+
+
+def _resized_rows(body: Array, row_bytes: int, dtype: np.dtype[Any]) -> Array:
+    """Rows written with more or fewer trailing fields than this version knows; missing fields are zero."""
+    count = len(body) // row_bytes
+    out = np.zeros((count, dtype.itemsize), np.uint8)
+    shared = min(row_bytes, dtype.itemsize)
+    out[:, :shared] = body[: count * row_bytes].reshape(count, row_bytes)[:, :shared]
+    return out.reshape(-1).view(dtype)
+
+
+@dataclass
+class Segment:
+    """One opened segment file. Iterate :meth:`blocks`; what could not be read collects in `damage`."""
+
+    path: Path
+    data: Array
+    damage: list[Damage] = field(default_factory=list)
+
+    @property
+    def slots(self) -> int:
+        """Whole 64 KiB slots in the file."""
+        return len(self.data) // layout.BLOCK_BYTES
+
+    def blocks(self, first: int = 0) -> Iterator[Block]:
+        """Every valid block from slot `first` on, in file order."""
+        for slot in range(first, self.slots):
+            offset = slot * layout.BLOCK_BYTES
+            block = self._block(offset, self.data[offset : offset + layout.BLOCK_BYTES])
+            if block is not None:
+                yield block
+        tail = len(self.data) % layout.BLOCK_BYTES
+        if tail and not self.path.name.endswith(".open"):
+            yield from self._tail(len(self.data) - tail)
+
+    def _tail(self, offset: int) -> Iterator[Block]:
+        """The cut last block: complete when the cut fell behind its committed bytes."""
+        rest = self.data[offset:]
+        if len(rest) >= layout.BLOCK_HEADER_BYTES:
+            header = rest[: layout.BLOCK_HEADER_BYTES].view(HEADER)[0]
+            if int(header["committed"]) <= len(rest) - layout.BLOCK_HEADER_BYTES:
+                block = self._block(offset, rest)
+                if block is not None:
+                    yield block
+                return
+        self._lost(offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block")
+
+    def _block(self, offset: int, slot: Array) -> Block | None:
+        fields = slot[: layout.BLOCK_HEADER_BYTES].view(HEADER)[0].tolist()
+        (magic, version, kind, pid, thread, arena, sequence, lost, writer, session, row_bytes, committed,
+         flags, crc) = fields  # fmt: skip
+        if magic != layout.BLOCK_MAGIC:
+            if slot.tobytes() != _ZEROS[: len(slot)]:
+                self._lost(offset, "a block header is damaged")
+            return None
+        if version != layout.LAYOUT_VERSION:
+            return self._lost(offset, f"a block has layout version {version}; this version reads {layout.LAYOUT_VERSION}")
+        if committed > len(slot) - layout.BLOCK_HEADER_BYTES:
+            return self._lost(offset, "a block header is damaged")
+        payload = slot[layout.BLOCK_HEADER_BYTES : layout.BLOCK_HEADER_BYTES + committed]
+        if zlib.crc32(payload, zlib.crc32(slot[:_CRC_OFFSET])) != crc:
+            return self._lost(offset, "a block's checksum does not match", kind)
+        if kind not in DTYPES:
+            return self._lost(offset, f"a block has unknown record kind {kind}", kind)
+        if not row_bytes and not layout.BY_KIND[kind].variable:
+            return self._lost(offset, "a block header is damaged", kind)
+        return Block(kind, pid, thread, arena, sequence, lost, writer, session, row_bytes, bool(flags & 1), payload)
+
+    def _lost(self, offset: int, cause: str, kind: int = 0) -> None:
+        self.damage.append(Damage(self.path, offset, cause, kind))
+
+
+def open_segment(path: Path) -> Segment:
+    """Map a segment file read-only. An empty file gives a segment without slots.
+
+    Raises:
+        OSError: when the file cannot be opened or mapped.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            return Segment(path, np.zeros(0, np.uint8))
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    return Segment(path, np.frombuffer(mapped, np.uint8))
+
+
+def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]], int]:
+    """Decode rows of kind `string`: (id, text) pairs, and the bytes that held whole rows.
+
+    Text that is not UTF-8 keeps its bytes as surrogate-free replacement characters, so it always can be stored.
+    """
+    view = memoryview(payload)
+    fixed = layout.BY_NAME["String"].size
+    rows: list[tuple[int, str]] = []
+    offset = skip_bytes
+    while offset + fixed <= len(view):
+        number = int.from_bytes(view[offset : offset + 4], "little")
+        length = int.from_bytes(view[offset + 4 : offset + 8], "little")
+        end = offset + fixed + length
+        if end > len(view):
+            break
+        rows.append((number, bytes(view[offset + fixed : end]).decode("utf-8", "replace")))
+        offset = end + -length % 8
+    return rows, offset
+
+
+@dataclass
+class Batch:
+    """Rows of one kind from any number of blocks, in order, with the block's thread and session for each row."""
+
+    rows: Array
+    thread: Array
+    session: Array
+
+
+def gather(parts: list[tuple[Block, Array]], kind: int) -> Batch:
+    """Join the rows of several blocks of one kind into one contiguous array."""
+    counts = [len(rows) for _, rows in parts]
+    rows = np.concatenate([rows for _, rows in parts]) if parts else np.zeros(0, DTYPES[kind])
+    thread = np.repeat(np.array([block.thread for block, _ in parts], np.int32), counts)
+    session = np.repeat(np.array([block.session for block, _ in parts], np.int64), counts)
+    return Batch(rows, thread, session)
+
+
+def read(path: Path) -> tuple[dict[int, Batch], list[tuple[int, str]], list[Damage]]:
+    """Read one segment file whole: rows by kind, strings, and what was lost. For tools and tests.
+
+    A block the drainer wrote twice (once still open) appears twice here; the converter keeps the longer one.
+    """
+    segment = open_segment(path)
+    found: dict[int, list[tuple[Block, Array]]] = {}
+    text: list[tuple[int, str]] = []
+    for block in segment.blocks():
+        if layout.BY_KIND[block.kind].variable:
+            text += strings(block.payload)[0]
+        else:
+            found.setdefault(block.kind, []).append((block, block.rows()))
+    return {kind: gather(parts, kind) for kind, parts in found.items()}, text, segment.damage

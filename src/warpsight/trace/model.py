@@ -1,0 +1,179 @@
+"""`Trace`: one recording, opened for reading. Everything that answers questions starts from it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from warpsight.errors import TraceError, UsageError
+from warpsight.trace import manifest, store, views
+from warpsight.trace.schema import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE)
+
+
+class Trace:
+    """A trace folder opened read-only; use :func:`warpsight.trace.open` to make one.
+
+    Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context manager)
+    to give back memory and, for packed and remote traces, the private copy on disk.
+    """
+
+    def __init__(self, folder: Path, *, path: str, temporary: Any = None) -> None:
+        """`folder` is where the files lie, `path` what the user called it, `temporary` is cleaned up on close."""
+        self.path = path
+        self.folder = folder.resolve()
+        self.manifest: dict[str, Any] = manifest.read(self.folder)
+        self._temporary = temporary
+        self._local = threading.local()
+        self._files = {name: [str(part) for part in store.parts(self.folder, name)] for name in TABLES}
+        self._connection: duckdb.DuckDBPyConnection | None = _connect(self.folder, self._files)
+
+    def sql(self, text: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
+        """Run one reading statement; `$name` in it stands for the keyword argument `name`.
+
+        Raises:
+            UsageError: for a statement that is wrong, or that would do anything but read the trace.
+        """
+        import duckdb
+
+        cursor = self._cursor()
+        try:
+            statements = cursor.extract_statements(text)
+            _check(statements)
+            if statements[0].type.name == "EXPLAIN":  # EXPLAIN ANALYZE runs what it explains
+                _check(cursor.extract_statements(_EXPLAIN.sub("", text, count=1)), allowed=("SELECT",))
+            relation = cursor.sql(text, params=parameters or None)
+        except duckdb.Error as error:
+            raise UsageError(f"SQL: {error}") from None
+        if relation is None:
+            raise UsageError("the statement has no result")
+        return relation
+
+    def table(self, name: str) -> duckdb.DuckDBPyRelation:
+        """A view as a relation: a table of the schema, or its raw form `kernel_ids`, `launch_ids`, …
+
+        Raises:
+            UsageError: when there is no such view.
+        """
+        if name not in TABLES and name.removesuffix("_ids") not in views.NAMED:
+            raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
+        return self._cursor().view(name)
+
+    def arrow(self, name: str) -> pa.Table:
+        """A whole table of the schema as Arrow, with the schema's types and metadata (ids, not text)."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if name not in TABLES:
+            raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
+        schema = TABLES[name].schema()
+        pieces = [pq.read_table(file, partitioning=None).cast(schema) for file in self._files[name]]
+        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """Row count of every table that has rows."""
+        counts = {name: self.count(name) for name in TABLES}
+        return {name: count for name, count in counts.items() if count}
+
+    def count(self, name: str) -> int:
+        """Rows of a table, from the footers of its parts."""
+        import pyarrow.parquet as pq
+
+        return sum(pq.read_metadata(file).num_rows for file in self._files[name])
+
+    @property
+    def loss(self) -> pa.Table:
+        """Everything missing from the trace, and notes about how it was taken, as an Arrow table."""
+        return self.arrow("loss")
+
+    def stacks(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Frames of stacks, outermost first, as `function (file:line)`; an unknown id gives an empty tuple."""
+        wanted = sorted({int(i) for i in ids if i is not None})
+        rows = self._cursor().execute(_STACKS, {"ids": wanted}).fetchall()
+        out: dict[int, list[str]] = {i: [] for i in wanted}
+        for stack, text in rows:
+            out[stack].append(text)
+        return {stack: tuple(frames) for stack, frames in out.items()}
+
+    def close(self) -> None:
+        """Close the connection; the object cannot answer afterwards. Closing twice is allowed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            raise TraceError(f"{self.path} is closed")
+        if not hasattr(self._local, "cursor"):
+            self._local.cursor = self._connection.cursor()
+        cursor: duckdb.DuckDBPyConnection = self._local.cursor
+        return cursor
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        rows = self.manifest.get("rows", {})
+        told = ", ".join(f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name))
+        return f"<Trace {self.path}: {told or 'no device work'}>"
+
+
+def _check(statements: Sequence[Any], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:
+    """Refuse anything but one statement that reads."""
+    if len(statements) != 1:
+        raise UsageError(f"one SQL statement is expected, {len(statements)} were given")
+    kind = statements[0].type.name
+    if kind not in allowed:
+        raise UsageError(f"a trace can only be read: {kind} statements are not allowed")
+
+
+_STACKS = """
+WITH RECURSIVE chain(id, stack, depth) AS (
+    SELECT id, id, depth FROM stack WHERE id IN (SELECT unnest($ids))
+  UNION ALL
+    SELECT chain.id, s.parent, chain.depth - 1 FROM chain JOIN stack s ON chain.stack = s.id WHERE s.parent IS NOT NULL
+)
+SELECT chain.id, f.function || CASE WHEN f.file IS NULL THEN '' WHEN f.line IS NULL THEN ' (' || f.file || ')'
+                               ELSE ' (' || f.file || ':' || f.line || ')' END
+FROM chain JOIN stack s ON chain.stack = s.id JOIN frame f ON s.frame = f.id
+ORDER BY chain.id, chain.depth
+"""
+
+
+def _connect(folder: Path, files: dict[str, list[str]]) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB with the views, which can read the trace's folder and nothing else."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""})
+    try:
+        for statement in (
+            f"SET allowed_directories = [{views.quote(str(folder))}]",
+            "SET autoload_known_extensions = false",
+            "SET allow_community_extensions = false",
+            "SET python_enable_replacements = false",
+            "SET enable_progress_bar = false",
+            "SET enable_external_access = false",
+            "SET lock_configuration = true",
+            *views.create(files),
+        ):
+            connection.execute(statement)
+    except duckdb.Error as error:
+        connection.close()
+        raise TraceError(f"{folder} cannot be read: {error}") from None
+    return connection

@@ -1,0 +1,97 @@
+"""Where the parts of a trace lie and how they are encoded: the only module that writes Parquet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warpsight.trace.schema import TABLES, Table
+
+#: Rows of a row group: what a reader decodes at once, and the unit of its parallelism.
+ROW_GROUP_ROWS = 262_144
+#: zstd level 1: level 3 saves 2-4 % of the bytes for twice the time (benchmarks/convert.py).
+COMPRESSION_LEVEL = 1
+
+
+def part_path(root: Path, table: str, process: int | None, part: int, piece: int = 0) -> Path:
+    """Path of one part; definition tables have no process level. `piece` splits what one round wrote."""
+    folder = root / f"table={table}"
+    if process is not None:
+        folder /= f"process={process}"
+    return folder / (f"part-{part:06d}.parquet" if not piece else f"part-{part:06d}-{piece}.parquet")
+
+
+def part_number(path: Path) -> int:
+    """The round that wrote a part file."""
+    return int(path.stem.split("-")[1])
+
+
+def parts(root: Path, table: str) -> Iterator[Path]:
+    """Every part of a table, in a stable order."""
+    yield from sorted((root / f"table={table}").rglob("part-*.parquet"))
+
+
+def write_part(path: Path, table: Table, data: pa.Table) -> int:
+    """Write one part under a temporary name and rename it; returns its bytes. Mode 0600 in folders of 0700.
+
+    Raises:
+        OSError: when the disk is full or the folder cannot be written; the temporary file is removed.
+    """
+    for folder in (path.parent.parent, path.parent):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name("." + path.name)
+    delta = [name for name in table.delta if name in data.column_names]
+    # Booleans have no dictionary encoding in Parquet, floats gain nothing from one.
+    dictionary = [c.name for c in table.columns if c.name not in delta and c.type not in ("bool", "float64")]
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            pq.write_table(
+                data, file, row_group_size=ROW_GROUP_ROWS, compression="zstd", compression_level=COMPRESSION_LEVEL,
+                use_dictionary=dictionary, column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
+                store_schema=True,
+            )  # fmt: skip
+            size = file.tell()
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return size
+
+
+def empty(table: str) -> pa.Table:
+    """A table of the schema without rows."""
+    return TABLES[table].schema().empty_table()
+
+
+def conform(table: Table, data: pa.Table) -> pa.Table:
+    """`data` with exactly the schema's columns, order and types; columns it lacks are null.
+
+    Raises:
+        KeyError: for a column the schema does not have, or a missing column that may not be null.
+        pyarrow.ArrowInvalid: for a value its column cannot hold.
+    """
+    schema = table.schema()
+    known = {c.name for c in table.columns}
+    unknown = [name for name in data.column_names if name not in known]
+    if unknown:
+        raise KeyError(f"table {table.name} has no column {unknown[0]}")
+    arrays = []
+    for column in table.columns:
+        field = schema.field(column.name)
+        if column.name not in data.column_names:
+            if not column.nullable and len(data):
+                raise KeyError(f"table {table.name} needs a value in column {column.name}")
+            arrays.append(pa.nulls(len(data), field.type))
+            continue
+        values = data.column(column.name)
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        arrays.append(values if values.type == field.type else values.cast(field.type))
+        if not column.nullable and values.null_count:
+            raise pa.ArrowInvalid(f"{table.name}.{column.name} holds a null")
+    return pa.Table.from_arrays(arrays, schema=schema)
