@@ -9,8 +9,11 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     # drainer (native/ring/drain.cpp)
     "ws_drain_open": (c_void_p, c_int, c_char_p, c_uint64),  # arena fd, directory, segment bytes
     "ws_drain_poll": (c_int, c_void_p, c_int),  # checkpoint != 0: also write open blocks; blocks written or -errno
+    "ws_drain_rotate": (c_int, c_void_p),  # closes the current segments, so that they can be converted
     "ws_drain_close": (c_int, c_void_p),  # everything committed, then close and free
-    "ws_drain_statistic": (c_uint64, c_void_p, c_int),  # 0 blocks, 1 bytes, 2 blocks lost to write errors, 3 rings
+    "ws_drain_statistic": (c_uint64, c_void_p, c_int),  
+    # ^ 0 blocks, 1 bytes, 2 blocks lost to write errors, 3 rings, 4 rows lost to write errors, 5 errno of the last,
+    #   6 rows lost in rings, 7 damaged blocks
     # arena of the calling process without a connection: the launcher's own rows
     "ws_arena_create": (c_int,),  # fd or -errno
     "ws_write_row": (c_int, c_uint16, c_void_p, c_uint32),

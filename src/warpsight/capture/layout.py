@@ -120,27 +120,31 @@ u4 state            STATE_* of the recorder in the process
 u4 drainer          process id of whoever drains; the process takes over when it is gone
 u8 heartbeat        CLOCK_MONOTONIC ns of the drainer's last visit
 u8 lost_no_ring     rows dropped because descriptors or blocks ran out (atomic)
+u8 lost_no_ring_reported  how many of them Loss rows already tell (drainer)
+u4 claims           rings claimed so far, recycled ones included (atomic)
+u4 next_segment     number of the drainer's next segment file, so that a second drainer goes on counting
 """),
 )
 
 RING_DESCRIPTOR = Struct(
     "RingDescriptor",
     _fields("""
-u4 state          0 free, 1 open, 2 closed by its thread: drain, then free
+u4 state          0 free, 1 open, 2 closed by its thread: drain, then free; 3 being claimed
 u2 kind           record kind
 u2 row_bytes      bytes of a row, 0 for variable rows
 u4 first_block    index of the first block in the arena
 u4 block_count    blocks of this ring
 u4 writer         number never reused
-u4 thread         OS thread id
+u4 thread         OS thread id; 0 a ring that all threads share (definitions)
 u4 session        recorder session stamped on new blocks
 u4 reserved0      zero
 u8 produced       sequence of the block being filled; blocks before it are sealed (atomic, producer)
 u8 lost           rows dropped because the ring was full (producer)
 u8 lost_first     CLOCK_MONOTONIC ns of the first dropped row
 u8 lost_last      CLOCK_MONOTONIC ns of the last dropped row
-u8 drained        blocks before this sequence may be overwritten (atomic, consumer)
-u8[7] reserved1     keeps the consumer's line apart
+u8 drained        blocks before this sequence may be overwritten (atomic; consumer, or a producer that drops its oldest block)
+u8 lost_reported  how many of `lost` Loss rows already tell (consumer)
+u8[6] reserved1     keeps the consumer's line apart
 """),
 )
 

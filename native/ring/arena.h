@@ -1,0 +1,50 @@
+// The arena's place in this process; only the files of native/ring use it.
+#pragma once
+
+#include "ring/lock.h"
+#include "ring/ring.h"
+
+namespace warpsight {
+
+// The arena as this process maps it: the header at its start, then descriptors, then blocks.
+struct ArenaMap {
+  ArenaHeader* header;
+  RingDescriptor* rings;
+  char* blocks;
+  uint32_t capacity;  // blocks
+};
+extern ArenaMap g_map;      // all null and 0 without an arena; changed only under g_arena_lock
+extern SpinLock g_arena_lock;  // protects making, retiring and forgetting an arena
+
+uint64_t monotonic_ns();
+
+// ring.cpp: what a new arena or a forked child must make it forget.
+void reset_ring_state(bool forked);
+// intern.cpp: writes every logged definition to the arena that was just made; forgets all of them in a forked child.
+void replay_definitions();
+void forget_definitions();
+
+// What one thread keeps: where its next rows go, and the ids of names and shapes it used lately.
+struct CachedName {
+  const char* address;  // the caller's
+  const char* text;     // ours, to compare with
+  uint32_t id;
+};
+constexpr uint32_t kCachedNames = 256;
+constexpr uint32_t kCachedShapes = 16;
+struct ThreadState {
+  Cursor cursors[kKinds];  // first: t_cursors points at it
+  CachedName names[kCachedNames];
+  Shape shapes[kCachedShapes];
+};
+ThreadState* thread_state();  // nullptr only without memory
+
+// Appends to the shared ring of a definition kind: `row`, then `text` padded with zeros to a multiple of 8. Never
+// waits; a row that was dropped is counted if `count`.
+bool append_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text, bool count);
+// Waits, bounded, until the shared ring of that kind has room. The caller holds no lock.
+void wait_for_definitions(uint16_t kind, OnFull on_full);
+// Keeps a definition for later arenas; returns where its text is kept.
+const char* log_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text);
+
+}  // namespace warpsight

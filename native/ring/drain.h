@@ -1,0 +1,128 @@
+// The consumer's side: copies blocks of one arena, its own process's or another's, to segment files.
+//
+// Nothing in the arena is believed: the other process may have scribbled over it. Every number that leads to an
+// address is checked against the length of the mapping, which the seals keep.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ring/ring.h"
+#include "ring/segment_file.h"
+
+namespace warpsight {
+
+// The arena is shared with writers, so every number that changes is read so.
+template <class T>
+T load_acquire(const T* value) {
+  return __atomic_load_n(value, __ATOMIC_ACQUIRE);
+}
+
+// Blocks that the drainer writes itself: its loss rows and the strings they use.
+class OwnBlocks {
+ public:
+  OwnBlocks(uint16_t kind, uint32_t row_bytes);
+  // Appends a row (for strings with its text); begins another block when this one is full.
+  // False when that block could not be written: the row is not taken.
+  bool append(const void* row, uint32_t row_bytes, std::string_view text, SegmentFile* file);
+  // Writes what is new; the errno of the write, 0 when all is written.
+  int write(SegmentFile* file);
+  void identify(const ArenaHeader& header, uint32_t writer);
+
+ private:
+  BlockHeader* header() { return reinterpret_cast<BlockHeader*>(bytes_.data()); }
+
+  std::vector<char> bytes_;
+  Slot slot_;
+  bool dirty_ = false;
+};
+
+class Drainer {
+ public:
+  // Takes no ownership of `arena_fd`. nullptr with errno set when it is not a sound arena or `directory` cannot be used.
+  static Drainer* open(int arena_fd, const char* directory, uint64_t segment_bytes);
+  ~Drainer();
+  Drainer(const Drainer&) = delete;
+  Drainer& operator=(const Drainer&) = delete;
+
+  // One visit. Blocks written, or -errno when something could not be written.
+  int poll(bool checkpoint);
+  void rotate();
+  // The last visit: everything committed, open blocks too.
+  int finish();
+  uint64_t statistic(int which) const;
+
+ private:
+  // What we know of a descriptor's present owner; `writer` 0 = nothing yet.
+  struct Ring {
+    uint32_t writer = 0;
+    uint16_t kind = 0;
+    uint16_t row_bytes = 0;
+    uint32_t first_block = 0;
+    uint32_t block_count = 0;
+    Slot slot;                   // where the block `slot_sequence` was written while it was open
+    uint64_t slot_sequence = 0;
+    uint32_t slot_bytes = 0;     // committed bytes written there
+    uint64_t lost_told_at = 0;   // when its last Loss row was written
+    uint64_t lost_until = 0;     // lost_last of that row
+    uint64_t produced = 0;       // the note of this visit
+    uint32_t committed = 0;      // of block `produced`, likewise
+    uint32_t state = 0;
+    bool noted = false;
+    bool stuck = false;          // a write failed; its blocks wait in the ring
+  };
+  enum class Outcome { written, nothing, failed };
+
+  Drainer(char* map, uint64_t bytes, int directory, uint64_t segment_bytes);
+  ArenaHeader* header() const { return reinterpret_cast<ArenaHeader*>(map_); }
+  RingDescriptor* descriptor(uint32_t index) const;
+  const char* block_address(const Ring& ring, uint64_t sequence) const;
+
+  void note_rings();
+  void note_definitions(uint32_t count);
+  void note(uint32_t index);
+  bool recognise(uint32_t index, Ring* ring);
+  void drain_ring(uint32_t index, bool open_too);
+  Outcome drain_block(Ring* ring, uint64_t sequence, uint32_t limit, bool sealed);
+  bool load_block(const Ring& ring, uint64_t sequence, uint32_t limit, bool sealed);
+  void skip_damaged(const Ring& ring, uint64_t sequence);
+  bool advance(uint32_t index, uint64_t sequence);
+  bool give_up(const Ring& ring, uint64_t drained) const;
+  void count_unwritten(const Ring& ring);
+  void free_if_done(uint32_t index);
+  SegmentFile* file_of(const Ring& ring) { return is_definition(ring.kind) ? &definitions_ : &data_; }
+
+  void tell_losses(bool all);
+  void tell_ring_loss(uint32_t index, bool now);
+  bool tell(uint32_t source, uint32_t cause, uint64_t count, uint64_t start, uint64_t end, uint32_t kind);
+  void write_own();
+
+  char* map_;
+  uint64_t bytes_;
+  uint32_t capacity_;
+  int directory_;
+  uint32_t next_segment_;
+  SegmentFile definitions_;
+  SegmentFile data_;
+  OwnBlocks own_strings_;
+  OwnBlocks own_losses_;
+  uint32_t sentences_written_ = 0;
+  std::vector<Ring> rings_;
+  std::vector<char> buffer_;
+  uint64_t visit_time_ = 0;
+  bool finishing_ = false;
+  int visit_blocks_ = 0;
+  int visit_error_ = 0;
+  uint64_t blocks_ = 0;
+  uint64_t bytes_written_ = 0;
+  uint64_t unwritten_blocks_ = 0;
+  uint64_t unwritten_rows_ = 0;
+  uint64_t unwritten_told_ = 0;
+  uint64_t unwritten_since_ = 0;
+  uint64_t damaged_ = 0;
+  uint64_t damaged_told_ = 0;
+  uint64_t lost_rows_ = 0;
+  int last_error_ = 0;
+};
+
+}  // namespace warpsight
