@@ -1,0 +1,42 @@
+# `make demo` and `make test` set up everything they need: see scripts/set_up.py.
+PYTHON ?= python3
+VENV := .venv/bin
+
+.PHONY: help demo test setup lint format bench clean
+
+help:
+	@echo "make demo    set up, then record a real program on the best device here and show the summary"
+	@echo "make test    set up, then run every check and every test; one table at the end"
+	@echo "make lint    the static checks alone"
+	@echo "make format  format Python and C++"
+	@echo "make bench   measure the recorder on this machine"
+	@echo "make clean   remove .venv and what was built"
+
+demo:
+	@$(PYTHON) scripts/set_up.py demo
+	@$(VENV)/warpsight demo
+
+# The build is one of the suites, so that a failed build still gives a table.
+test:
+	@$(PYTHON) scripts/set_up.py test --no-build
+	@$(VENV)/python scripts/run_suites.py
+
+setup:
+	@$(PYTHON) scripts/set_up.py test
+
+lint:
+	@$(PYTHON) scripts/set_up.py test --no-system --no-build
+	@$(VENV)/python scripts/run_suites.py --only static
+
+format:
+	@$(PYTHON) scripts/set_up.py test --no-system --no-build
+	$(VENV)/ruff check --fix --quiet . || true
+	$(VENV)/ruff format --quiet .
+	git ls-files -z '*.cpp' '*.h' '*.c' '*.cu' | xargs -0 $(VENV)/clang-format -i
+
+bench:
+	@$(PYTHON) scripts/set_up.py demo
+	$(VENV)/warpsight bench
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
