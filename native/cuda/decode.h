@@ -1,0 +1,51 @@
+// Activity records into rows: one pass over a completed buffer, on the recorder's worker thread.
+#pragma once
+
+#include <cupti.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/shape_cache.h"
+#include "cuda/versions.h"
+
+namespace warpsight {
+
+// Counts of what a session decoded; read by the recorder after the worker has drained.
+struct DecodeCounters {
+  uint64_t kernels, graph_launches, records, zero_timestamps, unknown_kinds, zero_since_report;
+};
+
+class Decoder {
+ public:
+  // Before the first buffer of a session.
+  void begin_session(uint32_t cupti_version);
+
+  // Writes a row for every record of the buffer, waiting for the drainer where a ring is full.
+  void decode(uint8_t* memory, size_t valid);
+
+  // Loss rows for timestamps that were 0 since the last call.
+  void report();
+
+  const DecodeCounters& counters() const { return counters_; }
+
+ private:
+  void decode_record(const CUpti_Activity* record);
+  void kernel(const CUpti_Activity* record);
+  void graph_launch(const CUpti_Activity* record);
+  void memcpy(const CUpti_Activity* record);
+  void memcpy_peer(const CUpti_Activity* record);
+  void memset(const CUpti_Activity* record);
+  void synchronization(const CUpti_Activity* record);
+  void event(const CUpti_Activity* record);
+  void memory(const CUpti_Activity* record);
+  void memory_pool(const CUpti_Activity* record);
+  void overhead(const CUpti_Activity* record);
+  void count_timestamps(uint64_t start, uint64_t end);
+
+  RecordSizes sizes_ = {};
+  ShapeCache shapes_ = {};
+  DecodeCounters counters_ = {};
+};
+
+}  // namespace warpsight

@@ -1,0 +1,24 @@
+// Definitions the GPU rows refer to: devices, contexts, streams, modules.
+#pragma once
+
+#include <cupti.h>
+
+#include <cstdint>
+
+namespace warpsight {
+
+// From activity records, on the worker thread. Each device and context is written once per process.
+void write_device(const CUpti_ActivityDevice5& record);
+void write_context(const CUpti_ActivityContext3& record);
+void write_stream(const CUpti_ActivityStream& record);
+
+// From resource callbacks, on the program's threads.
+void context_created(CUcontext context);
+void stream_created(CUcontext context, CUstream stream);
+void stream_destroyed(CUstream stream);
+void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
+
+// True once this process has made or shown a CUDA context since libwarpsight was loaded.
+bool context_seen();
+
+}  // namespace warpsight
