@@ -1,0 +1,114 @@
+"""The command line: the table of verbs, what holds for all of them, and what becomes of their errors.
+
+A verb is one module `warpsight.cli.<verb>` with a function `command(...)` in typer's notation. Its docstring is the
+verb's help and begins with the verb's line in :data:`VERBS`. A module may set `CONTEXT_SETTINGS` for the parser. Verbs
+print results to standard output, everything else to standard error, and end with :class:`~warpsight.errors.WarpsightError`
+or `typer.Exit`. Nothing but the standard library is imported until a verb runs: `warpsight --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its one-line summary and the heading it is listed under."""
+
+    summary: str
+    group: str
+    #: The verb takes another program's command line, whose options must not be read as ours.
+    wraps: bool = False
+
+
+VERBS: dict[str, Verb] = {
+    "record": Verb("Record a program into a trace.", "Record", wraps=True),
+    "demo": Verb("Record a small program on the best device here and show what came out.", "Record"),
+    "recover": Verb("Make a trace of what an interrupted recording left.", "Record"),
+    "pack": Verb("Make one file of a trace folder.", "Record"),
+    "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
+    "stats": Verb("Sum up kernels, copies, API calls, ranges, memory or counters.", "Read"),
+    "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
+    "export": Verb("Write a trace in another tool's format.", "Read"),
+    "devices": Verb("List the devices of this machine.", "Machine"),
+    "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),
+    "bench": Verb("Measure what recording costs on this machine.", "Machine"),
+    "help": Verb("Show the help of a verb.", "About"),
+    "version": Verb("Show versions of warpsight, its parts and its libraries.", "About"),
+}
+
+GLOBAL_OPTIONS: dict[str, str] = {
+    "--no-color": "No colours, even on a terminal (also: NO_COLOR in the environment).",
+    "-q, --quiet": "Errors and results only, no notes.",
+    "-v, --verbose": "More notes, and a traceback with an internal error.",
+    "--version": "Show versions and exit.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Print the completion script of the current shell.",
+    "-h, --help": "Show this help and exit.",
+}
+
+_GLOBAL_FLAGS = {"--no-color", "-q", "--quiet", "-v", "--verbose"}
+EXIT_BROKEN_PIPE = 141
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has gone. Point the descriptor elsewhere so that the flush at exit stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _main(arguments: list[str]) -> int:
+    if "_WARPSIGHT_COMPLETE" not in os.environ:
+        wanted = [a for a in arguments if a not in _GLOBAL_FLAGS]
+        if not wanted or wanted in (["--help"], ["-h"], ["help"]):
+            sys.stdout.write(overview())
+            return 0 if wanted else 2
+    from warpsight.cli import parser
+
+    return parser.run(hoisted(arguments))
+
+
+def hoisted(arguments: Sequence[str]) -> list[str]:
+    """Move the global flags in front of the verb, so that `stats x.warp --no-color` works too.
+
+    What follows a lone `--`, and everything after a verb that wraps another program, stays where it is.
+    """
+    verb = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
+    if verb is None or arguments[verb] not in VERBS or VERBS[arguments[verb]].wraps:
+        return list(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags = [a for a in arguments[:end] if a in _GLOBAL_FLAGS]
+    rest = [a for a in arguments[:end] if a not in _GLOBAL_FLAGS]
+    return [*flags, *rest, *arguments[end:]]
+
+
+def overview() -> str:
+    """The text of `warpsight --help`."""
+    lines = ["Usage: warpsight [OPTIONS] VERB [ARGS]…", "", "Records GPU programs and answers from the recording.", ""]
+    width = max(map(len, VERBS)) + 2
+    for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+        lines.append(f"{group}:")
+        lines += [f"  {name:{width}}{verb.summary}" for name, verb in VERBS.items() if verb.group == group]
+        lines.append("")
+    lines.append("Options:")
+    width = max(map(len, GLOBAL_OPTIONS)) + 2
+    lines += [f"  {flags:{width}}{meaning}" for flags, meaning in GLOBAL_OPTIONS.items()]
+    lines += ["", "`warpsight help VERB` explains a verb. First steps: warpsight record -- python train.py", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""`warpsight help VERB`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from warpsight.cli import parser
+from warpsight.cli.app import VERBS, overview
+from warpsight.errors import UsageError
+
+
+def command(verb: Annotated[str | None, typer.Argument(help="Verb to explain; without one, all are listed.")] = None) -> None:
+    """Show the help of a verb."""
+    if verb is None:
+        sys.stdout.write(overview())
+        return
+    if verb not in VERBS:
+        raise UsageError(parser.unknown_verb(verb))
+    parser.verb_command(verb).main(args=["--help"], prog_name=f"warpsight {verb}", standalone_mode=False)

@@ -1,0 +1,118 @@
+"""The typer side of the command line: verbs are imported when they are used, errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from warpsight.cli.app import VERBS
+from warpsight.errors import WarpsightError
+from warpsight.render import terminal
+
+#: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
+ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+class LazyGroup(TyperGroup):
+    """A group whose verbs are modules, imported when one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all verbs, in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The parser of one verb, None when there is no such verb."""
+        return verb_command(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb, or say which one may have been meant."""
+        if args and args[0] not in VERBS and not ctx.resilient_parsing:
+            ctx.fail(unknown_verb(args[0]))
+        return super().resolve_command(ctx, args)
+
+
+def verb_command(name: str) -> Any:
+    """The parser of a verb, made from its module's `command`."""
+    module = importlib.import_module(f"warpsight.cli.{name}")
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    settings = {"help_option_names": ["-h", "--help"], **getattr(module, "CONTEXT_SETTINGS", {})}
+    app.command(name, context_settings=settings)(module.command)
+    return typer.main.get_command(app)
+
+
+def unknown_verb(name: str) -> str:
+    """The message for a verb that does not exist."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, VERBS, n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else f"; verbs: {', '.join(VERBS)}"
+    return f"there is no verb {name!r}{hint}"
+
+
+def _global_options(
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only, no notes.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="More notes; tracebacks of internal errors.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show versions and exit.")] = False,
+) -> None:
+    """Records GPU programs and answers from the recording."""
+    terminal.configure(color=False if no_color else None, verbosity=int(verbose) - int(quiet))
+    if version:
+        importlib.import_module("warpsight.cli.version").command()
+        raise typer.Exit
+
+
+def application() -> Any:
+    """The parser of the whole command line."""
+    app = typer.Typer(
+        cls=LazyGroup,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_global_options)
+    return typer.main.get_command(app)
+
+
+def run(arguments: list[str]) -> int:
+    """Parse and run; every error that a user can act on is one message on standard error."""
+    try:
+        result = application().main(args=arguments, prog_name="warpsight", standalone_mode=False)
+    except WarpsightError as error:
+        terminal.error(str(error))
+        return error.exit_code
+    except ParserError as error:
+        return _usage(error)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        terminal.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return 1
+    except Exception as error:
+        return _internal(error)
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: Any) -> int:
+    context = error.ctx if hasattr(error, "ctx") else None
+    terminal.error(error.format_message())
+    if context is not None:
+        sys.stderr.write(f"{context.command_path.strip()} --help explains the options\n")
+    return int(error.exit_code)
+
+
+def _internal(error: Exception) -> int:
+    if terminal.verbosity() > 0:
+        import traceback
+
+        traceback.print_exception(error)
+    else:
+        terminal.error(f"internal error: {type(error).__name__}: {error} (this is a bug; -v shows where)")
+    return 1

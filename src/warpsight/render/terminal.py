@@ -1,0 +1,78 @@
+"""Where output goes: a console that knows whether colours are wanted, notes and errors on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """What the user asked for: `color` None decides by the stream; `verbosity` -1 quiet, 0 normal, 1 verbose."""
+
+    color: bool | None = None
+    verbosity: int = 0
+
+
+_TERMINAL: ContextVar[Terminal] = ContextVar("terminal", default=Terminal())  # noqa: B039 - frozen
+
+
+def configure(*, color: bool | None = None, verbosity: int = 0) -> None:
+    """Set what the user asked for, for everything that is printed from here on."""
+    _TERMINAL.set(Terminal(color, verbosity))
+
+
+def verbosity() -> int:
+    """-1 quiet, 0 normal, 1 verbose."""
+    return _TERMINAL.get().verbosity
+
+
+def colored(stream: IO[str]) -> bool:
+    """Whether to write colours to a stream: never with NO_COLOR or --no-color, otherwise on a terminal only."""
+    chosen = _TERMINAL.get().color
+    if chosen is not None:
+        return chosen
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def console(stream: IO[str] | None = None) -> Console:
+    """A rich console on a stream, standard output by default; without colours where none are wanted."""
+    from rich.console import Console
+
+    target = stream or sys.stdout
+    color = colored(target)
+    return Console(
+        file=target, no_color=not color, force_terminal=color or None, highlight=False, soft_wrap=False, emoji=False,
+        color_system="auto" if color else None,
+    )  # fmt: skip
+
+
+def note(text: str, *, level: int = 0) -> None:
+    """One line on standard error; `level` 1 is shown with -v only, nothing with -q."""
+    if verbosity() >= level:
+        print(text, file=sys.stderr)
+
+
+def warning(text: str) -> None:
+    """A line about something missing or lost, in red, shown even with -q."""
+    _red(text)
+
+
+def error(text: str) -> None:
+    """The one message an error ends with."""
+    _red(f"warpsight: {text}")
+
+
+def _red(text: str) -> None:
+    sys.stdout.flush()
+    print(f"\033[31m{text}\033[0m" if colored(sys.stderr) else text, file=sys.stderr)
