@@ -48,6 +48,8 @@ def main() -> None:
     parts += [struct(s) for s in (layout.BLOCK_HEADER, layout.ARENA_HEADER, layout.RING_DESCRIPTOR, *layout.RECORDS)]
     blocks = "\n".join(f"    case {r.kind}: return {r.ring_blocks};" for r in layout.RECORDS)
     parts.append(f"constexpr uint32_t ring_blocks(uint16_t kind) {{\n  switch (kind) {{\n{blocks}\n    default: return 4;\n  }}\n}}")
+    sizes = "\n".join(f"    case {r.kind}: return {r.size};" for r in layout.RECORDS if not r.variable)
+    parts.append(f"constexpr uint32_t row_size(uint16_t kind) {{\n  switch (kind) {{\n{sizes}\n    default: return 0;\n  }}\n}}")
     definitions = " || ".join(f"kind == {r.kind}" for r in layout.RECORDS if r.definition)
     parts.append(f"constexpr bool is_definition(uint16_t kind) {{ return {definitions}; }}")
     parts.append("}  // namespace warpsight")

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "ring/arena.h"
+#include "ring/thread_hook.h"
 
 namespace warpsight {
 
@@ -38,6 +39,8 @@ uint32_t g_writers = 0;        // atomic: last number given to a ring
 uint32_t g_closed_rings = 0;   // atomic: rings closed and not yet claimed again; 0 spares the search
 uint64_t g_rows_sealed = 0;    // atomic: rows in blocks that are complete
 uint64_t g_lost_recycled = 0;  // atomic: rows lost in rings whose descriptor was claimed again
+
+void (*g_thread_hook)() = nullptr;  // atomic
 
 pthread_key_t g_exit_key;
 pthread_once_t g_exit_once = PTHREAD_ONCE_INIT;
@@ -75,6 +78,7 @@ Cursor* thread_cursors() {
   if (!state) return nullptr;
   pthread_setspecific(g_exit_key, state);
   t_cursors = state->cursors;
+  if (void (*hook)() = load(&g_thread_hook)) hook();
   return t_cursors;
 }
 
@@ -338,6 +342,8 @@ bool append(Cursor* cursor, const Piece& piece, FullPolicy policy) {
 ThreadState* thread_state() { return reinterpret_cast<ThreadState*>(thread_cursors()); }
 
 void set_full_policy(FullPolicy policy) { g_full_policy = policy; }
+
+void set_thread_hook(void (*hook)()) { store(&g_thread_hook, hook); }
 
 void set_wait_handler(void (*handler)()) { t_wait_handler = handler; }
 

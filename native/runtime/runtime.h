@@ -26,6 +26,7 @@ struct Settings {
   uint32_t buffer_bytes = 128 * 1024;   // WARPSIGHT_BUFFER_SIZE: CUPTI activity buffers
   uint32_t device_buffer_bytes = 0;     // WARPSIGHT_DEVICE_BUFFERS; 0 = CUPTI's default
   uint32_t flush_ms = 200;              // WARPSIGHT_FLUSH_MS
+  FullPolicy on_full = FullPolicy::drop_newest;  // WARPSIGHT_ON_FULL: drop-newest | drop-oldest | wait
   bool yield = false;                   // WARPSIGHT_YIELD=1: leave CUPTI to the program
   bool dormant = false;                 // WARPSIGHT=dormant: load, connect, record nothing until told
   bool opencl_profiling = true;         // WARPSIGHT_OPENCL_PROFILING=off

@@ -1,0 +1,304 @@
+// The runtime's life: start at the first sign of a GPU, stop on request, flush at exit, nothing in a forked child.
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "ring/thread_hook.h"
+#include "runtime/identity.h"
+#include "runtime/settings.h"
+#include "runtime/state.h"
+
+namespace warpsight {
+
+volatile bool g_recording = false;
+
+namespace {
+
+constexpr uint32_t kExitFlushMs = 2000;
+uint32_t g_forks = 0;  // generations of processes since the library was loaded; tells cached thread ids apart
+
+Runtime* const g_runtime = new Runtime;  // never destroyed: our thread uses it until the process is gone
+
+Phase phase_of(const Runtime& r) { return __atomic_load_n(&r.phase, __ATOMIC_ACQUIRE); }
+
+void set_phase(Runtime& r, Phase phase) { __atomic_store_n(&r.phase, phase, __ATOMIC_RELEASE); }
+
+timespec deadline_after(uint32_t ms) {
+  timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  at.tv_sec += ms / 1000;
+  at.tv_nsec += static_cast<long>(ms % 1000) * 1000000;
+  if (at.tv_nsec >= 1000000000) {
+    at.tv_nsec -= 1000000000;
+    ++at.tv_sec;
+  }
+  return at;
+}
+
+// Waits under `lock` until our thread has served request `number`, or has ended; false after `ms`.
+bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {
+  const timespec until = deadline_after(ms);
+  while (r.requests.served < number && r.thread_alive) {
+    if (pthread_cond_timedwait(&r.served, &r.lock, &until) == ETIMEDOUT) return false;
+  }
+  return true;
+}
+
+void at_exit() {
+  Runtime& r = runtime();
+  if (r.pid != getpid() || phase_of(r) != Phase::running) return;
+  pthread_mutex_lock(&r.lock);
+  r.requests.exit = true;
+  const uint64_t number = ++r.requests.asked;
+  wake_worker(r);
+  const bool served = wait_served(r, number, kExitFlushMs);
+  pthread_mutex_unlock(&r.lock);
+  g_recording = false;
+  if (!served && settings().verbose) fprintf(stderr, "warpsight: the last flush took more than 2 s; the rest is lost\n");
+}
+
+// In a forked child: the parent's recording is none of ours. A child that uses a GPU itself starts its own, unless the
+// parent's recorders were at work: CUDA does not survive a fork, and neither does what they know.
+void after_fork() {
+  g_recording = false;
+  Runtime& old = runtime();
+  const bool never = old.recorders_started || phase_of(old) == Phase::disabled;
+  ++g_forks;
+  forget_arena();
+  forget_thread_names();
+  set_wait_handler(nullptr);
+  close_connection(&old.connection);
+  if (old.wake >= 0) close(old.wake);
+  Runtime* fresh = new (&old) Runtime;  // the old vectors and strings leak: their state is unknown
+  fresh->phase = never ? Phase::disabled : Phase::unstarted;
+}
+
+}  // namespace
+
+void register_handlers() {
+  static bool done = false;  // under `lock`, inherited by children like the handlers themselves
+  if (done) return;
+  done = true;
+  pthread_atfork(nullptr, nullptr, after_fork);
+  atexit(at_exit);
+  at_quick_exit(at_exit);
+}
+
+namespace {
+
+bool start_thread(Runtime& r) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  r.thread_alive = pthread_create(&r.thread, nullptr, worker_main, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (r.thread_alive) pthread_detach(r.thread);
+  return r.thread_alive;
+}
+
+void report_start_problems() {
+  for (const std::string& complaint : settings_complaints()) {
+    report_loss("settings", complaint, 1, Severity::note);
+  }
+  if (arena_blocks() < kBlockCapacity) {
+    report_loss("ring", "the arena is smaller than usual (RLIMIT_FSIZE or RLIMIT_AS): " +
+                            std::to_string(arena_blocks()) + " blocks", 1, Severity::note);
+  }
+}
+
+void say_refused(const std::string& path, int error, const std::string& reason) {
+  if (error == EPERM && !reason.empty()) {
+    fprintf(stderr, "warpsight: the launcher refused this process: %s\n", reason.c_str());
+  } else if (settings().verbose) {
+    fprintf(stderr, "warpsight: cannot record: %s: %s\n", path.c_str(), strerror(error));
+  }
+}
+
+// Arena, connection, first rows, thread. 0 or an errno; on failure everything is as before.
+int start(Runtime& r, const std::string& path) {
+  set_full_policy(settings().on_full);
+  ArenaHeader* header = create_arena();
+  if (!header) return errno;
+  std::string reason;
+  int error = connect_to_launcher(path, arena_fd(), header->arena, &r.connection, &reason);
+  if (!error) {
+    r.wake = r.wake >= 0 ? r.wake : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r.wake < 0) error = errno;
+  }
+  if (error) {
+    say_refused(path, error, reason);
+    close_connection(&r.connection);
+    retire_arena();
+    return error;
+  }
+  r.pid = getpid();
+  r.requests = Requests{};
+  register_handlers();
+  set_thread_hook(write_own_thread_row);
+  forget_thread_names();
+  write_process_row();
+  write_clock_row();
+  report_start_problems();
+  if (!settings().dormant) __atomic_fetch_or(&header->control, r.connection.control, __ATOMIC_ACQ_REL);
+  const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_ACQUIRE);
+  g_recording = (control & kControlRecord) && !(control & kControlStop);
+  __atomic_store_n(&header->state, g_recording ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
+  if (!start_thread(r)) {
+    g_recording = false;
+    close_connection(&r.connection);
+    retire_arena();
+    return EAGAIN;
+  }
+  if (settings().verbose) fprintf(stderr, "warpsight: recording to %s\n", path.c_str());
+  return 0;
+}
+
+bool start_once(Runtime& r) {
+  pthread_mutex_lock(&r.lock);
+  if (phase_of(r) == Phase::unstarted) {
+    const std::string& path = settings().socket;
+    set_phase(r, !path.empty() && start(r, path) == 0 ? Phase::running : Phase::disabled);
+  }
+  const bool running = phase_of(r) == Phase::running;
+  pthread_mutex_unlock(&r.lock);
+  return running;
+}
+
+}  // namespace
+
+Runtime::Runtime() {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&served, &attributes);
+}
+
+Runtime& runtime() { return *g_runtime; }
+
+uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint32_t thread_id() {
+  static __thread uint32_t id = 0;
+  static __thread uint32_t forks = 0;
+  if (__builtin_expect(id == 0 || forks != g_forks, 0)) {
+    id = static_cast<uint32_t>(syscall(SYS_gettid));
+    forks = g_forks;
+  }
+  return id;
+}
+
+bool ensure_runtime() {
+  Runtime& r = runtime();
+  if (r.pid != 0 && r.pid != getpid()) return false;  // a child made without fork handlers
+  const Phase phase = phase_of(r);
+  if (phase == Phase::running) return true;
+  return phase == Phase::unstarted && start_once(r);
+}
+
+int start_runtime(const char* path) {
+  Runtime& r = runtime();
+  if (r.pid != 0 && r.pid != getpid()) return ENOTSUP;
+  pthread_mutex_lock(&r.lock);
+  const Phase phase = phase_of(r);
+  int error = phase == Phase::running ? EALREADY : 0;
+  if (phase == Phase::disabled && r.recorders_started) error = ENOTSUP;
+  if (!error) {
+    error = start(r, path);
+    if (!error) set_phase(r, Phase::running);
+  }
+  pthread_mutex_unlock(&r.lock);
+  if (error) return error;
+  apply_record(r, g_recording);
+  return 0;
+}
+
+int stop_runtime(uint32_t ms) {
+  Runtime& r = runtime();
+  if (r.pid != getpid() || phase_of(r) != Phase::running) return ENOTCONN;
+  pthread_mutex_lock(&r.lock);
+  r.requests.stop = true;
+  const uint64_t number = ++r.requests.asked;
+  wake_worker(r);
+  const bool served = wait_served(r, number, ms);
+  pthread_mutex_unlock(&r.lock);
+  return served ? 0 : ETIMEDOUT;
+}
+
+void apply_record(Runtime& r, bool record) {
+  pthread_mutex_lock(&r.recorder_lock);
+  g_recording = record;
+  for (Registered& each : r.recorders) {
+    if (each.started == record) continue;
+    each.started = record;
+    if (record) {
+      each.recorder->start();
+    } else {
+      each.recorder->stop();
+    }
+  }
+  if (record && !r.recorders.empty()) r.recorders_started = true;
+  ArenaHeader* header = arena();
+  if (header) __atomic_store_n(&header->state, record ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&r.recorder_lock);
+}
+
+void add_recorder(Recorder* recorder) {
+  Runtime& r = runtime();
+  pthread_mutex_lock(&r.recorder_lock);
+  r.recorders.push_back({recorder, recording()});
+  if (recording()) {
+    r.recorders_started = true;
+    recorder->start();
+  }
+  pthread_mutex_unlock(&r.recorder_lock);
+}
+
+void flush_all(bool forced, uint32_t ms) {
+  Runtime& r = runtime();
+  if (r.pid != getpid() || phase_of(r) != Phase::running) return;
+  pthread_mutex_lock(&r.lock);
+  const bool ours = r.thread_alive && pthread_equal(pthread_self(), r.thread);
+  if (!ours) {
+    r.requests.forced = r.requests.forced || forced;
+    const uint64_t number = ++r.requests.asked;
+    wake_worker(r);
+    wait_served(r, number, ms);
+  }
+  pthread_mutex_unlock(&r.lock);
+}
+
+void report_loss(std::string_view source, std::string_view cause, uint64_t count, Severity severity, uint64_t start,
+                 uint64_t end, uint32_t kind) {
+  if (!arena()) return;
+  Loss row = {};
+  row.time = now_ns();
+  row.start = start;
+  row.end = end ? end : row.time;
+  row.count = count;
+  row.cause = intern(cause);
+  row.source = intern(source);
+  row.kind = kind;
+  row.severity = static_cast<uint32_t>(severity);
+  write(row);
+  if (settings().verbose) {
+    fprintf(stderr, "warpsight: %.*s: %.*s (%" PRIu64 ")\n", static_cast<int>(source.size()), source.data(),
+            static_cast<int>(cause.size()), cause.data(), count);
+  }
+}
+
+}  // namespace warpsight

@@ -1,0 +1,61 @@
+// The runtime's one object, shared by runtime.cpp (life cycle) and worker.cpp (our thread).
+#pragma once
+
+#include <pthread.h>
+
+#include <vector>
+
+#include "ring/drain.h"
+#include "runtime/connection.h"
+#include "runtime/runtime.h"
+
+namespace warpsight {
+
+enum class Phase : uint32_t {
+  unstarted,  // nothing tried yet
+  running,    // connected; recording or dormant
+  stopped,    // was running; ws_start may run it again
+  disabled,   // no launcher, or a forked child of a process that recorded: for ever
+};
+
+// What others ask of our thread; it answers by `served` reaching the number they drew.
+struct Requests {
+  uint64_t asked = 0;
+  uint64_t served = 0;
+  bool forced = false;
+  bool stop = false;   // end the recording and the thread
+  bool exit = false;   // the process is exiting: flush by force, then end
+};
+
+struct Registered {
+  Recorder* recorder;
+  bool started;
+};
+
+struct Runtime {
+  Runtime();
+
+  Phase phase = Phase::unstarted;  // atomic; changed under `lock`
+  pid_t pid = 0;                   // the process this state belongs to; differs in a child that skipped our fork handler
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;           // protects phase changes, connection, requests
+  pthread_cond_t served;  // on CLOCK_MONOTONIC; told when requests were served or the thread ended
+  pthread_mutex_t recorder_lock = PTHREAD_MUTEX_INITIALIZER;  // no two recorder methods at once; taken before `lock`
+  std::vector<Registered> recorders;                          // under recorder_lock
+  bool recorders_started = false;                             // under recorder_lock: what fork asks
+  Connection connection;
+  Requests requests;
+  int wake = -1;              // eventfd our thread sleeps on
+  bool thread_alive = false;  // under `lock`
+  pthread_t thread = {};
+  Drainer* drainer = nullptr;  // ours, once the launcher is gone; our thread only
+};
+
+Runtime& runtime();
+void register_handlers();  // fork and exit, once; under `lock` or before there are threads
+int start_runtime(const char* path);  // connects now; 0 or an errno
+int stop_runtime(uint32_t ms);        // ends the recording, so that another can start; 0 or an errno
+void* worker_main(void*);
+void wake_worker(Runtime& r);
+void apply_record(Runtime& r, bool record);  // starts or stops every recorder; takes recorder_lock
+
+}  // namespace warpsight

@@ -1,0 +1,211 @@
+// Our one background thread: control word, periodic flush, clocks, and draining when the launcher is gone.
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/identity.h"
+#include "runtime/state.h"
+
+namespace warpsight {
+
+namespace {
+
+constexpr int kPollMs = 10;
+constexpr uint64_t kMs = 1000000;
+constexpr uint64_t kClockEveryNs = 10000 * kMs;
+constexpr uint64_t kThreadsEveryNs = 1000 * kMs;
+constexpr uint64_t kCheckpointEveryNs = 1000 * kMs;
+// A launcher that has closed the connection may still be draining; this long after its last visit it is not.
+constexpr uint64_t kDrainerSilentNs = 500 * kMs;
+
+struct Deadlines {
+  uint64_t flush = 0;
+  uint64_t threads = 0;
+  uint64_t clock = 0;
+  uint64_t checkpoint = 0;
+};
+
+bool due(uint64_t* deadline, uint64_t now, uint64_t period) {
+  if (now < *deadline) return false;
+  *deadline = now + period;
+  return true;
+}
+
+template <class T>
+T load(const T* value) {
+  return __atomic_load_n(value, __ATOMIC_ACQUIRE);
+}
+
+void flush_recorders(Runtime& r, bool forced) {
+  pthread_mutex_lock(&r.recorder_lock);
+  for (const Registered& each : r.recorders) {
+    if (each.started) each.recorder->flush(forced);
+  }
+  pthread_mutex_unlock(&r.recorder_lock);
+}
+
+void tick_recorders(Runtime& r) {
+  pthread_mutex_lock(&r.recorder_lock);
+  for (const Registered& each : r.recorders) {
+    if (!each.started) continue;
+    each.recorder->flush(false);
+    each.recorder->tick();
+  }
+  pthread_mutex_unlock(&r.recorder_lock);
+}
+
+void sleep_until_woken(const Runtime& r, bool launcher_gone) {
+  pollfd waiting[2] = {{r.wake, POLLIN, 0}, {r.connection.socket, 0, 0}};
+  poll(waiting, launcher_gone || r.connection.socket < 0 ? 1 : 2, kPollMs);
+  uint64_t count;
+  if (waiting[0].revents & POLLIN) (void)!read(r.wake, &count, sizeof(count));
+}
+
+void drain_ourselves() { runtime().drainer->poll(false); }
+
+// A launcher that closed the connection after a last visit of its drainer wants no more.
+bool launcher_finished(const ArenaHeader* header) {
+  return load(&header->drainer) == 0 && load(&header->heartbeat) != 0;
+}
+
+// Takes over from a launcher that is gone, when it said where to.
+void take_over(Runtime& r, uint64_t now) {
+  const ArenaHeader* header = arena();
+  if (r.drainer || r.connection.raw_directory.empty() || !header) return;
+  const uint32_t launcher = load(&header->drainer);
+  const uint64_t silent = now - load(&header->heartbeat);
+  const bool dead = launcher && kill(static_cast<pid_t>(launcher), 0) != 0 && errno == ESRCH;
+  if (!dead && silent < kDrainerSilentNs) return;
+  r.drainer = Drainer::open(arena_fd(), r.connection.raw_directory.c_str(), 64u << 20);
+  if (!r.drainer) {
+    fprintf(stderr, "warpsight: the launcher is gone and %s cannot be written: recording ends\n",
+            r.connection.raw_directory.c_str());
+    r.connection.raw_directory.clear();
+    return;
+  }
+  set_wait_handler(drain_ourselves);
+  report_loss("runtime", "the launcher is gone; the process drains its rings itself", 1, Severity::note, now);
+  if (settings().verbose) fprintf(stderr, "warpsight: the launcher is gone, draining to %s\n", r.connection.raw_directory.c_str());
+}
+
+// Follows the control word; true when it says to stop for good.
+bool follow_control(Runtime& r, ArenaHeader* header) {
+  const uint32_t control = load(&header->control);
+  if (control == load(&header->control_ack)) return false;
+  const bool stop = control & kControlStop;
+  if (!stop) apply_record(r, control & kControlRecord);
+  __atomic_store_n(&header->control_ack, control, __ATOMIC_RELEASE);
+  return stop;
+}
+
+void answer_flush(Runtime& r, ArenaHeader* header) {
+  const uint32_t asked = load(&header->flush_request);
+  if (asked == load(&header->flush_done)) return;
+  flush_recorders(r, false);
+  __atomic_store_n(&header->flush_done, asked, __ATOMIC_RELEASE);
+}
+
+// Serves what other threads asked for; true when this thread is to end.
+bool serve(Runtime& r) {
+  pthread_mutex_lock(&r.lock);
+  const Requests requests = r.requests;
+  r.requests.forced = false;
+  pthread_mutex_unlock(&r.lock);
+  if (requests.asked != requests.served) {
+    if (!requests.stop) flush_recorders(r, requests.forced || requests.exit);
+    if (requests.stop || requests.exit) return true;
+    pthread_mutex_lock(&r.lock);
+    r.requests.served = requests.asked;
+    pthread_cond_broadcast(&r.served);
+    pthread_mutex_unlock(&r.lock);
+  }
+  return false;
+}
+
+void periodic(Runtime& r, Deadlines* deadlines, uint64_t now) {
+  prefault_rings();
+  if (recording() && due(&deadlines->flush, now, settings().flush_ms * kMs)) tick_recorders(r);
+  if (recording() && due(&deadlines->threads, now, kThreadsEveryNs)) refresh_thread_rows();
+  if (due(&deadlines->clock, now, kClockEveryNs)) write_clock_row();
+  if (r.drainer) {
+    r.drainer->poll(due(&deadlines->checkpoint, now, kCheckpointEveryNs));
+  }
+}
+
+// At the end: if the launcher died just now, its drainer is not silent long enough yet to be sure.
+void wait_to_take_over(Runtime& r, const ArenaHeader* header) {
+  const uint64_t until = now_ns() + kDrainerSilentNs + 50 * kMs;
+  while (!r.drainer && !launcher_finished(header) && now_ns() < until && !r.connection.raw_directory.empty()) {
+    take_over(r, now_ns());
+    const timespec pause = {0, 20 * static_cast<long>(kMs)};
+    if (!r.drainer) nanosleep(&pause, nullptr);
+  }
+}
+
+// Everything the recording still needs, then says to whoever waits that this thread is done.
+void wind_up(Runtime& r, bool exiting, bool stopped) {
+  ArenaHeader* header = arena();
+  if (!exiting) apply_record(r, false);
+  g_recording = false;
+  refresh_thread_rows();
+  write_clock_row();
+  close_thread_rings();
+  __atomic_store_n(&header->state, exiting ? kStateExited : kStateStopped, __ATOMIC_RELEASE);
+  if (!stopped && launcher_hung_up(r.connection.socket)) wait_to_take_over(r, header);
+  if (r.drainer) {
+    r.drainer->finish();
+    delete r.drainer;
+    r.drainer = nullptr;
+    set_wait_handler(nullptr);
+  }
+  pthread_mutex_lock(&r.lock);
+  if (!exiting) {
+    retire_arena();
+    close_connection(&r.connection);
+  }
+  r.requests.served = r.requests.asked;
+  r.thread_alive = false;
+  __atomic_store_n(&r.phase, exiting ? Phase::disabled : Phase::stopped, __ATOMIC_RELEASE);
+  pthread_cond_broadcast(&r.served);
+  pthread_mutex_unlock(&r.lock);
+}
+
+}  // namespace
+
+void wake_worker(Runtime& r) {
+  const uint64_t one = 1;
+  (void)!::write(r.wake, &one, sizeof(one));
+}
+
+void* worker_main(void*) {
+  Runtime& r = runtime();
+  pthread_setname_np(pthread_self(), "warpsight");
+  ArenaHeader* header = arena();
+  Deadlines deadlines;
+  bool launcher_gone = false;
+  bool stop = false;
+  bool end = false;
+  while (!stop && !end) {
+    sleep_until_woken(r, launcher_gone);
+    const uint64_t now = now_ns();
+    stop = follow_control(r, header);
+    answer_flush(r, header);
+    if (!launcher_gone) launcher_gone = launcher_hung_up(r.connection.socket);
+    if (launcher_gone && !stop && !r.drainer) {
+      stop = launcher_finished(header);
+      if (!stop) take_over(r, now);
+    }
+    periodic(r, &deadlines, now);
+    end = serve(r);
+  }
+  pthread_mutex_lock(&r.lock);
+  const bool exiting = r.requests.exit;
+  pthread_mutex_unlock(&r.lock);
+  wind_up(r, exiting, stop);
+  return nullptr;
+}
+
+}  // namespace warpsight
