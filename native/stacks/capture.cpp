@@ -1,0 +1,175 @@
+// Taking the calling thread's stack. The repeated stack is the fast path: a walk, a hash, a comparison.
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "ring/lock.h"
+#include "runtime/runtime.h"
+#include "stacks/frame_ids.h"
+#include "stacks/interpreter.h"
+#include "stacks/native_frames.h"
+#include "stacks/stacks.h"
+#include "stacks/thread_cache.h"
+
+namespace warpsight {
+
+namespace {
+
+StackMode g_mode = StackMode::off;  // off until prepare_stacks
+uint32_t g_depth = 128;
+uint32_t g_unloads = 0;  // atomic: times that a library was unloaded; remembered native stacks are void then
+SpinLock g_ids_lock;     // protects g_frame_ids and the tables of native_frames.cpp
+FrameIds* g_frame_ids = nullptr;  // never freed: other threads may be launching while the process exits
+
+// One stack as it was read, before it has an id.
+struct Taken {
+  Chain python;
+  const uint64_t* addresses;  // native, innermost first
+  uint32_t address_count;
+  uint32_t skip;  // innermost native frames that belong to the caller of capture_stack
+};
+
+void after_fork_in_child() {
+  g_ids_lock.reset();
+  g_frame_ids = nullptr;
+  forget_native_frames();
+  forget_stack_definitions();
+}
+
+uint32_t python_frame(const Place& place) {
+  OwnMemory memory;
+  if (!g_frame_ids) g_frame_ids = new FrameIds();
+  return g_frame_ids->get(g_interpreter.layout, memory, place, g_interpreter.code_type);
+}
+
+// Frame ids of a stack, innermost first, at most g_depth.
+class FrameList {
+ public:
+  void add(uint32_t frame) {
+    if (count_ == g_depth) {
+      cut_ = true;
+      return;
+    }
+    complete_ = complete_ && frame;
+    frames_[count_++] = frame;
+  }
+  void set_cut() { cut_ = true; }
+  // Defines the stack from its root inwards; 0 when any part of it could not be defined.
+  uint32_t define(uint8_t method) const {
+    uint32_t stack = 0;
+    for (uint32_t i = complete_ ? count_ : 0; i-- > 0;) {
+      stack = define_stack(stack, frames_[i], method, cut_);
+      if (!stack) return 0;
+    }
+    return stack;
+  }
+
+ private:
+  uint32_t count_ = 0;
+  bool cut_ = false;
+  bool complete_ = true;
+  uint32_t frames_[kMostDepth];
+};
+
+void add_python(const Taken& taken, FrameList* frames) {
+  for (uint32_t i = 0; i < taken.python.count; ++i) frames->add(python_frame(taken.python.places[i]));
+  if (taken.python.cut) frames->set_cut();
+}
+
+// Native frames, each activation of the interpreter's loop replaced by the Python frames that ran in it.
+void add_native(const Taken& taken, FrameList* frames) {
+  uint32_t next = 0;
+  bool inner = true;
+  for (uint32_t i = std::min(taken.skip, taken.address_count); i < taken.address_count; ++i) {
+    const AddressKind kind = address_kind(taken.addresses[i]);
+    if (inner && kind == AddressKind::ours) continue;
+    inner = false;
+    if (kind != AddressKind::evaluator || !taken.python.count) {
+      frames->add(native_frame(taken.addresses[i]));
+      continue;
+    }
+    for (bool entry = false; !entry && next < taken.python.count; ++next) {
+      entry = taken.python.places[next].fingerprint & kEntry;
+      frames->add(python_frame(taken.python.places[next]));
+    }
+  }
+  if (taken.python.cut || taken.address_count == kMostAddresses) frames->set_cut();
+}
+
+__attribute__((noinline)) uint32_t define_taken(const Taken& taken) {
+  FrameList frames;
+  LockGuard guard(g_ids_lock);
+  if (g_mode == StackMode::python) {
+    add_python(taken, &frames);
+    return frames.define(kStackFrameChain);
+  }
+  if (refresh_modules()) __atomic_fetch_add(&g_unloads, 1u, __ATOMIC_RELAXED);
+  add_native(taken, &frames);
+  return frames.define(kStackUnwinder);
+}
+
+// Reads the thread's Python frames into `chain`; false when there is nothing to be had.
+bool take_python(Chain* chain) {
+  const Interpreter& python = g_interpreter;
+  if (__builtin_expect(python.state != Interpreter::State::ready, 0) && !check_interpreter()) return false;
+  const uint64_t thread_state = own_thread_state(python);
+  if (!thread_state) return false;
+  OwnMemory memory;
+  uint64_t frame;
+  return innermost_frame(python.layout, memory, thread_state, &frame) &&
+         walk_frames(python.layout, memory, frame, g_depth, chain);
+}
+
+uint32_t capture_with(ThreadCache* cache, int skip_native) {
+  const uint32_t generation = definition_generation() + (__atomic_load_n(&g_unloads, __ATOMIC_RELAXED) << 8);
+  if (cache->generation != generation) {
+    cache->clear();
+    cache->generation = generation;
+  }
+  Taken taken = {{reinterpret_cast<Place*>(cache->scratch), 0, false}, nullptr, 0, 0};
+  if (g_mode != StackMode::native && !take_python(&taken.python)) {
+    if (g_mode == StackMode::python) return 0;
+    taken.python.count = 0;
+  }
+  uint32_t words = taken.python.count * ThreadCache::kPlaceWords;
+  if (g_mode != StackMode::python) {
+    taken.addresses = &cache->scratch[words];
+    taken.address_count = return_addresses(&cache->scratch[words], kMostAddresses);
+    taken.skip = static_cast<uint32_t>(std::max(skip_native, 0));
+    words += taken.address_count;
+  }
+  if (!words) return 0;
+  cache->scratch[words++] = taken.python.cut;
+  const uint64_t hash = hash_words(cache->scratch, words);
+  if (const uint32_t known = cache->find(hash, words)) return known;
+  const uint32_t id = define_taken(taken);
+  if (id) cache->add(hash, words, id);
+  return id;
+}
+
+}  // namespace
+
+void prepare_stacks() {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
+  const Settings& wanted = settings();
+  g_depth = static_cast<uint32_t>(std::clamp(wanted.stack_depth, 1, static_cast<int>(kMostDepth)));
+  if (wanted.stacks == StackMode::python || wanted.stacks == StackMode::both) find_interpreter();
+  g_mode = wanted.stacks;
+}
+
+uint32_t capture_stack(int skip_native) {
+  if (g_mode == StackMode::off) return 0;
+  if (g_mode == StackMode::python && (g_interpreter.state == Interpreter::State::absent ||
+                                      g_interpreter.state == Interpreter::State::refused)) {
+    return 0;
+  }
+  ThreadCache* cache = thread_cache();
+  if (!cache || cache->busy) return 0;
+  cache->busy = true;
+  const uint32_t id = capture_with(cache, skip_native);
+  cache->busy = false;
+  return id;
+}
+
+}  // namespace warpsight

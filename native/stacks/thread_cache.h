@@ -1,0 +1,45 @@
+// What a thread remembers of the stacks it has taken: whole stacks, word for word, and their ids.
+#pragma once
+
+#include <cstdint>
+
+#include "stacks/frames.h"
+
+namespace warpsight {
+
+// Most native frames that are taken before the merge.
+constexpr uint32_t kMostAddresses = kMostDepth;
+
+struct ThreadCache {
+  static constexpr uint32_t kSlots = 4096;
+  static constexpr uint32_t kLogWords = 128 * 1024;
+  static constexpr uint32_t kProbes = 4;
+  struct Slot {
+    uint64_t hash;
+    uint32_t first;  // in `log`
+    uint32_t words;
+    uint32_t id;  // 0 = empty
+    uint32_t reserved;
+  };
+
+  uint32_t generation;
+  volatile bool busy;  // a signal handler that launches must not find us half way
+  uint32_t log_used;
+  Slot slots[kSlots];
+  // The stack being taken: Python places, then native addresses, then one word of flags.
+  static constexpr uint32_t kPlaceWords = sizeof(Place) / 8;
+  uint64_t scratch[kMostDepth * kPlaceWords + kMostAddresses + 1];
+  uint64_t log[kLogWords];
+
+  // The id kept for scratch[0:words]; 0 when there is none.
+  uint32_t find(uint64_t hash, uint32_t words) const;
+  void add(uint64_t hash, uint32_t words, uint32_t id);
+  void clear();
+};
+
+// The calling thread's cache, made at its first use; nullptr without memory.
+ThreadCache* thread_cache();
+
+uint64_t hash_words(const uint64_t* words, uint32_t count);
+
+}  // namespace warpsight
