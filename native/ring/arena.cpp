@@ -53,7 +53,8 @@ uint32_t blocks_allowed() {
 }
 
 int memory_file() {
-  const int low = static_cast<int>(syscall(SYS_memfd_create, "warpsight-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int low =
+      static_cast<int>(syscall(SYS_memfd_create, "warpsight-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (low < 0) return -1;
   const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
   if (high < 0) return low;
@@ -61,7 +62,8 @@ int memory_file() {
   return high;
 }
 
-// Sizes and maps `fd`, with fewer blocks where a limit asks for it; MAP_FAILED with errno set when nothing fits.
+// Sizes and maps `fd`, with fewer blocks where a limit asks for it; MAP_FAILED with errno set when nothing
+// fits.
 void* size_and_map(int fd, uint32_t* blocks) {
   *blocks = blocks_allowed();
   errno = EFBIG;
@@ -150,7 +152,8 @@ void retire_arena() {
   const uint64_t bytes = map_bytes();
   __atomic_store_n(&g_epoch, ((g_epoch >> 32) + 1) << 32, __ATOMIC_RELEASE);
   __atomic_store_n(&g_map.header, nullptr, __ATOMIC_RELEASE);
-  // A thread may be in the middle of a row: what it writes goes to private memory from here on. Nothing is unmapped.
+  // A thread may be in the middle of a row: what it writes goes to private memory from here on. Nothing is
+  // unmapped.
   mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   close_descriptor();
 }

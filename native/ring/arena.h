@@ -13,14 +13,15 @@ struct ArenaMap {
   char* blocks;
   uint32_t capacity;  // blocks
 };
-extern ArenaMap g_map;      // all null and 0 without an arena; changed only under g_arena_lock
+extern ArenaMap g_map;         // all null and 0 without an arena; changed only under g_arena_lock
 extern SpinLock g_arena_lock;  // protects making, retiring and forgetting an arena
 
 uint64_t monotonic_ns();
 
 // ring.cpp: what a new arena or a forked child must make it forget.
 void reset_ring_state(bool forked);
-// intern.cpp: writes every logged definition to the arena that was just made; forgets all of them in a forked child.
+// intern.cpp: writes every logged definition to the arena that was just made; forgets all of them in a forked
+// child.
 void replay_definitions();
 void forget_definitions();
 
@@ -39,8 +40,8 @@ struct ThreadState {
 };
 ThreadState* thread_state();  // nullptr only without memory
 
-// Appends to the shared ring of a definition kind: `row`, then `text` padded with zeros to a multiple of 8. Never
-// waits; a row that was dropped is counted if `count`.
+// Appends to the shared ring of a definition kind: `row`, then `text` padded with zeros to a multiple of 8.
+// Never waits; a row that was dropped is counted if `count`.
 bool append_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text, bool count);
 // Waits, bounded, until the shared ring of that kind has room. The caller holds no lock.
 void wait_for_definitions(uint16_t kind, OnFull on_full);

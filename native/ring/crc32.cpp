@@ -40,8 +40,8 @@ uint32_t crc32(uint32_t crc, const void* data, size_t count) {
     memcpy(&low, bytes, 4);
     memcpy(&high, bytes + 4, 4);
     low ^= crc;
-    crc = of[7][low & 255] ^ of[6][low >> 8 & 255] ^ of[5][low >> 16 & 255] ^ of[4][low >> 24] ^ of[3][high & 255] ^
-          of[2][high >> 8 & 255] ^ of[1][high >> 16 & 255] ^ of[0][high >> 24];
+    crc = of[7][low & 255] ^ of[6][low >> 8 & 255] ^ of[5][low >> 16 & 255] ^ of[4][low >> 24] ^
+          of[3][high & 255] ^ of[2][high >> 8 & 255] ^ of[1][high >> 16 & 255] ^ of[0][high >> 24];
   }
   for (; count; ++bytes, --count) crc = (crc >> 8) ^ of[0][(crc ^ *bytes) & 255];
   return ~crc;

@@ -38,7 +38,8 @@ char* map_arena(int fd, uint64_t* bytes) {
   void* map = mmap(nullptr, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (map == MAP_FAILED) return nullptr;
   const ArenaHeader* header = static_cast<const ArenaHeader*>(map);
-  if (load_acquire(&header->magic) == kArenaMagic && header->version == kLayoutVersion) return static_cast<char*>(map);
+  if (load_acquire(&header->magic) == kArenaMagic && header->version == kLayoutVersion)
+    return static_cast<char*>(map);
   munmap(map, *bytes);
   errno = EINVAL;
   return nullptr;
@@ -132,8 +133,8 @@ void Drainer::note(uint32_t index) {
   ring->committed = begun ? load_acquire(&open->committed) : 0;
 }
 
-// Definitions refer to definitions of lower kinds only (stack to frame to string), so noting the kinds in descending
-// order gives a set in which nothing refers to what is missing.
+// Definitions refer to definitions of lower kinds only (stack to frame to string), so noting the kinds in
+// descending order gives a set in which nothing refers to what is missing.
 void Drainer::note_definitions(uint32_t count) {
   std::vector<std::pair<uint16_t, uint32_t>> found;
   for (uint32_t i = 0; i < count; ++i) {
@@ -144,7 +145,8 @@ void Drainer::note_definitions(uint32_t count) {
   for (const auto& definition : found) note(definition.second);
 }
 
-// Notes how far every ring has got: events first, so that all they refer to is in the definitions noted after them.
+// Notes how far every ring has got: events first, so that all they refer to is in the definitions noted after
+// them.
 void Drainer::note_rings() {
   ArenaHeader* shared = header();
   const uint32_t events = std::min<uint32_t>(load_acquire(&shared->ring_count), kRingCapacity);
@@ -159,8 +161,8 @@ void Drainer::note_rings() {
   }
 }
 
-// Copies header and at most `limit` bytes of rows of a block into the buffer; false when it is not the block expected
-// (overwritten by a producer that drops its oldest, or damaged).
+// Copies header and at most `limit` bytes of rows of a block into the buffer; false when it is not the block
+// expected (overwritten by a producer that drops its oldest, or damaged).
 bool Drainer::load_block(const Ring& ring, uint64_t sequence, uint32_t limit, bool sealed) {
   const char* source = block_address(ring, sequence);
   const BlockHeader* shared = reinterpret_cast<const BlockHeader*>(source);
@@ -194,9 +196,11 @@ Drainer::Outcome Drainer::drain_block(Ring* ring, uint64_t sequence, uint32_t li
   SegmentFile* file = file_of(*ring);
   const bool here_before = ring->slot.file && ring->slot_sequence == sequence;
   const bool rewrite = here_before && file->in_open_file(ring->slot);
-  if (committed == 0 || (here_before && committed == ring->slot_bytes && !(rewrite && sealed))) return Outcome::nothing;
+  if (committed == 0 || (here_before && committed == ring->slot_bytes && !(rewrite && sealed)))
+    return Outcome::nothing;
   Slot slot = rewrite ? ring->slot : Slot{};
-  if (const int error = file->write(buffer_.data(), static_cast<uint32_t>(kBlockHeaderBytes) + committed, &slot)) {
+  if (const int error =
+          file->write(buffer_.data(), static_cast<uint32_t>(kBlockHeaderBytes) + committed, &slot)) {
     visit_error_ = last_error_ = error;
     return Outcome::failed;
   }
@@ -216,8 +220,8 @@ void Drainer::skip_damaged(const Ring& ring, uint64_t sequence) {
 
 // Takes a block for ours; false when its producer dropped it first (and counted its rows as lost).
 bool Drainer::advance(uint32_t index, uint64_t sequence) {
-  return __atomic_compare_exchange_n(&descriptor(index)->drained, &sequence, sequence + 1, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_RELAXED);
+  return __atomic_compare_exchange_n(&descriptor(index)->drained, &sequence, sequence + 1, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 // A block that cannot be written waits in its ring for the disk to recover, until the ring is half full.
@@ -268,7 +272,8 @@ void Drainer::free_if_done(uint32_t index) {
   tell_ring_loss(index, true);
   if (load_acquire(&shared->lost) != shared->lost_reported) return;
   uint32_t expected = kClosedState;
-  __atomic_compare_exchange_n(&shared->state, &expected, kFreeState, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(&shared->state, &expected, kFreeState, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_RELAXED);
 }
 
 int Drainer::poll(bool checkpoint) {
@@ -281,7 +286,8 @@ int Drainer::poll(bool checkpoint) {
   const uint32_t count = std::min<uint32_t>(load_acquire(&shared->ring_count), kRingCapacity);
   bool events = checkpoint;
   for (uint32_t i = 0; i < count && !events; ++i) {
-    events = rings_[i].noted && !is_definition(rings_[i].kind) && rings_[i].produced > load_acquire(&descriptor(i)->drained);
+    events = rings_[i].noted && !is_definition(rings_[i].kind) &&
+             rings_[i].produced > load_acquire(&descriptor(i)->drained);
   }
   bool complete = true;
   for (uint32_t i = 0; i < count; ++i) {
@@ -316,8 +322,10 @@ int Drainer::finish() {
 }
 
 uint64_t Drainer::statistic(int which) const {
-  const uint64_t values[] = {blocks_,         bytes_written_, unwritten_blocks_, load_acquire(&header()->ring_count),
-                             unwritten_rows_, static_cast<uint64_t>(last_error_), lost_rows_, damaged_};
+  const uint64_t values[] = {blocks_,           bytes_written_,
+                             unwritten_blocks_, load_acquire(&header()->ring_count),
+                             unwritten_rows_,   static_cast<uint64_t>(last_error_),
+                             lost_rows_,        damaged_};
   return which >= 0 && which < 8 ? values[which] : 0;
 }
 

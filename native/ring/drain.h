@@ -1,7 +1,7 @@
 // The consumer's side: copies blocks of one arena, its own process's or another's, to segment files.
 //
-// Nothing in the arena is believed: the other process may have scribbled over it. Every number that leads to an
-// address is checked against the length of the mapping, which the seals keep.
+// Nothing in the arena is believed: the other process may have scribbled over it. Every number that leads to
+// an address is checked against the length of the mapping, which the seals keep.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ class OwnBlocks {
 
 class Drainer {
  public:
-  // Takes no ownership of `arena_fd`. nullptr with errno set when it is not a sound arena or `directory` cannot be used.
+  // Takes no ownership of `arena_fd`. nullptr with errno set when it is not a sound arena or `directory`
+  // cannot be used.
   static Drainer* open(int arena_fd, const char* directory, uint64_t segment_bytes);
   ~Drainer();
   Drainer(const Drainer&) = delete;
@@ -60,16 +61,16 @@ class Drainer {
     uint16_t row_bytes = 0;
     uint32_t first_block = 0;
     uint32_t block_count = 0;
-    Slot slot;                   // where the block `slot_sequence` was written while it was open
+    Slot slot;  // where the block `slot_sequence` was written while it was open
     uint64_t slot_sequence = 0;
-    uint32_t slot_bytes = 0;     // committed bytes written there
-    uint64_t lost_told_at = 0;   // when its last Loss row was written
-    uint64_t lost_until = 0;     // lost_last of that row
-    uint64_t produced = 0;       // the note of this visit
-    uint32_t committed = 0;      // of block `produced`, likewise
+    uint32_t slot_bytes = 0;    // committed bytes written there
+    uint64_t lost_told_at = 0;  // when its last Loss row was written
+    uint64_t lost_until = 0;    // lost_last of that row
+    uint64_t produced = 0;      // the note of this visit
+    uint32_t committed = 0;     // of block `produced`, likewise
     uint32_t state = 0;
     bool noted = false;
-    bool stuck = false;          // a write failed; its blocks wait in the ring
+    bool stuck = false;  // a write failed; its blocks wait in the ring
   };
   enum class Outcome { written, nothing, failed };
 

@@ -13,8 +13,9 @@ warpsight::Drainer* drainer_of(void* handle) { return static_cast<warpsight::Dra
 
 }  // namespace
 
-// A drainer of the arena behind `arena_fd` (which stays the caller's) that writes segments of about `segment_bytes`
-// (0 = 64 MiB) into `directory`. NULL with errno set when the descriptor is no sound arena or the directory unusable.
+// A drainer of the arena behind `arena_fd` (which stays the caller's) that writes segments of about
+// `segment_bytes` (0 = 64 MiB) into `directory`. NULL with errno set when the descriptor is no sound arena or
+// the directory unusable.
 WARPSIGHT_EXPORT void* ws_drain_open(int arena_fd, const char* directory, uint64_t segment_bytes) {
   if (!directory) {
     errno = EINVAL;
@@ -23,7 +24,8 @@ WARPSIGHT_EXPORT void* ws_drain_open(int arena_fd, const char* directory, uint64
   return warpsight::Drainer::open(arena_fd, directory, segment_bytes ? segment_bytes : kDefaultSegmentBytes);
 }
 
-// One visit: copies sealed blocks and, when `checkpoint` is not 0, also what open ones hold. Blocks written or -errno.
+// One visit: copies sealed blocks and, when `checkpoint` is not 0, also what open ones hold. Blocks written
+// or -errno.
 WARPSIGHT_EXPORT int ws_drain_poll(void* handle, int checkpoint) {
   return handle ? drainer_of(handle)->poll(checkpoint != 0) : -EINVAL;
 }
@@ -43,8 +45,8 @@ WARPSIGHT_EXPORT int ws_drain_close(void* handle) {
   return result;
 }
 
-// 0 blocks written, 1 bytes written, 2 blocks lost to write errors, 3 rings handed out, 4 rows lost to write errors,
-// 5 errno of the last write error, 6 rows lost in rings, 7 damaged blocks and rings skipped.
+// 0 blocks written, 1 bytes written, 2 blocks lost to write errors, 3 rings handed out, 4 rows lost to write
+// errors, 5 errno of the last write error, 6 rows lost in rings, 7 damaged blocks and rings skipped.
 WARPSIGHT_EXPORT uint64_t ws_drain_statistic(void* handle, int which) {
   return handle ? drainer_of(handle)->statistic(which) : 0;
 }

@@ -14,7 +14,18 @@ namespace {
 constexpr uint64_t kTellEveryNs = 1000000000;  // a ring that goes on losing gets one Loss row a second
 
 // The drainer's sentences: string ids below kFirstStringId, which no process interns.
-enum Sentence : uint32_t { kNone, kRing, kDrainer, kRingFull, kArenaFull, kNoSpace, kTooLarge, kIoError, kWriteError, kDamaged };
+enum Sentence : uint32_t {
+  kNone,
+  kRing,
+  kDrainer,
+  kRingFull,
+  kArenaFull,
+  kNoSpace,
+  kTooLarge,
+  kIoError,
+  kWriteError,
+  kDamaged
+};
 constexpr const char* kSentences[] = {
     "",
     "ring",
@@ -83,7 +94,8 @@ int OwnBlocks::write(SegmentFile* file) {
   return error;
 }
 
-bool Drainer::tell(uint32_t source, uint32_t cause, uint64_t count, uint64_t start, uint64_t end, uint32_t kind) {
+bool Drainer::tell(uint32_t source, uint32_t cause, uint64_t count, uint64_t start, uint64_t end,
+                   uint32_t kind) {
   for (const uint32_t id : {source, cause}) {
     if (sentences_written_ >> id & 1) continue;
     const std::string_view text = kSentences[id];
@@ -123,7 +135,8 @@ void Drainer::tell_losses(bool all) {
     lost_rows_ += no_ring - told;
   }
   if (unwritten_rows_ != unwritten_told_ && (all || visit_error_ == 0) &&
-      tell(kDrainer, sentence_of_error(last_error_), unwritten_rows_ - unwritten_told_, unwritten_since_, visit_time_, 0)) {
+      tell(kDrainer, sentence_of_error(last_error_), unwritten_rows_ - unwritten_told_, unwritten_since_,
+           visit_time_, 0)) {
     unwritten_told_ = unwritten_rows_;
   }
   if (damaged_ != damaged_told_ && tell(kDrainer, kDamaged, damaged_ - damaged_told_, 0, visit_time_, 0)) {

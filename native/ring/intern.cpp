@@ -72,9 +72,10 @@ uint64_t hash_bytes(const char* bytes, size_t count) {
   return mix(hash ^ word);
 }
 
-// Twice the slots, rehashed; false without memory (the table then stays as it is, and works until it is full).
+// Twice the slots, rehashed; false without memory (the table then stays as it is, and works until it is
+// full).
 template <class Table, class Slot, class Hash>
-bool grow(Table* table, Slot* Table::*slots, Hash hash) {
+bool grow(Table* table, Slot* Table::* slots, Hash hash) {
   const uint32_t capacity = table->capacity ? table->capacity * 2 : 64;
   Slot* bigger = static_cast<Slot*>(calloc(capacity, sizeof(Slot)));
   if (!bigger) return false;
@@ -123,7 +124,8 @@ StringSlot intern_slot(std::string_view text) {
       LockGuard guard(shard.lock);
       if (const StringSlot* known = find(shard, text, hash)) return *known;
       // Published before the lock is released: nobody can write a row with an id that readers do not know.
-      const String row = {__atomic_fetch_add(&g_next_string, 1u, __ATOMIC_RELAXED), static_cast<uint32_t>(text.size())};
+      const String row = {__atomic_fetch_add(&g_next_string, 1u, __ATOMIC_RELAXED),
+                          static_cast<uint32_t>(text.size())};
       if (append_definition(String::kKind, &row, sizeof(row), text, attempt == 1)) {
         StringSlot slot = {log_definition(String::kKind, &row, sizeof(row), text), row.length, row.id, hash};
         if (slot.text) insert(&shard, slot);
@@ -148,7 +150,8 @@ bool same_shape(const Shape& a, const Shape& b) {
 // The id of a shape in the table, new or not; 0 when it is new and could not be written.
 uint32_t shape_id(const Shape& shape, uint64_t hash, bool last_attempt) {
   LockGuard guard(g_shapes.lock);
-  if (g_shapes.used * 4 >= g_shapes.capacity * 3 && !grow(&g_shapes, &ShapeTable::slots, shape_hash)) return 0;
+  if (g_shapes.used * 4 >= g_shapes.capacity * 3 && !grow(&g_shapes, &ShapeTable::slots, shape_hash))
+    return 0;
   const uint32_t mask = g_shapes.capacity - 1;
   uint32_t at = static_cast<uint32_t>(hash) & mask;
   for (; g_shapes.slots[at].id; at = (at + 1) & mask) {
@@ -201,7 +204,8 @@ void replay_definitions() {
 }
 
 void forget_definitions() {
-  // The memory stays: another thread of the parent may have been changing it, and a child that records is rare.
+  // The memory stays: another thread of the parent may have been changing it, and a child that records is
+  // rare.
   g_log_lock.reset();
   g_first_chunk = g_last_chunk = nullptr;
   for (StringShard& shard : g_strings) new (&shard) StringShard{};

@@ -1,4 +1,5 @@
-// A lock for a few instructions, which a forked child can simply reset: a mutex of the C library could not be.
+// A lock for a few instructions, which a forked child can simply reset: a mutex of the C library could not
+// be.
 #pragma once
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-// Page faults before they hurt: the first store to a page of the arena costs about a microsecond, once per page.
+// Page faults before they hurt: the first store to a page of the arena costs about a microsecond, once per
+// page.
 #include <sys/mman.h>
 
 #include "ring/arena.h"
@@ -30,7 +31,8 @@ void prefault_rings() {
     Touched& touched = g_touched[i];
     const uint64_t produced = __atomic_load_n(&ring->produced, __ATOMIC_RELAXED);
     if (touched.writer != ring->writer) touched = {ring->writer, static_cast<uint32_t>(produced) + 1};
-    // As many blocks ahead as the ring has filled since it was claimed: busy rings only, twice as far each time.
+    // As many blocks ahead as the ring has filled since it was claimed: busy rings only, twice as far each
+    // time.
     const uint64_t wanted = produced * 2 + (produced ? 1 : 0);
     if (touched.blocks >= ring->block_count || touched.blocks >= wanted) continue;
     const uint64_t end = wanted < ring->block_count ? wanted : ring->block_count;

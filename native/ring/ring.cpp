@@ -18,8 +18,9 @@ __thread Cursor* t_cursors = nullptr;
 
 namespace {
 
-constexpr uint64_t kWaitLimitNs = 2000000000;     // longest wait for the drainer
-constexpr uint64_t kDefinitionWaitNs = 20000000;  // the same for an application thread that defines something new
+constexpr uint64_t kWaitLimitNs = 2000000000;  // longest wait for the drainer
+constexpr uint64_t kDefinitionWaitNs =
+    20000000;  // the same for an application thread that defines something new
 constexpr uint64_t kHeartbeatLimitNs = 1000000000;  // a drainer silent for longer is not waited for
 constexpr uint32_t kFewestRingBlocks = 2;
 
@@ -96,12 +97,14 @@ uint32_t wanted_blocks(uint16_t kind) {
   return blocks < kFewestRingBlocks ? kFewestRingBlocks : blocks;
 }
 
-// Takes `count` from a counter in the arena header that must not pass `limit`; ~0 when there is not enough left.
+// Takes `count` from a counter in the arena header that must not pass `limit`; ~0 when there is not enough
+// left.
 uint32_t take(uint32_t* counter, uint32_t count, uint64_t limit) {
   uint32_t have = load(counter, __ATOMIC_RELAXED);
   do {
     if (uint64_t{have} + count > limit) return ~0u;
-  } while (!__atomic_compare_exchange_n(counter, &have, have + count, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  } while (
+      !__atomic_compare_exchange_n(counter, &have, have + count, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return have;
 }
 
@@ -143,8 +146,8 @@ BlockHeader* block_at(const RingDescriptor* ring, uint64_t sequence) {
   return reinterpret_cast<BlockHeader*>(g_map.blocks + index * kBlockBytes);
 }
 
-// Begins block `sequence` of the ring. The drainer takes a block only when its sequence is the expected one, so that
-// is stored last; before it, the block is invalid.
+// Begins block `sequence` of the ring. The drainer takes a block only when its sequence is the expected one,
+// so that is stored last; before it, the block is invalid.
 void begin_block(Cursor* cursor, uint64_t sequence, uint64_t epoch) {
   RingDescriptor* ring = cursor->ring;
   BlockHeader* block = block_at(ring, sequence);
@@ -221,15 +224,18 @@ void close_rings(Cursor* cursors) {
   }
 }
 
-bool has_room(const RingDescriptor* ring) { return ring->produced - load(&ring->drained) < ring->block_count; }
+bool has_room(const RingDescriptor* ring) {
+  return ring->produced - load(&ring->drained) < ring->block_count;
+}
 
-// Drops the oldest block that the drainer has not taken. Whoever moves `drained` past a block decides its fate, so a
-// row is either drained or counted here, never both.
+// Drops the oldest block that the drainer has not taken. Whoever moves `drained` past a block decides its
+// fate, so a row is either drained or counted here, never both.
 void drop_oldest(RingDescriptor* ring) {
   uint64_t drained = load(&ring->drained);
   if (ring->produced - drained < ring->block_count) return;
   const uint64_t rows = rows_in(block_at(ring, drained));
-  if (__atomic_compare_exchange_n(&ring->drained, &drained, drained + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  if (__atomic_compare_exchange_n(&ring->drained, &drained, drained + 1, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_RELAXED)) {
     const uint64_t now = monotonic_ns();
     if (ring->lost == 0) ring->lost_first = now;
     ring->lost_last = now;
@@ -244,7 +250,8 @@ bool drainer_alive() {
   return monotonic_ns() < heartbeat + kHeartbeatLimitNs;
 }
 
-// Waits until the ring has room, at most `limit_ns`, and not again until the drainer has moved since it gave up.
+// Waits until the ring has room, at most `limit_ns`, and not again until the drainer has moved since it gave
+// up.
 void wait_for_room(RingDescriptor* ring, uint64_t* gave_up_at, uint64_t limit_ns) {
   if (load(gave_up_at, __ATOMIC_RELAXED) == load(&ring->drained) + 1) return;
   const uint64_t deadline = monotonic_ns() + limit_ns;
@@ -292,7 +299,8 @@ bool fits(const Cursor& cursor, const Piece& piece) {
   return static_cast<size_t>(cursor.end - cursor.position) >= piece.bytes();
 }
 
-// Begins the ring's next block if the policy finds room for one; false (and nothing counted) when it does not.
+// Begins the ring's next block if the policy finds room for one; false (and nothing counted) when it does
+// not.
 bool next_block(Cursor* cursor, uint64_t epoch, FullPolicy policy) {
   RingDescriptor* ring = cursor->ring;
   if (!has_room(ring)) {
@@ -347,7 +355,8 @@ void set_thread_hook(void (*hook)()) { store(&g_thread_hook, hook); }
 
 void set_wait_handler(void (*handler)()) { t_wait_handler = handler; }
 
-bool append_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text, bool count) {
+bool append_definition(uint16_t kind, const void* row, uint32_t row_bytes, std::string_view text,
+                       bool count) {
   SharedRing& shared = g_definition_rings[kind];
   LockGuard guard(shared.lock);
   const Piece piece = {kind, true, row_bytes, row, text};
@@ -408,7 +417,8 @@ RingStatistics ring_statistics() {
     total.dropped += load(&ring->lost, __ATOMIC_RELAXED);
     if (state != kOpen) continue;
     const BlockHeader* open = block_at(ring, load(&ring->produced));
-    if (load(&open->sequence) == ring->produced && open->writer == ring->writer) total.written += rows_in(open);
+    if (load(&open->sequence) == ring->produced && open->writer == ring->writer)
+      total.written += rows_in(open);
   }
   return total;
 }

@@ -1,8 +1,8 @@
 // Rings: how any thread of the traced process hands rows to the drainer. See docs/reference/segments.md.
 //
-// A thread owns one ring per kind of event, claimed from the process's arena at its first row of that kind. Writing is
-// a bounds check, a copy and one release store; nothing is allocated or locked after the claim. Definition kinds are
-// rare and interned, so all threads share one ring per definition kind, under a lock.
+// A thread owns one ring per kind of event, claimed from the process's arena at its first row of that kind.
+// Writing is a bounds check, a copy and one release store; nothing is allocated or locked after the claim.
+// Definition kinds are rare and interned, so all threads share one ring per definition kind, under a lock.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,37 @@
 
 namespace warpsight {
 
-// What a writer does when its ring is full: application threads follow the process's policy (FullPolicy), our own
-// threads wait (bounded) for the drainer.
+// What a writer does when its ring is full: application threads follow the process's policy (FullPolicy), our
+// own threads wait (bounded) for the drainer.
 enum class OnFull { drop, wait };
 
 // WARPSIGHT_ON_FULL: what `OnFull::drop` means in this process.
 enum class FullPolicy { drop_newest, drop_oldest, wait };
 void set_full_policy(FullPolicy policy);
 
-// Called instead of sleeping when the calling thread waits for room: a thread that is the drainer itself must drain.
+// Called instead of sleeping when the calling thread waits for room: a thread that is the drainer itself must
+// drain.
 void set_wait_handler(void (*handler)());
 
-// Makes the arena of this process (a sparse memfd) or returns the one that exists; nullptr with errno set on failure.
-// Not for forked children: `forget_arena` runs there first.
+// Makes the arena of this process (a sparse memfd) or returns the one that exists; nullptr with errno set on
+// failure. Not for forked children: `forget_arena` runs there first.
 ArenaHeader* create_arena();
-ArenaHeader* arena();          // nullptr before create_arena and in a forked child
-int arena_fd();                // -1 likewise
-uint32_t arena_blocks();       // blocks of this arena; fewer than kBlockCapacity under RLIMIT_FSIZE or RLIMIT_AS
-void forget_arena();           // after fork, in the child: drops every reference, writes nothing
+ArenaHeader* arena();     // nullptr before create_arena and in a forked child
+int arena_fd();           // -1 likewise
+uint32_t arena_blocks();  // blocks of this arena; fewer than kBlockCapacity under RLIMIT_FSIZE or RLIMIT_AS
+void forget_arena();      // after fork, in the child: drops every reference, writes nothing
 
-// For a second recording in one process: leaves the arena to its drainer; the next create_arena makes a new one in
-// which every definition written so far (except processes and threads) appears again under the same id.
+// For a second recording in one process: leaves the arena to its drainer; the next create_arena makes a new
+// one in which every definition written so far (except processes and threads) appears again under the same
+// id.
 void retire_arena();
 
 // Stamps rows written from now on with this recorder session (the high half of correlation ids).
 void set_session(uint32_t session);
 
 // Appends one row to the calling thread's ring of that kind (the shared ring of a definition kind). `row` has
-// `row_bytes` bytes. False when it was dropped (counted in the ring's descriptor or, without a ring, in the arena
-// header). A definition that was dropped is not known to readers: do not cache its id.
+// `row_bytes` bytes. False when it was dropped (counted in the ring's descriptor or, without a ring, in the
+// arena header). A definition that was dropped is not known to readers: do not cache its id.
 bool write_row(uint16_t kind, const void* row, uint32_t row_bytes, OnFull on_full);
 
 // Rows written and dropped in this arena so far.
@@ -51,20 +53,22 @@ struct RingStatistics {
 };
 RingStatistics ring_statistics();
 
-// Touches the pages of blocks that writers will reach next, so that they do not pay for the page faults. Our thread.
+// Touches the pages of blocks that writers will reach next, so that they do not pay for the page faults. Our
+// thread.
 void prefault_rings();
 
 // Publishes everything written; closes the calling thread's rings (also run at thread exit).
 void close_thread_rings();
 
-// Ids of definitions, written to the arena the first time they are seen. Thread-safe; 0 for an empty string, when
-// there is no arena or when the definition had to be dropped. Strings longer than kMaxStringBytes are cut.
+// Ids of definitions, written to the arena the first time they are seen. Thread-safe; 0 for an empty string,
+// when there is no arena or when the definition had to be dropped. Strings longer than kMaxStringBytes are
+// cut.
 constexpr uint32_t kMaxStringBytes = 32768;
 // String ids below this are sentences of the drainer's own loss rows.
 constexpr uint32_t kFirstStringId = 32;
 uint32_t intern(std::string_view text);
-// For C strings at addresses that usually stay (kernel names, API names): a per-thread cache by pointer that compares
-// the whole text before it believes the pointer.
+// For C strings at addresses that usually stay (kernel names, API names): a per-thread cache by pointer that
+// compares the whole text before it believes the pointer.
 uint32_t intern_c(const char* text);
 uint32_t intern_shape(const Shape& shape);  // shape.id is ignored
 
@@ -79,7 +83,7 @@ struct Cursor {
 };
 constexpr uint32_t kKinds = 40;
 extern __thread Cursor* t_cursors;  // kKinds cursors of this thread, nullptr before its first row
-extern uint64_t g_epoch;            // arena generation << 32 | session (atomic); a change ends every open block
+extern uint64_t g_epoch;  // arena generation << 32 | session (atomic); a change ends every open block
 
 template <class Row>
 inline bool write(const Row& row, OnFull on_full = OnFull::drop) {
@@ -93,7 +97,8 @@ inline bool write(const Row& row, OnFull on_full = OnFull::drop) {
       memcpy(cursor.position, &row, sizeof(Row));
       cursor.position += sizeof(Row);
       const char* payload = reinterpret_cast<const char*>(cursor.block + 1);
-      __atomic_store_n(&cursor.block->committed, static_cast<uint32_t>(cursor.position - payload), __ATOMIC_RELEASE);
+      __atomic_store_n(&cursor.block->committed, static_cast<uint32_t>(cursor.position - payload),
+                       __ATOMIC_RELEASE);
       return true;
     }
   }

@@ -5,7 +5,8 @@
 
 namespace warpsight {
 
-// Where a block lies: `file` counts the files of this writer, so that a slot in a closed file is known to be gone.
+// Where a block lies: `file` counts the files of this writer, so that a slot in a closed file is known to be
+// gone.
 struct Slot {
   uint32_t file = 0;  // 0 = nowhere
   uint32_t index = 0;
@@ -13,14 +14,15 @@ struct Slot {
 
 class SegmentFile {
  public:
-  // `directory` is a descriptor that outlives this object; `next` is the number of the next file, shared by all.
+  // `directory` is a descriptor that outlives this object; `next` is the number of the next file, shared by
+  // all.
   SegmentFile(const char* prefix, int directory, uint64_t segment_bytes, uint32_t* next);
   ~SegmentFile();
   SegmentFile(const SegmentFile&) = delete;
   SegmentFile& operator=(const SegmentFile&) = delete;
 
-  // Writes `bytes` bytes of a block at `slot` when that is in the open file, else at a new slot, which `slot` becomes.
-  // 0, or the errno of the write; the file then is as before.
+  // Writes `bytes` bytes of a block at `slot` when that is in the open file, else at a new slot, which `slot`
+  // becomes. 0, or the errno of the write; the file then is as before.
   int write(const void* block, uint32_t bytes, Slot* slot);
   bool in_open_file(const Slot& slot) const { return slot.file == file_ && fd_ >= 0; }
   // Gives the slot that was written last back, to be overwritten.
@@ -42,7 +44,8 @@ class SegmentFile {
   char name_[48] = {};
 };
 
-// The lowest number that no segment file in `directory` has; files a dead drainer left open are closed on the way.
+// The lowest number that no segment file in `directory` has; files a dead drainer left open are closed on the
+// way.
 uint32_t adopt_segments(int directory);
 
 }  // namespace warpsight

@@ -1,4 +1,5 @@
-// The C functions for Python and for native programs (warpsight.h). Each is a no-op returning 0 when nothing records.
+// The C functions for Python and for native programs (warpsight.h). Each is a no-op returning 0 when nothing
+// records.
 #include <errno.h>
 #include <string.h>
 
@@ -32,8 +33,8 @@ Marker marker(uint8_t phase) {
 
 }  // namespace
 
-// Starts recording to the launcher listening at `socket_path` (NULL or "": WARPSIGHT_SOCKET). 0 or -errno: EALREADY
-// when it records already, ENOTSUP in a forked child of a process that recorded a GPU.
+// Starts recording to the launcher listening at `socket_path` (NULL or "": WARPSIGHT_SOCKET). 0 or -errno:
+// EALREADY when it records already, ENOTSUP in a forked child of a process that recorded a GPU.
 WARPSIGHT_EXPORT int ws_start(const char* socket_path) {
   const std::string path = socket_path && *socket_path ? socket_path : settings().socket;
   return path.empty() ? -ENOENT : -start_runtime(path.c_str());
@@ -103,8 +104,8 @@ WARPSIGHT_EXPORT int ws_instant(const char* name, const char* domain) {
   return written(write(row));
 }
 
-WARPSIGHT_EXPORT int ws_memory(int operation, uint64_t address, uint64_t bytes, const char* allocator, const char* tag,
-                               int category, int device) {
+WARPSIGHT_EXPORT int ws_memory(int operation, uint64_t address, uint64_t bytes, const char* allocator,
+                               const char* tag, int category, int device) {
   if (!recording()) return 0;
   constexpr uint8_t kReported = 255;
   Memory row = {};
@@ -127,14 +128,16 @@ WARPSIGHT_EXPORT uint64_t ws_statistics(int which) {
   return which == 0 ? statistics.written : which == 1 ? statistics.dropped : 0;
 }
 
-// An arena without a connection, for the launcher's own rows; its descriptor (which stays the library's) or -errno.
+// An arena without a connection, for the launcher's own rows; its descriptor (which stays the library's) or
+// -errno.
 WARPSIGHT_EXPORT int ws_arena_create() {
   if (!create_arena()) return -errno;
   register_handlers();
   return arena_fd();
 }
 
-// A row of any kind but string, laid out as in layout.py. 0, -EINVAL when its size is wrong or -ENOBUFS when dropped.
+// A row of any kind but string, laid out as in layout.py. 0, -EINVAL when its size is wrong or -ENOBUFS when
+// dropped.
 WARPSIGHT_EXPORT int ws_write_row(uint16_t kind, const void* row, uint32_t row_bytes) {
   if (!arena()) return 0;
   if (!row || row_bytes != row_size(kind)) return -EINVAL;

@@ -43,7 +43,8 @@ int open_socket(const std::string& path) {
 
 bool send_hello(int socket, int arena_fd, uint64_t arena_id) {
   char text[64];
-  const int length = snprintf(text, sizeof(text), "hello 1 %d %016" PRIx64, static_cast<int>(getpid()), arena_id);
+  const int length =
+      snprintf(text, sizeof(text), "hello 1 %d %016" PRIx64, static_cast<int>(getpid()), arena_id);
   iovec part = {text, static_cast<size_t>(length)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message = {};
@@ -91,7 +92,8 @@ void complete_directory(std::string* directory, uint64_t arena_id) {
   char name[32];
   snprintf(name, sizeof(name), "/%016" PRIx64, arena_id);
   const size_t length = strlen(name);
-  const bool complete = directory->size() > length && directory->compare(directory->size() - length, length, name) == 0;
+  const bool complete =
+      directory->size() > length && directory->compare(directory->size() - length, length, name) == 0;
   if (!complete) *directory += name;
 }
 

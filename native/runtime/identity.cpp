@@ -23,14 +23,17 @@ namespace warpsight {
 namespace {
 
 // Variables that explain a run; everything else stays private.
-constexpr const char* kAllowed[] = {"CUDA_",    "NCCL_",   "TORCH_",  "PYTORCH_", "TORCHINDUCTOR_", "TRITON_", "OMP_",
-                                    "MKL_",     "KMP_",    "HIP_",    "ROCR_",    "HSA_",           "OPENCL_", "OCL_",
-                                    "POCL_",    "XLA_",    "JAX_",    "TF_",      "CUPY_",          "NVIDIA_", "NVTE_",
-                                    "VLLM_",    "SLURM_",  "OMPI_COMM_WORLD_",    "PMI_",           "UCX_",    "WARPSIGHT"};
-constexpr const char* kAllowedWhole[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",      "LOCAL_WORLD_SIZE", "GROUP_RANK",
-                                         "MASTER_ADDR", "MASTER_PORT", "LD_LIBRARY_PATH", "PYTHONHASHSEED"};
+constexpr const char* kAllowed[] = {
+    "CUDA_", "NCCL_", "TORCH_",   "PYTORCH_", "TORCHINDUCTOR_", "TRITON_", "OMP_",   "MKL_",
+    "KMP_",  "HIP_",  "ROCR_",    "HSA_",     "OPENCL_",        "OCL_",    "POCL_",  "XLA_",
+    "JAX_",  "TF_",   "CUPY_",    "NVIDIA_",  "NVTE_",          "VLLM_",   "SLURM_", "OMPI_COMM_WORLD_",
+    "PMI_",  "UCX_",  "WARPSIGHT"};
+constexpr const char* kAllowedWhole[] = {"RANK",          "WORLD_SIZE",  "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+                                         "GROUP_RANK",    "MASTER_ADDR", "MASTER_PORT", "LD_LIBRARY_PATH",
+                                         "PYTHONHASHSEED"};
 // Even under an allowed prefix (SLURM_JWT is a login).
-constexpr const char* kNever[] = {"TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "JWT", "_KEY", "AUTH"};
+constexpr const char* kNever[] = {"TOKEN",      "SECRET", "PASSWORD", "PASSWD",
+                                  "CREDENTIAL", "JWT",    "_KEY",     "AUTH"};
 
 bool is_allowed(const char* variable, size_t name_length) {
   const std::string name(variable, name_length);
@@ -64,7 +67,8 @@ std::string read_file(const char* path, size_t most) {
   if (fd < 0) return text;
   char part[4096];
   ssize_t count;
-  while (text.size() < most && (count = read(fd, part, sizeof(part))) > 0) text.append(part, static_cast<size_t>(count));
+  while (text.size() < most && (count = read(fd, part, sizeof(part))) > 0)
+    text.append(part, static_cast<size_t>(count));
   close(fd);
   return text;
 }
@@ -112,7 +116,8 @@ void write_process_row() {
   row.host = intern(host);
   row.environment = intern(allowed_environment());
   row.rank = first_number({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
-  row.local_rank = first_number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});
+  row.local_rank =
+      first_number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});
   row.world_size = first_number({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
   row.settings = intern(settings_json());
   write(row, OnFull::wait);
@@ -138,7 +143,8 @@ void refresh_thread_rows() {
     while (!name.empty() && name.back() == '\n') name.pop_back();
     if (name.empty()) continue;
     const auto known = g_names->find(static_cast<uint32_t>(thread));
-    if (known == g_names->end() || known->second != name) write_thread_row(static_cast<uint32_t>(thread), name);
+    if (known == g_names->end() || known->second != name)
+      write_thread_row(static_cast<uint32_t>(thread), name);
     now.emplace(static_cast<uint32_t>(thread), std::move(name));
   }
   closedir(tasks);

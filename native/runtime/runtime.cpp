@@ -1,4 +1,5 @@
-// The runtime's life: start at the first sign of a GPU, stop on request, flush at exit, nothing in a forked child.
+// The runtime's life: start at the first sign of a GPU, stop on request, flush at exit, nothing in a forked
+// child.
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -65,11 +66,12 @@ void at_exit() {
   const bool served = wait_served(r, number, kExitFlushMs);
   pthread_mutex_unlock(&r.lock);
   g_recording = false;
-  if (!served && settings().verbose) fprintf(stderr, "warpsight: the last flush took more than 2 s; the rest is lost\n");
+  if (!served && settings().verbose)
+    fprintf(stderr, "warpsight: the last flush took more than 2 s; the rest is lost\n");
 }
 
-// In a forked child: the parent's recording is none of ours. A child that uses a GPU itself starts its own, unless the
-// parent's recorders were at work: CUDA does not survive a fork, and neither does what they know.
+// In a forked child: the parent's recording is none of ours. A child that uses a GPU itself starts its own,
+// unless the parent's recorders were at work: CUDA does not survive a fork, and neither does what they know.
 void after_fork() {
   g_recording = false;
   Runtime& old = runtime();
@@ -112,8 +114,10 @@ void report_start_problems() {
     report_loss("settings", complaint, 1, Severity::note);
   }
   if (arena_blocks() < kBlockCapacity) {
-    report_loss("ring", "the arena is smaller than usual (RLIMIT_FSIZE or RLIMIT_AS): " +
-                            std::to_string(arena_blocks()) + " blocks", 1, Severity::note);
+    report_loss("ring",
+                "the arena is smaller than usual (RLIMIT_FSIZE or RLIMIT_AS): " +
+                    std::to_string(arena_blocks()) + " blocks",
+                1, Severity::note);
   }
 }
 
@@ -282,8 +286,8 @@ void flush_all(bool forced, uint32_t ms) {
   pthread_mutex_unlock(&r.lock);
 }
 
-void report_loss(std::string_view source, std::string_view cause, uint64_t count, Severity severity, uint64_t start,
-                 uint64_t end, uint32_t kind) {
+void report_loss(std::string_view source, std::string_view cause, uint64_t count, Severity severity,
+                 uint64_t start, uint64_t end, uint32_t kind) {
   if (!arena()) return;
   Loss row = {};
   row.time = now_ns();

@@ -1,5 +1,5 @@
-// What every recorder (CUDA, OpenCL, NVTX, user events) stands on: settings, the connection to the launcher, the
-// control word, our one background thread, loss, and the rule that a forked child does nothing.
+// What every recorder (CUDA, OpenCL, NVTX, user events) stands on: settings, the connection to the launcher,
+// the control word, our one background thread, loss, and the rule that a forked child does nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ enum class GraphMode { automatic, node, graph };
 
 // Effective settings, read once from WARPSIGHT_* (see docs/reference/environment.md).
 struct Settings {
-  std::string socket;                   // WARPSIGHT_SOCKET: path of the launcher's socket; empty = no recording
-  StackMode stacks = StackMode::python; // WARPSIGHT_STACKS
-  int stack_depth = 128;                // WARPSIGHT_STACK_DEPTH
+  std::string socket;  // WARPSIGHT_SOCKET: path of the launcher's socket; empty = no recording
+  StackMode stacks = StackMode::python;    // WARPSIGHT_STACKS
+  int stack_depth = 128;                   // WARPSIGHT_STACK_DEPTH
   GraphMode graph = GraphMode::automatic;  // WARPSIGHT_GRAPH
-  std::string api = "default";          // WARPSIGHT_API: default | launches | all | off, or a comma list of functions
-  std::vector<std::string> trace;       // WARPSIGHT_TRACE: record kinds; empty = the default set
-  std::vector<std::string> kernels;     // WARPSIGHT_KERNELS: glob patterns, newline-separated; empty = all
-  uint32_t buffer_bytes = 128 * 1024;   // WARPSIGHT_BUFFER_SIZE: CUPTI activity buffers
-  uint32_t device_buffer_bytes = 0;     // WARPSIGHT_DEVICE_BUFFERS; 0 = CUPTI's default
-  uint32_t flush_ms = 200;              // WARPSIGHT_FLUSH_MS
+  std::string api = "default";  // WARPSIGHT_API: default | launches | all | off, or a comma list of functions
+  std::vector<std::string> trace;      // WARPSIGHT_TRACE: record kinds; empty = the default set
+  std::vector<std::string> kernels;    // WARPSIGHT_KERNELS: glob patterns, newline-separated; empty = all
+  uint32_t buffer_bytes = 128 * 1024;  // WARPSIGHT_BUFFER_SIZE: CUPTI activity buffers
+  uint32_t device_buffer_bytes = 0;    // WARPSIGHT_DEVICE_BUFFERS; 0 = CUPTI's default
+  uint32_t flush_ms = 200;             // WARPSIGHT_FLUSH_MS
   FullPolicy on_full = FullPolicy::drop_newest;  // WARPSIGHT_ON_FULL: drop-newest | drop-oldest | wait
-  bool yield = false;                   // WARPSIGHT_YIELD=1: leave CUPTI to the program
-  bool dormant = false;                 // WARPSIGHT=dormant: load, connect, record nothing until told
-  bool opencl_profiling = true;         // WARPSIGHT_OPENCL_PROFILING=off
-  bool verbose = false;                 // WARPSIGHT_VERBOSE=1: one line per event of our own on stderr
+  bool yield = false;                            // WARPSIGHT_YIELD=1: leave CUPTI to the program
+  bool dormant = false;          // WARPSIGHT=dormant: load, connect, record nothing until told
+  bool opencl_profiling = true;  // WARPSIGHT_OPENCL_PROFILING=off
+  bool verbose = false;          // WARPSIGHT_VERBOSE=1: one line per event of our own on stderr
 };
 const Settings& settings();
 
@@ -39,14 +39,15 @@ class Recorder {
  public:
   virtual ~Recorder() = default;
   virtual const char* name() const = 0;
-  virtual void start() = 0;               // begin recording; called again after stop
-  virtual void stop() = 0;                // disable, flush, leave no cost behind
-  virtual void flush(bool forced) = 0;    // hand over what is complete; forced: at exit, everything there is
-  virtual void tick() {}                  // every flush period while recording
+  virtual void start() = 0;             // begin recording; called again after stop
+  virtual void stop() = 0;              // disable, flush, leave no cost behind
+  virtual void flush(bool forced) = 0;  // hand over what is complete; forced: at exit, everything there is
+  virtual void tick() {}                // every flush period while recording
 };
 
-// Starts the runtime on the first call (arena, connection, thread, atexit, pthread_atfork); true when this process
-// records. Cheap afterwards; false forever in a process without WARPSIGHT_SOCKET. Safe from any thread.
+// Starts the runtime on the first call (arena, connection, thread, atexit, pthread_atfork); true when this
+// process records. Cheap afterwards; false forever in a process without WARPSIGHT_SOCKET. Safe from any
+// thread.
 bool ensure_runtime();
 
 // Registers a backend; starts it at once, on the calling thread, when the control word says record.
@@ -56,14 +57,15 @@ void add_recorder(Recorder* recorder);
 extern volatile bool g_recording;
 inline bool recording() { return __builtin_expect(g_recording, 1); }
 
-uint64_t now_ns();      // CLOCK_MONOTONIC
-uint32_t thread_id();   // OS thread id, cached per thread
+uint64_t now_ns();     // CLOCK_MONOTONIC
+uint32_t thread_id();  // OS thread id, cached per thread
 
 enum class Severity : uint32_t { note = 1, lost = 2, ended = 3 };
 void report_loss(std::string_view source, std::string_view cause, uint64_t count = 1,
                  Severity severity = Severity::lost, uint64_t start = 0, uint64_t end = 0, uint32_t kind = 0);
 
-// For backends whose library must not be called at exit any more (bounded exit flush): flush all, at most `ms`.
+// For backends whose library must not be called at exit any more (bounded exit flush): flush all, at most
+// `ms`.
 void flush_all(bool forced, uint32_t ms);
 
 }  // namespace warpsight

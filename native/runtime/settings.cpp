@@ -1,4 +1,5 @@
-// Reading WARPSIGHT_*: a bad value costs one line on stderr, is replaced by the default and noted in table `loss`.
+// Reading WARPSIGHT_*: a bad value costs one line on stderr, is replaced by the default and noted in table
+// `loss`.
 #include "runtime/settings.h"
 
 #include <errno.h>
@@ -68,8 +69,10 @@ std::vector<std::string> split(const char* text, const char* separators) {
 
 Settings read_settings() {
   Settings s;
-  constexpr std::pair<const char*, StackMode> kStacks[] = {
-      {"off", StackMode::off}, {"python", StackMode::python}, {"native", StackMode::native}, {"both", StackMode::both}};
+  constexpr std::pair<const char*, StackMode> kStacks[] = {{"off", StackMode::off},
+                                                           {"python", StackMode::python},
+                                                           {"native", StackMode::native},
+                                                           {"both", StackMode::both}};
   constexpr std::pair<const char*, GraphMode> kGraph[] = {
       {"auto", GraphMode::automatic}, {"node", GraphMode::node}, {"graph", GraphMode::graph}};
   constexpr std::pair<const char*, FullPolicy> kFull[] = {{"drop-newest", FullPolicy::drop_newest},
@@ -129,7 +132,8 @@ std::string json_list(const std::vector<std::string>& values) {
 }  // namespace
 
 const Settings& settings() {
-  static const Settings* const value = new Settings(read_settings());  // never destroyed: used until the very exit
+  static const Settings* const value =
+      new Settings(read_settings());  // never destroyed: used until the very exit
   return *value;
 }
 
@@ -139,8 +143,10 @@ const std::vector<std::string>& settings_complaints() {
 }
 
 std::string settings_json() {
-  constexpr std::pair<StackMode, const char*> kStacks[] = {
-      {StackMode::off, "off"}, {StackMode::python, "python"}, {StackMode::native, "native"}, {StackMode::both, "both"}};
+  constexpr std::pair<StackMode, const char*> kStacks[] = {{StackMode::off, "off"},
+                                                           {StackMode::python, "python"},
+                                                           {StackMode::native, "native"},
+                                                           {StackMode::both, "both"}};
   constexpr std::pair<GraphMode, const char*> kGraph[] = {
       {GraphMode::automatic, "auto"}, {GraphMode::node, "node"}, {GraphMode::graph, "graph"}};
   constexpr std::pair<FullPolicy, const char*> kFull[] = {{FullPolicy::drop_newest, "drop-newest"},

@@ -23,8 +23,8 @@ struct Requests {
   uint64_t asked = 0;
   uint64_t served = 0;
   bool forced = false;
-  bool stop = false;   // end the recording and the thread
-  bool exit = false;   // the process is exiting: flush by force, then end
+  bool stop = false;  // end the recording and the thread
+  bool exit = false;  // the process is exiting: flush by force, then end
 };
 
 struct Registered {
@@ -36,12 +36,13 @@ struct Runtime {
   Runtime();
 
   Phase phase = Phase::unstarted;  // atomic; changed under `lock`
-  pid_t pid = 0;                   // the process this state belongs to; differs in a child that skipped our fork handler
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;           // protects phase changes, connection, requests
+  pid_t pid = 0;  // the process this state belongs to; differs in a child that skipped our fork handler
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // protects phase changes, connection, requests
   pthread_cond_t served;  // on CLOCK_MONOTONIC; told when requests were served or the thread ended
-  pthread_mutex_t recorder_lock = PTHREAD_MUTEX_INITIALIZER;  // no two recorder methods at once; taken before `lock`
-  std::vector<Registered> recorders;                          // under recorder_lock
-  bool recorders_started = false;                             // under recorder_lock: what fork asks
+  pthread_mutex_t recorder_lock =
+      PTHREAD_MUTEX_INITIALIZER;      // no two recorder methods at once; taken before `lock`
+  std::vector<Registered> recorders;  // under recorder_lock
+  bool recorders_started = false;     // under recorder_lock: what fork asks
   Connection connection;
   Requests requests;
   int wake = -1;              // eventfd our thread sleeps on
@@ -51,7 +52,7 @@ struct Runtime {
 };
 
 Runtime& runtime();
-void register_handlers();  // fork and exit, once; under `lock` or before there are threads
+void register_handlers();             // fork and exit, once; under `lock` or before there are threads
 int start_runtime(const char* path);  // connects now; 0 or an errno
 int stop_runtime(uint32_t ms);        // ends the recording, so that another can start; 0 or an errno
 void* worker_main(void*);

@@ -88,7 +88,8 @@ void take_over(Runtime& r, uint64_t now) {
   }
   set_wait_handler(drain_ourselves);
   report_loss("runtime", "the launcher is gone; the process drains its rings itself", 1, Severity::note, now);
-  if (settings().verbose) fprintf(stderr, "warpsight: the launcher is gone, draining to %s\n", r.connection.raw_directory.c_str());
+  if (settings().verbose)
+    fprintf(stderr, "warpsight: the launcher is gone, draining to %s\n", r.connection.raw_directory.c_str());
 }
 
 // Follows the control word; true when it says to stop for good.
@@ -138,7 +139,8 @@ void periodic(Runtime& r, Deadlines* deadlines, uint64_t now) {
 // At the end: if the launcher died just now, its drainer is not silent long enough yet to be sure.
 void wait_to_take_over(Runtime& r, const ArenaHeader* header) {
   const uint64_t until = now_ns() + kDrainerSilentNs + 50 * kMs;
-  while (!r.drainer && !launcher_finished(header) && now_ns() < until && !r.connection.raw_directory.empty()) {
+  while (!r.drainer && !launcher_finished(header) && now_ns() < until &&
+         !r.connection.raw_directory.empty()) {
     take_over(r, now_ns());
     const timespec pause = {0, 20 * static_cast<long>(kMs)};
     if (!r.drainer) nanosleep(&pause, nullptr);
