@@ -1,0 +1,122 @@
+#include "cuda/callbacks.h"
+
+#include <atomic>
+
+#include "cuda/api_rules.h"
+#include "cuda/detach.h"
+#include "cuda/graph_level.h"
+#include "cuda/kernel_filter.h"
+#include "cuda/launch_arguments.h"
+#include "cuda/resources.h"
+#include "cuda/shape_cache.h"
+#include "runtime/runtime.h"
+#include "stacks/stacks.h"
+
+namespace warpsight {
+namespace {
+
+constexpr uint8_t kLaunchFlag = 1, kCapturedFlag = 2;
+constexpr uint32_t kLaunchesPerStep = 64;
+
+// What a thread knows of the call it is in. CUDA calls nest one level: a runtime function calls driver functions, which
+// we skip, since the program asked for the outer one.
+struct ThreadCall {
+  uint64_t start;     // of the open call
+  uint32_t stack;     // taken early because the call created graph nodes; 0 not yet
+  uint32_t session;   // of the cached shapes and the open call
+  uint32_t launches;  // not yet added to g_launches
+  uint16_t cbid;      // of the open call
+  uint8_t domain;     // of the open call; 0 none is open
+  bool captured;      // the call created graph nodes
+  ShapeCache shapes;
+};
+thread_local ThreadCall t_call;
+
+std::atomic<uint64_t> g_launches{0};  // in steps of kLaunchesPerStep
+std::atomic<uint32_t> g_session{0};   // changes when cached ids become void
+
+void enter(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+  ThreadCall& t = t_call;
+  const uint32_t session = g_session.load(std::memory_order_relaxed);
+  if (t.session != session) {  // an open call belongs to a recording that has ended, and so do the ids
+    t.domain = 0;
+    t.shapes.clear();
+    t.session = session;
+  }
+  // A driver call inside a recorded runtime call is part of it. Anything else that finds a call open replaces it: that
+  // one never returned here.
+  if (t.domain == CUPTI_CB_DOMAIN_RUNTIME_API && domain == CUPTI_CB_DOMAIN_DRIVER_API) return;
+  t.domain = domain;
+  t.cbid = static_cast<uint16_t>(cbid);
+  t.stack = 0;
+  t.captured = false;
+  const ApiRule& rule = rule_of(domain, cbid);
+  if (rule.form == LaunchForm::graph) graph_launch_starts(call.functionParams);
+  t.start = now_ns();
+}
+
+// Adds what only launches have; false when the kernel is not wanted.
+bool describe_launch(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackData& call, Api* row) {
+  row->flags |= kLaunchFlag;
+  if (call.symbolName != nullptr && rule.form != LaunchForm::graph) row->name = intern_c(call.symbolName);
+  if (kernels_filtered() && rule.form != LaunchForm::graph && !kernel_wanted(row->name, call.symbolName)) return false;
+  Shape shape = {};
+  if (launch_arguments(rule.form, call.functionParams, &shape, &row->object)) row->shape = t->shapes.id(shape);
+  if (!t->captured && ++t->launches == kLaunchesPerStep) {
+    t->launches = 0;
+    g_launches.fetch_add(kLaunchesPerStep, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+void leave(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+  ThreadCall& t = t_call;
+  if (t.domain != domain || t.cbid != cbid) return;  // nested, or entered before the recording
+  t.domain = 0;
+  Api row = {};
+  row.start = t.start;
+  row.duration = now_ns() - t.start;
+  row.correlation = call.correlationId;
+  row.function = t.cbid;
+  row.domain = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? kApiCudaRuntime : kApiCudaDriver;
+  if (call.functionReturnValue != nullptr) row.result = *static_cast<const int32_t*>(call.functionReturnValue);
+  if (t.captured) row.flags |= kCapturedFlag;
+  const ApiRule& rule = rule_of(domain, cbid);
+  if (rule.group == CallGroup::launch) {
+    if (!describe_launch(&t, rule, call, &row)) return;
+  } else {
+    const CallArguments arguments = call_arguments(rule, call.functionParams, row.result == 0);
+    row.object = arguments.object;
+    row.bytes = arguments.bytes;
+  }
+  row.stack = t.stack != 0 ? t.stack : capture_stack();
+  write(row);
+}
+
+}  // namespace
+
+void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void* data) {
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+    const auto& call = *static_cast<const CUpti_CallbackData*>(data);
+    if (__builtin_expect(detach_wanted(), false)) return detach_at(call);
+    if (!recording()) return;
+    const auto domain_id = static_cast<uint8_t>(domain);
+    if (call.callbackSite == CUPTI_API_ENTER) return enter(domain_id, cbid, call);
+    return leave(domain_id, cbid, call);
+  }
+  if (domain == CUPTI_CB_DOMAIN_RESOURCE && recording()) on_resource(cbid, data);
+}
+
+void begin_callback_session() { g_session.fetch_add(1, std::memory_order_relaxed); }
+
+uint64_t launches_seen() { return g_launches.load(std::memory_order_relaxed); }
+
+uint32_t stack_of_current_call(bool captured) {
+  ThreadCall& t = t_call;
+  if (t.domain == 0) return capture_stack();
+  t.captured |= captured;
+  if (t.stack == 0) t.stack = capture_stack();
+  return t.stack;
+}
+
+}  // namespace warpsight

@@ -1,0 +1,152 @@
+#include "cuda/graphs.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <unordered_map>
+
+#include "cuda/callbacks.h"
+#include "cuda/functions.h"
+#include "runtime/runtime.h"
+
+namespace warpsight {
+namespace {
+
+constexpr uint32_t kExecutable = 1, kDestroyed = 2, kNodeDestroyed = 1;
+
+std::atomic<bool> g_seen{false};
+
+// Node id -> where the node was made. Ids are reused, so a node's entry goes when the node does.
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects stacks(); nothing is called while it is held
+std::unordered_map<uint64_t, uint32_t>& stacks() {
+  static auto* const map = new std::unordered_map<uint64_t, uint32_t>;
+  return *map;
+}
+
+uint32_t stack_of(uint64_t node) {
+  pthread_mutex_lock(&g_lock);
+  const auto found = stacks().find(node);
+  const uint32_t stack = found == stacks().end() ? 0 : found->second;
+  pthread_mutex_unlock(&g_lock);
+  return stack;
+}
+
+void remember(uint64_t node, uint32_t stack) {
+  pthread_mutex_lock(&g_lock);
+  stacks()[node] = stack;
+  pthread_mutex_unlock(&g_lock);
+}
+
+void forget(uint64_t node) {
+  pthread_mutex_lock(&g_lock);
+  stacks().erase(node);
+  pthread_mutex_unlock(&g_lock);
+}
+
+uint64_t id_of(CUgraphNode node) {
+  uint64_t id = 0;
+  if (node != nullptr && cupti().cuptiGetGraphNodeId != nullptr) cupti().cuptiGetGraphNodeId(node, &id);
+  return id;
+}
+
+uint32_t id_of(CUgraph graph) {
+  uint32_t id = 0;
+  if (graph != nullptr && cupti().cuptiGetGraphId != nullptr) cupti().cuptiGetGraphId(graph, &id);
+  return id;
+}
+
+void write_graph(uint32_t id, uint32_t original, uint32_t flags, uint32_t stack) {
+  if (id == 0) return;
+  Graph row = {};
+  row.graph = id;
+  row.original = original;
+  row.flags = flags;
+  row.stack = stack;
+  row.time = now_ns();
+  write(row);
+}
+
+void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, uint32_t stack, uint32_t flags) {
+  GraphNode row = {};
+  row.node = node;
+  row.original = original;
+  row.graph = id_of(g.graph);
+  row.type = static_cast<uint32_t>(g.nodeType);
+  row.stack = stack;
+  row.flags = flags;
+  row.time = now_ns();
+  write(row);
+}
+
+void node_created(const CUpti_GraphData& g) {
+  const uint64_t node = id_of(g.node);
+  const uint32_t stack = stack_of_current_call(true);
+  remember(node, stack);
+  write_node(g, node, 0, stack, 0);
+}
+
+// Clones (an instantiated graph's nodes) inherit the stack, so the chain need not be followed later.
+void node_cloned(const CUpti_GraphData& g) {
+  const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
+  const uint32_t stack = stack_of(original);
+  remember(node, stack);
+  write_node(g, node, original, stack, 0);
+}
+
+// An update gives the node another kernel: the call that did it is now the one that asked for the work.
+void node_updated(const CUpti_GraphData& g) {
+  const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
+  const uint32_t inherited = original != 0 ? stack_of(original) : 0;
+  const uint32_t stack = inherited != 0 ? inherited : stack_of_current_call(false);
+  remember(node, stack);
+  write_node(g, node, original, stack, 0);
+}
+
+void node_destroyed(const CUpti_GraphData& g) {
+  const uint64_t node = id_of(g.node);
+  forget(node);
+  write_node(g, node, 0, 0, kNodeDestroyed);
+}
+
+void dependency_created(const CUpti_GraphData& g) {
+  GraphEdge row = {};
+  row.from_node = id_of(g.dependency);
+  row.to_node = id_of(g.node);
+  row.time = now_ns();
+  row.graph = id_of(g.graph);
+  if (row.from_node != 0 && row.to_node != 0) write(row);
+}
+
+uint32_t executable_id(const CUpti_GraphData& g) {
+  uint32_t id = 0;
+  if (cupti().cuptiGetGraphExecId != nullptr && g.graphExec != nullptr) {
+    cupti().cuptiGetGraphExecId(g.graphExec, &id);
+  }
+  return id != 0 ? id : id_of(g.graph);
+}
+
+}  // namespace
+
+void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& g) {
+  g_seen.store(true, std::memory_order_relaxed);
+  switch (cbid) {
+    case CUPTI_CBID_RESOURCE_GRAPH_CREATED: return write_graph(id_of(g.graph), 0, 0, stack_of_current_call(false));
+    case CUPTI_CBID_RESOURCE_GRAPH_CLONED: return write_graph(id_of(g.graph), id_of(g.originalGraph), 0, 0);
+    case CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING: return write_graph(id_of(g.graph), 0, kDestroyed, 0);
+    case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED:
+      return write_graph(executable_id(g), id_of(g.originalGraph), kExecutable, stack_of_current_call(false));
+    case CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
+      return write_graph(executable_id(g), 0, kExecutable | kDestroyed, 0);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED: return node_created(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED: return node_cloned(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING: return node_destroyed(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED: return dependency_created(g);
+    case CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED:
+    case CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS: return node_updated(g);
+    default: return;
+  }
+}
+
+bool graphs_seen() { return g_seen.load(std::memory_order_relaxed); }
+
+}  // namespace warpsight

@@ -1,0 +1,202 @@
+#include "cuda/recorder.h"
+
+#include <string>
+
+#include "cuda/activity.h"
+#include "cuda/api_rules.h"
+#include "cuda/buffers.h"
+#include "cuda/callbacks.h"
+#include "cuda/detach.h"
+#include "cuda/functions.h"
+#include "cuda/graph_level.h"
+#include "cuda/graphs.h"
+#include "cuda/kernel_filter.h"
+#include "cuda/own_threads.h"
+#include "cuda/versions.h"
+#include "cuda/worker.h"
+#include "stacks/stacks.h"
+
+namespace warpsight {
+namespace {
+
+constexpr uint32_t kRetryTicks = 5;       // between attempts to become CUPTI's subscriber
+constexpr uint32_t kQuietTicks = 10;      // before another client is believed to have taken the buffers
+constexpr uint32_t kDrainMs = 500, kLastDrainMs = 1500;
+
+bool any_primary_context() {
+  int count = 0;
+  if (driver().device_get_count == nullptr || driver().primary_state == nullptr) return false;
+  if (driver().device_get_count(&count) != CUDA_SUCCESS) return false;
+  for (int device = 0; device < count; ++device) {
+    unsigned flags = 0;
+    int active = 0;
+    if (driver().primary_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void CudaRecorder::start() {
+  if (state_ == State::recording || state_ == State::refused) return;
+  if (settings().yield) {
+    report_loss("cuda", "CUPTI is left to the program (--yield): no GPU work and no CUDA calls recorded", 1,
+                Severity::note);
+    state_ = State::refused;
+    return;
+  }
+  if (!load_libraries() || !start_worker()) {
+    state_ = State::refused;
+    return;
+  }
+  if (state_ != State::held && !subscribe()) return;
+  begin();
+}
+
+bool CudaRecorder::subscribe() {
+  const CUptiResult result = cupti().cuptiSubscribe(&subscriber_, on_callback, nullptr);
+  if (result == CUPTI_SUCCESS) {
+    if (said_blocked_) report_loss("cuda", "CUPTI became free: recording begins only here", 1, Severity::note);
+    said_blocked_ = false;
+    return true;
+  }
+  state_ = State::blocked;
+  if (!said_blocked_) {
+    report_loss("cuda", std::string("no GPU work recorded while another profiler in this process (torch.profiler, "
+                                    "Nsight, …) holds CUPTI: ") + result_name(result));
+    said_blocked_ = true;
+  }
+  return false;
+}
+
+void CudaRecorder::begin() {
+  index_rules();
+  set_session(++session_);
+  begin_callback_session();
+  begin_worker_session(cupti().version);
+  const bool graph_level = begin_graph_level();
+  if (!injected_ && session_ == 1) note_late_start();
+  set_up_activity();
+  enable_kinds(graph_level);
+  prepare_stacks();
+  enable_callbacks(subscriber_, true);
+  const BufferCounters counters = buffer_counters();
+  seen_requests_ = counters.requested + counters.completed;
+  launches_at_activity_ = launches_seen();
+  quiet_ticks_ = 0;
+  state_ = State::recording;
+}
+
+void CudaRecorder::note_late_start() {
+  if (!any_primary_context()) return;
+  std::string lacks = "recording began after CUDA did: graphs and modules made before have no rows and no stacks";
+  if (settings().device_buffer_bytes != 0) lacks += "; the device buffer size cannot change in existing contexts";
+  report_loss("cuda", lacks, 1, Severity::note);
+}
+
+void CudaRecorder::stop() {
+  if (state_ == State::blocked) state_ = State::off;
+  if (state_ != State::recording) return;
+  enable_callbacks(subscriber_, false);
+  end_graph_level();
+  flush(true);
+  disable_kinds();
+  drain_worker(kDrainMs);
+  report_unmatched_patterns();
+  leave_cupti();
+}
+
+void CudaRecorder::leave_cupti() {
+  const bool unsafe = graphs_seen() && cupti().version < kCupti126;
+  if (!unsafe && detach(subscriber_)) {
+    drain_worker(kDrainMs);
+    abandon_lent();
+    subscriber_ = nullptr;
+    state_ = State::off;
+    return;
+  }
+  state_ = State::held;
+  report_loss("cuda", unsafe ? "recording is disabled but stays attached: detaching after CUDA graphs is unsafe before "
+                               "CUPTI 12.6, so a small cost may remain"
+                             : "recording is disabled but stays attached: CUPTI would not detach",
+              1, Severity::note);
+}
+
+void CudaRecorder::flush(bool forced) {
+  if (state_ != State::recording) return;
+  cupti().cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+  if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
+    report_loss("cuda", "decoding was not finished in time at the end of the recording");
+  }
+  report_counters();
+}
+
+void CudaRecorder::tick() {
+  ++ticks_;
+  if (state_ == State::blocked && ticks_ % kRetryTicks == 0 && subscribe()) begin();
+  if (state_ != State::recording) return;
+  relax_capture_mode();
+  cupti().cuptiActivityFlushAll(0);
+  report_counters();
+  check_health();
+}
+
+void CudaRecorder::report_counters() {
+  report_worker_loss();
+  const BufferCounters counters = buffer_counters();
+  if (counters.discarded_records != seen_discarded_) {
+    report_loss("cuda", "the buffer pool was used up, so these records were thrown away",
+                counters.discarded_records - seen_discarded_);
+    seen_discarded_ = counters.discarded_records;
+  }
+  if (counters.foreign != seen_foreign_) {
+    report_loss("cuda", "buffers of another CUPTI client came to us and were left alone; its records are lost to both",
+                counters.foreign - seen_foreign_);
+    seen_foreign_ = counters.foreign;
+  }
+}
+
+// Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of our buffers
+// being asked for or returned, means that somebody else registered buffer callbacks over ours.
+bool CudaRecorder::buffers_taken_over() {
+  const BufferCounters counters = buffer_counters();
+  const uint64_t activity = counters.requested + counters.completed;
+  if (activity != seen_requests_) {
+    seen_requests_ = activity;
+    launches_at_activity_ = launches_seen();
+    quiet_ticks_ = 0;
+    return false;
+  }
+  const uint64_t lent = counters.requested > counters.completed ? counters.requested - counters.completed : 0;
+  if (launches_seen() - launches_at_activity_ < kRecordsPerBuffer * (lent + 1)) return false;
+  return ++quiet_ticks_ >= kQuietTicks;
+}
+
+void CudaRecorder::check_health() {
+  const bool records_calls = settings().api != "off";
+  uint32_t enabled = 1;
+  CUptiResult result = CUPTI_SUCCESS;
+  if (records_calls && cupti().cuptiGetCallbackState != nullptr) {
+    result = cupti().cuptiGetCallbackState(&enabled, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API,
+                                           CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+  }
+  if (result != CUPTI_SUCCESS || enabled == 0) {
+    report_loss("cuda", "another profiler in this process shut CUPTI down (torch.profiler does at its end); GPU work "
+                        "since then is missing and recording starts again here");
+    abandon_lent();
+    state_ = State::off;
+    if (subscribe()) begin();
+    return;
+  }
+  if (!buffers_taken_over()) return;
+  report_loss("cuda", "another CUPTI client in this process put its buffers in place of ours; the GPU work of these "
+                      "launches went to it, and recording takes CUPTI back here",
+              launches_seen() - launches_at_activity_);
+  set_up_activity();
+  disable_kinds();
+  enable_kinds(begin_graph_level());
+  launches_at_activity_ = launches_seen();
+  quiet_ticks_ = 0;
+}
+
+}  // namespace warpsight

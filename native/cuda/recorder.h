@@ -1,0 +1,51 @@
+// The CUDA recorder as one backend of the runtime: start, stop, flush, tick.
+#pragma once
+
+#include <cupti.h>
+
+#include <cstdint>
+
+#include "runtime/runtime.h"
+
+namespace warpsight {
+
+class CudaRecorder : public Recorder {
+ public:
+  const char* name() const override { return "cuda"; }
+  void start() override;
+  void stop() override;
+  void flush(bool forced) override;
+  void tick() override;
+
+  // The driver loaded us while it initialised, so nothing was missed.
+  void set_injected() { injected_ = true; }
+
+ private:
+  enum class State {
+    off,        // not attached to CUPTI
+    recording,  // attached, kinds and callbacks enabled
+    held,       // attached because a detach was not possible; everything disabled
+    blocked,    // another client has CUPTI's one subscriber; tried again on ticks
+    refused,    // no usable CUPTI, or the program keeps it (yield)
+  };
+
+  bool subscribe();
+  void begin();
+  void leave_cupti();
+  void note_late_start();
+  void report_counters();
+  void check_health();
+  bool buffers_taken_over();
+
+  State state_ = State::off;
+  bool injected_ = false;
+  bool said_blocked_ = false;
+  uint32_t session_ = 0;
+  uint32_t ticks_ = 0;
+  uint32_t quiet_ticks_ = 0;          // ticks with launches but no sign of CUPTI using our buffers
+  uint64_t launches_at_activity_ = 0;  // launches_seen() when our buffers were last used
+  uint64_t seen_requests_ = 0, seen_foreign_ = 0, seen_discarded_ = 0;
+  CUpti_SubscriberHandle subscriber_ = nullptr;
+};
+
+}  // namespace warpsight
