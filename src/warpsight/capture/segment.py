@@ -53,25 +53,29 @@ class Block:
     session: int
     row_bytes: int
     sealed: bool
+    slot: int
     payload: Array
+
+    def body(self, skip_bytes: int = 0) -> Array:
+        """Bytes of the whole rows behind the first `skip_bytes`, in this version's row size (not for kind `string`)."""
+        size = DTYPES[self.kind].itemsize
+        body = self.payload[skip_bytes:]
+        if self.row_bytes != size:
+            return _resized_rows(body, self.row_bytes, size)
+        return body[: len(body) // size * size]
 
     def rows(self, skip_bytes: int = 0) -> Array:
         """The rows behind the first `skip_bytes` of payload, as a structured view (not for kind `string`)."""
-        dtype = DTYPES[self.kind]
-        body = self.payload[skip_bytes:]
-        if self.row_bytes == dtype.itemsize:
-            whole = len(body) // dtype.itemsize * dtype.itemsize
-            return body[:whole].view(dtype)
-        return _resized_rows(body, self.row_bytes, dtype)
+        return self.body(skip_bytes).view(DTYPES[self.kind])
 
 
-def _resized_rows(body: Array, row_bytes: int, dtype: np.dtype[Any]) -> Array:
+def _resized_rows(body: Array, row_bytes: int, size: int) -> Array:
     """Rows written with more or fewer trailing fields than this version knows; missing fields are zero."""
     count = len(body) // row_bytes
-    out = np.zeros((count, dtype.itemsize), np.uint8)
-    shared = min(row_bytes, dtype.itemsize)
+    out = np.zeros((count, size), np.uint8)
+    shared = min(row_bytes, size)
     out[:, :shared] = body[: count * row_bytes].reshape(count, row_bytes)[:, :shared]
-    return out.reshape(-1).view(dtype)
+    return out.reshape(-1)
 
 
 @dataclass
@@ -81,6 +85,11 @@ class Segment:
     path: Path
     data: Array
     damage: list[Damage] = field(default_factory=list)
+
+    @property
+    def growing(self) -> bool:
+        """The drainer still writes this file: its last blocks may be half written, which is no damage."""
+        return self.path.name.endswith(".open")
 
     @property
     def slots(self) -> int:
@@ -95,7 +104,7 @@ class Segment:
             if block is not None:
                 yield block
         tail = len(self.data) % layout.BLOCK_BYTES
-        if tail and not self.path.name.endswith(".open"):
+        if tail:
             yield from self._tail(len(self.data) - tail)
 
     def _tail(self, offset: int) -> Iterator[Block]:
@@ -108,7 +117,8 @@ class Segment:
                 if block is not None:
                     yield block
                 return
-        self._lost(offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block")
+        if not self.growing:
+            self._lost(offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block")
 
     def _block(self, offset: int, slot: Array) -> Block | None:
         fields = slot[: layout.BLOCK_HEADER_BYTES].view(HEADER)[0].tolist()
@@ -129,7 +139,8 @@ class Segment:
             return self._lost(offset, f"a block has unknown record kind {kind}", kind)
         if not row_bytes and not layout.BY_KIND[kind].variable:
             return self._lost(offset, "a block header is damaged", kind)
-        return Block(kind, pid, thread, arena, sequence, lost, writer, session, row_bytes, bool(flags & 1), payload)
+        return Block(kind, pid, thread, arena, sequence, lost, writer, session, row_bytes, bool(flags & 1),
+                     offset // layout.BLOCK_BYTES, payload)
 
     def _lost(self, offset: int, cause: str, kind: int = 0) -> None:
         self.damage.append(Damage(self.path, offset, cause, kind))
@@ -179,10 +190,12 @@ class Batch:
 
 
 def gather(parts: list[tuple[Block, Array]], kind: int) -> Batch:
-    """Join the rows of several blocks of one kind into one contiguous array."""
-    counts = [len(rows) for _, rows in parts]
-    rows = np.concatenate([rows for _, rows in parts]) if parts else np.zeros(0, DTYPES[kind])
-    thread = np.repeat(np.array([block.thread for block, _ in parts], np.int32), counts)
+    """Join the bodies of several blocks of one kind into one contiguous array."""
+    dtype = DTYPES[kind]
+    counts = [len(body) // dtype.itemsize for _, body in parts]
+    # joined as bytes: NumPy copies structured arrays field by field
+    rows = np.concatenate([body for _, body in parts]).view(dtype) if parts else np.zeros(0, dtype)
+    thread = np.repeat(np.array([block.thread for block, _ in parts], np.uint32).view(np.int32), counts)
     session = np.repeat(np.array([block.session for block, _ in parts], np.int64), counts)
     return Batch(rows, thread, session)
 
@@ -199,5 +212,5 @@ def read(path: Path) -> tuple[dict[int, Batch], list[tuple[int, str]], list[Dama
         if layout.BY_KIND[block.kind].variable:
             text += strings(block.payload)[0]
         else:
-            found.setdefault(block.kind, []).append((block, block.rows()))
+            found.setdefault(block.kind, []).append((block, block.body()))
     return {kind: gather(parts, kind) for kind, parts in found.items()}, text, segment.damage

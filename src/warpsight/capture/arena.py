@@ -1,0 +1,243 @@
+"""One recorded process being converted: its definitions, its open ends, and the rows it emits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.capture import calls, definition_rows, device_rows, host_rows, layout, markers
+from warpsight.capture.blocks import BlockTracker
+from warpsight.capture.columns import Nullable
+from warpsight.capture.correlation import Correlations, Window
+from warpsight.capture.device_rows import Waiting
+from warpsight.capture.graphs import Graphs
+from warpsight.capture.identities import DeviceIndex, Devices, Processes
+from warpsight.capture.local_ids import LocalIds
+from warpsight.capture.losses import LossLog
+from warpsight.capture.markers import OpenRanges
+from warpsight.capture.parts import PartWriter
+from warpsight.capture.segment import DTYPES, Batch, Block, Segment, gather, strings
+from warpsight.trace.definitions import Definitions
+
+Array = npt.NDArray[Any]
+_DEVICE_KINDS = ("Kernel", "Memcpy", "Memset")
+_EXPECTED = {"session": np.int64, "correlation": np.int64, "name": np.int32, "shape": np.int32, "stack": np.int32}
+_STRING, _SHAPE, _FRAME, _STACK = (layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack"))
+#: Definitions that become rows when the trace is finished.
+KEPT = ("Process", "Thread", "Device", "Context", "Stream", "Module", "Graph", "GraphNode", "GraphEdge")
+Found = dict[int, list[tuple[Block, Array]]]
+
+
+class Arena:
+    """State of one arena. Everything here is bounded by what is open or distinct, not by how long the program runs."""
+
+    def __init__(self, name: str, trace: Definitions, processes: Processes, devices: Devices, losses: list[dict[str, Any]],
+                 writer: PartWriter) -> None:  # fmt: skip
+        self.name = name
+        self.pid = 0
+        self.part = 0
+        self.local = LocalIds(trace)
+        self.correlations = Correlations()
+        self.functions = calls.Functions()
+        self.graphs = Graphs()
+        self.waiting = {kind: Waiting.none(kind) for kind in _DEVICE_KINDS}
+        self.open_ranges = OpenRanges.none()
+        self.checked_kernels: list[tuple[Array, Array, Array, Array]] = []
+        self.checks_syncs = False
+        self.clocks: list[tuple[int, int]] = []
+        self.kept: dict[str, list[Array]] = {kind: [] for kind in KEPT}
+        self.threads: set[int] = set()
+        self.data_blocks = BlockTracker()
+        self.definition_blocks = BlockTracker()
+        self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
+        self._processes = processes
+        self._trace_devices = devices
+        self._devices = DeviceIndex(devices)
+        self._context_devices: dict[int, int] = {}
+        self._writer = writer
+        self.loss = LossLog(losses, processes.by_arena.get(name))
+
+    # -- identity
+
+    def process_id(self) -> int:
+        """The process's id in the trace, given now when it has none."""
+        number = self._processes.of_arena(self.name, self.pid)
+        self.loss.process = number
+        return number
+
+    def known_process(self) -> int | None:
+        """The process's id, None when it recorded no process (the launcher's own arena)."""
+        return self._processes.by_arena.get(self.name)
+
+    def process_of_pid(self, pid: int) -> int:
+        """The process that has a pid on this host."""
+        return self._processes.of_pid(pid)
+
+    def device(self, index: int) -> int:
+        """A device id from this process's index."""
+        return self._devices.get(index)
+
+    def devices(self, index: Array, none: int | None = None) -> Nullable:
+        """A column of device ids from a column of indices; `none` becomes null."""
+        return self._devices.translate(index, none)
+
+    def context_devices(self, context: Array) -> Nullable:
+        """A column of device ids from a column of contexts; null for contexts nobody described."""
+        known, places = np.unique(context, return_inverse=True)
+        ids = np.array([self._context_devices.get(int(c), -1) for c in known], np.int16)[places]
+        return Nullable(ids, ids < 0)
+
+    # -- definitions
+
+    def define(self, found: Found, text: list[tuple[int, str]]) -> None:
+        """Take up definition rows, in the order in which they refer to each other."""
+        for number, value in text:
+            self.local.strings[number] = value
+        batches = {kind: gather(parts, kind) for kind, parts in found.items()}
+        for kind, add in ((_SHAPE, self.local.add_shapes), (_FRAME, self.local.add_frames), (_STACK, self.local.add_stacks)):
+            if kind in batches:
+                add(batches[kind].rows)
+        for name in KEPT:
+            batch = batches.get(layout.BY_NAME[name].kind)
+            if batch is not None and len(batch.rows):
+                self.kept[name].append(batch.rows)
+                self._index(name, batch.rows)
+
+    def _index(self, name: str, rows: Array) -> None:
+        if name == "Process":
+            self.process_id()
+        elif name == "Device":
+            for row in rows:
+                self._devices.set(int(row["device"]), self._trace_devices.intern(definition_rows.device(self, row)))
+        elif name == "Context":
+            self._context_devices.update({int(r["context"]): self.device(int(r["device"]) & 0xFFFF) for r in rows})
+        elif name == "GraphNode":
+            self.graphs.add(rows["node"], rows["original"], self.local.stacks(rows["stack"]))
+
+    # -- events
+
+    def take_events(self, segment: Segment) -> None:
+        """Convert one segment of events."""
+        found: Found = {}
+        text: list[tuple[int, str]] = []
+        for block in segment.blocks():
+            skip = self.data_blocks.fresh(block)
+            if skip is None:
+                continue
+            self.pid = self.pid or block.pid
+            if layout.BY_KIND[block.kind].variable:
+                text += strings(block.payload, skip)[0]
+            else:
+                found.setdefault(block.kind, []).append((block, block.body(skip)))
+        self._report_damage(segment)
+        self.define({k: v for k, v in found.items() if layout.BY_KIND[k].definition}, text)
+        self._convert(found, final=False)
+
+    def _convert(self, found: Found, final: bool) -> None:
+        batches = {layout.BY_KIND[kind].name: gather(parts, kind) for kind, parts in found.items()}
+        self.checks_syncs = "Sync" in batches
+        if "Api" in batches:
+            self.threads.update(block.thread for block, _ in found[layout.BY_NAME["Api"].kind])
+            calls.convert(self, batches["Api"])
+        for kind in _DEVICE_KINDS:
+            if kind in batches or len(self.waiting[kind].rows):
+                device_rows.convert(self, kind, batches.get(kind, _no_rows(kind)), final)
+        if "Marker" in batches or final:
+            self.threads.update(block.thread for block, _ in found.get(layout.BY_NAME["Marker"].kind, ()))
+            markers.convert(self, batches.get("Marker", _no_rows("Marker")), final)
+        for kind, convert in host_rows.CONVERTERS.items():
+            if kind in batches and len(batches[kind].rows):
+                convert(self, batches[kind])
+        self.checked_kernels.clear()
+        self._forget_arrived()
+        for window in self.correlations.windows.values():
+            window.trim()
+        self.loss.count("converter", "rows refer to a definition that was lost", self.local.take_missing(), None, "lost")
+
+    def finish(self) -> None:
+        """Write what still waits: rows without a call, launches without a kernel, open ranges."""
+        self._convert({}, final=True)
+        device_rows.never_arrived(self)
+
+    def emit(self, table: str, count: int, values: Mapping[str, Any], process: int | None = -1) -> None:
+        """Queue rows of a table; `process` names the folder (-1: this process's, None: the trace as a whole)."""
+        self._writer.add(table, self.process_id() if process == -1 else process, self.part, count, values)
+
+    def expect(self, launches: Mapping[str, Array]) -> None:
+        """Watch for the kernels of launches."""
+        self._expected = {n: np.concatenate([a, launches[n].astype(a.dtype)]) for n, a in self._expected.items()}
+
+    def take_expected(self) -> dict[str, Array]:
+        """The launches whose kernels have not arrived; they are no longer watched."""
+        taken = self._expected
+        self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
+        return taken
+
+    def _forget_arrived(self) -> None:
+        expected = self._expected
+        missing = np.ones(len(expected["session"]), bool)
+        for window, chosen in self.correlations.split(expected["session"]):
+            missing[chosen] = ~window.seen(expected["correlation"][chosen] - window.high)
+        if len(missing) and int(missing.sum()) > calls.MAXIMUM_WAITING:
+            surplus = np.flatnonzero(missing)[: -calls.MAXIMUM_WAITING]
+            missing[surplus] = False
+            self.loss.count("cupti", "kernel record never arrived; the launch is in table launch only", len(surplus),
+                            "kernel", "lost")  # fmt: skip
+        if not missing.all():
+            self._expected = {name: values[missing] for name, values in expected.items()}
+
+    def note_clocks(self, rows: Array) -> None:
+        """Keep pairs of monotonic and real time for the manifest's fit."""
+        self.clocks += list(zip(rows["monotonic"].tolist(), rows["realtime"].tolist(), strict=True))
+
+    def _report_damage(self, segment: Segment) -> None:
+        for damage in segment.damage:
+            kind = layout.BY_KIND.get(damage.kind)
+            where = f"{damage.cause} ({self.name}/{damage.path.name} at byte {damage.offset})"
+            self.loss.add("segment", where, 1, kind=kind.name.lower() if kind else None)
+        gaps = self.data_blocks.take_missing() - len(segment.damage)
+        if gaps > 0:
+            self.loss.count("segment", "blocks of rows are missing between those that were written", gaps, None, "lost")
+
+    # -- going on in another process
+
+    def state(self) -> dict[str, Array]:
+        """Everything that definitions and written parts do not hold, as named arrays."""
+        out = {"blocks": self.data_blocks.state(), "threads": np.array(sorted(self.threads), np.int64),
+               "pid": np.array([self.pid]), "clocks": np.array(self.clocks, np.int64).reshape(-1, 2),
+               "range_rows": self.open_ranges.rows.view(np.uint8), "range_thread": self.open_ranges.thread}  # fmt: skip
+        for kind, waiting in self.waiting.items():
+            out |= {f"wait_{kind}_rows": waiting.rows.view(np.uint8), f"wait_{kind}_session": waiting.session,
+                    f"wait_{kind}_age": waiting.age}  # fmt: skip
+        out |= {f"expected_{name}": values for name, values in self._expected.items()}
+        for session, window in self.correlations.windows.items():
+            out |= {f"window_{session}_{name}": values for name, values in window.state().items()}
+        return out
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Take up what :meth:`state` gave."""
+        self.data_blocks = BlockTracker.restore(state["blocks"])
+        self.threads = set(state["threads"].tolist())
+        self.pid = int(state["pid"][0])
+        self.clocks = [(a, b) for a, b in state["clocks"].tolist()]
+        self.open_ranges = OpenRanges(_typed(state["range_rows"], "Marker"), state["range_thread"])
+        for kind in _DEVICE_KINDS:
+            rows = _typed(state[f"wait_{kind}_rows"], kind)
+            self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
+        self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
+        for key in state:
+            if key.startswith("window_") and key.endswith("_window"):
+                prefix = key.removesuffix("window")
+                fields = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+                self.correlations.windows[int(prefix.split("_")[1])] = Window.restore(fields)
+
+
+def _typed(data: Array, kind: str) -> Array:
+    return data.view(DTYPES[layout.BY_NAME[kind].kind])
+
+
+def _no_rows(kind: str) -> Batch:
+    return Batch(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]), np.zeros(0, np.int32), np.zeros(0, np.int64))

@@ -1,0 +1,83 @@
+"""NumPy columns as Arrow arrays: nulls, enumerations and texts, each without a loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from warpsight.trace.schema import Column
+
+Array = npt.NDArray[Any]
+#: Column types as NumPy types; strings and booleans are made elsewhere.
+NUMPY_TYPES = {"int64": np.int64, "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint64": np.uint64,
+               "uint32": np.uint32, "float64": np.float64}  # fmt: skip
+_ARROW_TYPES = {"int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int8(),
+                "uint64": pa.uint64(), "uint32": pa.uint32(), "float64": pa.float64(), "bool": pa.bool_(),
+                "string": pa.string()}  # fmt: skip
+
+
+class Nullable:
+    """Values with a mask of the rows that are null; `null` None stands for none."""
+
+    __slots__ = ("null", "values")
+
+    def __init__(self, values: Array, null: Array | None) -> None:
+        self.values = values
+        self.null = null
+
+    def take(self, order: Array) -> Nullable:
+        """The rows in another order."""
+        return Nullable(self.values[order], None if self.null is None else self.null[order])
+
+
+def zero_is_null(values: Array) -> Nullable:
+    """An id column whose 0 means none."""
+    return Nullable(values, values == 0)
+
+
+def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") -> pa.DictionaryArray:
+    """Small numbers as texts; numbers without a name become `other`."""
+    known = sorted(names)
+    lookup = np.full(max([*known, int(values.max(initial=0))]) + 1 if len(values) or known else 1, len(known), np.int8)
+    lookup[known] = np.arange(len(known), dtype=np.int8)
+    return pa.DictionaryArray.from_arrays(lookup[values], [names[n] for n in known] + [other])
+
+
+def arrow(column: Column, values: Any, count: int) -> pa.Array:
+    """One column of a part: an array, a :class:`Nullable`, an Arrow array, a scalar for every row, or None."""
+    kind = _ARROW_TYPES[column.type]
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if values is None:
+        return pa.nulls(count, kind)
+    if column.type == "bool":
+        return pa.array(np.broadcast_to(np.asarray(values, bool), count).copy())
+    if column.type == "string":
+        return pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), [values])
+    if isinstance(values, Nullable):
+        return _with_nulls(kind, np.ascontiguousarray(values.values, NUMPY_TYPES[column.type]), values.null)
+    if np.ndim(values) == 0:
+        return pa.array(np.full(count, values, NUMPY_TYPES[column.type]))
+    return pa.array(np.ascontiguousarray(values, NUMPY_TYPES[column.type]))
+
+
+def _with_nulls(kind: pa.DataType, values: Array, null: Array | None) -> pa.Array:
+    if null is None or not null.any():
+        return pa.array(values)
+    if null.all():
+        return pa.nulls(len(values), kind)
+    bitmap = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
+
+
+def take(values: Any, order: Array) -> Any:
+    """The rows of a column in another order; scalars and None are the same for every row."""
+    if isinstance(values, Nullable):
+        return values.take(order)
+    if isinstance(values, pa.Array):
+        return values.take(pa.array(order))
+    return values if values is None or np.ndim(values) == 0 else values[order]

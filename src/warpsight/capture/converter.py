@@ -1,0 +1,290 @@
+"""Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR`, a child of the launcher.
+
+Standard input has one JSON object per line, standard output one in answer to each:
+
+* `{"do": "convert"}` converts closed segments once there is enough of them → `{"converted": segments, "kernels": rows so far}`
+* `{"do": "finish", "processes": [{"pid", "arena", "exit", "end"}], "loss": [...], "settings": {...}, "overhead": {...}}`
+  converts the rest and completes the trace → `{"finished": {...}}`
+* anything that goes wrong → `{"error": "..."}`; segments stay where they are, and the next request tries again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from warpsight.capture import definition_rows, losses
+from warpsight.capture.arena import Arena, Found
+from warpsight.capture.clock_fit import fit
+from warpsight.capture.identities import Devices, Processes
+from warpsight.capture.journal import Commit, Journal
+from warpsight.capture.layout import BY_KIND
+from warpsight.capture.parts import PartWriter
+from warpsight.capture.segment import open_segment, strings
+from warpsight.errors import TraceError
+from warpsight.trace import manifest
+from warpsight.trace.definitions import Definitions
+from warpsight.trace.schema import TABLES
+
+#: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the rest.
+ENOUGH_BYTES = 16 << 20
+#: Segments of a round: bounds what a crash repeats and how long raw data stays.
+_ROUND_SEGMENTS = 4
+
+
+class Converter:
+    """The conversion of one recording folder. One at a time: the folder is locked while it exists."""
+
+    def __init__(self, root: Path) -> None:
+        """Take up where the last commit left off.
+
+        Raises:
+            TraceError: when the folder has no `raw`, or another converter works on it.
+        """
+        self.root = root
+        self.raw = root / "raw"
+        if not self.raw.is_dir():
+            raise TraceError(f"{root} is not a recording: it has no folder raw")
+        self._lock = (self.raw / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise TraceError(f"{root} is being converted by another process") from None
+        self._journal = Journal(self.raw)
+        self._writer = PartWriter(root)
+        self._load()
+
+    def _load(self) -> None:
+        commit, states = self._journal.load()
+        self._journal.roll_back(self.root, commit)
+        self._writer.rows = Counter(commit.rows)
+        self._part = commit.part
+        self._definitions = Definitions()
+        self._definitions.load(self.root)
+        self._processes = Processes(commit.processes)
+        self._devices = Devices(commit.devices)
+        self._losses = commit.losses
+        self._converted: list[str] = []
+        self._arenas: dict[str, Arena] = {}
+        #: definition file → slots that need not be read again
+        self._read_slots: dict[str, int] = {}
+        for name, state in states.items():
+            self._arena(name).restore(state)
+
+    def _arena(self, name: str) -> Arena:
+        if name not in self._arenas:
+            self._arenas[name] = Arena(name, self._definitions, self._processes, self._devices, self._losses, self._writer)
+        return self._arenas[name]
+
+    def convert(self, enough_bytes: int = ENOUGH_BYTES) -> dict[str, Any]:
+        """Convert closed segments when they have at least `enough_bytes` together.
+
+        Raises:
+            OSError: when parts cannot be written; everything is as after the last commit.
+        """
+        waiting = [path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"]
+        if not waiting or sum(path.stat().st_size for path in waiting) < enough_bytes:
+            return {"converted": 0, "kernels": self._writer.rows["kernel"]}
+        with self._recovering():
+            self._take(waiting, commit_last=True)
+        return {"converted": len(waiting), "kernels": self._writer.rows["kernel"]}
+
+    def finish(self, processes: Iterable[Mapping[str, Any]] = (), loss: Iterable[Mapping[str, Any]] = (),
+               settings: Mapping[str, Any] | None = None, overhead: Mapping[str, Any] | None = None) -> dict[str, Any]:  # fmt: skip
+        """Convert what is left, open files included, write definitions and manifest, and remove the raw data.
+
+        Raises:
+            OSError: when something cannot be written; the raw data stays, and finishing can be tried again.
+        """
+        ended = {str(p.get("arena")): p for p in processes}
+        with self._recovering():
+            self._take([p for arena in self._folders() for p in _segments(arena, "data")], commit_last=False)
+            for arena in self._arenas.values():
+                arena.part = self._part + 1
+                arena.finish()
+            self._part += 1
+            summary = self._complete(ended, list(loss), dict(settings or {}), dict(overhead or {}))
+        self._writer.close()
+        self._lock.close()
+        shutil.rmtree(self.raw, ignore_errors=True)
+        (self.root / "recording.json").unlink(missing_ok=True)
+        return summary
+
+    def close(self) -> None:
+        """Give the folder back without finishing."""
+        self._writer.close()
+        self._lock.close()
+
+    @contextlib.contextmanager
+    def _recovering(self) -> Any:
+        """After a failure go back to the last commit, so that the next attempt starts from what is on disk."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._writer.wait()
+            self._load()
+            raise
+
+    def _folders(self) -> list[Path]:
+        return sorted(path for path in self.raw.iterdir() if path.is_dir())
+
+    def _take(self, segments: list[Path], commit_last: bool) -> None:
+        """Convert segments, definitions first, committing every few; the last few only when asked to."""
+        for folder in self._folders():
+            self._define(folder)
+        for number, path in enumerate(segments, 1):
+            self._part += 1
+            arena = self._arena(path.parent.name)
+            arena.part = self._part
+            arena.take_events(open_segment(path))
+            self._converted.append(f"{path.parent.name}/{path.name}")
+            last = number == len(segments)
+            if (last and commit_last) or (number % _ROUND_SEGMENTS == 0 and not last):
+                self._commit()
+
+    def _define(self, folder: Path) -> None:
+        """Read definition files as far as they are written."""
+        arena = self._arena(folder.name)
+        found: Found = {}
+        text: list[tuple[int, str]] = []
+        for path in _segments(folder, "definitions"):
+            key = path.name.removesuffix(".open")
+            try:
+                segment = open_segment(path)
+            except FileNotFoundError:  # closed, and so renamed, at this moment
+                segment = open_segment(path.with_name(key))
+            first = self._read_slots.get(f"{folder.name}/{key}", 0)
+            sealed = first
+            for block in segment.blocks(first):
+                if block.sealed and block.slot == sealed:
+                    sealed += 1
+                skip = arena.definition_blocks.fresh(block)
+                if skip is None:
+                    continue
+                arena.pid = arena.pid or block.pid
+                if BY_KIND[block.kind].variable:
+                    text += strings(block.payload, skip)[0]
+                else:
+                    found.setdefault(block.kind, []).append((block, block.body(skip)))
+            if not segment.growing:
+                self._report(arena, segment.damage)
+                sealed = segment.slots
+            self._read_slots[f"{folder.name}/{key}"] = sealed
+        arena.define(found, text)
+
+    def _report(self, arena: Arena, damage: Iterable[Any]) -> None:
+        for one in damage:
+            cause = f"{one.cause}; definitions are missing ({arena.name}/{one.path.name} at byte {one.offset})"
+            arena.loss.add("segment", cause, 1, kind="definition")
+
+    def _commit(self) -> None:
+        self._write_definitions()
+        self._writer.wait()
+        commit = Commit(self._part, dict(self._writer.rows), self._processes.by_arena, self._devices.rows, self._losses,
+                        self._converted)  # fmt: skip
+        self._journal.commit(commit, {name: arena.state() for name, arena in self._arenas.items()})
+        for name in self._converted:
+            (self.raw / name).unlink(missing_ok=True)
+        self._converted = []
+
+    def _write_definitions(self) -> None:
+        for table, data in self._definitions.take().items():
+            self._writer.add_arrow(table, self._part, data)
+
+    def _complete(self, ended: dict[str, Mapping[str, Any]], loss: list[Mapping[str, Any]], settings: dict[str, Any],
+                  overhead: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
+        processes = self._process_rows(ended)
+        rows: dict[str, list[dict[str, Any]]] = {"process": processes, "device": self._devices.rows}
+        for arena in self._arenas.values():
+            for table, described in definition_rows.rows(arena):
+                rows.setdefault(table, []).extend(described)
+            for table, data in definition_rows.graphs(arena):
+                self._writer.add(table, arena.process_id(), self._part, len(data), _columns(data))
+        for table, listed in rows.items():
+            self._writer.add_arrow(table, self._part, pa.Table.from_pylist(listed, TABLES[table].schema()))
+        lost = losses.table([*self._losses, *map(losses.given, loss)])
+        self._writer.add_arrow("loss", self._part, lost)
+        self._write_definitions()
+        self._writer.wait()
+        content = {
+            "host": platform.node(), "processes": processes, "devices": self._devices.rows,
+            "clocks": fit([pair for arena in self._arenas.values() for pair in arena.clocks]), "settings": settings,
+            "rows": {name: count for name, count in sorted(self._writer.rows.items()) if count},
+            "loss": losses.summary(lost), "overhead": overhead,
+        }  # fmt: skip
+        manifest.write(self.root, content)
+        size = sum(path.stat().st_size for path in self.root.glob("table=*/**/*.parquet"))
+        return {"rows": content["rows"], "loss": content["loss"], "bytes": size, "processes": len(processes),
+                "devices": len(self._devices.rows)}  # fmt: skip
+
+    def _process_rows(self, ended: dict[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+        rows = []
+        for name, number in list(self._processes.by_arena.items()):
+            if name in self._arenas:
+                rows.append(definition_rows.process(self._arenas[name], ended.get(name, {})))
+            else:  # seen by the sampler only
+                rows.append({"process": number, "pid": int(name.removeprefix("pid-")), "host": platform.node(),
+                             "command": "", "executable": "", "start": 0})  # fmt: skip
+        return sorted(rows, key=lambda row: int(row["process"]))
+
+
+def _columns(data: pa.Table) -> dict[str, pa.Array]:
+    return {name: data.column(name).combine_chunks() for name in data.column_names}
+
+
+def _segments(folder: Path, prefix: str) -> list[Path]:
+    """Segment files of one arena in the order they were begun, closed and open ones."""
+    found = [path for path in folder.glob(f"{prefix}-*.seg*") if path.name.endswith((".seg", ".seg.open"))]
+    return sorted(found, key=lambda path: path.name.removesuffix(".open"))
+
+
+def _answer(converter: Converter, line: str) -> dict[str, Any]:
+    """Do what one request asks."""
+    try:
+        request = json.loads(line)
+        action = request.get("do")
+        if action == "convert":
+            return converter.convert()
+        if action == "finish":
+            known = {key: request[key] for key in ("processes", "loss", "settings", "overhead") if key in request}
+            return {"finished": converter.finish(**known)}
+        return {"error": f"unknown request {action!r}"}
+    except OSError as error:
+        return {"error": f"{error.strerror or error}: {error.filename or converter.root}; the recording's raw data is kept: "
+                         f"make room and run `warpsight recover {converter.root}`"}  # fmt: skip
+    except Exception as error:  # noqa: BLE001 - one bad segment must not end the conversion process
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def main(arguments: list[str]) -> int:
+    """Serve requests on standard input until it ends or the trace is finished."""
+    os.umask(0o077)
+    try:
+        converter = Converter(Path(arguments[0]))
+    except (TraceError, OSError) as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return 1
+    for line in sys.stdin:
+        answer = _answer(converter, line)
+        print(json.dumps(answer), flush=True)
+        if "finished" in answer:
+            return 0
+    converter.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

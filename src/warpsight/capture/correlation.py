@@ -1,0 +1,190 @@
+"""Joining device rows with the calls that caused them, by correlation id.
+
+Ids of one process and recorder session grow densely, so a window is a set of arrays indexed by id: a join is one
+gather. The 32-bit ids of the records are unwrapped against the newest id of their session; sessions get disjoint
+ranges of 64-bit ids: (session + wraps so far) << 32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+#: Ids a window may span before its older half is closed.
+WINDOW_IDS = 8_000_000
+#: Ids whose calls are kept across a commit: kernels arrive within far fewer.
+SAVED_IDS = 1_000_000
+UNKNOWN = -1
+#: `flags` of an id
+LAUNCH, SEEN = 1, 2
+_RANGE = 1 << 32
+_FIELDS = ("stack", "start", "flags")
+_TYPES = {"stack": np.int32, "start": np.int64, "flags": np.uint8}
+
+
+class Window:
+    """What is known of the calls of one session, by unwrapped low id."""
+
+    def __init__(self, high: int) -> None:
+        #: What is added to an unwrapped id to make it unique in the process.
+        self.high = high
+        self.reference: int | None = None
+        self.base = 0
+        self._arrays = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
+        #: Launches still without a kernel that fell out of the window: sorted ids, stacks, starts.
+        self._late = {"id": np.zeros(0, np.int64), "stack": np.zeros(0, np.int32), "start": np.zeros(0, np.int64)}
+
+    def unwrap(self, low: Array) -> Array:
+        """64-bit ids of 32-bit ones; a jump back by more than 2^31 is a wrap."""
+        if not len(low):
+            return np.zeros(0, np.int64)
+        values = low.astype(np.int64)
+        if self.reference is None:
+            self.reference = int(values[0])
+        lead = self.reference
+        near = lead - _RANGE // 2 <= int(values.min()) and int(values.max()) < lead + _RANGE // 2
+        if not near:
+            values = lead + ((values - lead + _RANGE // 2) % _RANGE - _RANGE // 2)
+        self.reference = max(lead, int(values.max()))
+        return values
+
+    def put(self, ids: Array, stack: Array, start: Array, launch: Array) -> None:
+        """Note calls; later calls of the same id win (a runtime call notes itself after the driver call in it)."""
+        if not len(ids):
+            return
+        index = self._cover(int(ids.min()), int(ids.max()), ids)
+        fits = index >= 0
+        if not fits.all():
+            index, stack, start, launch = index[fits], stack[fits], start[fits], launch[fits]
+        self._arrays["stack"][index] = stack
+        self._arrays["start"][index] = start
+        self._arrays["flags"][index] |= launch.astype(np.uint8)
+
+    def get(self, ids: Array) -> tuple[Array, Array]:
+        """Stack and start of the calls; stack UNKNOWN where no call was noted."""
+        index = ids - self.base
+        size = len(self._arrays["stack"])
+        if not len(ids):
+            return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        if size and int(index.min()) >= 0 and int(index.max()) < size:
+            return self._arrays["stack"][index], self._arrays["start"][index]
+        stack, start = np.full(len(ids), UNKNOWN, np.int32), np.zeros(len(ids), np.int64)
+        inside = (index >= 0) & (index < size)
+        stack[inside] = self._arrays["stack"][index[inside]]
+        start[inside] = self._arrays["start"][index[inside]]
+        self._get_late(ids, index < 0, stack, start)
+        return stack, start
+
+    def _get_late(self, ids: Array, old: Array, stack: Array, start: Array) -> None:
+        if not len(self._late["id"]) or not old.any():
+            return
+        places = np.flatnonzero(old)
+        at = np.minimum(np.searchsorted(self._late["id"], ids[places]), len(self._late["id"]) - 1)
+        hit = self._late["id"][at] == ids[places]
+        stack[places[hit]] = self._late["stack"][at[hit]]
+        start[places[hit]] = self._late["start"][at[hit]]
+
+    def see(self, ids: Array) -> None:
+        """Note that device rows of these calls arrived."""
+        index = ids - self.base
+        size = len(self._arrays["flags"])
+        if len(ids) and not (int(index.min()) >= 0 and int(index.max()) < size):
+            keep = ~np.isin(self._late["id"], ids[index < 0])
+            self._late = {name: values[keep] for name, values in self._late.items()}
+            index = index[(index >= 0) & (index < size)]
+        self._arrays["flags"][index] |= SEEN
+
+    def seen(self, ids: Array) -> Array:
+        """Which of these noted launches have device rows."""
+        index = ids - self.base
+        size = len(self._arrays["flags"])
+        inside = (index >= 0) & (index < size)
+        out = np.zeros(len(ids), bool)
+        out[inside] = (self._arrays["flags"][index[inside]] & SEEN) != 0
+        out[~inside] = ~np.isin(ids[~inside], self._late["id"])
+        return out
+
+    def _cover(self, first: int, last: int, ids: Array) -> Array:
+        """Make room for ids up to `last` and give their places; ids before the window get negative places."""
+        size = len(self._arrays["stack"])
+        if not size or last - self.base >= 8 * WINDOW_IDS:  # the first, or a jump no real program makes
+            self._close(self.base + size)
+            self.base = max(first - 4096, last - WINDOW_IDS, 0)
+            size = 0
+        elif first < self.base and not len(self._late["id"]) and self.base - first + size < WINDOW_IDS:
+            grow = min(self.base, self.base - first + 4096)
+            self._arrays = {n: np.concatenate([_blank(n, grow), a]) for n, a in self._arrays.items()}
+            self.base -= grow
+            size += grow
+        if last - self.base >= size:
+            wanted = max(last - self.base + 1, min(2 * size, size + WINDOW_IDS), 65536)
+            self._arrays = {n: np.concatenate([a, _blank(n, wanted - size)]) for n, a in self._arrays.items()}
+        return ids - self.base
+
+    def trim(self) -> None:
+        """Close the older half of a window that has grown too long; launches without a kernel are kept apart."""
+        if self.reference is not None and self.reference - self.base > WINDOW_IDS:
+            self._close(self.reference - WINDOW_IDS // 2)
+
+    def _close(self, upto: int) -> None:
+        """Forget ids before `upto`, except launches without a kernel."""
+        cut = min(max(upto - self.base, 0), len(self._arrays["stack"]))
+        waiting = np.flatnonzero((self._arrays["flags"][:cut] & (LAUNCH | SEEN)) == LAUNCH)
+        kept = {"id": waiting + self.base, "stack": self._arrays["stack"][waiting], "start": self._arrays["start"][waiting]}
+        self._late = {name: np.concatenate([values, kept[name]]) for name, values in self._late.items()}
+        self._arrays = {name: values[cut:].copy() for name, values in self._arrays.items()}
+        self.base += cut
+
+    def state(self) -> dict[str, Array]:
+        """Everything needed to go on in another process; of old ids only launches without a kernel."""
+        reference = -1 if self.reference is None else self.reference
+        self._close(reference - SAVED_IDS)
+        used = max(0, reference - self.base + 1)
+        own = {name: values[:used] for name, values in self._arrays.items()}
+        late = {f"late_{name}": values for name, values in self._late.items()}
+        return {"window": np.array([self.high, reference, self.base], np.int64), **own, **late}
+
+    @classmethod
+    def restore(cls, state: dict[str, Array]) -> Window:
+        """The window that gave `state`."""
+        high, reference, base = (int(v) for v in state["window"])
+        window = cls(high)
+        window.reference = None if reference < 0 else reference
+        window.base = base
+        window._arrays = {name: state[name].copy() for name in _FIELDS}
+        window._late = {name: state[f"late_{name}"] for name in ("id", "stack", "start")}
+        return window
+
+
+def _blank(name: str, count: int) -> Array:
+    return np.full(count, UNKNOWN if name == "stack" else 0, _TYPES[name])
+
+
+class Correlations:
+    """The windows of one process, by recorder session."""
+
+    def __init__(self) -> None:
+        self.windows: dict[int, Window] = {}
+
+    def split(self, session: Array) -> list[tuple[Window, Array | slice]]:
+        """The windows of a batch of rows, each with the rows that belong to it."""
+        if not len(session):
+            return []
+        first = int(session[0])
+        if int(session[-1]) == first and bool((session == first).all()):
+            return [(self.window(first), slice(None))]
+        return [(self.window(int(s)), np.flatnonzero(session == s)) for s in np.unique(session)]
+
+    def window(self, session: int) -> Window:
+        """The window of a session; a new one begins above everything used before."""
+        if session not in self.windows:
+            used = [(w.high + (w.reference or 0)) // _RANGE + 1 for w in self.windows.values()]
+            self.windows[session] = Window(max([session, *used]) * _RANGE)
+        return self.windows[session]
+
+    def newest(self) -> int:
+        """The highest full id noted so far."""
+        return max((w.high + (w.reference or 0) for w in self.windows.values()), default=0)

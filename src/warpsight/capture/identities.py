@@ -1,0 +1,82 @@
+"""What is the same across the processes of a recording: process numbers and physical devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.capture.columns import Nullable
+
+Array = npt.NDArray[Any]
+
+
+class Processes:
+    """Process ids of the trace, from 0 by first appearance, one per arena (a reused pid or an exec is a new process)."""
+
+    def __init__(self, known: dict[str, int] | None = None) -> None:
+        self.by_arena: dict[str, int] = dict(known or {})
+        self._by_pid: dict[int, int] = {}
+
+    def of_arena(self, arena: str, pid: int | None = None) -> int:
+        """The process that owns an arena."""
+        number = self.by_arena.setdefault(arena, len(self.by_arena))
+        if pid:
+            self._by_pid[pid] = number
+        return number
+
+    def of_pid(self, pid: int) -> int:
+        """The process that last had this pid; one that never recorded anything itself gets an id of its own."""
+        return self._by_pid[pid] if pid in self._by_pid else self.of_arena(f"pid-{pid}", pid)
+
+
+class Devices:
+    """Devices of the trace by UUID; ids from 0."""
+
+    def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
+        self.rows: list[dict[str, Any]] = rows or []
+        self._ids: dict[str, int] = {row["uuid"]: row["device"] for row in self.rows}
+
+    def intern(self, row: dict[str, Any]) -> int:
+        """The id of a device given as a row of table `device` without its id."""
+        number = self._ids.get(row["uuid"])
+        if number is None:
+            number = self._ids[row["uuid"]] = len(self.rows)
+            self.rows.append({"device": number, **row})
+        return number
+
+    def unknown(self, index: int) -> int:
+        """The id of a device that rows name by index but no recorder described."""
+        return self.intern({"uuid": f"unknown-{index}", "index": index, "name": "unknown", "vendor": "unknown",
+                            "platform": "cuda"})  # fmt: skip
+
+
+class DeviceIndex:
+    """Translates one process's device indices."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self._ids = np.full(1 << 16, -1, np.int16)
+
+    def set(self, index: int, device: int) -> None:
+        """Define an index."""
+        if 0 <= index < len(self._ids):
+            self._ids[index] = device
+
+    def get(self, index: int) -> int:
+        """The trace's id of one index."""
+        if self._ids[index] < 0:
+            self._ids[index] = self._devices.unknown(index)
+        return int(self._ids[index])
+
+    def translate(self, index: Array, none: int | None = None) -> Nullable:
+        """A column of indices; `none` stands for no device."""
+        places = np.minimum(index, 0xFFFF).astype(np.int32)
+        ids = self._ids[places]
+        if (ids < 0).any():
+            for new in np.unique(places[ids < 0]).tolist():
+                if new != none:
+                    self.get(new)
+            ids = self._ids[places]
+        return Nullable(ids, None if none is None else places == none)

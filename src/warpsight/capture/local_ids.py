@@ -1,0 +1,150 @@
+"""Definitions of one process and the tables that turn its ids into the trace's.
+
+Rows carry ids that are unique in their arena. Each definition is interned in the trace by content; a lookup array per
+kind then translates whole columns with one gather.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from warpsight.capture import layout
+from warpsight.trace.definitions import Definitions
+
+Array = npt.NDArray[Any]
+_UNRESOLVED = -1
+_FRAME_KINDS = {layout.FRAME_PYTHON: "python", layout.FRAME_NATIVE: "native", layout.FRAME_MARKER: "marker",
+                layout.FRAME_KERNEL: "kernel", layout.FRAME_LINE: "line"}  # fmt: skip
+_METHODS = {layout.STACK_FRAME_CHAIN: "frame chain", layout.STACK_WITH_GIL: "with GIL", layout.STACK_UNWINDER: "unwinder",
+            layout.STACK_IMPORTED: "imported", layout.STACK_REMOTE: "remote"}  # fmt: skip
+_LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
+#: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
+_MAXIMUM_ID = 1 << 28
+
+
+class Lookup:
+    """A growing array from local to trace ids. 0 stays 0 (none); unknown ids become 0 and are counted."""
+
+    def __init__(self) -> None:
+        self._ids = np.full(1024, _UNRESOLVED, np.int32)
+        self._ids[0] = 0
+        self.missing = 0
+
+    def set(self, local: int, value: int) -> None:
+        """Define one id."""
+        if local >= len(self._ids):
+            if local > _MAXIMUM_ID:
+                return
+            grown = np.full(max(local + 1, 2 * len(self._ids)), _UNRESOLVED, np.int32)
+            grown[: len(self._ids)] = self._ids
+            self._ids = grown
+        self._ids[local] = value
+
+    def get(self, local: int) -> int:
+        """The trace id of one local id, or -1."""
+        return int(self._ids[local]) if local < len(self._ids) else _UNRESOLVED
+
+    def unresolved(self, local: Array) -> Array:
+        """Distinct local ids of a column that are not defined yet."""
+        return np.unique(local[self._raw(local) == _UNRESOLVED])
+
+    def translate(self, local: Array) -> Array:
+        """Trace ids of a column."""
+        found = self._raw(local)
+        bad = found == _UNRESOLVED
+        if bad.any():
+            self.missing += int(bad.sum())
+            found = np.where(bad, np.int32(0), found)
+        return found
+
+    def _raw(self, local: Array) -> Array:
+        if not len(local):
+            return np.zeros(0, np.int32)
+        if int(local.max()) >= len(self._ids):
+            inside = local < len(self._ids)
+            return np.where(inside, self._ids[np.where(inside, local, 0)], np.int32(_UNRESOLVED))
+        return self._ids[local]
+
+
+class LocalIds:
+    """Strings, names, shapes, frames and stacks of one arena."""
+
+    def __init__(self, trace: Definitions) -> None:
+        self._trace = trace
+        self.strings: dict[int, str] = {0: ""}
+        self._names = Lookup()
+        self._shapes = Lookup()
+        self._frames = Lookup()
+        self._stacks = Lookup()
+        self._waiting: dict[int, tuple[int, int, int, int]] = {}
+
+    def text(self, local: int) -> str:
+        """A string; empty for none and for one that was lost."""
+        return self.strings.get(local, "")
+
+    def texts(self, local: Array) -> pa.Array:
+        """A column of strings, null where there is none."""
+        distinct, places = np.unique(local, return_inverse=True)
+        values = [self.strings.get(int(i)) if i else None for i in distinct]
+        known = [i for i, value in enumerate(values) if value is not None]
+        codes = np.full(len(values), -1, np.int32)
+        codes[known] = np.arange(len(known), dtype=np.int32)
+        codes = codes[places]
+        indices = pa.array(codes, mask=codes < 0)
+        return pa.DictionaryArray.from_arrays(indices, pa.array([values[i] for i in known], pa.string()))
+
+    def names(self, local: Array) -> Array:
+        """A column of string ids as trace-wide name ids; only strings used as names become names."""
+        for number in self._names.unresolved(local).tolist():
+            text = self.strings.get(number)
+            if text is not None:
+                self._names.set(number, self._trace.name(text))
+        return self._names.translate(local)
+
+    def shapes(self, local: Array) -> Array:
+        """A column of shape ids as trace-wide ones."""
+        return self._shapes.translate(local)
+
+    def stacks(self, local: Array) -> Array:
+        """A column of stack ids as trace-wide ones."""
+        return self._stacks.translate(local)
+
+    def take_missing(self) -> int:
+        """References to definitions that never arrived, since the last call."""
+        lookups = (self._names, self._shapes, self._stacks)
+        count = sum(lookup.missing for lookup in lookups)
+        for lookup in lookups:
+            lookup.missing = 0
+        return count
+
+    def add_shapes(self, rows: Array) -> None:
+        """Intern rows of kind `Shape`."""
+        for row in rows.tolist():
+            number, *numbers, kind, config = row
+            clipped = [min(n, 0x7FFFFFFF) for n in numbers]
+            values = [*clipped, _LAUNCH_TYPES.get(kind, f"type {kind}"), min(config, 0x7FFFFFFF)]
+            self._shapes.set(number, self._trace.shape(values))
+
+    def add_frames(self, rows: Array) -> None:
+        """Intern rows of kind `Frame`; their strings must have been added."""
+        for number, function, file, line, address, kind, _, build in rows.tolist():
+            frame = (self.text(function) or "?", self.text(file) or None, line & 0x7FFFFFFF or None, address or None,
+                     _FRAME_KINDS.get(kind, "native"), self.text(build) or None)  # fmt: skip
+            self._frames.set(number, self._trace.frame(frame))
+
+    def add_stacks(self, rows: Array) -> None:
+        """Intern rows of kind `Stack`; those whose parent or frame has not arrived wait for it."""
+        for number, parent, frame, method, flags, _ in rows.tolist():
+            self._waiting[number] = (parent, frame, method, flags)
+        for number in sorted(self._waiting):  # a parent's id is lower than its children's
+            parent, frame, method, flags = self._waiting[number]
+            above, inner = self._stacks.get(parent), self._frames.get(frame)
+            if above == _UNRESOLVED or inner == _UNRESOLVED:
+                continue
+            name = _METHODS.get(method, f"method {method}")
+            self._stacks.set(number, self._trace.stack(above, inner, name, bool(flags & 1)))
+            del self._waiting[number]

@@ -1,0 +1,97 @@
+"""Writing parts beside the conversion: sorting and encoding run in two threads while the next segment is decoded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from warpsight.capture import columns
+from warpsight.trace import store
+from warpsight.trace.schema import TABLES
+
+#: Parts that may wait or be in work at once: bounds memory to a few decoded segments.
+_OUTSTANDING = 4
+
+
+@lru_cache(maxsize=64)
+def _schema(table: str) -> pa.Schema:
+    return TABLES[table].schema()
+
+
+class PartWriter:
+    """Queues tables of columns and writes each as a part; :meth:`wait` returns when all are safely on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="part")
+        self._room = BoundedSemaphore(_OUTSTANDING)
+        self._futures: list[Future[None]] = []
+        self._pieces: Counter[tuple[str, int | None, int]] = Counter()
+        #: Rows of every table, over all rounds.
+        self.rows: Counter[str] = Counter()
+        self.bytes = 0
+
+    def add(self, table: str, process: int | None, part: int, count: int, values: Mapping[str, Any]) -> None:
+        """Queue `count` rows; columns as :func:`warpsight.capture.columns.arrow` takes them, absent ones null."""
+        if not count:
+            return
+        piece = self._pieces[table, process, part]
+        self._pieces[table, process, part] += 1
+        path = store.part_path(self._root, table, process, part, piece)
+        self._room.acquire()
+        self.rows[table] += count
+        self._futures.append(self._pool.submit(self._write, table, path, count, dict(values)))
+
+    def add_arrow(self, table: str, part: int, data: pa.Table) -> None:
+        """Queue rows that are Arrow already (trace-wide definitions)."""
+        self.add(table, None, part, len(data), {name: data.column(name).combine_chunks() for name in data.column_names})
+
+    def _write(self, table: str, path: Path, count: int, values: dict[str, Any]) -> None:
+        try:
+            model = TABLES[table]
+            order = _order(values.get(model.sort)) if model.sort else None
+            arrays = []
+            for column in model.columns:
+                value = values.pop(column.name, None)
+                if order is not None:
+                    value = columns.take(value, order)
+                arrays.append(columns.arrow(column, value, count))
+            schema = pa.schema([f.with_type(a.type) for f, a in zip(_schema(table), arrays, strict=True)])
+            self.bytes += store.write_part(path, model, pa.Table.from_arrays(arrays, schema=schema))
+        finally:
+            self._room.release()
+
+    def wait(self) -> None:
+        """Wait for every queued part.
+
+        Raises:
+            OSError: when one could not be written; the others are complete or absent.
+        """
+        futures, self._futures = self._futures, []
+        self._pieces.clear()
+        errors = [error for error in (future.exception() for future in futures) if error is not None]
+        if errors:
+            raise errors[0]
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown(wait=True)
+
+
+def _order(values: Any) -> Any:
+    """The order that sorts a column, nulls last; None when it is sorted."""
+    if isinstance(values, columns.Nullable):
+        if values.null is not None and values.null.any():
+            return np.lexsort((values.values, values.null))
+        values = values.values
+    if values is None or len(values) < 2 or bool((values[1:] >= values[:-1]).all()):
+        return None
+    return np.argsort(values, kind="stable")
