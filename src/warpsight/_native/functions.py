@@ -35,6 +35,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     # samples of other processes' Python threads (native/stacks/remote.cpp); rows go to the caller's arena
     "ws_sampler_open": (c_void_p, c_int),  # pid; NULL when the process has no readable interpreter (yet)
     "ws_sampler_sample": (c_int, c_void_p),  # threads sampled, -ESRCH when it is gone, -EAGAIN when it moved
+    "ws_sampler_statistic": (c_uint64, c_void_p, c_int),  # 0 samples, 1 dropped as torn, 2 taken though the thread moved
     "ws_sampler_close": (None, c_void_p),
 }
 
