@@ -204,6 +204,12 @@ void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
   write(row);
 }
 
+void forget_machine() {
+  Guard guard;
+  known().devices.clear();
+  known().contexts.clear();
+}
+
 bool context_seen() { return g_context_seen.load(std::memory_order_relaxed); }
 
 }  // namespace warpsight

@@ -11,6 +11,7 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/kernel_filter.h"
+#include "cuda/machine.h"
 #include "cuda/own_threads.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr uint32_t kRetryTicks = 5;       // between attempts to become CUPTI's subscriber
 constexpr uint32_t kQuietTicks = 10;      // before another client is believed to have taken the buffers
-constexpr uint32_t kDrainMs = 500, kLastDrainMs = 1500;
+constexpr uint32_t kDrainMs = 100, kLastDrainMs = 1500;
 
 bool any_primary_context() {
   int count = 0;
@@ -33,6 +34,13 @@ bool any_primary_context() {
     if (driver().primary_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) return true;
   }
   return false;
+}
+
+// Ids of names, stacks and definitions belong to one arena; a new recording has a new one.
+void forget_definitions() {
+  forget_kernel_decisions();
+  forget_node_stacks();
+  forget_machine();
 }
 
 }  // namespace
@@ -72,6 +80,10 @@ bool CudaRecorder::subscribe() {
 void CudaRecorder::begin() {
   index_rules();
   set_session(++session_);
+  if (arena() != nullptr && arena()->arena != arena_) {
+    arena_ = arena()->arena;
+    forget_definitions();
+  }
   begin_callback_session();
   begin_worker_session(cupti().version);
   const bool graph_level = begin_graph_level();
@@ -124,6 +136,7 @@ void CudaRecorder::leave_cupti() {
 
 void CudaRecorder::flush(bool forced) {
   if (state_ != State::recording) return;
+  relax_capture_mode();
   cupti().cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
   if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
     report_loss("cuda", "decoding was not finished in time at the end of the recording");
@@ -134,11 +147,7 @@ void CudaRecorder::flush(bool forced) {
 void CudaRecorder::tick() {
   ++ticks_;
   if (state_ == State::blocked && ticks_ % kRetryTicks == 0 && subscribe()) begin();
-  if (state_ != State::recording) return;
-  relax_capture_mode();
-  cupti().cuptiActivityFlushAll(0);
-  report_counters();
-  check_health();
+  if (state_ == State::recording) check_health();
 }
 
 void CudaRecorder::report_counters() {

@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "cuda/cuda.h"
 #include "ring/thread_hook.h"
 #include "runtime/identity.h"
 #include "runtime/settings.h"
@@ -228,6 +229,7 @@ int start_runtime(const char* path) {
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
   apply_record(r, g_recording);
+  if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cuda/cuda.h"
 #include "runtime/identity.h"
 #include "runtime/state.h"
 
@@ -128,7 +129,10 @@ bool serve(Runtime& r) {
 
 void periodic(Runtime& r, Deadlines* deadlines, uint64_t now) {
   prefault_rings();
-  if (recording() && due(&deadlines->flush, now, settings().flush_ms * kMs)) tick_recorders(r);
+  if (recording() && due(&deadlines->flush, now, settings().flush_ms * kMs)) {
+    if (register_cuda_backend) register_cuda_backend();  // CUDA may be loaded long after us
+    tick_recorders(r);
+  }
   if (recording() && due(&deadlines->threads, now, kThreadsEveryNs)) refresh_thread_rows();
   if (due(&deadlines->clock, now, kClockEveryNs)) write_clock_row();
   if (r.drainer) {
