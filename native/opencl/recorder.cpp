@@ -1,0 +1,115 @@
+#include "recorder.h"
+
+#include <dlfcn.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "../runtime/runtime.h"
+#include "../stacks/stacks.h"
+#include "command.h"
+
+namespace warpsight {
+
+volatile uint32_t g_cl_recording = 0;
+ClKinds g_cl_kinds;
+
+namespace {
+
+constexpr uint32_t kFirstBesideCuda = 0x80000000u;
+constexpr uint64_t kExitWaitNs = 1000000000;  // for commands under way when the program ends
+constexpr long kPollNs = 500000;
+
+std::atomic<uint32_t> g_correlation{1};
+
+// Where CUDA is in the process too, CUPTI numbers its calls from 1 in the same arena.
+bool cuda_is_here() {
+  void* cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (cuda) dlclose(cuda);
+  return cuda != nullptr;
+}
+
+// WARPSIGHT_TRACE: names of record kinds; none means all of these.
+bool kind_wanted(const char* name) {
+  const auto& wanted = settings().trace;
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+}
+
+void choose_kinds() {
+  g_cl_kinds = {kind_wanted("kernel"), kind_wanted("memcpy"), kind_wanted("memset"), kind_wanted("sync"),
+                kind_wanted("memory"), kind_wanted("build"),  kind_wanted("flow")};
+}
+
+class OpenclRecorder final : public Recorder {
+ public:
+  const char* name() const override { return "opencl"; }
+
+  void start() override {
+    g_cl_recording = g_cl_recording + 1;
+    choose_kinds();
+    prepare_stacks();
+    if (!settings().opencl_profiling) {
+      report_loss("opencl",
+                  "OpenCL profiling is off: host side only, kernels and copies have no device times", 1,
+                  Severity::note);
+    }
+    announce_objects();
+  }
+
+  // Events that are still out write their rows when they come.
+  void stop() override { finish(); }
+
+  void flush(bool forced) override {
+    if (forced) finish();
+  }
+
+  void tick() override {
+    reap_queues();
+    each_device([](ClDevice& device) {
+      device.clock->read_timer();
+      device.clock->report(false);
+    });
+  }
+
+ private:
+  // Lets everything under way end, for a bounded time: a command may wait for something that never comes.
+  static void finish() {
+    flush_queues();
+    uint64_t deadline = now_ns() + kExitWaitNs;
+    timespec pause{0, kPollNs};
+    while (outstanding_commands() > 0 && now_ns() < deadline) nanosleep(&pause, nullptr);
+    if (int32_t left = outstanding_commands(); left > 0) {
+      report_loss("opencl", "commands had not ended when recording did", static_cast<uint64_t>(left));
+    }
+    reap_queues();
+    each_device([](ClDevice& device) { device.clock->report(true); });
+  }
+};
+
+}  // namespace
+
+void start_opencl() {
+  // Not in the loader's initialisation: a process that never makes a context has nothing to record.
+  static const bool started = [] {
+    if (cuda_is_here()) g_correlation = kFirstBesideCuda;
+    if (!ensure_runtime()) return false;
+    add_recorder(new OpenclRecorder);
+    return true;
+  }();
+  static_cast<void>(started);
+}
+
+uint32_t next_correlation() { return g_correlation.fetch_add(1, std::memory_order_relaxed); }
+
+uint64_t full_correlation(uint32_t low) {
+  uint64_t session = static_cast<uint32_t>(__atomic_load_n(&g_epoch, __ATOMIC_RELAXED));
+  return session << 32 | low;
+}
+
+uint64_t hash_bytes(std::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3ull;
+  return hash;
+}
+
+}  // namespace warpsight
