@@ -79,7 +79,7 @@ bool OwnBlocks::append(const void* row, uint32_t row_bytes, std::string_view tex
   char* at = bytes_.data() + kBlockHeaderBytes + block->committed;
   memset(at, 0, bytes);
   memcpy(at, row, row_bytes);
-  memcpy(at + row_bytes, text.data(), text.size());
+  if (!text.empty()) memcpy(at + row_bytes, text.data(), text.size());
   block->committed += bytes;
   dirty_ = true;
   return true;

@@ -185,7 +185,7 @@ const char* log_definition(uint16_t kind, const void* row, uint32_t row_bytes, s
   memcpy(at, &entry, sizeof(entry));
   memcpy(at + sizeof(entry), row, row_bytes);
   char* kept = at + sizeof(entry) + row_bytes;
-  memcpy(kept, text.data(), text.size());
+  if (!text.empty()) memcpy(kept, text.data(), text.size());
   kept[text.size()] = 0;
   return kept;
 }
