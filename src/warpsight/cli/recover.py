@@ -1,0 +1,34 @@
+"""`warpsight recover`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    directory: Annotated[Path, typer.Argument(help="The recording's folder, NAME.warp.")],
+) -> None:
+    """Complete the trace of a recording whose launcher was killed.
+
+    Everything that reached the disk becomes readable. It can be interrupted and run again; a folder that is complete
+    is left as it is.
+    """
+    from warpsight.capture.recover import recover
+    from warpsight.errors import TraceError
+
+    try:
+        result = recover(directory)
+    except OSError as error:
+        raise TraceError(f"{directory}: {error.strerror or error}; nothing was lost, run it again when that is fixed") from None
+    rows = result["rows"]
+    if not result["recovered"]:
+        typer.echo(f"{directory} is complete; there was nothing to recover")
+        return
+    told = ", ".join(f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "marker", "sample") if rows.get(name))
+    typer.echo(f"{directory}: recovered {told or 'no rows'}")
+    for loss in result["loss"]:
+        if loss["severity"] != "note":
+            typer.secho(f"lost: {loss['count']:,} × {loss['cause']} ({loss['source']})", fg="red")

@@ -1,0 +1,1 @@
+"""Perfetto's protobuf trace format, written natively: `writer.write`."""

@@ -1,0 +1,139 @@
+"""TracePackets: descriptors, interned texts, clocks, and the columns of slices and samples.
+
+Field numbers are those of `protos/perfetto/trace/*.proto` (Perfetto v52). Each run of slices is a packet sequence of its
+own with an incremental clock: a timestamp is the distance from the packet before, one to three bytes instead of eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from warpsight.formats.perfetto.wire import Column, Constant, Fixed64, Message, Part, Varint, number, text
+from warpsight.formats.timeline import CATEGORIES, Counter, Slices, Texts, Track
+
+CLOCK_REALTIME, CLOCK_MONOTONIC = 1, 3
+#: Sequence-scoped clock ids begin at 64.
+CLOCK_DELTA = 64
+_CLEARED, _NEEDED = 1, 2
+_BEGIN, _END, _COUNTER = 1, 2, 4
+_CORRELATION, _SHAPE, _STACK, _BYTES = 1, 2, 3, 4
+_ANNOTATIONS = ((_CORRELATION, "correlation"), (_SHAPE, "shape"), (_STACK, "stack"), (_BYTES, "bytes"))
+
+
+def packet(*fields: bytes) -> bytes:
+    """One TracePacket within a Trace."""
+    return text(1, b"".join(fields))
+
+
+def head(origin: int, realtime: int | None) -> bytes:
+    """The first packet: the trace's clock is CLOCK_MONOTONIC, and what the wall clock said then."""
+    clocks = text(1, number(1, CLOCK_MONOTONIC) + number(2, origin))
+    if realtime is not None:
+        clocks += text(1, number(1, CLOCK_REALTIME) + number(2, realtime))
+    return packet(number(10, 1), text(6, clocks + number(2, CLOCK_MONOTONIC)))
+
+
+def describe(track: Track) -> bytes:
+    """The TrackDescriptor of a track."""
+    fields = number(1, track.uuid)
+    if track.tid is not None:
+        assert track.pid is not None
+        fields += text(4, number(1, track.pid) + number(2, track.tid) + text(5, track.name))
+    elif track.command is not None:
+        assert track.pid is not None
+        fields += text(3, number(1, track.pid) + text(6, track.name) + text(2, track.command))
+    else:
+        fields += text(2, track.name) + number(12, track.rank)
+        if track.parent is not None:
+            fields += number(5, track.parent)
+    if track.unit is not None:
+        fields += text(8, number(3, 3) if track.unit == "B" else text(6, track.unit))
+    return packet(number(10, 1), text(60, fields))
+
+
+def begin_sequence(sequence: int, track: Track, origin: int, interned: bytes = b"") -> bytes:
+    """Reset a sequence: its defaults (clock and track), its texts, and the clock's first reading."""
+    defaults = number(58, CLOCK_DELTA) + text(11, number(11, track.uuid))
+    first = packet(number(10, sequence), number(13, _CLEARED), number(87, 1), text(59, defaults), text(12, interned))
+    clocks = text(1, number(1, CLOCK_DELTA) + number(2, origin) + number(3, 1))
+    clocks += text(1, number(1, CLOCK_MONOTONIC) + number(2, origin))
+    return first + packet(number(10, sequence), text(6, clocks))
+
+
+def interned_names(field: int, names: Iterable[str]) -> bytes:
+    """InternedData entries {iid, name} numbered from 1."""
+    return b"".join(text(field, number(1, i) + text(2, name)) for i, name in enumerate(names, 1))
+
+
+def by_frequency(column: Column) -> tuple[Column, Column]:
+    """Distinct values, the most frequent first, and for each row its number from 1: frequent ones take one byte."""
+    if not len(column):
+        return column, column
+    low, high = int(column.min()), int(column.max())
+    counts = np.bincount(column - low, minlength=high - low + 1)
+    order = np.argsort(-counts, kind="stable")
+    order = order[: int(np.count_nonzero(counts))]
+    rank = np.zeros(len(counts), np.uint32)
+    rank[order] = np.arange(1, len(order) + 1)
+    return order + low, rank[column - low]
+
+
+def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[bytes, list[Part]]:
+    """What opens the sequence, and the parts of one row: the packet of a slice's begin and that of its end."""
+    names, name = by_frequency(data.name)
+    categories, category = by_frequency(data.category.astype(np.int64))
+    interned = interned_names(1, (CATEGORIES[i] for i in categories))
+    interned += interned_names(2, (texts.names[i] or "?" for i in names))
+    interned += b"".join(text(3, number(1, iid) + text(2, label)) for iid, label in _ANNOTATIONS)
+    event: list[Part] = [Constant(number(9, _BEGIN)), Varint(10, name), *_category(category)]
+    strings: dict[str, int] = {}
+    if data.correlation is not None:
+        event.append(_annotation(_CORRELATION, Varint(3, data.correlation), data.correlation > 0))
+    if data.bytes is not None:
+        event.append(_annotation(_BYTES, Varint(3, data.bytes), data.bytes > 0))
+    for iid, column, lookup in ((_SHAPE, data.shape, dict(enumerate(texts.shapes))), (_STACK, data.stack, texts.stacks)):
+        if column is not None:
+            event.append(_annotation(iid, Varint(17, _strings(column, lookup, strings)), column > 0))
+    if data.flow is not None:
+        # Not `terminating`: all kernels of a graph launch share one flow.
+        event.append(Fixed64(47, data.flow, data.flow != 0))
+    interned += interned_names(29, strings)
+    last = np.concatenate([[origin], data.end[:-1]])
+    common = number(10, sequence) + number(13, _NEEDED)
+    return begin_sequence(sequence, data.track, origin, interned), [
+        Message(1, [Varint(8, data.start - last), Constant(common), Message(11, event)]),
+        Message(1, [Varint(8, data.end - data.start), Constant(common + text(11, number(9, _END)))]),
+    ]
+
+
+def _category(column: Column) -> list[Part]:
+    return [Constant(number(3, 1))] if len(column) and int(column.max()) == 1 else [Varint(3, column)]
+
+
+def _annotation(iid: int, value: Part, present: Column) -> Message:
+    return Message(4, [Constant(number(1, iid)), value], present)
+
+
+def _strings(column: Column, lookup: Mapping[int, str], strings: dict[str, int]) -> Column:
+    """Ids of the texts behind a column, adding them to the sequence's interned strings; absent ones give 0."""
+    values, rank = by_frequency(column)
+    iids = np.zeros(len(values) + 1, np.uint32)
+    for i, value in enumerate(values, 1):
+        if value > 0:
+            iids[i] = strings.setdefault(lookup.get(int(value), "?"), len(strings) + 1)
+    return iids[rank]
+
+
+def counter(sequence: int, data: Counter, origin: int) -> tuple[bytes, list[Part]]:
+    """What opens the sequence, and the parts of one sample; whole numbers are written as integers."""
+    whole = data.value.astype(np.int64) if bool((np.abs(data.value) < 2**53).all()) else None
+    value: Part = Fixed64(44, data.value.astype(np.float64))
+    if whole is not None and bool((whole == data.value).all()) and bool((whole >= 0).all()):
+        value = Varint(30, whole)
+    last = np.concatenate([[origin], data.time[:-1]])
+    common = number(10, sequence) + number(13, _NEEDED)
+    return begin_sequence(sequence, data.track, origin), [
+        Message(1, [Varint(8, data.time - last), Constant(common), Message(11, [Constant(number(9, _COUNTER)), value])])
+    ]
