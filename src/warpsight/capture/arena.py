@@ -19,11 +19,13 @@ from warpsight.capture.local_ids import LocalIds
 from warpsight.capture.losses import LossLog
 from warpsight.capture.markers import OpenRanges
 from warpsight.capture.parts import PartWriter
-from warpsight.capture.segment import DTYPES, Batch, Block, Segment, gather, strings
+from warpsight.capture.segment import DTYPES, Batch, Block, Segment, Rows, columns, gather, strings
 from warpsight.trace.definitions import Definitions
 
 Array = npt.NDArray[Any]
 _DEVICE_KINDS = ("Kernel", "Memcpy", "Memset")
+#: Kinds of millions of rows, read column by column.
+_COLUMNAR = ("Api", *_DEVICE_KINDS)
 _EXPECTED = {"session": np.int64, "correlation": np.int64, "name": np.int32, "shape": np.int32, "stack": np.int32}
 _STRING, _SHAPE, _FRAME, _STACK = (layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack"))
 #: Definitions that become rows when the trace is finished.
@@ -137,7 +139,8 @@ class Arena:
         self._convert(found, final=False)
 
     def _convert(self, found: Found, final: bool) -> None:
-        batches = {layout.BY_KIND[kind].name: gather(parts, kind) for kind, parts in found.items()}
+        batches = {name: columns(parts, kind) if name in _COLUMNAR else gather(parts, kind)
+                   for kind, parts in found.items() for name in (layout.BY_KIND[kind].name,)}  # fmt: skip
         self.checks_syncs = "Sync" in batches
         if "Api" in batches:
             self.threads.update(block.thread for block, _ in found[layout.BY_NAME["Api"].kind])
@@ -153,8 +156,6 @@ class Arena:
                 convert(self, batches[kind])
         self.checked_kernels.clear()
         self._forget_arrived()
-        for window in self.correlations.windows.values():
-            window.trim()
         self.loss.count("converter", "rows refer to a definition that was lost", self.local.take_missing(), None, "lost")
 
     def finish(self) -> None:
@@ -210,7 +211,7 @@ class Arena:
                "pid": np.array([self.pid]), "clocks": np.array(self.clocks, np.int64).reshape(-1, 2),
                "range_rows": self.open_ranges.rows.view(np.uint8), "range_thread": self.open_ranges.thread}  # fmt: skip
         for kind, waiting in self.waiting.items():
-            out |= {f"wait_{kind}_rows": waiting.rows.view(np.uint8), f"wait_{kind}_session": waiting.session,
+            out |= {f"wait_{kind}_rows": waiting.rows.structured().view(np.uint8), f"wait_{kind}_session": waiting.session,
                     f"wait_{kind}_age": waiting.age}  # fmt: skip
         out |= {f"expected_{name}": values for name, values in self._expected.items()}
         for session, window in self.correlations.windows.items():
@@ -225,7 +226,7 @@ class Arena:
         self.clocks = [(a, b) for a, b in state["clocks"].tolist()]
         self.open_ranges = OpenRanges(_typed(state["range_rows"], "Marker"), state["range_thread"])
         for kind in _DEVICE_KINDS:
-            rows = _typed(state[f"wait_{kind}_rows"], kind)
+            rows = Rows.of(_typed(state[f"wait_{kind}_rows"], kind))
             self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
         self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
         for key in state:
@@ -240,4 +241,5 @@ def _typed(data: Array, kind: str) -> Array:
 
 
 def _no_rows(kind: str) -> Batch:
-    return Batch(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]), np.zeros(0, np.int32), np.zeros(0, np.int64))
+    number = layout.BY_NAME[kind].kind
+    return columns([], number) if kind in _COLUMNAR else gather([], number)

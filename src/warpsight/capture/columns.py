@@ -47,6 +47,15 @@ def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") 
     return pa.DictionaryArray.from_arrays(lookup[values], [names[n] for n in known] + [other])
 
 
+def constant(values: Any) -> bool:
+    """Whether every row has the same number: such a column compresses to nothing without the cost of a dictionary."""
+    if isinstance(values, Nullable):
+        values = values.values
+    if isinstance(values, np.ndarray) and values.ndim:
+        return not len(values) or bool(values[0] == values[-1] and (values == values[0]).all())
+    return values is None or not isinstance(values, (str, pa.Array, pa.ChunkedArray))
+
+
 def arrow(column: Column, values: Any, count: int) -> pa.Array:
     """One column of a part: an array, a :class:`Nullable`, an Arrow array, a scalar for every row, or None."""
     kind = _ARROW_TYPES[column.type]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-#: Ids a window may span before its older half is closed.
+#: Ids a window holds before its older half is closed; memory is touched only as far as ids are used.
 WINDOW_IDS = 8_000_000
 #: Ids whose calls are kept across a commit: kernels arrive within far fewer.
 SAVED_IDS = 1_000_000
@@ -21,8 +21,8 @@ UNKNOWN = -1
 #: `flags` of an id
 LAUNCH, SEEN = 1, 2
 _RANGE = 1 << 32
-_FIELDS = ("stack", "start", "flags")
-_TYPES = {"stack": np.int32, "start": np.int64, "flags": np.uint8}
+#: `call` is the stack + 1, so that untouched memory says "no call noted".
+_TYPES = {"call": np.int32, "start": np.int64, "flags": np.uint8}
 
 
 class Window:
@@ -33,7 +33,8 @@ class Window:
         self.high = high
         self.reference: int | None = None
         self.base = 0
-        self._arrays = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
+        self._size = 0
+        self._arrays: dict[str, Array] = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
         #: Launches still without a kernel that fell out of the window: sorted ids, stacks, starts.
         self._late = {"id": np.zeros(0, np.int64), "stack": np.zeros(0, np.int32), "start": np.zeros(0, np.int64)}
 
@@ -55,25 +56,24 @@ class Window:
         """Note calls; later calls of the same id win (a runtime call notes itself after the driver call in it)."""
         if not len(ids):
             return
-        index = self._cover(int(ids.min()), int(ids.max()), ids)
-        fits = index >= 0
-        if not fits.all():
+        index = self._cover(ids)
+        if int(index.min()) < 0:  # far older than everything the window still holds
+            fits = index >= 0
             index, stack, start, launch = index[fits], stack[fits], start[fits], launch[fits]
-        self._arrays["stack"][index] = stack
+        self._arrays["call"][index] = stack + np.int32(1)
         self._arrays["start"][index] = start
         self._arrays["flags"][index] |= launch.astype(np.uint8)
 
     def get(self, ids: Array) -> tuple[Array, Array]:
         """Stack and start of the calls; stack UNKNOWN where no call was noted."""
-        index = ids - self.base
-        size = len(self._arrays["stack"])
         if not len(ids):
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
-        if size and int(index.min()) >= 0 and int(index.max()) < size:
-            return self._arrays["stack"][index], self._arrays["start"][index]
+        index = ids - self.base
+        if int(index.min()) >= 0 and int(index.max()) < self._size:
+            return np.take(self._arrays["call"], index) - np.int32(1), np.take(self._arrays["start"], index)
         stack, start = np.full(len(ids), UNKNOWN, np.int32), np.zeros(len(ids), np.int64)
-        inside = (index >= 0) & (index < size)
-        stack[inside] = self._arrays["stack"][index[inside]]
+        inside = (index >= 0) & (index < self._size)
+        stack[inside] = self._arrays["call"][index[inside]] - np.int32(1)
         start[inside] = self._arrays["start"][index[inside]]
         self._get_late(ids, index < 0, stack, start)
         return stack, start
@@ -89,61 +89,68 @@ class Window:
 
     def see(self, ids: Array) -> None:
         """Note that device rows of these calls arrived."""
+        if not len(ids):
+            return
         index = ids - self.base
-        size = len(self._arrays["flags"])
-        if len(ids) and not (int(index.min()) >= 0 and int(index.max()) < size):
+        if not (int(index.min()) >= 0 and int(index.max()) < self._size):
             keep = ~np.isin(self._late["id"], ids[index < 0])
             self._late = {name: values[keep] for name, values in self._late.items()}
-            index = index[(index >= 0) & (index < size)]
+            index = index[(index >= 0) & (index < self._size)]
         self._arrays["flags"][index] |= SEEN
 
     def seen(self, ids: Array) -> Array:
         """Which of these noted launches have device rows."""
+        if not len(ids):
+            return np.zeros(0, bool)
         index = ids - self.base
-        size = len(self._arrays["flags"])
-        inside = (index >= 0) & (index < size)
+        if int(index.min()) >= 0 and int(index.max()) < self._size:
+            return (np.take(self._arrays["flags"], index) & SEEN) != 0
+        inside = (index >= 0) & (index < self._size)
         out = np.zeros(len(ids), bool)
         out[inside] = (self._arrays["flags"][index[inside]] & SEEN) != 0
         out[~inside] = ~np.isin(ids[~inside], self._late["id"])
         return out
 
-    def _cover(self, first: int, last: int, ids: Array) -> Array:
-        """Make room for ids up to `last` and give their places; ids before the window get negative places."""
-        size = len(self._arrays["stack"])
-        if not size or last - self.base >= 8 * WINDOW_IDS:  # the first, or a jump no real program makes
-            self._close(self.base + size)
-            self.base = max(first - 4096, last - WINDOW_IDS, 0)
-            size = 0
-        elif first < self.base and not len(self._late["id"]) and self.base - first + size < WINDOW_IDS:
-            grow = min(self.base, self.base - first + 4096)
-            self._arrays = {n: np.concatenate([_blank(n, grow), a]) for n, a in self._arrays.items()}
-            self.base -= grow
-            size += grow
-        if last - self.base >= size:
-            wanted = max(last - self.base + 1, min(2 * size, size + WINDOW_IDS), 65536)
-            self._arrays = {n: np.concatenate([a, _blank(n, wanted - size)]) for n, a in self._arrays.items()}
+    def _cover(self, ids: Array) -> Array:
+        """Make room for ids and give their places; ids before the window get negative places."""
+        first, last = int(ids.min()), int(ids.max())
+        if not self._size:
+            self._move(max(first - WINDOW_IDS // 8, 0))
+        elif last - self.base >= len(self._arrays["call"]):
+            self._close(last - WINDOW_IDS // 2)
+            if last - self.base >= len(self._arrays["call"]):  # a jump no real program makes
+                self._move(last - WINDOW_IDS // 2)
+        self._size = max(self._size, last - self.base + 1)
         return ids - self.base
 
-    def trim(self) -> None:
-        """Close the older half of a window that has grown too long; launches without a kernel are kept apart."""
-        if self.reference is not None and self.reference - self.base > WINDOW_IDS:
-            self._close(self.reference - WINDOW_IDS // 2)
+    def _move(self, base: int) -> None:
+        """Begin anew at another id, empty."""
+        self._arrays = {name: np.zeros(WINDOW_IDS, kind) for name, kind in _TYPES.items()}
+        self.base = max(base, 0)
+        self._size = 0
 
     def _close(self, upto: int) -> None:
         """Forget ids before `upto`, except launches without a kernel."""
-        cut = min(max(upto - self.base, 0), len(self._arrays["stack"]))
+        cut = min(max(upto - self.base, 0), self._size)
+        if not cut:
+            return
         waiting = np.flatnonzero((self._arrays["flags"][:cut] & (LAUNCH | SEEN)) == LAUNCH)
-        kept = {"id": waiting + self.base, "stack": self._arrays["stack"][waiting], "start": self._arrays["start"][waiting]}
+        kept = {"id": waiting + self.base, "stack": self._arrays["call"][waiting] - np.int32(1),
+                "start": self._arrays["start"][waiting]}  # fmt: skip
         self._late = {name: np.concatenate([values, kept[name]]) for name, values in self._late.items()}
-        self._arrays = {name: values[cut:].copy() for name, values in self._arrays.items()}
-        self.base += cut
+        rest = {name: values[cut : self._size] for name, values in self._arrays.items()}
+        base, size = self.base + cut, self._size - cut
+        self._move(base)
+        for name, values in rest.items():
+            self._arrays[name][:size] = values
+        self._size = size
 
     def state(self) -> dict[str, Array]:
         """Everything needed to go on in another process; of old ids only launches without a kernel."""
         reference = -1 if self.reference is None else self.reference
-        self._close(reference - SAVED_IDS)
-        used = max(0, reference - self.base + 1)
-        own = {name: values[:used] for name, values in self._arrays.items()}
+        if self._size > 2 * SAVED_IDS:
+            self._close(self.base + self._size - SAVED_IDS)
+        own = {name: values[: self._size] for name, values in self._arrays.items()}
         late = {f"late_{name}": values for name, values in self._late.items()}
         return {"window": np.array([self.high, reference, self.base], np.int64), **own, **late}
 
@@ -153,14 +160,12 @@ class Window:
         high, reference, base = (int(v) for v in state["window"])
         window = cls(high)
         window.reference = None if reference < 0 else reference
-        window.base = base
-        window._arrays = {name: state[name].copy() for name in _FIELDS}
+        window._move(base)
+        window._size = len(state["call"])
+        for name in _TYPES:
+            window._arrays[name][: window._size] = state[name]
         window._late = {name: state[f"late_{name}"] for name in ("id", "stack", "start")}
         return window
-
-
-def _blank(name: str, count: int) -> Array:
-    return np.full(count, UNKNOWN if name == "stack" else 0, _TYPES[name])
 
 
 class Correlations:

@@ -53,7 +53,7 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
     text = arena.local.text
     end: Row = {"process": arena.process_id(), "end": ended.get("end"), "exit": ended.get("exit")}
     if not arena.kept["Process"]:
-        return {"pid": ended.get("pid", arena.pid), "host": platform.node(), "command": "", "executable": "", "start": 0, **end}
+        return {"pid": ended.get("pid") or arena.pid, "host": platform.node(), "command": "", "executable": "", "start": 0, **end}
     row = arena.kept["Process"][-1][-1]
     pairs = (line.partition("=") for line in text(int(row["environment"])).splitlines())
     environment = {name: value for name, _, value in pairs if name}

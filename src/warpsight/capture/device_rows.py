@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.capture import clock_checks
+from warpsight.capture import clock_checks, layout
 from warpsight.capture.columns import Nullable, enumerated, zero_is_null
 from warpsight.capture.correlation import UNKNOWN
-from warpsight.capture.segment import DTYPES, Batch
-from warpsight.capture import layout
+from warpsight.capture.segment import DTYPES, Batch, Rows
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
@@ -29,14 +28,15 @@ MEMORY_KINDS = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed
 class Waiting:
     """Rows of one kind whose call has not been seen: the rows, their full ids, and segments waited."""
 
-    rows: Array
+    rows: Rows
     session: Array
     age: Array
 
     @classmethod
     def none(cls, kind: str) -> Waiting:
         """No rows."""
-        return cls(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]), np.zeros(0, np.int64), np.zeros(0, np.int8))
+        rows = Rows.of(np.zeros(0, DTYPES[layout.BY_NAME[kind].kind]))
+        return cls(rows, np.zeros(0, np.int64), np.zeros(0, np.int8))
 
 
 def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
@@ -44,7 +44,7 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     waiting = arena.waiting[kind]
     rows, session, age = batch.rows, batch.session, np.zeros(len(batch.rows), np.int8)
     if len(waiting.rows):
-        rows = np.concatenate([waiting.rows, rows])
+        rows = Rows.join(waiting.rows, rows)
         session = np.concatenate([waiting.session, session])
         age = np.concatenate([waiting.age + np.int8(1), age])
     if not len(rows):
@@ -55,7 +55,7 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     if final or not hold.any():
         arena.waiting[kind] = Waiting.none(kind)
     else:
-        arena.waiting[kind] = Waiting(rows[hold].copy(), session[hold], age[hold])
+        arena.waiting[kind] = Waiting(rows[hold], session[hold], age[hold])
         rows, correlation, stack, called = rows[~hold], correlation[~hold], stack[~hold], called[~hold]
     orphans = stack == UNKNOWN
     if orphans.any():
@@ -66,7 +66,7 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     _WRITERS[kind](arena, rows, correlation, stack, called)
 
 
-def _join(arena: Arena, kind: str, rows: Array, session: Array) -> tuple[Array, Array, Array]:
+def _join(arena: Arena, kind: str, rows: Rows, session: Array) -> tuple[Array, Array, Array]:
     """Full correlation ids, stacks of the calls (UNKNOWN: no call yet) and the calls' start times."""
     low = rows["correlation"]
     correlation = np.zeros(len(rows), np.int64)
@@ -87,7 +87,7 @@ def _join(arena: Arena, kind: str, rows: Array, session: Array) -> tuple[Array, 
     return correlation, stack, called
 
 
-def _graph_stacks(arena: Arena, rows: Array, stack: Array) -> Array:
+def _graph_stacks(arena: Arena, rows: Rows, stack: Array) -> Array:
     """Rows of graph nodes take the stack of the node's creation where it is known."""
     nodes = rows["graph_node"]
     if not nodes.any():
@@ -96,7 +96,7 @@ def _graph_stacks(arena: Arena, rows: Array, stack: Array) -> Array:
     return np.where(made > 0, made, stack)
 
 
-def _where(arena: Arena, rows: Array, correlation: Array) -> dict[str, Any]:
+def _where(arena: Arena, rows: Rows, correlation: Array) -> dict[str, Any]:
     return {
         "device": arena.devices(rows["device"]), "context": rows["context"], "stream": rows["stream"],
         "correlation": Nullable(correlation, correlation == 0), "process": arena.process_id(),
@@ -104,7 +104,7 @@ def _where(arena: Arena, rows: Array, correlation: Array) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _times(arena: Arena, rows: Array, kind: str) -> tuple[Array, Array, Array | None]:
+def _times(arena: Arena, rows: Rows, kind: str) -> tuple[Array, Array, Array | None]:
     """Start, duration and which of them were lost (both 0)."""
     start = rows["start"].astype(np.int64)
     duration = rows["end"].astype(np.int64)
@@ -120,7 +120,7 @@ def _times(arena: Arena, rows: Array, kind: str) -> tuple[Array, Array, Array | 
     return start, duration, lost
 
 
-def _kernels(arena: Arena, rows: Array, correlation: Array, stack: Array, called: Array) -> None:
+def _kernels(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "kernel")
     clock_checks.launches(arena, rows["device"], start, called, lost)
     clock_checks.note_kernels(arena, rows, start, duration)
@@ -134,7 +134,7 @@ def _kernels(arena: Arena, rows: Array, correlation: Array, stack: Array, called
     })  # fmt: skip
 
 
-def _copies(arena: Arena, rows: Array, correlation: Array, stack: Array, called: Array) -> None:
+def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memcpy")
     if lost is not None:  # copies have no null times in the schema; a copy without times says nothing
         rows, correlation, stack = rows[~lost], correlation[~lost], stack[~lost]
@@ -149,7 +149,7 @@ def _copies(arena: Arena, rows: Array, correlation: Array, stack: Array, called:
     })  # fmt: skip
 
 
-def _fills(arena: Arena, rows: Array, correlation: Array, stack: Array, called: Array) -> None:
+def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memset")
     if lost is not None:
         rows, correlation, stack = rows[~lost], correlation[~lost], stack[~lost]
@@ -161,7 +161,7 @@ def _fills(arena: Arena, rows: Array, correlation: Array, stack: Array, called: 
     })  # fmt: skip
 
 
-_WRITERS: dict[str, Callable[[Arena, Array, Array, Array, Array], None]] = {
+_WRITERS: dict[str, Callable[[Arena, Rows, Array, Array, Array], None]] = {
     "Kernel": _kernels, "Memcpy": _copies, "Memset": _fills,
 }  # fmt: skip
 

@@ -48,15 +48,18 @@ class Lookup:
         """The trace id of one local id, or -1."""
         return int(self._ids[local]) if local < len(self._ids) else _UNRESOLVED
 
-    def unresolved(self, local: Array) -> Array:
+    def unresolved(self, local: Array) -> list[int]:
         """Distinct local ids of a column that are not defined yet."""
-        return np.unique(local[self._raw(local) == _UNRESOLVED])
+        found = self._raw(local)
+        if not len(found) or int(found.min()) != _UNRESOLVED:
+            return []
+        return [int(i) for i in np.unique(local[found == _UNRESOLVED])]
 
     def translate(self, local: Array) -> Array:
         """Trace ids of a column."""
         found = self._raw(local)
-        bad = found == _UNRESOLVED
-        if bad.any():
+        if len(found) and int(found.min()) == _UNRESOLVED:
+            bad = found == _UNRESOLVED
             self.missing += int(bad.sum())
             found = np.where(bad, np.int32(0), found)
         return found
@@ -67,7 +70,7 @@ class Lookup:
         if int(local.max()) >= len(self._ids):
             inside = local < len(self._ids)
             return np.where(inside, self._ids[np.where(inside, local, 0)], np.int32(_UNRESOLVED))
-        return self._ids[local]
+        return np.take(self._ids, local)
 
 
 class LocalIds:
@@ -99,7 +102,7 @@ class LocalIds:
 
     def names(self, local: Array) -> Array:
         """A column of string ids as trace-wide name ids; only strings used as names become names."""
-        for number in self._names.unresolved(local).tolist():
+        for number in self._names.unresolved(local):
             text = self.strings.get(number)
             if text is not None:
                 self._names.set(number, self._trace.name(text))

@@ -58,14 +58,16 @@ class PartWriter:
         try:
             model = TABLES[table]
             order = _order(values.get(model.sort)) if model.sort else None
-            arrays = []
+            arrays, plain = [], []
             for column in model.columns:
                 value = values.pop(column.name, None)
+                if columns.constant(value):
+                    plain.append(column.name)
                 if order is not None:
                     value = columns.take(value, order)
                 arrays.append(columns.arrow(column, value, count))
             schema = pa.schema([f.with_type(a.type) for f, a in zip(_schema(table), arrays, strict=True)])
-            self.bytes += store.write_part(path, model, pa.Table.from_arrays(arrays, schema=schema))
+            self.bytes += store.write_part(path, model, pa.Table.from_arrays(arrays, schema=schema), plain)
         finally:
             self._room.release()
 

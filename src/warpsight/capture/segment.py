@@ -180,21 +180,75 @@ def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]],
     return rows, offset
 
 
+class Rows:
+    """Rows of one kind as contiguous columns, with the interface of a structured array that the conversion uses."""
+
+    __slots__ = ("_columns", "_dtype")
+
+    def __init__(self, dtype: np.dtype[Any], columns: dict[str, Array]) -> None:
+        self._dtype = dtype
+        self._columns = columns
+
+    @classmethod
+    def of(cls, structured: Array) -> Rows:
+        """The rows of a structured array."""
+        return cls(structured.dtype, {name: structured[name].copy() for name in structured.dtype.names or ()})
+
+    @classmethod
+    def join(cls, first: Rows, second: Rows) -> Rows:
+        """The rows of both."""
+        return cls(first._dtype, {n: np.concatenate([c, second._columns[n]]) for n, c in first._columns.items()})
+
+    def structured(self) -> Array:
+        """The rows as one structured array."""
+        out = np.zeros(len(self), self._dtype)
+        for name, column in self._columns.items():
+            out[name] = column
+        return out
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self._columns[key]
+        return Rows(self._dtype, {name: column[key] for name, column in self._columns.items()})
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+
 @dataclass
 class Batch:
     """Rows of one kind from any number of blocks, in order, with the block's thread and session for each row."""
 
-    rows: Array
+    rows: Any
     thread: Array
     session: Array
 
 
 def gather(parts: list[tuple[Block, Array]], kind: int) -> Batch:
-    """Join the bodies of several blocks of one kind into one contiguous array."""
+    """Join the bodies of several blocks of one kind into one structured array."""
     dtype = DTYPES[kind]
-    counts = [len(body) // dtype.itemsize for _, body in parts]
     # joined as bytes: NumPy copies structured arrays field by field
     rows = np.concatenate([body for _, body in parts]).view(dtype) if parts else np.zeros(0, dtype)
+    return _batch(parts, dtype, rows)
+
+
+def columns(parts: list[tuple[Block, Array]], kind: int) -> Batch:
+    """Join blocks into columns, a block at a time: it stays in the cache while its fields are taken apart."""
+    dtype = DTYPES[kind]
+    count = sum(len(body) for _, body in parts) // dtype.itemsize
+    out = {name: np.empty(count, dtype[name]) for name in dtype.names or ()}
+    first = 0
+    for _, body in parts:
+        rows = body.view(dtype)
+        last = first + len(rows)
+        for name, column in out.items():
+            column[first:last] = rows[name]
+        first = last
+    return _batch(parts, dtype, Rows(dtype, out))
+
+
+def _batch(parts: list[tuple[Block, Array]], dtype: np.dtype[Any], rows: Any) -> Batch:
+    counts = [len(body) // dtype.itemsize for _, body in parts]
     thread = np.repeat(np.array([block.thread for block, _ in parts], np.uint32).view(np.int32), counts)
     session = np.repeat(np.array([block.session for block, _ in parts], np.int64), counts)
     return Batch(rows, thread, session)

@@ -14,9 +14,9 @@ def command(
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a file that exists.")] = False,
     unpack: Annotated[bool, typer.Option("--unpack", help="Make a folder of a packed file again.")] = False,
 ) -> None:
-    """Make one file of a trace, to send or keep; it opens like the folder.
+    """Make one file of a trace folder.
 
-    The file is NAME.warp.zip unless -o says otherwise. Checksums are verified when it is opened or unpacked.
+    To send or keep; it opens like the folder. The file is NAME.warp.zip unless -o says otherwise. Checksums are verified when it is opened or unpacked.
     """
     from warpsight.errors import TraceError
     from warpsight.trace import pack

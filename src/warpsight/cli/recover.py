@@ -11,9 +11,9 @@ import typer
 def command(
     directory: Annotated[Path, typer.Argument(help="The recording's folder, NAME.warp.")],
 ) -> None:
-    """Complete the trace of a recording whose launcher was killed.
+    """Make a trace of what an interrupted recording left.
 
-    Everything that reached the disk becomes readable. It can be interrupted and run again; a folder that is complete
+    For a recording whose launcher was killed: everything that reached the disk becomes readable. It can be interrupted and run again; a folder that is complete
     is left as it is.
     """
     from warpsight.capture.recover import recover

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 
 from warpsight.errors import TraceError
@@ -48,29 +49,42 @@ def _files(folder: Path) -> list[Path]:
     return [folder / manifest.FILE, *found]
 
 
-def unpack(archive: Path, target: Path) -> Path:
+def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
     """Unpack a packed trace into the new folder `target`, checking every member's checksum.
 
     Raises:
-        TraceError: when it is no packed trace, is damaged, or has a member that would be written elsewhere.
+        TraceError: when it is no packed trace, is damaged, has a member that would be written elsewhere, or `target`
+            exists (with `force` a trace there is replaced, anything else is left alone).
     """
+    if os.path.lexists(target):
+        if not force:
+            raise TraceError(f"{target} exists already; -f replaces it")
+        manifest.read(target)
+    scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with zipfile.ZipFile(archive) as file:
-            members = [_safe(archive, member) for member in file.infolist() if not member.is_dir()]
-            if manifest.FILE not in {member.filename for member in members}:
-                raise TraceError(f"{archive} is not a packed trace: it has no {manifest.FILE}")
-            target.mkdir(mode=0o700, parents=True)
-            for member in members:
-                path = target / member.filename
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-                with file.open(member) as source, os.fdopen(descriptor, "wb") as sink:
-                    shutil.copyfileobj(source, sink, 1 << 20)
-    except zipfile.BadZipFile as error:
+        _extract(archive, scratch)
+        if target.is_dir():
+            shutil.rmtree(target)
+        scratch.rename(target)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, FileExistsError, zlib.error) as error:
         raise TraceError(f"{archive} is damaged or not a packed trace: {error}") from None
-    except (EOFError, NotImplementedError, FileExistsError) as error:
-        raise TraceError(f"{archive} is damaged: {error}") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _extract(archive: Path, target: Path) -> None:
+    with zipfile.ZipFile(archive) as file:
+        members = [_safe(archive, member) for member in file.infolist() if not member.is_dir()]
+        if manifest.FILE not in {member.filename for member in members}:
+            raise TraceError(f"{archive} is not a packed trace: it has no {manifest.FILE}")
+        target.mkdir(mode=0o700, parents=True)
+        for member in members:
+            path = target / member.filename
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with file.open(member) as source, os.fdopen(descriptor, "wb") as sink:
+                shutil.copyfileobj(source, sink, 1 << 20)
 
 
 def _safe(archive: Path, member: zipfile.ZipInfo) -> zipfile.ZipInfo:

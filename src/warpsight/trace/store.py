@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +17,9 @@ from warpsight.trace.schema import TABLES, Table
 ROW_GROUP_ROWS = 262_144
 #: zstd level 1: level 3 saves 2-4 % of the bytes for twice the time (benchmarks/convert.py).
 COMPRESSION_LEVEL = 1
+
+#: Columns whose ranges readers prune row groups by, beside times and ids.
+_STATISTICS = ("name_id", "device", "stream", "process", "thread")
 
 
 def part_path(root: Path, table: str, process: int | None, part: int, piece: int = 0) -> Path:
@@ -35,8 +40,16 @@ def parts(root: Path, table: str) -> Iterator[Path]:
     yield from sorted((root / f"table={table}").rglob("part-*.parquet"))
 
 
-def write_part(path: Path, table: Table, data: pa.Table) -> int:
+@lru_cache(maxsize=64)
+def _arrow_schema(table: Table) -> bytes:
+    """The schema as Arrow readers look for it in a Parquet file, so parts written from dictionaries read as text."""
+    return base64.b64encode(table.schema().serialize().to_pybytes())
+
+
+def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] = ()) -> int:
     """Write one part under a temporary name and rename it; returns its bytes. Mode 0600 in folders of 0700.
+
+    `plain` names columns that are neither deltas nor worth a dictionary: the same number in every row.
 
     Raises:
         OSError: when the disk is full or the folder cannot be written; the temporary file is removed.
@@ -46,14 +59,16 @@ def write_part(path: Path, table: Table, data: pa.Table) -> int:
     temporary = path.with_name("." + path.name)
     delta = [name for name in table.delta if name in data.column_names]
     # Booleans have no dictionary encoding in Parquet, floats gain nothing from one.
-    dictionary = [c.name for c in table.columns if c.name not in delta and c.type not in ("bool", "float64")]
+    direct = {*delta, *plain}
+    dictionary = [c.name for c in table.columns if c.name not in direct and c.type not in ("bool", "float64")]
+    data = data.replace_schema_metadata({b"ARROW:schema": _arrow_schema(table)})
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             pq.write_table(
                 data, file, row_group_size=ROW_GROUP_ROWS, compression="zstd", compression_level=COMPRESSION_LEVEL,
                 use_dictionary=dictionary, column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
-                store_schema=True,
+                store_schema=False, write_batch_size=65_536, write_statistics=[*delta, *_STATISTICS],
             )  # fmt: skip
             size = file.tell()
         temporary.rename(path)
