@@ -61,7 +61,8 @@ static inline WARPSIGHT_UNUSED void warpsight_find(void* library, const char* na
 static inline WARPSIGHT_UNUSED void warpsight_find_all(struct warpsight_functions* found) {
   const char* path = getenv("WARPSIGHT_LIBRARY");
   void* library = path && *path ? dlopen(path, RTLD_NOW) : NULL;
-  if (!library && dlsym(RTLD_DEFAULT, "ws_push")) library = dlopen(NULL, RTLD_NOW);
+  if (!library) library = dlopen(NULL, RTLD_NOW); /* the program and what it loaded for all to see */
+  if (library && !dlsym(library, "ws_push")) library = NULL;
   if (!library) library = dlopen("libwarpsight.so", RTLD_NOW | RTLD_NOLOAD);
   warpsight_find(library, "ws_start", &found->start);
   warpsight_find(library, "ws_stop", &found->stop);
