@@ -10,10 +10,12 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+from warpsight.errors import WarpsightError
+
 ENVIRONMENT = "WARPSIGHT_LIBRARY"
 
 
-class NativeMissingError(RuntimeError):
+class NativeMissingError(WarpsightError):
     """There is no libwarpsight.so for this installation."""
 
 
@@ -33,9 +35,11 @@ def load() -> ctypes.CDLL:
     """
     path = library_path()
     if path is None:
+        override = os.environ.get(ENVIRONMENT)
+        where = f"{ENVIRONMENT}={override} is not a file" if override else "it reads traces but cannot record"
         raise NativeMissingError(
-            "this installation of warpsight has no compiled recorder (libwarpsight.so); "
-            "recording needs a Linux wheel or a build with a C++ compiler: pip install --no-binary warpsight warpsight"
+            f"this installation of warpsight has no compiled recorder ({where}); install a Linux wheel, or build with "
+            "a C++ compiler: pip install --no-binary warpsight --force-reinstall warpsight"
         )
     library = ctypes.CDLL(str(path))
     declare(library)
