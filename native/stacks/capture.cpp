@@ -18,6 +18,9 @@ namespace {
 StackMode g_mode = StackMode::off;  // off until prepare_stacks
 uint32_t g_depth = 128;
 uint32_t g_unloads = 0;  // atomic: times that a library was unloaded; remembered native stacks are void then
+constexpr PythonLayout k310 = compiled_layout(10), k311 = compiled_layout(11);
+constexpr PythonLayout k312 = compiled_layout(12), k313 = compiled_layout(13);
+uint32_t g_compiled = 0;  // which of these is the interpreter's layout, 0 none
 SpinLock g_ids_lock;     // protects g_frame_ids and the tables of native_frames.cpp
 FrameIds* g_frame_ids = nullptr;  // never freed: other threads may be launching while the process exits
 
@@ -34,6 +37,11 @@ void after_fork_in_child() {
   g_frame_ids = nullptr;
   forget_native_frames();
   forget_stack_definitions();
+}
+
+uint32_t compiled_minor(const PythonLayout& layout) {
+  const PythonLayout compiled = compiled_layout(layout.minor);
+  return memcmp(&compiled, &layout, sizeof(layout)) == 0 ? layout.minor : 0;
 }
 
 uint32_t python_frame(const Place& place) {
@@ -108,16 +116,30 @@ __attribute__((noinline)) uint32_t define_taken(const Taken& taken) {
   return frames.define(kStackUnwinder);
 }
 
+WARPSIGHT_INLINE bool walk_own_frames(const PythonLayout& layout, uint64_t thread_state, Chain* chain) {
+  OwnMemory memory;
+  uint64_t frame;
+  return innermost_frame(layout, memory, thread_state, &frame) && walk_frames(layout, memory, frame, g_depth, chain);
+}
+
 // Reads the thread's Python frames into `chain`; false when there is nothing to be had.
 bool take_python(Chain* chain) {
   const Interpreter& python = g_interpreter;
   if (__builtin_expect(python.state != Interpreter::State::ready, 0) && !check_interpreter()) return false;
   const uint64_t thread_state = own_thread_state(python);
   if (!thread_state) return false;
-  OwnMemory memory;
-  uint64_t frame;
-  return innermost_frame(python.layout, memory, thread_state, &frame) &&
-         walk_frames(python.layout, memory, frame, g_depth, chain);
+  switch (g_compiled) {
+    case 10:
+      return walk_own_frames(k310, thread_state, chain);
+    case 11:
+      return walk_own_frames(k311, thread_state, chain);
+    case 12:
+      return walk_own_frames(k312, thread_state, chain);
+    case 13:
+      return walk_own_frames(k313, thread_state, chain);
+    default:
+      return walk_own_frames(python.layout, thread_state, chain);
+  }
 }
 
 uint32_t capture_with(ThreadCache* cache, int skip_native) {
@@ -126,7 +148,7 @@ uint32_t capture_with(ThreadCache* cache, int skip_native) {
     cache->clear();
     cache->generation = generation;
   }
-  Taken taken = {{reinterpret_cast<Place*>(cache->scratch), 0, false}, nullptr, 0, 0};
+  Taken taken = {{reinterpret_cast<Place*>(cache->scratch), 0, false, 0}, nullptr, 0, 0};
   if (g_mode != StackMode::native && !take_python(&taken.python)) {
     if (g_mode == StackMode::python) return 0;
     taken.python.count = 0;
@@ -136,11 +158,12 @@ uint32_t capture_with(ThreadCache* cache, int skip_native) {
     taken.addresses = &cache->scratch[words];
     taken.address_count = return_addresses(&cache->scratch[words], kMostAddresses);
     taken.skip = static_cast<uint32_t>(std::max(skip_native, 0));
+    taken.python.hash ^= hash_words(taken.addresses, taken.address_count);
     words += taken.address_count;
   }
   if (!words) return 0;
   cache->scratch[words++] = taken.python.cut;
-  const uint64_t hash = hash_words(cache->scratch, words);
+  const uint64_t hash = (taken.python.hash ^ taken.python.hash >> 32) * kMixE;
   if (const uint32_t known = cache->find(hash, words)) return known;
   const uint32_t id = define_taken(taken);
   if (id) cache->add(hash, words, id);
@@ -154,7 +177,10 @@ void prepare_stacks() {
   pthread_once(&once, [] { pthread_atfork(nullptr, nullptr, after_fork_in_child); });
   const Settings& wanted = settings();
   g_depth = static_cast<uint32_t>(std::clamp(wanted.stack_depth, 1, static_cast<int>(kMostDepth)));
-  if (wanted.stacks == StackMode::python || wanted.stacks == StackMode::both) find_interpreter();
+  if (wanted.stacks == StackMode::python || wanted.stacks == StackMode::both) {
+    find_interpreter();
+    g_compiled = compiled_minor(g_interpreter.layout);
+  }
   g_mode = wanted.stacks;
 }
 

@@ -4,6 +4,9 @@
 #include "stacks/memory.h"
 #include "stacks/python_layout.h"
 
+// The walk is compiled once per known layout, with its offsets as constants.
+#define WARPSIGHT_INLINE inline __attribute__((always_inline))
+
 namespace warpsight {
 
 constexpr uint32_t kMostDepth = 1024;
@@ -20,6 +23,7 @@ struct Chain {
   Place* places;  // innermost first
   uint32_t count;
   bool cut;
+  uint64_t hash;  // of the places
 };
 
 constexpr uint64_t kMixA = 0x9e3779b97f4a7c15ull, kMixB = 0xbf58476d1ce4e5b9ull, kMixC = 0x94d049bb133111ebull;
@@ -53,7 +57,7 @@ bool text_mark(const PythonLayout& o, Memory& memory, uint64_t text, uint64_t* m
 
 // The same for a line table: its length and 24 of its bytes.
 template <class Memory>
-bool table_mark(const PythonLayout& o, Memory& memory, uint64_t table, uint64_t* mark) {
+WARPSIGHT_INLINE bool table_mark(const PythonLayout& o, Memory& memory, uint64_t table, uint64_t* mark) {
   uint64_t length, first = 0, middle = 0, last = 0;
   if (!load(memory, table + o.object_size, &length)) return false;
   const uint64_t data = table + o.bytes_data;
@@ -75,41 +79,48 @@ struct LastText {
   uint64_t mark = 0;
 };
 
+// All that tells two code objects apart short of their bytecode.
+template <class Memory>
+WARPSIGHT_INLINE bool content_mark(const PythonLayout& o, Memory& memory, uint64_t code, uint64_t table, LastText* file, uint64_t* mark) {
+  uint64_t name, filename, names, consts, size, text, lines;
+  uint32_t line;
+  if (!load(memory, code + o.code_qualname, &name) || !load(memory, code + o.code_firstline, &line) ||
+      !load(memory, code + o.code_filename, &filename) || !load(memory, code + o.code_names, &names) ||
+      !load(memory, code + o.code_consts, &consts) ||
+      !load(memory, code + (o.code_object ? o.code_object : o.object_size), &size)) {
+    return false;
+  }
+  if (filename != file->address) {
+    if (!text_mark(o, memory, filename, &file->mark)) return false;
+    file->address = filename;
+  }
+  if (!text_mark(o, memory, name, &text) || !table_mark(o, memory, table, &lines)) return false;
+  *mark = names * kMixF + consts * kMixE + size * kMixD + filename * kMixC + name * kMixB + line * kMixA;
+  *mark ^= (text ^ text >> 29) * kMixB + (file->mark ^ file->mark >> 31) * kMixF + (lines ^ lines >> 33) * kMixA;
+  return true;
+}
+
 // Addresses are reused all the time, names and line tables included, so pointers alone prove nothing: a code object is
 // known by Python's own unique version of it, or else by pointers, sizes and marks of its texts.
 template <class Memory>
-bool fingerprint(const PythonLayout& o, Memory& memory, uint64_t code, LastText* file, uint64_t* out) {
-  uint64_t name, table;
-  uint32_t line, version = 0;
-  if (!load(memory, code + o.code_qualname, &name) || !load(memory, code + o.code_linetable, &table) ||
-      !load(memory, code + o.code_firstline, &line)) {
-    return false;
-  }
+WARPSIGHT_INLINE bool fingerprint(const PythonLayout& o, Memory& memory, uint64_t code, LastText* file, uint64_t* out) {
+  uint64_t table;
+  uint32_t version = 0;
+  if (!load(memory, code + o.code_linetable, &table)) return false;
   if (o.code_version && !load(memory, code + o.code_version, &version)) return false;
-  uint64_t mark = code * kMixA + name * kMixB + table * kMixC + line * kMixD + version * kMixE;
-  if (!version || !o.versions_are_unique()) {
-    uint64_t filename, names, consts, text, lines, size;
-    if (!load(memory, code + o.code_filename, &filename) || !load(memory, code + o.code_names, &names) ||
-        !load(memory, code + o.code_consts, &consts) ||
-        !load(memory, code + (o.code_object ? o.code_object : o.object_size), &size)) {
-      return false;
-    }
-    if (filename != file->address) {
-      if (!text_mark(o, memory, filename, &file->mark)) return false;
-      file->address = filename;
-    }
-    if (!text_mark(o, memory, name, &text) || !table_mark(o, memory, table, &lines)) return false;
-    mark ^= names * kMixF + consts * kMixE + size * kMixD + filename * kMixC;
-    mark += (text ^ text >> 29) * kMixB + (file->mark ^ file->mark >> 31) * kMixF + (lines ^ lines >> 33) * kMixA;
+  uint64_t mark = code * kMixA + table * kMixC + version * kMixE;
+  if (!o.versions_are_unique() || __builtin_expect(!version, 0)) {
+    uint64_t texts;
+    if (!content_mark(o, memory, code, table, file, &texts)) return false;
+    mark += texts;
   }
-  mark ^= mark >> 32;
-  *out = mark & ~kEntry;
+  *out = (mark ^ mark >> 32) & ~kEntry;
   return true;
 }
 
 // Reads the frame pointer of a thread state; false when it cannot be read.
 template <class Memory>
-bool innermost_frame(const PythonLayout& o, Memory& memory, uint64_t thread_state, uint64_t* frame) {
+WARPSIGHT_INLINE bool innermost_frame(const PythonLayout& o, Memory& memory, uint64_t thread_state, uint64_t* frame) {
   if (!load(memory, thread_state + o.thread_frame, frame)) return false;
   if (!o.has_cframe) return true;
   const uint64_t cframe = *frame;
@@ -122,7 +133,7 @@ enum class FrameKind { function, shim, incomplete, unreadable };
 // One frame of 3.11 and later. Shims have no function: the interpreter's own entry frames and, before their first
 // traceable instruction, functions that are still being set up and the trampolines of __init__ (gh-109219).
 template <class Memory>
-FrameKind read_frame(const PythonLayout& o, Memory& memory, uint64_t frame, Place* place) {
+WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uint64_t frame, Place* place) {
   uint8_t owner;
   if (!load(memory, frame + o.frame_owner, &owner)) return FrameKind::unreadable;
   if (owner >= o.first_shim_owner) return FrameKind::shim;
@@ -144,9 +155,10 @@ FrameKind read_frame(const PythonLayout& o, Memory& memory, uint64_t frame, Plac
 
 // Up to `limit` frames from `frame` outwards. False when something could not be read or makes no sense.
 template <class Memory>
-bool walk_frames(const PythonLayout& o, Memory& memory, uint64_t frame, uint32_t limit, Chain* chain) {
+WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_t frame, uint32_t limit, Chain* chain) {
   chain->count = 0;
   chain->cut = false;
+  chain->hash = 0;
   uint32_t skipped = 0;
   LastText file;
   while (frame) {
@@ -169,6 +181,7 @@ bool walk_frames(const PythonLayout& o, Memory& memory, uint64_t frame, uint32_t
       if (o.frame_is_entry && !load(memory, frame + o.frame_is_entry, &entry)) return false;
       if (entry) place.fingerprint |= kEntry;
       chain->places[chain->count++] = place;
+      chain->hash = ((chain->hash + place.instruction * kMixB) ^ place.fingerprint) * kMixD;
     } else {
       if (++skipped > 4 * kMostDepth) return false;  // a loop in memory that is changing under us
       if (kind == FrameKind::shim && chain->count) chain->places[chain->count - 1].fingerprint |= kEntry;

@@ -54,7 +54,6 @@ int main(void) {
   printf("  case %d:  // CPython %s", PY_MINOR_VERSION, PY_VERSION);
   column = 200;
   P(minor, PY_MINOR_VERSION);
-#if V < 0x030d0000
   O(finalizing, _PyRuntimeState, _finalizing);
   O(interpreters_head, _PyRuntimeState, interpreters.head);
   O(interpreter_next, PyInterpreterState, next);
@@ -81,12 +80,18 @@ int main(void) {
   P(frame_bytes, offsetof(PyFrameObject, f_lineno) + 4);
 #else
   O(thread_native, PyThreadState, native_thread_id);
+  O(frame_previous, _PyInterpreterFrame, previous);
+#if V < 0x030d0000
   O(thread_frame, PyThreadState, cframe);
   O(cframe_frame, _PyCFrame, current_frame);
   P(has_cframe, 1);
-  O(frame_previous, _PyInterpreterFrame, previous);
   O(frame_code, _PyInterpreterFrame, f_code);
   O(frame_instruction, _PyInterpreterFrame, prev_instr);
+#else
+  O(thread_frame, PyThreadState, current_frame);
+  O(frame_code, _PyInterpreterFrame, f_executable);
+  O(frame_instruction, _PyInterpreterFrame, instr_ptr);
+#endif
   O(frame_owner, _PyInterpreterFrame, owner);
 #if V < 0x030c0000
   O(frame_is_entry, _PyInterpreterFrame, is_entry);
@@ -112,13 +117,13 @@ int main(void) {
   O(text_length, PyASCIIObject, length);
   O(text_state, PyASCIIObject, state);
   P(text_ascii_bytes, sizeof(PyASCIIObject));
-#endif
 #if V >= 0x030b0000
   O(code_firsttraceable, PyCodeObject, _co_firsttraceable);
 #endif
 #if V >= 0x030c0000
   O(code_version, PyCodeObject, co_version);
 #endif
+  P(first_shim_owner, V >= 0x030c0000 ? 3 : 255);
   O(text_hash, PyASCIIObject, hash);
   P(text_compact_bytes, sizeof(PyCompactUnicodeObject));
   P(text_kind_shift, kind_shift());
@@ -141,8 +146,7 @@ def row(include: Path) -> str:
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    print("// Written by generate_offsets.py from the interpreters' own headers; do not edit. The last case has")
-    print("// only what CPython 3.13 and later do not describe themselves in _Py_DebugOffsets.")
+    print("// Written by generate_offsets.py from the interpreters' own headers; do not edit.")
     for include in sys.argv[1:]:
         print(row(Path(include)), end="")
 

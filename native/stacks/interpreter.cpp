@@ -75,7 +75,7 @@ bool check_interpreter() {
     return true;
   }
   Place places[16];
-  Chain chain = {places, 0, false};
+  Chain chain = {places, 0, false, 0};
   uint64_t frame = 0;
   if (!innermost_frame(python.layout, memory, thread_state, &frame)) {
     refuse("the interpreter's frames are not laid out as in its version of CPython; no Python stacks are taken");

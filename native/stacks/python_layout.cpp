@@ -122,14 +122,6 @@ bool read_debug_offsets(const uint8_t* runtime, PythonLayout* o) {
 
 }  // namespace
 
-bool set_compiled_offsets(uint32_t minor, PythonLayout* o) {
-  switch (minor) {
-#include "stacks/python_offsets.inc"
-    default:
-      return false;
-  }
-}
-
 uint32_t described_version(const uint8_t* runtime) {
   if (memcmp(runtime, "xdebugpy", 8) != 0) return 0;
   uint64_t version;
@@ -141,9 +133,9 @@ const char* python_layout(uint32_t minor, const uint8_t* runtime, PythonLayout* 
   *layout = PythonLayout{};
   if (minor < kOldestPython) return "this CPython is older than 3.10";
   if (minor > kNewestPython) return "this CPython is newer than 3.14";
-  layout->first_shim_owner = minor >= 12 ? 3 : 255;
   const bool compiled = set_compiled_offsets(minor, layout);
   layout->minor = minor;
+  layout->first_shim_owner = minor >= 12 ? 3 : 255;
   if (minor < 13) return compiled ? nullptr : "no frame layout for this CPython";
   if (described_version(runtime) >> 16 != 0x300 + minor) return "this CPython does not describe its frame layout";
   return read_debug_offsets(runtime, layout) ? nullptr : "this CPython's description of its frame layout is unreadable";

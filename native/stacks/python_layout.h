@@ -1,4 +1,5 @@
-// Where CPython keeps what a stack walk needs: offsets by version, compiled in up to 3.12, self-described from 3.13 on.
+// Where CPython keeps what a stack walk needs: offsets by version, compiled in up to 3.12, self-described from 3.13 on
+// (compiled in for 3.13 too, because a walk with constants is twice as fast when the description agrees).
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,20 @@ constexpr uint32_t kOldestPython = 10;
 constexpr uint32_t kNewestPython = 14;
 constexpr size_t kDebugOffsetsBytes = 1024;  // enough of _PyRuntime to hold the newest _Py_DebugOffsets we know
 
-// Offsets of CPython 3.`minor` from the table; false where there are none (3.13 and later: partial, see below).
-bool set_compiled_offsets(uint32_t minor, PythonLayout* layout);
+// Offsets of CPython 3.`minor` from the table; false where there are none.
+constexpr bool set_compiled_offsets(uint32_t minor, PythonLayout* o) {
+  switch (minor) {
+#include "stacks/python_offsets.inc"
+    default:
+      return false;
+  }
+}
+
+constexpr PythonLayout compiled_layout(uint32_t minor) {
+  PythonLayout layout = {};
+  set_compiled_offsets(minor, &layout);
+  return layout;
+}
 
 // The complete layout of 3.`minor`. `runtime` is the start of _PyRuntime, at least kDebugOffsetsBytes, and is only
 // read for 3.13 and later. On failure returns why, else nullptr.

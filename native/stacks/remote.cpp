@@ -124,7 +124,7 @@ bool Sampler::sample_thread(uint64_t thread_state) {
   const char state = thread ? state_of(thread) : 0;
   if (!state) return false;  // not one of its threads (any more)
   const uint64_t time = now_ns();
-  Chain chain = {places_, 0, false};
+  Chain chain = {places_, 0, false, 0};
   if (!take_chain(thread_state, &chain)) {
     ++statistics_[kTorn];
     return false;
