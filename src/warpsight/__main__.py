@@ -1,0 +1,7 @@
+"""`python -m warpsight`."""
+
+import sys
+
+from warpsight.cli.app import main
+
+sys.exit(main())

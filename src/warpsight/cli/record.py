@@ -1,0 +1,171 @@
+"""`warpsight record`: run a program and record it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.cli.record_summary import Progress, print_summary
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.render import terminal
+from warpsight.session import join, output
+from warpsight.session.launch import Launch, join_or_serve
+from warpsight.session.server import Server
+from warpsight.session.settings import Settings
+from warpsight.session.signals import Signals
+from warpsight.session.summary import Summary
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+EXIT_LOSS = 3
+_DEFAULTS = Settings()
+
+
+def command(
+    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to record.")] = None,
+    path: Annotated[Path | None, typer.Option("-o", "--output", envvar="WARPSIGHT_OUTPUT",
+                    help="Folder to write; PROGRAM.warp by default.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", envvar="WARPSIGHT_FORCE", help="Replace an existing trace.")] = False,
+    backend: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND", help="auto, cuda or opencl.")] = _DEFAULTS.backend,
+    stacks: Annotated[str, typer.Option(envvar="WARPSIGHT_STACKS", help="python, native, both or off.")] = _DEFAULTS.stacks,
+    stack_depth: Annotated[int, typer.Option(envvar="WARPSIGHT_STACK_DEPTH",
+                           help="Frames of a stack at most.")] = _DEFAULTS.stack_depth,
+    sample: Annotated[str, typer.Option(envvar="WARPSIGHT_SAMPLE", metavar="HZ|off",
+                      help="Samples of host threads per second.")] = f"{_DEFAULTS.sample:g}",
+    api: Annotated[str, typer.Option(envvar="WARPSIGHT_API",
+                   help="API calls to record: default, launches, all, off, or names of functions.")] = _DEFAULTS.api,
+    trace: Annotated[str, typer.Option(envvar="WARPSIGHT_TRACE", metavar="KINDS",
+                     help="Kinds of device records, comma-separated; the usual ones by default.")] = "",
+    graph: Annotated[str, typer.Option(envvar="WARPSIGHT_GRAPH", help="CUDA graphs: auto, node or graph.")] = _DEFAULTS.graph,
+    counters: Annotated[str, typer.Option(envvar="WARPSIGHT_COUNTERS", metavar="off|HZ|NAMES",
+                        help="GPU counters per second, or which.")] = _DEFAULTS.counters,
+    kernels: Annotated[list[str] | None, typer.Option(envvar="WARPSIGHT_KERNELS", metavar="PATTERN",
+                       help="Record only kernels whose name matches; repeatable.")] = None,
+    duration: Annotated[float, typer.Option("--for", envvar="WARPSIGHT_FOR", metavar="S",
+                        help="Stop recording after this many seconds; the program goes on.")] = _DEFAULTS.duration,
+    delay: Annotated[float, typer.Option(envvar="WARPSIGHT_DELAY", metavar="S",
+                     help="Begin to record after this many seconds.")] = _DEFAULTS.delay,
+    ranges: Annotated[str, typer.Option(envvar="WARPSIGHT_RANGES",
+                      help="torch: ranges for its operators, with shapes; or off.")] = _DEFAULTS.ranges,
+    leave_cupti: Annotated[bool, typer.Option("--yield", envvar="WARPSIGHT_YIELD",
+                           help="Leave CUPTI to the program's own profiler.")] = False,
+    opencl_profiling: Annotated[str, typer.Option(envvar="WARPSIGHT_OPENCL_PROFILING",
+                                help="off: record the host side of OpenCL only.")] = _DEFAULTS.opencl_profiling,
+    buffer_size: Annotated[int, typer.Option(envvar="WARPSIGHT_BUFFER_SIZE", metavar="BYTES",
+                           help="Size of a CUPTI activity buffer.")] = _DEFAULTS.buffer_size,
+    device_buffers: Annotated[int, typer.Option(envvar="WARPSIGHT_DEVICE_BUFFERS", metavar="BYTES",
+                              help="Size of CUPTI's buffers on the device; 0 leaves it to CUPTI.")] = _DEFAULTS.device_buffers,
+    on_full: Annotated[str, typer.Option(envvar="WARPSIGHT_ON_FULL",
+                       help="When a ring is full: drop-newest, drop-oldest or wait.")] = _DEFAULTS.on_full,
+    max_size: Annotated[int, typer.Option(envvar="WARPSIGHT_MAX_SIZE", metavar="MB",
+                        help="Stop recording when the trace is this large; the program goes on.")] = _DEFAULTS.max_size,
+    flush: Annotated[int, typer.Option(envvar="WARPSIGHT_FLUSH_MS", metavar="MS",
+                     help="Milliseconds between flushes.")] = _DEFAULTS.flush,
+    wait: Annotated[float, typer.Option(envvar="WARPSIGHT_WAIT", metavar="S",
+                    help="Wait this long for processes that outlive the program.")] = _DEFAULTS.wait,
+    strict: Annotated[bool, typer.Option(envvar="WARPSIGHT_STRICT", help="Exit with 3 instead of 0 when data was lost.")] = False,
+    export: Annotated[str, typer.Option(envvar="WARPSIGHT_EXPORT", metavar="FORMAT",
+                      help="Also export the trace, beside it: perfetto, chrome, …")] = "",
+    print_env: Annotated[bool, typer.Option("--print-env",
+                         help="Print the variables that record programs of this shell, until it ends.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="The recorder says what it does.")] = False,
+) -> None:  # fmt: skip
+    """Record a program into a trace.
+
+    The program runs as it would without: same terminal, signals and exit code. `--` before it is optional. Inside another
+    recording, or as a further rank of a job that records into the same folder, it joins that recording.
+    """
+    _set_verbosity(quiet, verbose)
+    settings = Settings(
+        backend=backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
+        trace=tuple(k for k in trace.replace(",", " ").split() if k), graph=graph, counters=counters,
+        kernels=tuple(kernels or ()), duration=duration, delay=delay, ranges=ranges, leave_cupti=leave_cupti,
+        opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
+        max_size=max_size, flush=flush, wait=wait,
+    )  # fmt: skip
+    if print_env:
+        from warpsight.session.shell import print_environment
+
+        if program:
+            raise UsageError("--print-env takes no program: it prints variables for programs of this shell")
+        print_environment(path or Path("shell.warp"), settings, force=force)
+        return
+    if not program:
+        raise UsageError("no program to record; for example: warpsight record -- python train.py")
+    raise typer.Exit(record(path or default_output(program), program, settings, force=force, strict=strict, export=export))
+
+
+def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
+           export: str = "") -> int:  # fmt: skip
+    """Record a program and say what came out; its exit code, or 3 under `strict` when data was lost."""
+    server = join_or_serve(path, program, settings, force=force)
+    launch = Launch(server, terminal.note)
+    try:
+        code = launch.run(program)
+    except WarpsightError:
+        server.abandon()
+        raise
+    summary = _finish(server, program)
+    if summary is None:
+        return code or 1
+    if terminal.verbosity() >= 0:
+        print_summary(summary)
+    elif summary.lost:
+        terminal.warning(f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}")
+    if export:
+        _export(summary.path, export)
+    return EXIT_LOSS if strict and summary.lost and code == 0 else code
+
+
+def default_output(program: list[str]) -> Path:
+    """NAME.warp after the script or program; a number is added when that exists, unless our job is recording into it."""
+    script = next((a for a in program[1:] if a.endswith((".py", ".sh"))), program[0])
+    name = Path(script).stem or "trace"
+    job = join.job_of(os.environ)
+    for number in range(1, 10_000):
+        path = Path(f"{name}.warp" if number == 1 else f"{name}-{number}.warp")
+        if not path.exists() and not path.is_symlink():
+            return path
+        live = output.announced(path)
+        if job and live is not None and live.job == job and live.alive():
+            return path
+    raise UsageError(f"{name}.warp and its numbered successors exist; choose a name with -o")
+
+
+def _finish(server: Server, program: list[str]) -> Summary | None:
+    """Complete the trace; a failure is told, never allowed to replace the program's exit code."""
+    with Signals() as signals, Progress() as progress:
+        del signals  # held back: an impatient Ctrl-C must not cost the trace
+        try:
+            return server.finish(command=program, progress=progress.update)
+        except WarpsightError as error:
+            progress.clear()
+            terminal.error(str(error))
+            return None
+
+
+def _export(path: Path, kind: str) -> None:
+    from warpsight.cli import parser
+
+    code = parser.run(["export", str(path), "--format", kind])
+    if code:
+        terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")
+
+
+def _rate(text: str) -> float:
+    if text.strip().lower() == "off":
+        return 0.0
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--sample takes a rate in Hz or off, not {text!r}") from None
+
+
+def _set_verbosity(quiet: bool, verbose: bool) -> None:
+    if quiet or verbose:
+        terminal.configure(verbosity=int(verbose) - int(quiet))
+    if terminal.verbosity() > 0:
+        os.environ.setdefault("WARPSIGHT_VERBOSE", "1")

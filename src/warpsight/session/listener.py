@@ -1,0 +1,135 @@
+"""The launcher's socket: where recorded processes come to hand over their arena (the handshake of `Target`)."""
+
+from __future__ import annotations
+
+import array
+import os
+import re
+import shutil
+import socket
+import struct
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsight.errors import WarpsightError
+
+#: sun_path without its final zero.
+LONGEST_PATH = 107
+_HELLO = re.compile(rb"hello 1 (\d+) ([0-9a-f]{1,16})")
+_JOIN = re.compile(rb"join 1 (\d+)")
+
+
+class Listener:
+    """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both."""
+
+    def __init__(self) -> None:
+        self.folder = Path(_private_folder())
+        self.path = str(self.folder / "s")
+        try:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self.socket.bind(self.path)
+            self.socket.listen(1024)
+            self.socket.setblocking(False)
+        except OSError as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise WarpsightError(f"no socket can be made at {self.path}: {error.strerror}") from None
+
+    def accept(self) -> socket.socket | None:
+        """The next connection of a process of this user, or None."""
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:  # nobody there, or too many open files: the peer waits and is taken later
+                return None
+            if peer(connection)[1] in (os.getuid(), 0):
+                connection.setblocking(False)
+                return connection
+            answer(connection, "no another user's recording")
+            connection.close()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.socket.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What a connection said first: a process with its arena, or one that only wants to be waited for (fd -1)."""
+
+    arena: str
+    fd: int
+
+
+def hear(connection: socket.socket) -> Hello | None:
+    """The first message of a connection.
+
+    Raises:
+        BlockingIOError: when it has not come yet.
+        ValueError: when it is not the handshake.
+        OSError: when the connection is broken.
+    """
+    fds = array.array("i")
+    data, ancillary, _, _ = connection.recvmsg(256, socket.CMSG_LEN(8 * fds.itemsize))
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    hello, join = _HELLO.fullmatch(data), _JOIN.fullmatch(data)
+    if hello and len(fds) == 1:
+        return Hello(hello[2].decode().rjust(16, "0"), fds[0])
+    for fd in fds:
+        os.close(fd)
+    if join and not fds:
+        return Hello("", -1)
+    if not data:
+        return None
+    raise ValueError("not the handshake of this version")
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """Process id and user id of the other side; the process id is 0 when it is of another container."""
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def answer(connection: socket.socket, text: str) -> bool:
+    """Send one message; False when the other side is gone."""
+    try:
+        connection.send(text.encode(errors="surrogateescape"), socket.MSG_NOSIGNAL)
+    except OSError:
+        return False
+    return True
+
+
+def reachable(path: str) -> bool:
+    """Whether a recording listens at a socket path."""
+    return knock(path, "")
+
+
+def knock(path: str, message: str) -> bool:
+    """Connect, send a message (none when empty), wait for its answer; False when nobody is there or it is refused."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(5)
+            connection.connect(path)
+            if not message:
+                return True
+            connection.send(message.encode())
+            return connection.recv(256).startswith(b"ok")
+    except OSError:
+        return False
+
+
+def _private_folder() -> str:
+    """A new folder with mode 0700 whose path is short enough for a socket."""
+    for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp", "/dev/shm"):
+        if not parent or len(os.fsencode(parent)) > LONGEST_PATH - 24:
+            continue
+        try:
+            return tempfile.mkdtemp(prefix="warpsight-", dir=parent)
+        except OSError:
+            continue
+    raise WarpsightError("no folder for the recording's socket: set TMPDIR to a writable folder with a short path")

@@ -1,0 +1,61 @@
+"""Runs at the start of a recorded Python program when `--ranges torch` is on: switches torch's NVTX ranges on once
+torch has been imported, and runs the user's own sitecustomize as if this one were not there."""
+
+import os
+import sys
+
+
+def _ranges_on(torch):
+    if "torch" not in os.environ.get("WARPSIGHT_RANGES", ""):
+        return
+    import atexit
+
+    try:
+        # What torch.autograd.profiler.emit_nvtx does, which also works where torch was built without CUDA checks.
+        ranges = torch.autograd.profiler.emit_nvtx(record_shapes=True)
+        ranges.__enter__()
+        atexit.register(ranges.__exit__, None, None, None)
+    except Exception as error:  # another profiler is on, or a torch without NVTX: the program goes on
+        print(f"warpsight: --ranges torch: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+class _AfterTorch:
+    """Finds torch like anybody else and adds one step behind its execution."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            _ranges_on(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _run_users_own():
+    import importlib.machinery
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    sys.path[:] = others
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is None or spec.loader is None:
+        return
+    import importlib.util
+
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+sys.meta_path.insert(0, _AfterTorch())
+_run_users_own()

@@ -1,0 +1,194 @@
+"""The heart of a recording: output folder, socket, drainer, converter, counters and samples, from start to summary.
+
+The launcher (`warpsight record`) runs one in its own process; `warpsight.record` inside a program starts
+`python -m warpsight.session.server --serve` and talks to it over pipes (:mod:`warpsight.session.serve`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warpsight import _native
+from warpsight.errors import WarpsightError
+from warpsight.session import output
+from warpsight.session.arena import RECORD, STOP, OwnRows
+from warpsight.session.converter import Converter
+from warpsight.session.counters import CounterSampler
+from warpsight.session.drain_loop import DrainLoop
+from warpsight.session.listener import Listener
+from warpsight.session.raw_bound import RawBound
+from warpsight.session.samples import HostSampler
+from warpsight.session.settings import SOCKET, Settings, recorder_variables
+from warpsight.session.summary import Summary
+from warpsight.session.target import Ending, exit_text
+
+#: A process that is told to stop has this long to hand over its last rows.
+_STOP_S = 2.5
+
+
+class Server:
+    """One recording. Use :meth:`start`, run the program with :meth:`environment`, then :meth:`finish`."""
+
+    def __init__(self, path: Path, settings: Settings, *, force: bool = False, job: str = "") -> None:
+        """Make the output folder and everything that can fail before a program runs.
+
+        Raises:
+            OutputError: when the folder cannot be made.
+            WarpsightError: when this installation cannot record.
+        """
+        self.settings = settings
+        try:
+            _native.load()
+        except (_native.NativeMissingError, OSError) as error:
+            raise WarpsightError(str(error)) from None
+        self.folder = output.create(path, force=force)
+        self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
+        self._timers: list[threading.Timer] = []
+        self._statuses: dict[int, int] = {}
+        self._losses: list[dict[str, Any]] = []
+        with contextlib.ExitStack() as undo:
+            undo.callback(output.discard, self.folder)
+            self._listener = Listener()
+            undo.callback(self._listener.close)
+            self.own = OwnRows()
+            output.announce(self.folder, self._listener.path, job)
+            self._converter = Converter(self.folder)
+            undo.callback(self._converter.close)
+            bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000)
+            control = 0 if settings.delay else RECORD
+            self._loop = DrainLoop(self.folder, self._listener, self.own, bound, control)
+            undo.pop_all()
+        self._loop.on_segments = self._converter.convert
+        self._counters = CounterSampler(self.own, settings.counters)
+        self._samples = HostSampler(self.own, self._loop, settings.sample)
+
+    @property
+    def socket(self) -> str:
+        """Path that recorded processes connect to."""
+        return self._listener.path
+
+    @property
+    def connected(self) -> int:
+        """Processes that are being recorded or waited for."""
+        return self._loop.connected
+
+    @property
+    def own_processes(self) -> frozenset[int]:
+        """Children of this process that belong to the recorder."""
+        return frozenset((self._converter.pid,))
+
+    def start(self) -> None:
+        """Begin to serve; `--delay` and `--for` count from here."""
+        self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
+        self._loop.start()
+        self._counters.start()
+        self._samples.start()
+        if self.settings.delay:
+            self._after(self.settings.delay, RECORD)
+        if self.settings.duration:
+            self._after(self.settings.delay + self.settings.duration, STOP)
+
+    def environment(self, base: dict[str, str]) -> dict[str, str]:
+        """`base` with the variables that make a program connect here.
+
+        Raises:
+            UsageError: when another tool already injects itself into CUDA programs.
+        """
+        return {**base, **recorder_variables(self.settings, base), SOCKET: self.socket}
+
+    def set_control(self, bits: int) -> None:
+        """Tell every process to record (RECORD), rest (0) or stop for good (STOP)."""
+        self._loop.set_control(bits)
+
+    def wait_idle(self, seconds: float) -> bool:
+        """Wait until no recorded process is left; False after `seconds`."""
+        return self._loop.wait_idle(seconds)
+
+    def note_exit(self, pid: int, status: int) -> None:
+        """Tell how a child process ended (its wait status)."""
+        self._statuses[pid] = status
+
+    def note_loss(self, source: str, cause: str, *, severity: str = "note") -> None:
+        """Add a row to table `loss` that no recorder wrote."""
+        now = time.monotonic_ns()
+        self._losses.append({"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now})
+
+    def statistics(self) -> dict[str, int]:
+        """Processes, bytes drained and rows lost so far."""
+        running = self._loop.running
+        return {
+            "processes": self._loop.seen,
+            "bytes": self._loop.drained_bytes + sum(t.drainer.bytes for t in running),
+            "lost": self._loop.lost_rows + sum(t.drainer.lost_rows for t in running),
+            "duration": time.monotonic_ns() - self._began,
+        }
+
+    def finish(self, *, command: list[str] | None = None,
+               progress: Callable[[dict[str, Any]], None] | None = None) -> Summary:  # fmt: skip
+        """Stop what still records, take the last rows and complete the trace.
+
+        Raises:
+            ConverterError: when the trace could not be made; the raw data is kept.
+        """
+        duration, cpu = time.monotonic_ns() - self._began, time.process_time_ns() - self._cpu
+        for timer in self._timers:
+            timer.cancel()
+        self._stop_remaining()
+        self._samples.stop()
+        self._counters.stop()
+        self._loop.stop()
+        self._listener.close()
+        overhead = {"duration_ns": duration, "launcher_cpu_ns": cpu, "drain_cpu_ns": self._loop.cpu_ns,
+                    "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
+        request = {
+            "processes": [ending.to_json() for ending in map(self._with_status, self._loop.endings)],
+            "loss": self._losses,
+            "settings": {**self.settings.to_json(), "command": command or []},
+            "overhead": overhead,
+        }
+        began = time.monotonic_ns()
+        finished = self._converter.finish(request, progress)
+        overhead["converter_cpu_ns"] = _children_cpu_ns()
+        return Summary(self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen)
+
+    def abandon(self) -> None:
+        """Give up before a program ran: nothing remains on disk."""
+        self._loop.start()
+        self._loop.stop()
+        self._converter.close()
+        self._listener.close()
+        output.discard(self.folder)
+
+    def _after(self, seconds: float, control: int) -> None:
+        timer = threading.Timer(seconds, self._loop.set_control, [control])
+        timer.daemon = True
+        timer.start()
+        self._timers.append(timer)
+
+    def _stop_remaining(self) -> None:
+        """Tell processes that still run to stop recording, and give them a moment for their last rows."""
+        if not self._loop.running:
+            return
+        self._loop.set_control(STOP)
+        deadline = time.monotonic() + _STOP_S
+        while time.monotonic() < deadline and self._loop.running:
+            time.sleep(0.005)
+
+    def _with_status(self, ending: Ending) -> Ending:
+        status = self._statuses.get(ending.pid)
+        if status is None or ending.exit == "exec":
+            return ending
+        return Ending(ending.pid, ending.arena, exit_text(status), ending.end)
+
+
+def _children_cpu_ns() -> int:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((used.ru_utime + used.ru_stime) * 1e9)
+
+

@@ -1,0 +1,146 @@
+"""What a recording was asked to do, and the environment variables that say it to recorded processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from warpsight import _native
+from warpsight.errors import UsageError
+
+SOCKET = "WARPSIGHT_SOCKET"
+INJECTION = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
+LAYERS = "OPENCL_LAYERS"
+
+STACKS = ("python", "native", "both", "off")
+GRAPHS = ("auto", "node", "graph")
+BACKENDS = ("auto", "cuda", "opencl")
+ON_FULL = ("drop-newest", "drop-oldest", "wait")
+RANGES = ("off", "torch")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a recording; the defaults are those of `warpsight record`."""
+
+    backend: str = "auto"
+    stacks: str = "python"
+    stack_depth: int = 128
+    #: Host samples per second and process; 0 is off.
+    sample: float = 100.0
+    api: str = "default"
+    trace: tuple[str, ...] = ()
+    graph: str = "auto"
+    #: "off", samples per second, or names of counters (comma-separated, may contain `*`).
+    counters: str = "10"
+    kernels: tuple[str, ...] = ()
+    #: Seconds; 0 is until the program ends.
+    duration: float = 0.0
+    #: Seconds before recording begins.
+    delay: float = 0.0
+    ranges: str = "off"
+    leave_cupti: bool = False
+    opencl_profiling: str = "on"
+    #: Bytes of one CUPTI activity buffer and of its device buffers (0: CUPTI's choice).
+    buffer_size: int = 128 * 1024
+    device_buffers: int = 0
+    on_full: str = "drop-newest"
+    #: Megabytes; 0 is without bound.
+    max_size: int = 0
+    #: Milliseconds between flushes.
+    flush: int = 200
+    #: Seconds to wait for processes that are still connected when the program has ended.
+    wait: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse values that no part of the recorder would understand.
+
+        Raises:
+            UsageError: naming the option and what it takes.
+        """
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UsageError(f"{_option(name)} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value:g}")
+
+    def to_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Settings:
+        """The inverse of :meth:`to_json`."""
+        values = {f.name: content[f.name] for f in fields(cls) if f.name in content}
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+    def variables(self) -> dict[str, str]:
+        """WARPSIGHT_* variables of every option that a recorded process reads itself."""
+        out = {
+            "WARPSIGHT_STACKS": self.stacks,
+            "WARPSIGHT_STACK_DEPTH": str(self.stack_depth),
+            "WARPSIGHT_GRAPH": self.graph,
+            "WARPSIGHT_API": self.api,
+            "WARPSIGHT_BUFFER_SIZE": str(self.buffer_size),
+            "WARPSIGHT_FLUSH_MS": str(self.flush),
+            "WARPSIGHT_ON_FULL": self.on_full,
+            "WARPSIGHT_OPENCL_PROFILING": self.opencl_profiling,
+        }
+        if self.device_buffers:
+            out["WARPSIGHT_DEVICE_BUFFERS"] = str(self.device_buffers)
+        if self.trace:
+            out["WARPSIGHT_TRACE"] = ",".join(self.trace)
+        if self.kernels:
+            out["WARPSIGHT_KERNELS"] = "\n".join(self.kernels)
+        if self.leave_cupti:
+            out["WARPSIGHT_YIELD"] = "1"
+        if self.ranges != "off":
+            out["WARPSIGHT_RANGES"] = self.ranges
+        return out
+
+
+_CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
+            "opencl_profiling": ("on", "off")}  # fmt: skip
+_BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),
+           "buffer_size": (4096, 64 << 20), "device_buffers": (0, 1 << 30), "max_size": (0, 1e9),
+           "flush": (10, 60_000), "wait": (0, 1e6)}  # fmt: skip
+_OPTIONS = {"duration": "--for", "leave_cupti": "--yield"}
+
+
+def _option(name: str) -> str:
+    return _OPTIONS.get(name, "--" + name.replace("_", "-"))
+
+
+def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that load the recorder into a program and tell it what to record, without the socket.
+
+    Raises:
+        UsageError: when the environment already injects another tool into CUDA programs.
+        NativeMissingError: when this installation has no compiled parts.
+    """
+    path = _native.library_path()
+    if path is None:
+        _native.load()  # raises, with what to do about it
+    library = str(path)
+    out = {_native.ENVIRONMENT: library, **settings.variables()}
+    if settings.backend in ("auto", "cuda"):
+        for name in INJECTION:
+            present = environment.get(name)
+            if present and os.path.realpath(present) != library:
+                raise UsageError(
+                    f"{name} is already set ({present}): another tool records this program. Unset it, or record without "
+                    "CUDA: --backend opencl"
+                )
+            out[name] = library
+    if settings.backend in ("auto", "opencl"):
+        layers = [part for part in environment.get(LAYERS, "").split(":") if part and part != library]
+        out[LAYERS] = ":".join([*layers, library])
+    if settings.ranges == "torch":
+        from warpsight.session import torch_ranges
+
+        out["PYTHONPATH"] = torch_ranges.python_path(environment.get("PYTHONPATH", ""))
+    return out

@@ -1,0 +1,61 @@
+"""Signals of the launcher while a program runs: passed on when the program did not get them itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+#: siginfo's si_code of a signal the kernel made: a key on the terminal, which the whole process group got.
+_FROM_KERNEL = 0x80
+_TICK_S = 0.25
+
+
+class Signals:
+    """Holds signals back from the moment it is entered, so that none is lost around the program's start."""
+
+    def __init__(self) -> None:
+        self._held = {s for s in FORWARDED if signal.getsignal(s) is not signal.SIG_IGN}
+        self._waited = {*self._held, signal.SIGCHLD}
+        self._before: set[signal.Signals] = set()
+        #: Signals that came, the newest last.
+        self.seen: list[int] = []
+
+    def __enter__(self) -> Signals:
+        self._before = {signal.Signals(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # What came in after the end was for a launcher that has nothing left to do.
+        while signal.sigtimedwait(self._waited, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+
+    @contextlib.contextmanager
+    def open_for_child(self) -> Iterator[None]:
+        """The program must start with the mask we were started with: it inherits ours at this moment.
+
+        A signal that arrives within is remembered by a handler and comes back to :meth:`wait`.
+        """
+        came: list[int] = []
+        handlers = {s: signal.signal(s, lambda number, _: came.append(number)) for s in self._held}
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            for number in came:
+                os.kill(os.getpid(), number)
+
+    def wait(self, done: Callable[[], bool], act: Callable[[int, bool], None]) -> None:
+        """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is asked after each and every tick."""
+        while not done():
+            info = signal.sigtimedwait(self._waited, _TICK_S)
+            if info is None or info.si_signo == signal.SIGCHLD:
+                continue
+            self.seen.append(info.si_signo)
+            act(info.si_signo, info.si_code == _FROM_KERNEL)

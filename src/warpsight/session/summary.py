@@ -1,0 +1,80 @@
+"""What a finished recording holds, in about ten lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: Estimated nanoseconds that one recorded call, one device record and one stack take in the program
+#: (one H200 host, medians: benchmarks/gpu/overhead.py).
+CALL_NS, DEVICE_ROW_NS, STACK_NS = 150, 60, 350
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Numbers of a finished recording. `finished` is the converter's answer; durations in ns."""
+
+    path: Path
+    duration: int
+    conversion: int
+    finished: dict[str, Any]
+    overhead: dict[str, int]
+    processes: int
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows by table."""
+        found = self.finished.get("rows", {})
+        return {str(k): int(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+    @property
+    def lost(self) -> int:
+        """Rows, buffers or bytes that are missing; notes do not count."""
+        return sum(int(one.get("count", 0)) for one in self.losses if one.get("severity") != "note")
+
+    @property
+    def losses(self) -> list[dict[str, Any]]:
+        """What the manifest says is missing."""
+        found = self.finished.get("loss", [])
+        return list(found) if isinstance(found, list) else []
+
+    @property
+    def own_cost(self) -> float:
+        """Estimated share of the run that recording took: work in the program's threads plus the launcher's CPU."""
+        rows = self.rows
+        calls = rows.get("launch", 0) + rows.get("api", 0) + rows.get("marker", 0) + rows.get("user_event", 0)
+        device = rows.get("kernel", 0) + rows.get("memcpy", 0) + rows.get("memset", 0)
+        inside = calls * CALL_NS + device * DEVICE_ROW_NS + rows.get("launch", 0) * STACK_NS
+        return (inside + self.overhead.get("launcher_cpu_ns", 0)) / max(self.duration, 1)
+
+
+def amount(count: float, units: tuple[str, ...] = ("", " thousand", " million", " billion")) -> str:
+    """A count in words: `1,234`, `12.3 million`."""
+    if count < 100_000:
+        return f"{count:,.0f}"
+    step = 0
+    while count >= 1000 and step + 1 < len(units):
+        count /= 1000
+        step += 1
+    return f"{count:.3g}{units[step]}"
+
+
+def size(count: float) -> str:
+    """Bytes with a decimal unit."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def seconds(ns: float) -> str:
+    """A duration with a fitting unit."""
+    if ns < 1e6:
+        return f"{ns / 1e3:.1f} µs"
+    if ns < 1e9:
+        return f"{ns / 1e6:.1f} ms"
+    if ns < 600e9:
+        return f"{ns / 1e9:.2f} s"
+    return f"{ns / 60e9:.1f} min"
