@@ -97,6 +97,12 @@ void complete_directory(std::string* directory, uint64_t arena_id) {
   if (!complete) *directory += name;
 }
 
+bool is_ours(const Connection& connection) {
+  struct stat status;
+  return connection.socket >= 0 && fstat(connection.socket, &status) == 0 && S_ISSOCK(status.st_mode) &&
+         status.st_ino == connection.inode;
+}
+
 }  // namespace
 
 int connect_to_launcher(const std::string& path, int arena_fd, uint64_t arena_id, Connection* connection,
@@ -109,23 +115,24 @@ int connect_to_launcher(const std::string& path, int arena_fd, uint64_t arena_id
     return error;
   }
   complete_directory(&connection->raw_directory, arena_id);
+  struct stat status;
+  connection->inode = fstat(socket, &status) == 0 ? status.st_ino : 0;
   connection->socket = socket;
   return 0;
 }
 
-bool launcher_hung_up(int socket) {
-  pollfd waiting = {socket, POLLIN, 0};
+bool launcher_hung_up(const Connection& connection) {
+  if (!is_ours(connection)) return true;
+  pollfd waiting = {connection.socket, POLLIN, 0};
   if (poll(&waiting, 1, 0) <= 0) return false;
   if (waiting.revents & (POLLHUP | POLLERR | POLLNVAL)) return true;
-  char ignored[256];  // nothing is defined to come here; an end of file reads as 0 bytes
-  return (waiting.revents & POLLIN) && recv(socket, ignored, sizeof(ignored), MSG_DONTWAIT) == 0;
+  char ignored;  // nothing is defined to come here; an end of file reads as 0 bytes
+  return recv(connection.socket, &ignored, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
 }
 
 void close_connection(Connection* connection) {
-  struct stat status;
-  const int socket = connection->socket;
+  if (is_ours(*connection)) close(connection->socket);
   connection->socket = -1;
-  if (socket >= 0 && fstat(socket, &status) == 0 && S_ISSOCK(status.st_mode)) close(socket);
 }
 
 }  // namespace warpsight

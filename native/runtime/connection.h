@@ -8,6 +8,7 @@ namespace warpsight {
 
 struct Connection {
   int socket = -1;
+  uint64_t inode = 0;         // tells our descriptor from one that reuses its number
   uint32_t control = 0;       // the launcher's first control bits
   std::string raw_directory;  // where to drain to when the launcher is gone; empty when it did not say
 };
@@ -18,8 +19,8 @@ struct Connection {
 int connect_to_launcher(const std::string& path, int arena_fd, uint64_t arena_id, Connection* connection,
                         std::string* reason);
 
-// True when the launcher has closed its end.
-bool launcher_hung_up(int socket);
+// True when the launcher has closed its end (or the program closed ours).
+bool launcher_hung_up(const Connection& connection);
 
 // Closes the socket, unless the program closed it already and its number now means something else.
 void close_connection(Connection* connection);

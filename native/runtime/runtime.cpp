@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,18 +35,6 @@ Phase phase_of(const Runtime& r) { return __atomic_load_n(&r.phase, __ATOMIC_ACQ
 
 void set_phase(Runtime& r, Phase phase) { __atomic_store_n(&r.phase, phase, __ATOMIC_RELEASE); }
 
-timespec deadline_after(uint32_t ms) {
-  timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  at.tv_sec += ms / 1000;
-  at.tv_nsec += static_cast<long>(ms % 1000) * 1000000;
-  if (at.tv_nsec >= 1000000000) {
-    at.tv_nsec -= 1000000000;
-    ++at.tv_sec;
-  }
-  return at;
-}
-
 // Waits under `lock` until our thread has served request `number`, or has ended; false after `ms`.
 bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {
   const timespec until = deadline_after(ms);
@@ -63,7 +50,7 @@ void at_exit() {
   pthread_mutex_lock(&r.lock);
   r.requests.exit = true;
   const uint64_t number = ++r.requests.asked;
-  wake_worker(r);
+  pthread_cond_signal(&r.woken);
   const bool served = wait_served(r, number, kExitFlushMs);
   pthread_mutex_unlock(&r.lock);
   g_recording = false;
@@ -82,7 +69,6 @@ void after_fork() {
   forget_thread_names();
   set_wait_handler(nullptr);
   close_connection(&old.connection);
-  if (old.wake >= 0) close(old.wake);
   Runtime* fresh = new (&old) Runtime;  // the old vectors and strings leak: their state is unknown
   fresh->phase = never ? Phase::disabled : Phase::unstarted;
 }
@@ -136,11 +122,7 @@ int start(Runtime& r, const std::string& path) {
   ArenaHeader* header = create_arena();
   if (!header) return errno;
   std::string reason;
-  int error = connect_to_launcher(path, arena_fd(), header->arena, &r.connection, &reason);
-  if (!error) {
-    r.wake = r.wake >= 0 ? r.wake : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (r.wake < 0) error = errno;
-  }
+  const int error = connect_to_launcher(path, arena_fd(), header->arena, &r.connection, &reason);
   if (error) {
     say_refused(path, error, reason);
     close_connection(&r.connection);
@@ -187,6 +169,19 @@ Runtime::Runtime() {
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&served, &attributes);
+  pthread_cond_init(&woken, &attributes);
+}
+
+timespec deadline_after(uint32_t ms) {
+  timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  at.tv_sec += ms / 1000;
+  at.tv_nsec += static_cast<long>(ms % 1000) * 1000000;
+  if (at.tv_nsec >= 1000000000) {
+    at.tv_nsec -= 1000000000;
+    ++at.tv_sec;
+  }
+  return at;
 }
 
 Runtime& runtime() { return *g_runtime; }
@@ -239,7 +234,7 @@ int stop_runtime(uint32_t ms) {
   pthread_mutex_lock(&r.lock);
   r.requests.stop = true;
   const uint64_t number = ++r.requests.asked;
-  wake_worker(r);
+  pthread_cond_signal(&r.woken);
   const bool served = wait_served(r, number, ms);
   pthread_mutex_unlock(&r.lock);
   return served ? 0 : ETIMEDOUT;
@@ -282,7 +277,7 @@ void flush_all(bool forced, uint32_t ms) {
   if (!ours) {
     r.requests.forced = r.requests.forced || forced;
     const uint64_t number = ++r.requests.asked;
-    wake_worker(r);
+    pthread_cond_signal(&r.woken);
     wait_served(r, number, ms);
   }
   pthread_mutex_unlock(&r.lock);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <time.h>
 
 #include <vector>
 
@@ -39,13 +40,13 @@ struct Runtime {
   pid_t pid = 0;  // the process this state belongs to; differs in a child that skipped our fork handler
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // protects phase changes, connection, requests
   pthread_cond_t served;  // on CLOCK_MONOTONIC; told when requests were served or the thread ended
+  pthread_cond_t woken;   // likewise; told when there are new requests
   pthread_mutex_t recorder_lock =
       PTHREAD_MUTEX_INITIALIZER;      // no two recorder methods at once; taken before `lock`
   std::vector<Registered> recorders;  // under recorder_lock
   bool recorders_started = false;     // under recorder_lock: what fork asks
   Connection connection;
   Requests requests;
-  int wake = -1;              // eventfd our thread sleeps on
   bool thread_alive = false;  // under `lock`
   pthread_t thread = {};
   Drainer* drainer = nullptr;  // ours, once the launcher is gone; our thread only
@@ -56,7 +57,7 @@ void register_handlers();             // fork and exit, once; under `lock` or be
 int start_runtime(const char* path);  // connects now; 0 or an errno
 int stop_runtime(uint32_t ms);        // ends the recording, so that another can start; 0 or an errno
 void* worker_main(void*);
-void wake_worker(Runtime& r);
+timespec deadline_after(uint32_t ms);        // on CLOCK_MONOTONIC
 void apply_record(Runtime& r, bool record);  // starts or stops every recorder; takes recorder_lock
 
 }  // namespace warpsight

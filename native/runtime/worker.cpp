@@ -1,6 +1,5 @@
 // Our one background thread: control word, periodic flush, clocks, and draining when the launcher is gone.
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -58,11 +57,14 @@ void tick_recorders(Runtime& r) {
   pthread_mutex_unlock(&r.recorder_lock);
 }
 
-void sleep_until_woken(const Runtime& r, bool launcher_gone) {
-  pollfd waiting[2] = {{r.wake, POLLIN, 0}, {r.connection.socket, 0, 0}};
-  poll(waiting, launcher_gone || r.connection.socket < 0 ? 1 : 2, kPollMs);
-  uint64_t count;
-  if (waiting[0].revents & POLLIN) (void)!read(r.wake, &count, sizeof(count));
+// No descriptor is involved: a program that closes or reuses all of them must not confuse us.
+void sleep_until_woken(Runtime& r) {
+  const timespec until = deadline_after(kPollMs);
+  pthread_mutex_lock(&r.lock);
+  while (r.requests.asked == r.requests.served &&
+         pthread_cond_timedwait(&r.woken, &r.lock, &until) != ETIMEDOUT) {
+  }
+  pthread_mutex_unlock(&r.lock);
 }
 
 void drain_ourselves() { runtime().drainer->poll(false); }
@@ -160,7 +162,7 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
   write_clock_row();
   close_thread_rings();
   __atomic_store_n(&header->state, exiting ? kStateExited : kStateStopped, __ATOMIC_RELEASE);
-  if (!stopped && launcher_hung_up(r.connection.socket)) wait_to_take_over(r, header);
+  if (!stopped && launcher_hung_up(r.connection)) wait_to_take_over(r, header);
   if (r.drainer) {
     r.drainer->finish();
     delete r.drainer;
@@ -181,11 +183,6 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
 
 }  // namespace
 
-void wake_worker(Runtime& r) {
-  const uint64_t one = 1;
-  (void)!::write(r.wake, &one, sizeof(one));
-}
-
 void* worker_main(void*) {
   Runtime& r = runtime();
   pthread_setname_np(pthread_self(), "warpsight");
@@ -195,11 +192,11 @@ void* worker_main(void*) {
   bool stop = false;
   bool end = false;
   while (!stop && !end) {
-    sleep_until_woken(r, launcher_gone);
+    sleep_until_woken(r);
     const uint64_t now = now_ns();
     stop = follow_control(r, header);
     answer_flush(r, header);
-    if (!launcher_gone) launcher_gone = launcher_hung_up(r.connection.socket);
+    if (!launcher_gone) launcher_gone = launcher_hung_up(r.connection);
     if (launcher_gone && !stop && !r.drainer) {
       stop = launcher_finished(header);
       if (!stop) take_over(r, now);
