@@ -8,6 +8,8 @@ namespace {
 // Commands whose end we have not heard of, in the whole process.
 std::atomic<int32_t> g_outstanding{0};
 
+std::atomic<int32_t> g_cold{0};
+
 struct EventMark {
   uint64_t correlation;
   uint32_t recording;
@@ -103,14 +105,24 @@ void write_work(const Command& command, cl_event event, cl_int status) {
   clock.report(false);
 }
 
+// Counts a command in, or out again.
+void count(ClQueue* queue, bool cold, int32_t change) {
+  if (cold) g_cold.fetch_add(change, std::memory_order_release);
+  g_outstanding.fetch_add(change, std::memory_order_release);
+  queue->pending.fetch_add(change, std::memory_order_release);  // the queue may go from here on
+}
+
 void end_command(cl_event event, cl_int status, Command* command) {
   if (arena()) write_work(*command, event, status);
-  bool owned = command->owned;
+  bool owned = command->owned, cold = command->cold;
   ClQueue* queue = command->queue;
+  if (cold) {
+    command->kernel->warm_shape.store(command->shape, std::memory_order_relaxed);
+    wait_first_at_exit();
+  }
   give_command(command);
   if (owned) g_cl.clReleaseEvent(event);
-  queue->pending.fetch_sub(1, std::memory_order_release);  // the queue may go from here on
-  g_outstanding.fetch_sub(1, std::memory_order_release);
+  count(queue, cold, -1);
 }
 
 void CL_CALLBACK on_complete(cl_event event, cl_int status, void* data) {
@@ -133,6 +145,8 @@ bool row_wanted(Work work) {
 }
 
 }  // namespace
+
+int32_t cold_commands() { return g_cold.load(std::memory_order_acquire); }
 
 int32_t outstanding_commands() { return g_outstanding.load(std::memory_order_acquire); }
 
@@ -164,13 +178,28 @@ void EnqueueCall::finish(cl_int result) {
     if (ours) g_cl.clReleaseEvent(event);
     return;
   }
-  CommandPool* pool = command->pool;
-  *command = Command{nullptr,           pool,          queue_,        entry_,          returned,
-                     request_.bytes,    correlation_,  name,          request_.shape,  request_.module,
-                     request_.value,    request_.work, request_.copy, request_.source, request_.destination,
-                     request_.blocking, ours};
-  queue_->pending.fetch_add(1, std::memory_order_relaxed);
-  g_outstanding.fetch_add(1, std::memory_order_relaxed);
+  bool cold =
+      request_.kernel && request_.kernel->warm_shape.load(std::memory_order_relaxed) != request_.shape;
+  *command = Command{nullptr,
+                     command->pool,
+                     queue_,
+                     request_.kernel,
+                     entry_,
+                     returned,
+                     request_.bytes,
+                     correlation_,
+                     name,
+                     request_.shape,
+                     request_.module,
+                     request_.value,
+                     request_.work,
+                     request_.copy,
+                     request_.source,
+                     request_.destination,
+                     request_.blocking,
+                     cold,
+                     ours};
+  count(queue_, cold, 1);
   if (request_.ends_before_return) {  // no need to be told
     end_command(event, CL_COMPLETE, command);
     return;
@@ -179,8 +208,7 @@ void EnqueueCall::finish(cl_int result) {
   report_loss("opencl", "the driver refused an event callback", 1, Severity::lost, entry_, returned);
   give_command(command);
   if (ours) g_cl.clReleaseEvent(event);
-  queue_->pending.fetch_sub(1, std::memory_order_release);
-  g_outstanding.fetch_sub(1, std::memory_order_release);
+  count(queue_, cold, -1);
 }
 
 void EnqueueCall::write_api(cl_int result, uint64_t returned, uint32_t stack, uint32_t name) const {

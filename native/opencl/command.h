@@ -50,6 +50,7 @@ struct Request {
   MemoryKind source = kMemoryUnknown;  // of a fill: the memory's kind
   MemoryKind destination = kMemoryUnknown;
   const char* name = nullptr;  // of a launch
+  ClKernel* kernel = nullptr;
   uint32_t shape = 0;
   uint32_t module = 0;
 };
@@ -110,5 +111,7 @@ void mark_event(cl_event event, uint32_t correlation);
 void write_flows(cl_uint count, const cl_event* events, uint32_t correlation);
 
 int32_t outstanding_commands();
+// Of them, launches of a kernel and shape that have not ended once: the driver may be compiling for them.
+int32_t cold_commands();
 
 }  // namespace warpsight

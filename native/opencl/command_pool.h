@@ -14,6 +14,7 @@ struct Command {
   Command* next;
   CommandPool* pool;  // where it goes back to
   ClQueue* queue;
+  ClKernel* kernel;  // of a launch
   uint64_t entry, returned;
   uint64_t bytes;
   uint32_t correlation;
@@ -25,6 +26,7 @@ struct Command {
   CopyKind copy;
   MemoryKind source, destination;
   bool blocking;
+  bool cold;
   bool owned;  // the event is ours to release
 };
 

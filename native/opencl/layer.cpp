@@ -1,4 +1,5 @@
 // The OpenCL layer: what a loader with OPENCL_LAYERS finds in this library.
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -17,6 +18,12 @@ volatile bool g_cl_forked = false;
 namespace {
 
 cl_icd_dispatch g_table;
+
+// A loader may unload its layers; our thread and the driver's callbacks would run into nothing.
+void stay_loaded() {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&stay_loaded), &self)) dlopen(self.dli_fname, RTLD_LAZY | RTLD_NODELETE);
+}
 
 void wrap_all(cl_icd_dispatch* table) {
   choose_functions();
@@ -72,6 +79,7 @@ WS_EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_
   memcpy(&g_cl, target, known * sizeof(void*));
   g_table = g_cl;
   wrap_all(&g_table);
+  stay_loaded();
   pthread_atfork(nullptr, nullptr, [] { g_cl_forked = true; });
   *entries_out = known;
   *table_out = &g_table;

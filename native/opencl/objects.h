@@ -49,9 +49,10 @@ struct ClQueue {
 struct ClKernel {
   char* name;
   uint32_t module;
-  bool wanted;            // by WARPSIGHT_KERNELS
-  cl_device_id measured;  // device that the three sizes below are for
-  uint32_t local_static;  // bytes
+  bool wanted;                       // by WARPSIGHT_KERNELS
+  std::atomic<uint32_t> warm_shape;  // shape of its newest launch that has ended
+  cl_device_id measured;             // device that the three sizes below are for
+  uint32_t local_static;             // bytes
   uint32_t private_bytes;
   uint32_t required[3];                                       // reqd_work_group_size, 0 none
   uint32_t local_dynamic;                                     // sum over __local arguments

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "../runtime/runtime.h"
 #include "../stacks/stacks.h"
@@ -40,6 +41,27 @@ void choose_kinds() {
                 kind_wanted("memory"), kind_wanted("build"),  kind_wanted("flow")};
 }
 
+// Lets everything under way end, for a bounded time: a command may wait for something that never comes.
+void finish() {
+  flush_queues();
+  uint64_t deadline = now_ns() + kExitWaitNs;
+  timespec pause{0, kPollNs};
+  while (outstanding_commands() > 0 && now_ns() < deadline) nanosleep(&pause, nullptr);
+  reap_queues();
+  each_device([](ClDevice& device) { device.clock->report(true); });
+}
+
+bool g_exiting = false;
+
+// Without us the program would be gone by now. While the driver compiles, waiting could let it run into
+// statics that exit() has destroyed, so such a command is left alone: its launch stays without a kernel row,
+// as it would be killed.
+void at_exit() {
+  if (g_exiting || g_cl_forked || !recording()) return;
+  g_exiting = true;
+  if (cold_commands() == 0) finish();
+}
+
 class OpenclRecorder final : public Recorder {
  public:
   const char* name() const override { return "opencl"; }
@@ -60,7 +82,12 @@ class OpenclRecorder final : public Recorder {
   void stop() override { finish(); }
 
   void flush(bool forced) override {
-    if (forced) finish();
+    if (!forced) return;
+    if (!g_exiting) finish();
+    int32_t left = outstanding_commands();
+    if (g_exiting && left > 0) {
+      report_loss("opencl", "commands had not ended when the program did", static_cast<uint64_t>(left));
+    }
   }
 
   void tick() override {
@@ -69,20 +96,6 @@ class OpenclRecorder final : public Recorder {
       device.clock->read_timer();
       device.clock->report(false);
     });
-  }
-
- private:
-  // Lets everything under way end, for a bounded time: a command may wait for something that never comes.
-  static void finish() {
-    flush_queues();
-    uint64_t deadline = now_ns() + kExitWaitNs;
-    timespec pause{0, kPollNs};
-    while (outstanding_commands() > 0 && now_ns() < deadline) nanosleep(&pause, nullptr);
-    if (int32_t left = outstanding_commands(); left > 0) {
-      report_loss("opencl", "commands had not ended when recording did", static_cast<uint64_t>(left));
-    }
-    reap_queues();
-    each_device([](ClDevice& device) { device.clock->report(true); });
   }
 };
 
@@ -94,10 +107,13 @@ void start_opencl() {
     if (cuda_is_here()) g_correlation = kFirstBesideCuda;
     if (!ensure_runtime()) return false;
     add_recorder(new OpenclRecorder);
+    wait_first_at_exit();
     return true;
   }();
   static_cast<void>(started);
 }
+
+void wait_first_at_exit() { atexit(at_exit); }
 
 uint32_t next_correlation() { return g_correlation.fetch_add(1, std::memory_order_relaxed); }
 

@@ -15,6 +15,11 @@ extern volatile uint32_t g_cl_recording;
 // Connects to the launcher on the first context of the process; cheap afterwards.
 void start_opencl();
 
+// Registers an exit handler that lets commands under way end, so that it runs before handlers registered so
+// far. Called again whenever the driver may have registered new ones: a compiler inside it makes statics when
+// it first compiles, and must not find them destroyed while a command is still being compiled.
+void wait_first_at_exit();
+
 // Which rows settings().trace asks for; set when a recording starts.
 struct ClKinds {
   bool kernel, memcpy, memset, sync, memory, build, flow;

@@ -80,6 +80,7 @@ Request launch_request(Function function, cl_command_queue queue, cl_kernel hand
   if (kernel && known && kernel->measured != known->device->handle)
     measure(handle, kernel, known->device->handle);
   request.shape = shape_of(kernel, dimensions, global, local);
+  request.kernel = kernel;
   request.name = kernel ? kernel->name : "(unknown kernel)";
   request.module = kernel ? kernel->module : 0;
   return request;
@@ -195,7 +196,10 @@ void note_kernel(cl_kernel handle, uint32_t module) {
     bool same = strcmp(known->name, name) == 0;
     if (same) free(name);
     char* kept = same ? known->name : name;
-    *known = ClKernel{};
+    known->warm_shape.store(0, std::memory_order_relaxed);
+    known->measured = nullptr;
+    known->local_dynamic = 0;
+    known->local_arguments.clear();
     known->name = kept;
   } else {
     known = new ClKernel{};
