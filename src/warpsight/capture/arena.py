@@ -181,7 +181,7 @@ class Arena:
         expected = self._expected
         missing = np.ones(len(expected["session"]), bool)
         for window, chosen in self.correlations.split(expected["session"]):
-            missing[chosen] = ~window.seen(expected["correlation"][chosen] - window.high)
+            missing[chosen] = ~window.seen(window.own(expected["correlation"][chosen]))
         if len(missing) and int(missing.sum()) > calls.MAXIMUM_WAITING:
             surplus = np.flatnonzero(missing)[: -calls.MAXIMUM_WAITING]
             missing[surplus] = False

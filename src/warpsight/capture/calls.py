@@ -67,7 +67,7 @@ def convert(arena: Arena, batch: Batch) -> None:
     low = rows["correlation"]
     for window, chosen in arena.correlations.split(batch.session):
         ids = window.unwrap(low[chosen])
-        correlation[chosen] = ids + window.high
+        correlation[chosen] = window.full(ids)
         real = slice(None) if bool((low[chosen] != 0).all()) else low[chosen] != 0
         window.put(ids[real], stack[chosen][real], start[chosen][real], (expected[chosen] * LAUNCH)[real])
     duration = rows["duration"]

@@ -272,8 +272,11 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Serve requests on standard input until it ends or the trace is finished."""
     os.umask(0o077)
+    root = Path(arguments[0])
     try:
-        converter = Converter(Path(arguments[0]))
+        if not (root / manifest.FILE).exists():
+            (root / "raw").mkdir(mode=0o700, exist_ok=True)  # before the first process connects
+        converter = Converter(root)
     except (TraceError, OSError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return 1

@@ -1,8 +1,8 @@
 """Joining device rows with the calls that caused them, by correlation id.
 
 Ids of one process and recorder session grow densely, so a window is a set of arrays indexed by id: a join is one
-gather. The 32-bit ids of the records are unwrapped against the newest id of their session; sessions get disjoint
-ranges of 64-bit ids: (session + wraps so far) << 32.
+gather. The 32-bit ids of the records are unwrapped against the newest id of their session; a 64-bit id is then
+`wraps << 48 | session << 32 | low`, so that sessions stay apart whatever wraps.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _TYPES = {"call": np.int32, "start": np.int64, "flags": np.uint8}
 class Window:
     """What is known of the calls of one session, by unwrapped low id."""
 
-    def __init__(self, high: int) -> None:
-        #: What is added to an unwrapped id to make it unique in the process.
-        self.high = high
+    def __init__(self, session: int) -> None:
+        self.session = session
         self.reference: int | None = None
         self.base = 0
         self._size = 0
@@ -51,6 +50,16 @@ class Window:
             values = lead + ((values - lead + _RANGE // 2) % _RANGE - _RANGE // 2)
         self.reference = max(lead, int(values.max()))
         return values
+
+    def full(self, ids: Array) -> Array:
+        """64-bit ids, unique in the process, of unwrapped ones."""
+        if len(ids) and int(ids.max()) >= _RANGE:
+            return ids >> 32 << 48 | ids & (_RANGE - 1) | self.session << 32
+        return ids + (self.session << 32)
+
+    def own(self, full: Array) -> Array:
+        """The unwrapped ids of this session's 64-bit ones."""
+        return full >> 48 << 32 | full & (_RANGE - 1)
 
     def put(self, ids: Array, stack: Array, start: Array, launch: Array) -> None:
         """Note calls; later calls of the same id win (a runtime call notes itself after the driver call in it)."""
@@ -152,13 +161,13 @@ class Window:
             self._close(self.base + self._size - SAVED_IDS)
         own = {name: values[: self._size] for name, values in self._arrays.items()}
         late = {f"late_{name}": values for name, values in self._late.items()}
-        return {"window": np.array([self.high, reference, self.base], np.int64), **own, **late}
+        return {"window": np.array([self.session, reference, self.base], np.int64), **own, **late}
 
     @classmethod
     def restore(cls, state: dict[str, Array]) -> Window:
         """The window that gave `state`."""
-        high, reference, base = (int(v) for v in state["window"])
-        window = cls(high)
+        session, reference, base = (int(v) for v in state["window"])
+        window = cls(session)
         window.reference = None if reference < 0 else reference
         window._move(base)
         window._size = len(state["call"])
@@ -184,12 +193,7 @@ class Correlations:
         return [(self.window(int(s)), np.flatnonzero(session == s)) for s in np.unique(session)]
 
     def window(self, session: int) -> Window:
-        """The window of a session; a new one begins above everything used before."""
+        """The window of a session."""
         if session not in self.windows:
-            used = [(w.high + (w.reference or 0)) // _RANGE + 1 for w in self.windows.values()]
-            self.windows[session] = Window(max([session, *used]) * _RANGE)
+            self.windows[session] = Window(session)
         return self.windows[session]
-
-    def newest(self) -> int:
-        """The highest full id noted so far."""
-        return max((w.high + (w.reference or 0) for w in self.windows.values()), default=0)

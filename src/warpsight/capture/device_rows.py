@@ -77,9 +77,9 @@ def _join(arena: Arena, kind: str, rows: Rows, session: Array) -> tuple[Array, A
         if kind == "Kernel":
             window.see(ids)
         if isinstance(chosen, slice):
-            correlation, stack, called = ids + window.high, found, start
+            correlation, stack, called = window.full(ids), found, start
         else:
-            correlation[chosen], stack[chosen], called[chosen] = ids + window.high, found, start
+            correlation[chosen], stack[chosen], called[chosen] = window.full(ids), found, start
     none = low == 0
     if none.any():
         stack = np.where(none, np.int32(UNKNOWN), stack)

@@ -35,7 +35,7 @@ def _correlation(arena: Arena, batch: Batch) -> Nullable:
     low = batch.rows["correlation"]
     full = np.zeros(len(low), np.int64)
     for window, chosen in arena.correlations.split(batch.session):
-        full[chosen] = window.unwrap(low[chosen]) + window.high
+        full[chosen] = window.full(window.unwrap(low[chosen]))
     return Nullable(full, low == 0)
 
 
@@ -71,7 +71,7 @@ def _memory(arena: Arena, batch: Batch) -> None:
     correlation = _correlation(arena, batch)
     stack = arena.local.stacks(rows["stack"])
     for window, chosen in arena.correlations.split(batch.session):
-        found, _ = window.get(correlation.values[chosen] - window.high)
+        found, _ = window.get(window.own(correlation.values[chosen]))
         stack[chosen] = np.where((stack[chosen] == 0) & (rows["correlation"][chosen] != 0), np.maximum(found, 0), stack[chosen])
     reported = rows["kind"] == 255
     category = rows["category"].astype(np.int32)

@@ -1,0 +1,290 @@
+"""Conversion: what a program did is in the tables, joined, whatever order and however many pieces it arrived in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.capture.recordings import Recording, kernels, launches
+from warpsight.capture import layout
+from warpsight.capture.converter import Converter
+from warpsight.capture.segment import DTYPES
+from warpsight.trace.schema import TABLES
+
+
+def test_a_kernel_has_name_shape_stack_device_and_its_launch(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 10), thread=11)
+        out.write("Kernel", kernels(1, 10), thread=12)
+    with recording.finish() as trace:
+        (row,) = trace.sql("SELECT short, demangled, grid_x, block_x, stack, duration, device FROM kernel LIMIT 1").fetchall()
+        assert row[:2] == ("vectorAdd", "vectorAdd(float const*, float const*, float*, int)")
+        assert row[2:4] == (4, 128)
+        assert trace.stacks([row[4]])[row[4]] == ("main (train.py:10)", "step (train.py:20)")
+        assert row[5:] == (500, 0)
+        joined = trace.sql("SELECT count(*) FROM kernel k JOIN launch l USING (process, correlation) "
+                           "WHERE l.function = 'cudaLaunchKernel' AND l.thread = 11 AND l.start < k.start")  # fmt: skip
+        assert joined.fetchall() == [(10,)]
+        assert trace.tables["kernel"] == trace.tables["launch"] == 10
+        assert len(trace.loss) == 0
+
+
+def test_every_part_has_exactly_the_schema(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 3))
+        out.write("Api", launches(4, 3, flags=0))
+        out.write("Kernel", kernels(1, 3, device=[0, 0, 5], graph_node=[0, 9, 0], queued=[1, 0, 0]))
+        out.write("Memcpy", {"start": 5, "end": 9, "bytes": 4, "kind": [1], "source_kind": 1, "destination_kind": 3,
+                             "source_device": 65535, "destination_device": 65535})  # fmt: skip
+        out.write("Memset", {"start": [5], "end": 9})
+        out.write("Sync", {"start": [5], "end": 9, "type": 3, "context": 1})
+        out.write("Event", {"time": [0, 5], "event": 4})
+        out.write("Memory", {"time": [5, 6], "operation": [1, 2], "bytes": [10, 0], "category": [0, 3], "kind": [3, 255]})
+        out.write("Overhead", {"start": [5], "end": 9, "kind": 1})
+        out.write("Marker", {"time": [5, 6, 7], "phase": [1, 2, 5], "name": 12, "domain": [0, 0, 13], "source": 1})
+        out.write("Counter", {"time": [5, 6], "value": 1.5, "name": 12, "unit": 13, "device": [-1, 0], "source": 1})
+        out.write("UserEvent", {"start": [5], "duration": 1, "name": 12, "kind": 13})
+        out.write("Sample", {"time": [5], "thread": 3, "stack": 2, "state": ord("R"), "pid": 1})
+        out.write("Loss", {"time": [5], "count": 3, "cause": 12, "source": 13, "severity": 2})
+        out.write("Clock", {"monotonic": [5, 10], "realtime": [105, 110], "device": 0xFFFFFFFF})
+        out.write("Flow", {"from_correlation": [1], "to_correlation": 2, "kind": 1})
+        out.write("Build", {"start": [5], "duration": 1, "program": 12})
+    with recording.file(arena, "definitions") as out:
+        out.write("Thread", {"thread": [11], "name": 14, "time": 1}, writer=501)
+        out.write("Stream", {"context": [1], "stream": 7}, writer=502)
+        out.write("Module", {"id": [1], "name": 14}, writer=503)
+        out.write("Graph", {"graph": [1], "flags": 1, "stack": 2}, writer=504)
+        out.write("GraphNode", {"node": [9], "graph": 1, "stack": 1}, writer=505)
+        out.write("GraphEdge", {"from_node": [9], "to_node": 10, "graph": 1}, writer=506)
+    with recording.finish() as trace:
+        absent = {"op", "attribute", "collective"}
+        assert set(TABLES) - set(trace.tables) == absent
+        for table in set(TABLES) - absent:
+            for part in sorted((recording.root / f"table={table}").rglob("*.parquet")):
+                assert pq.read_schema(part).equals(TABLES[table].schema(), check_metadata=False), part
+                names = {c.name for c in TABLES[table].columns if c.unit in ("ns", "id")}
+                group = pq.read_metadata(part).row_group(0)
+                for column in (group.column(i) for i in range(group.num_columns)):
+                    assert ("DELTA_BINARY_PACKED" in column.encodings) == (column.path_in_schema in names)
+        for table in TABLES:
+            trace.arrow(table).validate(full=True)
+
+
+def test_a_kernel_that_arrives_before_its_launch_waits_for_it(recording: Recording) -> None:
+    arena = recording.process(1)
+    for kind, maker in (("Kernel", kernels), ("Api", launches)):
+        with recording.file(arena) as out:
+            out.write(kind, maker(1, 5))
+    with recording.finish() as trace:
+        assert trace.sql("SELECT count(*) FROM kernel WHERE stack IS NOT NULL").fetchall() == [(5,)]
+
+
+def test_a_kernel_whose_launch_was_lost_has_no_stack_and_that_is_noted(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Kernel", kernels(1, 5))
+    with recording.finish() as trace:
+        assert trace.sql("SELECT count(*) FROM kernel WHERE stack IS NULL").fetchall() == [(5,)]
+        assert trace.loss.column("count").to_pylist() == [5]
+        assert trace.loss.column("severity").to_pylist() == ["note"]
+
+
+def test_a_launch_without_a_kernel_is_a_kernel_without_times_and_a_loss(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 6, result=[0, 0, 0, 0, 700, 0], flags=[1, 1, 1, 3, 1, 1], function=[211] * 5 + [311]))
+        out.write("Kernel", kernels(1, 1))
+    with recording.finish() as trace:  # not: the captured one, the failed one, the graph launch
+        found = trace.sql("SELECT correlation, short, stack IS NOT NULL FROM kernel WHERE start IS NULL ORDER BY 1").fetchall()
+        assert found == [(2, "vectorAdd", True), (3, "vectorAdd", True)]
+        (loss,) = trace.loss.to_pylist()
+        assert (loss["cause"], loss["count"], loss["severity"]) == ("kernel record never arrived", 2, "lost")
+
+
+def test_correlation_ids_wrap_and_sessions_stay_apart(recording: Recording) -> None:
+    arena = recording.process(1)
+    wrap = (1 << 32) - 3
+    around = [wrap, wrap + 1, wrap + 2, 1, 2, 3]  # 0 means none
+    with recording.file(arena) as out:
+        out.write("Api", launches(wrap, 6, correlation=around))
+        out.write("Kernel", kernels(wrap, 6, correlation=around))
+        out.write("Api", launches(1, 6, stack=1), session=1, writer=77)
+        out.write("Kernel", kernels(1, 6), session=1, writer=78)
+    with recording.finish() as trace:
+        assert trace.sql("SELECT count(DISTINCT correlation) FROM kernel").fetchall() == [(12,)]
+        joined = trace.sql("SELECT k.stack = l.stack FROM kernel k JOIN launch l USING (process, correlation)").fetchall()
+        assert joined == [(True,)] * 12
+        ids = [i for (i,) in trace.sql("SELECT correlation FROM kernel WHERE stack = 2").fetchall()]
+        assert sorted(ids) == [wrap, wrap + 1, wrap + 2, *(1 << 48 | low for low in (1, 2, 3))]
+
+
+def test_ids_of_two_processes_are_one_set(recording: Recording) -> None:
+    for number, uuid in ((1, "GPU-aaaa"), (2, "GPU-bbbb"), (3, "GPU-aaaa")):
+        arena = recording.process(number, uuid)
+        with recording.file(arena) as out:
+            out.write("Api", launches(1, 4))
+            out.write("Kernel", kernels(1, 4))
+    with recording.finish() as trace:
+        assert trace.tables["name"] == 1
+        assert trace.tables["stack"] == 2
+        assert trace.tables["device"] == 2
+        assert trace.sql("SELECT process, pid, rank FROM process ORDER BY 1").fetchall() == [(0, 1, 1), (1, 2, 2), (2, 3, 3)]
+        assert trace.sql("SELECT process, any_value(uuid) FROM kernel JOIN device USING (device) GROUP BY 1 ORDER BY 1").fetchall() == [
+            (0, "GPU-aaaa"), (1, "GPU-bbbb"), (2, "GPU-aaaa")]  # fmt: skip
+
+
+def test_kernels_of_a_graph_take_the_stack_of_their_nodes_origin(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena, "definitions") as out:
+        out.write("GraphNode", {"node": [100, 200, 300], "original": [0, 100, 200], "graph": [1, 2, 3], "stack": [1, 0, 0]})
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 1, function=311))
+        out.write("Kernel", kernels(1, 1))
+        out.write("Kernel", {**kernels(1, 1), "graph_node": [300]})
+        out.write("Kernel", {**kernels(1, 1), "graph_node": [999]})
+    with recording.finish() as trace:
+        stacks = dict(trace.sql("SELECT coalesce(graph_node, 0), stack FROM kernel").fetchall())
+        folded = {node: trace.stacks([stack])[stack][-1] for node, stack in stacks.items()}
+        assert folded == {0: "step (train.py:20)", 300: "main (train.py:10)", 999: "step (train.py:20)"}
+
+
+def test_a_block_written_while_open_and_again_when_full_counts_once(recording: Recording) -> None:
+    arena = recording.process(1)
+    rows = np.zeros(4, DTYPES[21])
+    rows["correlation"], rows["start"], rows["end"] = range(1, 5), range(10, 14), range(20, 24)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 4))
+        out.write_block("Kernel", rows[:2].tobytes(), sealed=False, writer=9, sequence=0)
+    with recording.file(arena) as out:
+        out.write_block("Kernel", rows.tobytes(), writer=9, sequence=0)
+    with recording.finish() as trace:
+        assert trace.sql("SELECT start FROM kernel ORDER BY 1").fetchall() == [(10,), (11,), (12,), (13,)]
+
+
+def test_missing_blocks_are_counted(recording: Recording) -> None:
+    arena = recording.process(1)
+    rows = np.zeros(1, DTYPES[31])
+    rows["pid"] = 1
+    with recording.file(arena) as out:
+        out.write_block("Sample", rows.tobytes(), writer=9, sequence=0)
+        out.write_block("Sample", rows.tobytes(), writer=9, sequence=4)
+    with recording.finish() as trace:
+        assert [(row["source"], row["count"]) for row in trace.loss.to_pylist()] == [("segment", 3)]
+
+
+def test_zero_timestamps_are_lost_times_not_times(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 2))
+        out.write("Kernel", kernels(1, 2, start=[0, 2200], end=[0, 2700]))
+    with recording.finish() as trace:
+        assert trace.sql("SELECT start, duration FROM kernel ORDER BY correlation DESC").fetchall() == [(2200, 500), (None, None)]
+        assert [(r["cause"], r["count"]) for r in trace.loss.to_pylist()] == [("timestamps of a kernel were zero", 1)]
+
+
+def test_disagreeing_clocks_are_noted_per_device(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 3))
+        out.write("Kernel", kernels(1, 3, start=[900, 2200, 3200]))
+        out.write("Sync", {"start": [2500], "end": 2600, "type": 4, "context": 1})
+    with recording.finish() as trace:
+        causes = {r["cause"]: (r["count"], r["severity"]) for r in trace.loss.to_pylist()}
+        assert causes == {
+            "kernels of device 0 start before their launch call (by up to 100 ns)": (1, "note"),
+            "kernels of context 1 end after the wait for them ended": (1, "note"),
+        }
+
+
+def test_an_undescribed_device_gets_a_row(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 1))
+        out.write("Kernel", kernels(1, 1, device=3))
+    with recording.finish() as trace:
+        assert trace.sql("SELECT uuid FROM kernel JOIN device USING (device)").fetchall() == [("unknown-3",)]
+
+
+def test_rows_within_a_part_are_sorted_by_start(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 100))
+        out.write("Kernel", {**kernels(1, 100), "start": np.random.default_rng(1).permutation(100) + 200, "end": 1000})
+    with recording.finish():
+        for table in ("kernel", "launch"):
+            (part,) = (recording.root / f"table={table}").rglob("*.parquet")
+            starts = pq.read_table(part, partitioning=None)["start"].to_pylist()
+            assert starts == sorted(starts)
+
+
+def test_the_manifest_says_who_what_and_how(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Clock", {"monotonic": [0, 10**9], "realtime": [10**18, 10**18 + 10**9 + 1000], "device": 0xFFFFFFFF})
+    ends = [{"pid": 1, "arena": arena, "exit": "signal 9", "end": 99}]
+    loss = [{"source": "launcher", "cause": "the program was killed", "count": 1, "severity": "note"}]
+    with recording.finish(processes=ends, loss=loss, settings={"stacks": "python"}, overhead={"percent": 1.5}) as trace:
+        manifest = trace.manifest
+        assert manifest["settings"] == {"stacks": "python"}
+        assert manifest["overhead"] == {"percent": 1.5}
+        assert manifest["loss"] == loss
+        assert manifest["clocks"]["drift"] == pytest.approx(1.0)
+        (process,) = manifest["processes"]
+        assert process["command"] == "python 'train.py --lr 1'"
+        assert json.loads(process["environment"]) == {"CUDA_VISIBLE_DEVICES": "0", "OMP_NUM_THREADS": "4"}
+        assert (process["exit"], process["end"], process["rank"], process["local_rank"]) == ("signal 9", 99, 1, None)
+        assert not (recording.root / "raw").exists()
+        for path in recording.root.rglob("*"):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_damage_costs_the_damaged_block_and_is_told(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 2000))
+        out.write("Kernel", kernels(1, 2000))
+    path = next((recording.root / "raw" / arena).glob("data-*"))
+    data = bytearray(path.read_bytes())
+    data[2 * 65536 + 5000] ^= 1  # in the first block of kernels
+    path.write_bytes(data)
+    lost = layout.BLOCK_PAYLOAD_BYTES // layout.BY_NAME["Kernel"].size
+    with recording.finish() as trace:
+        assert trace.sql("SELECT count(*) FROM kernel WHERE start IS NOT NULL").fetchall() == [(2000 - lost,)]
+        told = {row["source"]: row["count"] for row in trace.loss.to_pylist()}
+        assert told == {"segment": 1, "cupti": lost}
+
+
+def test_definitions_still_being_written_are_read(recording: Recording) -> None:
+    arena = recording.process(1)
+    converter = Converter(recording.root)
+    opened = recording.file(arena, "definitions", suffix=".open")
+    opened.write_strings({20: "late_kernel"}, writer=600)
+    opened._file.flush()
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 1, name=20))
+        out.write("Kernel", kernels(1, 1, name=20))
+    assert converter.convert(enough_bytes=0) == {"converted": 1, "kernels": 1}
+    opened.write_strings({21: "later_kernel"}, writer=601)
+    opened.close()
+    Path(opened.path).rename(opened.path.with_suffix(""))
+    with recording.file(arena) as out:
+        out.write("Api", launches(2, 1, name=21))
+        out.write("Kernel", kernels(2, 1, name=21))
+    converter.close()
+    with recording.finish() as trace:
+        assert trace.sql("SELECT name FROM kernel ORDER BY start").fetchall() == [("late_kernel",), ("later_kernel",)]
+
+
+def test_few_rows_wait_until_there_is_enough_to_convert(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(1, 5))
+    converter = Converter(recording.root)
+    assert converter.convert() == {"converted": 0, "kernels": 0}
+    assert converter.finish()["rows"]["launch"] == 5

@@ -1,0 +1,175 @@
+"""Conversion that was interrupted at any point loses no row and writes none twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.capture.recordings import Recording, kernels, launches
+from warpsight.capture import converter as module
+from warpsight.capture.converter import Converter
+from warpsight.capture.journal import Journal
+from warpsight.capture.recover import recover
+from warpsight.errors import TraceError
+from warpsight.trace import manifest
+from warpsight.trace.model import Trace
+
+
+class Crash(Exception):
+    """The converter died here."""
+
+
+def record(recording: Recording, segments: int = 10) -> None:
+    """Segments in which each kernel comes one segment after its launch, and ranges span three segments."""
+    arena = recording.process(1)
+    for number in range(segments + 1):
+        with recording.file(arena) as out:
+            if number < segments:
+                out.write("Api", launches(1 + 100 * number, 100))
+            if number:
+                out.write("Kernel", kernels(1 + 100 * (number - 1), 100))
+            out.write("Marker", {"time": [1000 * number], "phase": [1 if number % 4 < 2 else 2], "name": 12, "source": 1})
+
+
+def check(root: Path, segments: int = 10) -> None:
+    """Everything is there once, joined, and nothing is reported lost."""
+    with Trace(root, path=str(root)) as trace:
+        assert trace.sql("SELECT count(*), count(DISTINCT correlation), count(stack), count(start) FROM kernel").fetchall() == [
+            (100 * segments,) * 4]  # fmt: skip
+        assert trace.tables["launch"] == 100 * segments
+        assert trace.manifest["rows"]["kernel"] == 100 * segments
+        assert trace.tables["name"] == 2
+        lost = [row for row in trace.loss.to_pylist() if row["severity"] != "note"]
+        assert lost == []
+
+
+CRASHES = {
+    "before the journal": (Journal, "commit", True),
+    "after the journal, before the segments are deleted": (Journal, "commit", False),
+    "while parts are written": (Converter, "_write_definitions", False),
+    "before the manifest": (manifest, "write", True),
+    "after the manifest": (manifest, "write", False),
+}
+
+
+@pytest.mark.parametrize("place", CRASHES)
+@pytest.mark.parametrize("occurrence", [1, 2])
+def test_a_crash_anywhere_is_recovered_without_loss_or_duplicates(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, place: str, occurrence: int
+) -> None:
+    record(recording)
+    owner, name, before = CRASHES[place]
+    original: Callable[..., object] = getattr(owner, name)
+    calls = 0
+
+    def crash(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == occurrence and before:
+            raise Crash
+        result = original(*args, **kwargs)
+        if calls == occurrence:
+            raise Crash
+        return result
+
+    converter = Converter(recording.root)
+    # what a process leaves when it dies on the spot: no going back to the last commit
+    monkeypatch.setattr(Converter, "_load", lambda self: None)
+    monkeypatch.setattr(owner, name, crash)
+    try:
+        converter.convert(enough_bytes=0)
+        converter.finish()
+    except Crash:
+        pass
+    converter.close()
+    monkeypatch.undo()
+    recover(recording.root)
+    check(recording.root)
+    assert not (recording.root / "raw").exists()
+
+
+def test_recovering_twice_changes_nothing(recording: Recording) -> None:
+    record(recording)
+    assert recover(recording.root)["recovered"]
+    before = {path: path.read_bytes() for path in recording.root.rglob("*") if path.is_file()}
+    assert not recover(recording.root)["recovered"]
+    assert before == {path: path.read_bytes() for path in recording.root.rglob("*") if path.is_file()}
+
+
+def test_a_recovered_trace_says_that_it_was(recording: Recording) -> None:
+    record(recording)
+    (recording.root / "recording.json").write_text(json.dumps({"pid": 2**22 + 1, "settings": {"stacks": "both"}}))
+    recover(recording.root)
+    with Trace(recording.root, path="") as trace:
+        assert "recovered" in trace.loss.column("cause")[0].as_py()
+        assert trace.manifest["settings"] == {"stacks": "both"}
+        assert trace.manifest["processes"][0]["exit"] == "unknown"
+
+
+def test_a_file_that_was_being_written_is_recovered(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena, suffix=".open") as out:
+        out.write("Api", launches(1, 5))
+        out.write("Kernel", kernels(1, 5))
+    recover(recording.root)
+    with Trace(recording.root, path="") as trace:
+        assert trace.tables["kernel"] == 5
+
+
+def test_a_recording_in_use_is_left_alone(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena, suffix=".open"):
+        path = next((recording.root / "raw" / arena).glob("data*.open"))
+        holder = subprocess.Popen([sys.executable, "-c", f"f=open({str(path)!r},'ab');print(1,flush=True);input()"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        assert holder.stdout
+        holder.stdout.readline()
+        with pytest.raises(TraceError, match=f"still being written by process {holder.pid}"):
+            recover(recording.root)
+        holder.communicate(b"\n")
+    converter = Converter(recording.root)
+    with pytest.raises(TraceError, match="being converted by another process"):
+        recover(recording.root)
+    converter.close()
+
+
+def test_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="not a recording"):
+        recover(tmp_path)
+
+
+def test_a_full_disk_keeps_the_raw_data_and_the_next_attempt_succeeds(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(recording)
+    converter = Converter(recording.root)
+    with monkeypatch.context() as full:
+
+        def no_space(*args: object, **kwargs: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        full.setattr("warpsight.trace.store.write_part", no_space)
+        answer = module._answer(converter, '{"do": "finish"}')
+    assert "No space left on device" in answer["error"]
+    assert "warpsight recover" in answer["error"]
+    assert len(list((recording.root / "raw").glob("*/data-*.seg"))) == 11
+    assert not list(recording.root.glob("table=*/**/*.parquet"))
+    assert "finished" in module._answer(converter, '{"do": "finish"}')
+    check(recording.root)
+
+
+def test_the_converter_process_speaks_lines_of_json(recording: Recording) -> None:
+    record(recording)
+    requests = "\n".join(['{"do": "convert"}', "nonsense", '{"do": "dance"}', '{"do": "finish", "settings": {"a": 1}}'])
+    done = subprocess.run([sys.executable, "-m", "warpsight.capture.converter", str(recording.root)], input=requests + "\n",
+                          capture_output=True, text=True, env={**os.environ}, timeout=120, check=True)  # fmt: skip
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [list(answer)[0] for answer in answers] == ["converted", "error", "error", "finished"]
+    assert answers[3]["finished"]["rows"]["kernel"] == 1000
+    check(recording.root)
