@@ -1,0 +1,85 @@
+"""`warpsight devices`: the devices of this machine and who uses them."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from warpsight.machine import Device, Process
+
+
+def command(
+    processes: Annotated[
+        bool, typer.Option("--processes", help="Also list the processes on the GPUs.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the devices of this machine.
+
+    CUDA devices come from NVML and the driver, others from OpenCL. Exit code 1 when there is none.
+    """
+    from warpsight import machine
+
+    found = machine.devices()
+    users = machine.gpu_processes() if processes else None
+    if as_json:
+        document: dict[str, Any] = {
+            "platform": machine.detect_platform(),
+            "devices": [d.to_json() for d in found],
+        }
+        if users is not None:
+            document["processes"] = [p.to_json() for p in users]
+        print(json.dumps(document, indent=1))
+    else:
+        for device in found:
+            print("\n".join(_device_lines(device)))
+        if users is not None:
+            _print_processes(users)
+    if not found:
+        typer.echo(
+            "no device: neither a CUDA driver nor an OpenCL platform; `warpsight doctor` says what to install",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _device_lines(device: Device) -> list[str]:
+    facts = [
+        ("uuid", device.uuid), ("pci", device.pci), ("NUMA node", device.numa_node),
+        ("compute capability", device.compute_capability), ("memory", _size(device.memory_bytes)),
+        ("memory bandwidth", f"{device.memory_bandwidth / 1e9:.0f} GB/s" if device.memory_bandwidth else None),
+        ("SMs" if device.platform == "cuda" else "compute units", device.multiprocessors),
+        ("clock", _clock(device.clock_khz)), ("memory clock", _clock(device.memory_clock_khz)),
+        ("warp size", device.warp_size), ("registers per SM", device.registers_per_multiprocessor),
+        ("shared memory per SM" if device.platform == "cuda" else "local memory", _size(device.shared_per_multiprocessor)),
+        ("threads per SM", device.threads_per_multiprocessor), ("MIG", device.mig), ("driver", device.driver),
+        ("runtime", device.runtime),
+    ]  # fmt: skip
+    lines = [f"{device.index}  {device.name}  ({device.vendor}, {device.platform} {device.kind})"]
+    return lines + [f"   {key:<21}{value}" for key, value in facts if value is not None]
+
+
+def _print_processes(users: list[Process]) -> None:
+    if not users:
+        print("no process is on a GPU, or NVML is not there to tell")
+    for p in users:
+        start = datetime.fromtimestamp(p.start).strftime("%Y-%m-%d %H:%M:%S") if p.start else "?"
+        use = f"{p.utilisation} %" if p.utilisation is not None else "?"
+        print(f"pid {p.pid}  user {p.user or '?'}  start {start}  cpu {'?' if p.cpu is None else p.cpu} %  "
+              f"memory {_size(p.memory_bytes) or '?'}  sm {use}  {p.device}")  # fmt: skip
+        print(f"   {p.command or '?'}")
+        print(f"   attachable: {'yes' if p.attachable else 'no'} ({p.reason})")
+
+
+def _size(count: int | None) -> str | None:
+    if count is None:
+        return None
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**10:.0f} KiB"
+
+
+def _clock(khz: int | None) -> str | None:
+    return f"{khz / 1000:.0f} MHz" if khz else None
