@@ -24,7 +24,9 @@ def command(
     name = trace.name or trace.resolve().name
     try:
         if unpack:
-            target = output or trace.with_name(name.removesuffix(".zip") if name.endswith(".zip") else name + ".warp")
+            target = output or trace.with_name(
+                name.removesuffix(".zip") if name.endswith(".zip") else name + ".warp"
+            )
             pack.unpack(trace, target, force=force)
             typer.echo(f"{target}")
             return

@@ -22,12 +22,18 @@ def command(
     try:
         result = recover(directory)
     except OSError as error:
-        raise TraceError(f"{directory}: {error.strerror or error}; nothing was lost, run it again when that is fixed") from None
+        raise TraceError(
+            f"{directory}: {error.strerror or error}; nothing was lost, run it again when that is fixed"
+        ) from None
     rows = result["rows"]
     if not result["recovered"]:
         typer.echo(f"{directory} is complete; there was nothing to recover")
         return
-    told = ", ".join(f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "marker", "sample") if rows.get(name))
+    told = ", ".join(
+        f"{rows[name]:,} {name}"
+        for name in ("kernel", "launch", "memcpy", "marker", "sample")
+        if rows.get(name)
+    )
     typer.echo(f"{directory}: recovered {told or 'no rows'}")
     for loss in result["loss"]:
         if loss["severity"] != "note":

@@ -1,0 +1,79 @@
+"""Where results of reading verbs go: standard output, or a new private file."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from warpsight.errors import UsageError, WarpsightError
+
+_TIME = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(ns|us|µs|ms|s|min|h)?\s*$")
+_SCALE = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
+
+
+@contextmanager
+def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
+    """A stream for bytes: standard output without a path or for `-`, else a new file of mode 0600.
+
+    A file that was not finished is removed. Existing files need `force`; links are never followed.
+    """
+    if path is None or str(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if os.path.lexists(path) and not force:
+        raise WarpsightError(f"{path} exists already; -f replaces it")
+    if path.is_dir():
+        raise WarpsightError(f"{path} is a folder")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
+            yield file
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
+    """The same for text."""
+    if path is None or str(path) == "-":
+        yield sys.stdout
+        return
+    import io
+
+    with binary(path, force) as raw:
+        wrapper = io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True)
+        yield wrapper
+        wrapper.flush()
+        wrapper.detach()
+
+
+def json_text(value: Any) -> str:
+    """JSON as every verb prints it: indented; numbers that JSON does not have become null."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=1).decode() + "\n"
+
+
+def nanoseconds(text_value: str | None, option: str) -> int | None:
+    """A duration like `1.5s`, `200ms`, `12us`, `5` (seconds) as ns.
+
+    Raises:
+        UsageError: when it is none.
+    """
+    if text_value is None:
+        return None
+    match = _TIME.match(text_value)
+    if match is None:
+        raise UsageError(f"{option} {text_value!r} is not a time: write 1.5s, 200ms, 12us or 800ns")
+    from decimal import Decimal
+
+    return int(Decimal(match[1]) * _SCALE[match[2] or "s"])

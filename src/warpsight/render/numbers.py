@@ -1,0 +1,70 @@
+"""Numbers as people read them: three to four digits and a unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def duration(ns: float) -> str:
+    """1.23 ms, 45.6 µs, 890 ns, 12.3 s, 2 h 05 min."""
+    size = abs(ns)
+    if size >= 3_600e9:
+        return f"{int(ns // 3_600e9)} h {int(ns % 3_600e9 // 60e9):02d} min"
+    for limit, scale, unit in ((1e9, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs")):
+        if size >= limit * 0.9995:
+            return f"{_digits(ns / scale)} {unit}"
+    return f"{ns:.0f} ns" if size >= 10 or ns == int(ns) else f"{ns:.1f} ns"
+
+
+def size(count: float) -> str:
+    """512 B, 1.50 KiB, 3.25 GiB."""
+    unit = 0
+    while abs(count) >= 1023.5 and unit < len(_BYTES) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:.0f} B" if unit == 0 else f"{_digits(count)} {_BYTES[unit]}"
+
+
+def rate(per_second: float) -> str:
+    """Bytes per second in decimal units, as links and memories are specified: 38.8 GB/s."""
+    for scale, unit in ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")):
+        if abs(per_second) >= scale:
+            return f"{_digits(per_second / scale)} {unit}"
+    return f"{per_second:.0f} B/s"
+
+
+def cell(value: Any, unit: str = "") -> str:
+    """A table cell; None is an empty one."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        if unit == "ns":
+            return duration(value)
+        if unit == "B":
+            return size(value)
+        if unit == "B/s":
+            return rate(value)
+        if unit == "%":
+            return f"{value:.1f} %"
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return str(value)
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, never an exponent."""
+    size = abs(value)
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def shorten(text: str, width: int) -> str:
+    """Text of at most `width` characters with the middle left out: both ends of a kernel's name tell it apart."""
+    if len(text) <= width:
+        return text
+    if width < 5:
+        return text[:width]
+    head = (width - 1) * 3 // 5
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head):]}"

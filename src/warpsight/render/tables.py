@@ -1,0 +1,130 @@
+"""Tables for a terminal and for a pipe: on a terminal they fit its width, in a pipe nothing is cut."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from warpsight.render import numbers, terminal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Columns given up first when the terminal is narrow.
+_LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
+                 "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
+#: Texts are not squeezed below this while columns can be given up instead.
+_TEXT_WIDTH = 24
+_LEAST_TEXT_WIDTH = 8
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    cells: Sequence[str]
+    right: bool
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.name, *self.cells)))
+
+
+def show(table: pa.Table, *, title: str | None = None, top: int | None = None, stream: IO[str] | None = None,
+         header: bool = True) -> None:  # fmt: skip
+    """Print a table, its first `top` rows, with units from the columns' metadata."""
+    target = stream or sys.stdout
+    shown = table if top is None else table.slice(0, top)
+    columns = _columns(shown)
+    if target.isatty():
+        _fitted(columns, title, target)
+    else:
+        _plain(columns, title, target, header)
+    left = len(table) - len(shown)
+    if left:
+        terminal.note(f"… {left:,} more rows; --top {len(table)} shows all")
+
+
+def _columns(table: pa.Table) -> list[_Column]:
+    out = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        unit = (field.metadata or {}).get(b"unit", b"").decode()
+        values = column.to_pylist()
+        right = all(isinstance(v, (int, float)) or v is None for v in values) and bool(values)
+        identity = field.name in ("stream", "process", "thread", "pid", "context", "device", "correlation")
+        cells = [str(v) if identity and v is not None else numbers.cell(v, unit).replace("\n", " ") for v in values]
+        out.append(_Column(field.name, cells, right))
+    return out
+
+
+def _plain(columns: list[_Column], title: str | None, stream: IO[str], header: bool) -> None:
+    if title:
+        stream.write(f"{title}\n")
+    widths = [c.width for c in columns]
+    rows = [[c.name for c in columns]] if header else []
+    rows += [list(row) for row in zip(*(c.cells for c in columns), strict=True)]
+    stream.writelines(_line(row, columns, widths) + "\n" for row in rows)
+
+
+def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:
+    chosen, widths = fit(columns, shutil.get_terminal_size().columns)
+    bold, dim, plain = ("\033[1m", "\033[2m", "\033[0m") if terminal.colored(stream) else ("", "", "")
+    if title:
+        stream.write(f"{bold}{title}{plain}\n")
+    stream.write(f"{bold}{_line([c.name for c in chosen], chosen, widths)}{plain}\n")
+    stream.write(f"{dim}{'─' * (sum(widths) + _GAP * (len(widths) - 1))}{plain}\n")
+    for row in zip(*(c.cells for c in chosen), strict=True):
+        stream.write(_line(row, chosen, widths) + "\n")
+    hidden = [c.name for c in columns if c not in chosen]
+    if hidden:
+        stream.flush()
+        terminal.note(f"columns that did not fit: {', '.join(hidden)} (--csv and --json have all)")
+
+
+def _line(row: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]) -> str:
+    cells = [
+        numbers.shorten(cell, width).rjust(width) if column.right else numbers.shorten(cell, width).ljust(width)
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    ]
+    return (" " * _GAP).join(cells).rstrip()
+
+
+def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
+    """The columns to show and their widths: texts shrink to 24, then columns go, then texts shrink to 8."""
+    chosen = list(columns)
+
+    def room(minimum: int) -> int:
+        fixed = sum(c.width if c.right else min(c.width, minimum) for c in chosen)
+        return width - fixed - _GAP * (len(chosen) - 1)
+
+    for name in _LEAST_NEEDED:
+        if room(_TEXT_WIDTH) >= 0:
+            break
+        if len(chosen) > 2:
+            chosen = [c for c in chosen if c.name != name] or chosen
+    while len(chosen) > 1 and room(_LEAST_TEXT_WIDTH) < 0:
+        chosen.pop()
+    least = _TEXT_WIDTH if room(_TEXT_WIDTH) >= 0 else _LEAST_TEXT_WIDTH
+    spare = max(room(least), 0)
+    widths = []
+    for column in chosen:
+        if column.right:
+            widths.append(column.width)
+            continue
+        grown = min(column.width, min(column.width, least) + spare)
+        spare -= grown - min(column.width, least)
+        widths.append(grown)
+    return chosen, [max(1, min(w, width)) for w in widths]
+
+
+def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
+    """Full precision, raw units, RFC 4180."""
+    writer = csv.writer(stream, lineterminator="\n")
+    if header:
+        writer.writerow(table.column_names)
+    columns: list[list[Any]] = [column.to_pylist() for column in table.columns]
+    writer.writerows(zip(*columns, strict=True))
