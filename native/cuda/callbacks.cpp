@@ -23,7 +23,7 @@ constexpr uint32_t kLaunchesPerStep = 64;
 struct ThreadCall {
   uint64_t start;     // of the open call
   uint32_t stack;     // taken early because the call created graph nodes; 0 not yet
-  uint32_t session;   // of the cached shapes and the open call
+  uint32_t session;   // of the open call
   uint32_t launches;  // not yet added to g_launches
   uint16_t cbid;      // of the open call
   uint8_t domain;     // of the open call; 0 none is open
@@ -33,14 +33,13 @@ struct ThreadCall {
 thread_local ThreadCall t_call;
 
 std::atomic<uint64_t> g_launches{0};  // in steps of kLaunchesPerStep
-std::atomic<uint32_t> g_session{0};   // changes when cached ids become void
+std::atomic<uint32_t> g_session{0};   // of the recording, by our count
 
 void enter(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   ThreadCall& t = t_call;
   const uint32_t session = g_session.load(std::memory_order_relaxed);
-  if (t.session != session) {  // an open call belongs to a recording that has ended, and so do the ids
+  if (t.session != session) {  // an open call belongs to a recording that has ended
     t.domain = 0;
-    t.shapes.clear();
     t.session = session;
   }
   // A driver call inside a recorded runtime call is part of it. Anything else that finds a call open replaces it: that

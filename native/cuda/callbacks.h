@@ -10,7 +10,7 @@ namespace warpsight {
 // The one callback we subscribe: API calls, resources, and the detach that stop() causes.
 void CUPTIAPI on_callback(void* userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void* data);
 
-// Forgets shape ids of the arena before; the next call of each thread begins afresh.
+// Calls that threads are in belong to the recording before: the next call of each thread begins afresh.
 void begin_callback_session();
 
 // Launches seen so far, in steps of 64 per thread; tells the recorder whether kernels should be arriving.

@@ -44,7 +44,6 @@ Shape shape_of(const CUpti_ActivityKernel10& k) {
 void Decoder::begin_session(uint32_t cupti_version) {
   sizes_ = record_sizes(cupti_version);
   counters_ = {};
-  shapes_.clear();
 }
 
 void Decoder::decode(uint8_t* memory, size_t valid) {

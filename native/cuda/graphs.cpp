@@ -147,12 +147,6 @@ void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& g) {
   }
 }
 
-void forget_node_stacks() {
-  pthread_mutex_lock(&g_lock);
-  stacks().clear();
-  pthread_mutex_unlock(&g_lock);
-}
-
 bool graphs_seen() { return g_seen.load(std::memory_order_relaxed); }
 
 }  // namespace warpsight

@@ -9,9 +9,6 @@ namespace warpsight {
 
 void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& graph);
 
-// Stack ids belong to one arena: called when a new one begins.
-void forget_node_stacks();
-
 // Whether any graph was made since the library was loaded: some CUPTI releases cannot detach safely then.
 bool graphs_seen();
 

@@ -49,11 +49,6 @@ bool kernel_wanted(uint32_t name_id, const char* name) {
   return wanted;
 }
 
-void forget_kernel_decisions() {
-  for (auto& decision : g_decisions) decision.store(kUnknown, std::memory_order_relaxed);
-  g_matched.store(0);
-}
-
 void report_unmatched_patterns() {
   const auto& patterns = settings().kernels;
   const uint64_t matched = g_matched.load(std::memory_order_relaxed);

@@ -12,9 +12,6 @@ bool kernels_filtered();
 // name demangles and matches.
 bool kernel_wanted(uint32_t name_id, const char* name);
 
-// Name ids belong to one arena: called when a new one begins.
-void forget_kernel_decisions();
-
 // A loss row (a note) for every pattern that has matched nothing so far.
 void report_unmatched_patterns();
 

@@ -26,8 +26,8 @@ struct KnownStream {
 // Everything below is cold: contexts, streams and modules come and go rarely. Nothing calls CUPTI while holding it.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the containers
 struct Known {
-  std::unordered_set<uint32_t> devices, contexts;
-  std::unordered_map<uint32_t, uint32_t> device_of_context;
+  std::unordered_set<uint32_t> devices;                    // that have a row; rows last for all recordings of a process
+  std::unordered_map<uint32_t, uint32_t> device_of_context;  // of contexts that have a row
   std::unordered_map<const void*, KnownStream> streams;  // by handle, for names given through NVTX
 };
 Known& known() {
@@ -73,10 +73,19 @@ void ask_driver(Device* row) {
   }
 }
 
-bool first_sight_of_context(uint32_t context, uint32_t device) {
-  Guard guard;
-  known().device_of_context[context] = device;
-  return known().contexts.insert(context).second;
+// Writes the context's row unless it has one.
+void write_context_once(uint32_t context, uint32_t device, uint32_t null_stream, OnFull on_full) {
+  Context row = {};
+  row.context = context;
+  row.device = device;
+  row.time = now_ns();
+  row.null_stream = null_stream;
+  row.api = kBackendCuda;
+  {
+    Guard guard;
+    if (!known().device_of_context.emplace(context, device).second) return;
+  }
+  write(row, on_full);
 }
 
 uint32_t device_of(uint32_t context) {
@@ -117,14 +126,7 @@ void write_device(const CUpti_ActivityDevice5& d) {
 
 void write_context(const CUpti_ActivityContext3& c) {
   g_context_seen.store(true, std::memory_order_relaxed);
-  if (!first_sight_of_context(c.contextId, c.deviceId)) return;
-  Context row = {};
-  row.context = c.contextId;
-  row.device = c.deviceId;
-  row.time = now_ns();
-  row.null_stream = c.nullStreamId;
-  row.api = kBackendCuda;
-  write(row, OnFull::wait);
+  write_context_once(c.contextId, c.deviceId, c.nullStreamId, OnFull::wait);
 }
 
 void write_stream(const CUpti_ActivityStream& s) {
@@ -144,14 +146,7 @@ void context_created(CUcontext context) {
   if (cupti().cuptiGetContextId == nullptr || cupti().cuptiGetContextId(context, &id) != CUPTI_SUCCESS) return;
   if (cupti().cuptiGetDeviceId != nullptr) cupti().cuptiGetDeviceId(context, &device);
   if (cupti().cuptiGetStreamId != nullptr) cupti().cuptiGetStreamId(context, nullptr, &null_stream);
-  if (!first_sight_of_context(id, device)) return;
-  Context row = {};
-  row.context = id;
-  row.device = device;
-  row.time = now_ns();
-  row.null_stream = null_stream;
-  row.api = kBackendCuda;
-  write(row);
+  write_context_once(id, device, null_stream, OnFull::drop);
 }
 
 void stream_created(CUcontext context, CUstream stream) {
@@ -202,12 +197,6 @@ void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
   snprintf(name, sizeof name, "cubin %u", module.moduleId);
   row.name = intern(name);
   write(row);
-}
-
-void forget_machine() {
-  Guard guard;
-  known().devices.clear();
-  known().contexts.clear();
 }
 
 bool context_seen() { return g_context_seen.load(std::memory_order_relaxed); }

@@ -18,9 +18,6 @@ void stream_created(CUcontext context, CUstream stream);
 void stream_destroyed(CUstream stream);
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
 
-// Which devices and contexts have rows: forgotten when a new arena begins, so that they are written again.
-void forget_machine();
-
 // True once this process has made or shown a CUDA context since libwarpsight was loaded.
 bool context_seen();
 

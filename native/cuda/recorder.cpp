@@ -11,7 +11,6 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/kernel_filter.h"
-#include "cuda/machine.h"
 #include "cuda/own_threads.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
@@ -22,7 +21,7 @@ namespace {
 
 constexpr uint32_t kRetryTicks = 5;       // between attempts to become CUPTI's subscriber
 constexpr uint32_t kQuietTicks = 10;      // before another client is believed to have taken the buffers
-constexpr uint32_t kDrainMs = 100, kLastDrainMs = 1500;
+constexpr uint32_t kDrainMs = 1000, kLastDrainMs = 1500, kSessionDrainMs = 10000;
 
 bool any_primary_context() {
   int count = 0;
@@ -34,13 +33,6 @@ bool any_primary_context() {
     if (driver().primary_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) return true;
   }
   return false;
-}
-
-// Ids of names, stacks and definitions belong to one arena; a new recording has a new one.
-void forget_definitions() {
-  forget_kernel_decisions();
-  forget_node_stacks();
-  forget_machine();
 }
 
 }  // namespace
@@ -79,11 +71,11 @@ bool CudaRecorder::subscribe() {
 
 void CudaRecorder::begin() {
   index_rules();
-  set_session(++session_);
-  if (arena() != nullptr && arena()->arena != arena_) {
-    arena_ = arena()->arena;
-    forget_definitions();
+  // Records of the session before, decoded from here on, would be joined to calls of this one.
+  if (session_ != 0 && !drain_worker(kSessionDrainMs)) {
+    report_loss("cuda", "records of the recording before were decoded too late and may be joined to wrong calls");
   }
+  set_session(++session_);
   begin_callback_session();
   begin_worker_session(cupti().version);
   const bool graph_level = begin_graph_level();

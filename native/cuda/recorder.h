@@ -41,7 +41,6 @@ class CudaRecorder : public Recorder {
   bool injected_ = false;
   bool said_blocked_ = false;
   uint32_t session_ = 0;
-  uint64_t arena_ = 0;  // random id of the arena the last session wrote to
   uint32_t ticks_ = 0;
   uint32_t quiet_ticks_ = 0;          // ticks with launches but no sign of CUPTI using our buffers
   uint64_t launches_at_activity_ = 0;  // launches_seen() when our buffers were last used

@@ -21,9 +21,6 @@ class ShapeCache {
     return id;
   }
 
-  // Ids belong to one arena: called when a new one begins.
-  void clear() { memset(entries_, 0, sizeof entries_); }
-
  private:
   static constexpr size_t kEntries = 16;
   static constexpr size_t kCompared = sizeof(Shape) - offsetof(Shape, grid_x);

@@ -1,0 +1,258 @@
+// The recorded program: every argument is one step.
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "standin.h"
+
+extern "C" CUresult cuDriverGetVersion(int*);
+
+using namespace standin;  // NOLINT
+
+namespace {
+
+constexpr auto kRuntime = CUPTI_CB_DOMAIN_RUNTIME_API;
+constexpr auto kDriver = CUPTI_CB_DOMAIN_DRIVER_API;
+constexpr uint32_t kStream = 7;
+constexpr int kPatienceMs = 30000;
+
+std::vector<std::string> split(const std::string& step) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  for (size_t to = step.find(':'); to != std::string::npos; to = step.find(':', from)) {
+    parts.push_back(step.substr(from, to - from));
+    from = to + 1;
+  }
+  parts.push_back(step.substr(from));
+  return parts;
+}
+
+const char* kept(const std::string& text) { return strdup(text.c_str()); }  // CUPTI's names stay where they are
+
+CUstream stream() { return reinterpret_cast<CUstream>(static_cast<uintptr_t>(kStream)); }
+
+cudaLaunchKernel_v7000_params runtime_arguments() {
+  cudaLaunchKernel_v7000_params params = {};
+  params.gridDim = dim3(4);
+  params.blockDim = dim3(128);
+  params.stream = reinterpret_cast<cudaStream_t>(stream());
+  return params;
+}
+
+void driver_launch(const char* name, uint32_t cbid) {
+  cuLaunchKernel_params params = {};
+  params.gridDimX = 4, params.gridDimY = params.gridDimZ = 1;
+  params.blockDimX = 128, params.blockDimY = params.blockDimZ = 1;
+  params.hStream = stream();
+  Call call(kDriver, cbid, "cuLaunchKernel", &params, name);
+  record_kernel(name, call.correlation(), kStream, 0);
+}
+
+void launch(const char* name, uint32_t cbid) {
+  const cudaLaunchKernel_v7000_params params = runtime_arguments();
+  Call call(kRuntime, cbid, "cudaLaunchKernel", &params, name);
+  driver_launch(name, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+}
+
+// Every form once; the kernel's name is that of the form.
+void all_forms() {
+  launch("cudaLaunchKernel", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+  launch("cudaLaunchKernel_ptsz", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000);
+  launch("__cudaLaunchKernel", CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000);
+  launch("__cudaLaunchKernel_ptsz", CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_ptsz_v13000);
+  launch("cudaLaunchCooperativeKernel", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchCooperativeKernel_v9000);
+  driver_launch("cuLaunchKernel", CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+  driver_launch("cuLaunchKernel_ptsz", CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz);
+  driver_launch("cuLaunchCooperativeKernel", CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel);
+  {
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {2, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(4);
+    config.blockDim = dim3(128);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    const cudaLaunchKernelExC_v11060_params params = {&config, nullptr, nullptr};
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, "ExC", &params, "cudaLaunchKernelExC");
+    record_kernel("cudaLaunchKernelExC", call.correlation(), kStream, 0);
+  }
+  CUlaunchConfig config = {};
+  config.gridDimX = 4, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 128, config.blockDimY = config.blockDimZ = 1;
+  const cuLaunchKernelEx_params params = {&config, nullptr, nullptr, nullptr};
+  Call call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, "cuLaunchKernelEx");
+  record_kernel("cuLaunchKernelEx", call.correlation(), kStream, 0);
+}
+
+void copy(size_t bytes) {
+  const cudaMemcpy_v3020_params params = {reinterpret_cast<void*>(0xd00), nullptr, bytes, cudaMemcpyHostToDevice};
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020, "cudaMemcpy", &params, nullptr);
+  record_copy(bytes, call.correlation());
+}
+
+void set(size_t bytes) {
+  const cudaMemset_v3020_params params = {reinterpret_cast<void*>(0xe00), 0, bytes};
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemset_v3020, "cudaMemset", &params, nullptr);
+  record_set(bytes, call.correlation());
+}
+
+void allocate(size_t bytes) {
+  void* result = nullptr;
+  const cudaMalloc_v3020_params params = {&result, bytes};
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020, "cudaMalloc", &params, nullptr);
+  result = reinterpret_cast<void*>(0xabc000);
+}
+
+void failing_launch() {
+  const cudaLaunchKernel_v7000_params params = runtime_arguments();
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params, "fails");
+  call.set_result(cudaErrorInvalidConfiguration);
+}
+
+void synchronise() {
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, "cudaDeviceSynchronize", nullptr, nullptr);
+  complete_everything();
+  record_sync(call.correlation(), 0);
+}
+
+template <class T>
+T handle(uintptr_t number) {
+  return reinterpret_cast<T>(number);
+}
+
+// A capture of one kernel, its instantiation, and launches of the result. Nodes: 100 captured, 200 its clone.
+void graph(int launches) {
+  CUpti_GraphData made = {};
+  made.graph = handle<CUgraph>(8);
+  made.node = handle<CUgraphNode>(100);
+  resource(CUPTI_CBID_RESOURCE_GRAPH_CREATED, &made, nullptr);
+  {
+    const cudaLaunchKernel_v7000_params params = runtime_arguments();
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params, "in_graph");
+    resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, &made, nullptr);
+  }
+  {
+    cudaGraphExec_t result = nullptr;
+    const cudaGraphInstantiate_v12000_params params = {&result, nullptr, 0};
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000, "cudaGraphInstantiate", &params, nullptr);
+    CUpti_GraphData clone = {};
+    clone.graph = handle<CUgraph>(9);
+    clone.originalGraph = handle<CUgraph>(8);
+    clone.node = handle<CUgraphNode>(200);
+    clone.originalNode = handle<CUgraphNode>(100);
+    resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, &clone, nullptr);
+    resource(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, &clone, nullptr);
+    result = handle<cudaGraphExec_t>(0x900);
+  }
+  for (int i = 0; i < launches; ++i) {
+    const cudaGraphLaunch_v10000_params params = {handle<cudaGraphExec_t>(0x900), nullptr};
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, "cudaGraphLaunch", &params, nullptr);
+    if (kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) record_graph_launch(call.correlation());
+    else record_kernel("in_graph", call.correlation(), kStream, 200);
+  }
+}
+
+void in_threads(int threads, int count) {
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t) {
+    running.emplace_back([count] {
+      for (int i = 0; i < count; ++i) launch("threaded", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+    });
+  }
+  for (auto& thread : running) thread.join();
+}
+
+void fork_and_launch() {
+  const pid_t child = fork();
+  if (child == 0) {
+    launch("in_child", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+    exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) _exit(71);
+}
+
+void* library() {
+  static void* const handle = dlopen(getenv("WARPSIGHT_LIBRARY"), RTLD_NOW | RTLD_GLOBAL);
+  return handle;
+}
+
+template <class Function>
+Function* exported(const char* name) {
+  auto* function = reinterpret_cast<Function*>(library() != nullptr ? dlsym(library(), name) : nullptr);
+  if (function == nullptr) _exit(72);
+  return function;
+}
+
+// Another CUPTI client without a subscriber: it puts its buffers in place of the recorder's.
+void CUPTIAPI foreign_request(uint8_t** buffer, size_t* size, size_t* most) {
+  *size = 1 << 16;
+  *most = 0;
+  *buffer = static_cast<uint8_t*>(calloc(1, *size));
+}
+void CUPTIAPI foreign_complete(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t) { free(buffer); }
+
+bool callbacks_enabled() {
+  uint32_t enabled = 0;
+  return cuptiGetCallbackState(&enabled, nullptr, kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) == CUPTI_SUCCESS &&
+         enabled != 0;
+}
+
+void wait_until_recording() {
+  for (int waited = 0; !callbacks_enabled(); waited += 5) {
+    if (waited > kPatienceMs) _exit(73);
+    usleep(5000);
+  }
+}
+
+void do_step(const std::vector<std::string>& step) {
+  const std::string& what = step[0];
+  const auto number = [&](size_t i) { return i < step.size() ? atol(step[i].c_str()) : 1; };
+  const auto count = static_cast<int>(number(2));
+  if (what == "init") cuInit(0), context_exists(), resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, nullptr, nullptr);
+  else if (what == "launch") {
+    const char* name = kept(step[1]);
+    for (int i = 0; i < count; ++i) launch(name, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+  }
+  else if (what == "forms") all_forms();
+  else if (what == "copy") copy(static_cast<size_t>(number(1)));
+  else if (what == "set") set(static_cast<size_t>(number(1)));
+  else if (what == "malloc") allocate(static_cast<size_t>(number(1)));
+  else if (what == "fail") failing_launch();
+  else if (what == "sync") synchronise();
+  else if (what == "poll") record_sync(0, 600);
+  else if (what == "graph") graph(static_cast<int>(number(1)));
+  else if (what == "threads") in_threads(static_cast<int>(number(1)), count);
+  else if (what == "fork") fork_and_launch();
+  else if (what == "start") exported<int(const char*)>("ws_start")(getenv("LATE_SOCKET"));
+  else if (what == "stop") exported<int()>("ws_stop")();
+  else if (what == "flush") exported<int(uint32_t)>("ws_flush")(10000);
+  else if (what == "foreign") cuptiActivityRegisterCallbacks(foreign_request, foreign_complete);
+  else if (what == "foreign_end") setenv("STANDIN_FOREIGN_FINALIZE", "1", 1), cuptiFinalize();
+  else if (what == "wait_recording") wait_until_recording();
+  else if (what == "exit") exit(static_cast<int>(number(1)));
+  else if (what == "_exit") _exit(static_cast<int>(number(1)));
+  else if (what == "signal") raise(static_cast<int>(number(1)));
+  else {
+    fprintf(stderr, "no such step: %s\n", what.c_str());
+    _exit(74);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) do_step(split(argv[i]));
+  return 0;
+}

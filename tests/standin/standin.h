@@ -1,0 +1,47 @@
+// What the stand-in's parts and the recorded program share.
+#pragma once
+
+#include <cuda.h>
+#include <cupti.h>
+
+#include <cstdint>
+
+namespace standin {
+#pragma GCC visibility push(default)
+
+// The number behind `name=` in STANDIN, or `otherwise`.
+long option(const char* name, long otherwise);
+
+// Ends the program: the recorder broke a rule of CUPTI's.
+[[noreturn]] void violation(const char* rule);
+
+// A CUDA call as CUPTI's callbacks see it: construct at entry; the destructor is the exit.
+class Call {
+ public:
+  Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params, const char* symbol);
+  ~Call();
+  void set_result(int result) { result_ = result; }
+  uint32_t correlation() const { return data_.correlationId; }
+
+ private:
+  CUpti_CallbackData data_ = {};
+  CUpti_CallbackDomain domain_;
+  uint32_t cbid_;
+  uint64_t shared_ = 0;
+  int result_ = 0;
+};
+
+// Records of the calling thread's work.
+void record_kernel(const char* name, uint32_t correlation, uint32_t stream, uint64_t graph_node);
+void record_copy(uint64_t bytes, uint32_t correlation);
+void record_set(uint64_t bytes, uint32_t correlation);
+void record_sync(uint32_t correlation, uint32_t result);
+void record_graph_launch(uint32_t correlation);
+void complete_everything();  // the GPU has finished: records get their timestamps
+
+void context_exists();
+void resource(CUpti_CallbackIdResource id, void* descriptor, CUstream stream);
+bool kind_enabled(CUpti_ActivityKind kind);
+
+#pragma GCC visibility pop
+}  // namespace standin
