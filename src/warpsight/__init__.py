@@ -1,3 +1,70 @@
-"""warpsight: records GPU programs and answers from the recording."""
+"""warpsight: records GPU programs and answers from the recording.
+
+    import warpsight as ws
+
+    with ws.record("run.warp"):
+        for batch in data:
+            with ws.annotate("forward"):
+                ...
+            ws.step()
+
+    trace = ws.open("run.warp")
+
+Everything is loaded on first use: importing this package costs next to nothing, and every function that
+reports something is a no-op while nothing records.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from warpsight._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from warpsight.errors import TraceError as TraceError
+    from warpsight.errors import UsageError as UsageError
+    from warpsight.errors import WarpsightError as WarpsightError
+    from warpsight.session import memory as memory
+    from warpsight.session.events import annotate as annotate
+    from warpsight.session.events import counter as counter
+    from warpsight.session.events import emit as emit
+    from warpsight.session.events import mark as mark
+    from warpsight.session.recording import Recording as Recording
+    from warpsight.session.recording import record as record
+    from warpsight.session.recording import start as start
+    from warpsight.session.recording import statistics as statistics
+    from warpsight.session.recording import step as step
+    from warpsight.session.recording import stop as stop
+    from warpsight.session.run import run as run
+    from warpsight.session.timing import time as time
+    from warpsight.trace import Trace as Trace
+    from warpsight.trace import TraceWriter as TraceWriter
+    from warpsight.trace import open as open  # noqa: A004
+
+#: Public name -> (module, name there; empty for the module itself).
+_PUBLIC: dict[str, tuple[str, str]] = {
+    **{name: ("warpsight.session.recording", name) for name in ("Recording", "record", "start", "statistics", "step", "stop")},
+    **{name: ("warpsight.session.events", name) for name in ("annotate", "counter", "emit", "mark")},
+    **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
+    **{name: ("warpsight.trace", name) for name in ("Trace", "TraceWriter", "open")},
+    "memory": ("warpsight.session.memory", ""),
+    "run": ("warpsight.session.run", "run"),
+    "time": ("warpsight.session.timing", "time"),
+}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604 - all names of the table
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PUBLIC[name]
+    found = import_module(module)
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value  # the next access costs nothing
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import warpsight
 
-# `python -m` would put the working directory first, where a user's numpy.py may lie; and the package may have come
+# `python -m` would put the working directory first, where a user's numpy.py may lie; and the package may
+# have come
 # from a path that only this process knows.
 _RUN = ("import runpy, sys; sys.path[0:1] = [{root!r}]; "
         "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)")  # fmt: skip

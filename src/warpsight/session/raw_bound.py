@@ -14,7 +14,8 @@ HURRY_BYTES = 512 << 20
 MOST_BYTES = 1 << 30
 #: Draining goes on when raw data is back under this: waiting for a bit more avoids a stutter at the bound.
 RESUME_BYTES = 768 << 20
-#: Parquet bytes that a byte of raw data becomes, about: what --max-size counts for data that is not converted yet.
+#: Parquet bytes that a byte of raw data becomes, about: what --max-size counts for data that is not
+#: converted yet.
 COMPRESSION = 0.15
 
 

@@ -145,7 +145,8 @@ class Server:
         self._loop.stop()
         self._listener.close()
         overhead = {"duration_ns": duration, "launcher_cpu_ns": cpu, "drain_cpu_ns": self._loop.cpu_ns,
-                    "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
+                    "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns} # fmt:
+                    skip
         request = {
             "processes": [ending.to_json() for ending in map(self._with_status, self._loop.endings)],
             "loss": self._losses,

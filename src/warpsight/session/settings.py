@@ -132,8 +132,8 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
             present = environment.get(name)
             if present and os.path.realpath(present) != library:
                 raise UsageError(
-                    f"{name} is already set ({present}): another tool records this program. Unset it, or record without "
-                    "CUDA: --backend opencl"
+                    f"{name} is already set ({present}): another tool records this program. Unset it, or
+                    record without " "CUDA: --backend opencl"
                 )
             out[name] = library
     if settings.backend in ("auto", "opencl"):

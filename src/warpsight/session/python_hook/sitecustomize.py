@@ -11,7 +11,8 @@ def _ranges_on(torch):
     import atexit
 
     try:
-        # What torch.autograd.profiler.emit_nvtx does, which also works where torch was built without CUDA checks.
+        # What torch.autograd.profiler.emit_nvtx does, which also works where torch was built without CUDA
+        # checks.
         ranges = torch.autograd.profiler.emit_nvtx(record_shapes=True)
         ranges.__enter__()
         atexit.register(ranges.__exit__, None, None, None)

@@ -1,0 +1,73 @@
+"""`ws.run(["python", "train.py"], …)`: what `warpsight record` does, from Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsight.errors import UsageError
+from warpsight.session.child import python_command
+from warpsight.session.settings import Settings
+
+if TYPE_CHECKING:
+    from warpsight.trace import Trace
+
+_FLAGS = {"duration": "--for", "leave_cupti": "--yield"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded run: where its trace is and how the program ended (128 + signal, 127, 126)."""
+
+    path: Path
+    returncode: int
+
+    def open(self) -> Trace:
+        """Open the trace."""
+        import warpsight.trace
+
+        return warpsight.trace.open(self.path)
+
+
+def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] | None = None, *, force: bool = False,
+        environment: Mapping[str, str] | None = None, **options: Any) -> Run:  # fmt: skip
+    """Run a program and record it; `options` as in :func:`warpsight.record`. The program shares our terminal.
+
+    `path` is the folder to make; without one it is a new temporary folder.
+
+    Raises:
+        UsageError: for options that do not exist or make no sense.
+    """
+    try:
+        settings = Settings(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
+    except TypeError as error:
+        raise UsageError(f"run: {str(error).rpartition('__init__() ')[2]}") from None
+    target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"
+    arguments = ["record", "-q", "-o", str(target), *(["-f"] if force else []), *_flags(settings), "--"]
+    child = python_command("warpsight.cli", *arguments, *map(os.fspath, command))
+    finished = subprocess.run(child, env=None if environment is None else dict(environment), check=False)
+    return Run(target, finished.returncode)
+
+
+def _flags(settings: Settings) -> list[str]:
+    """Options that differ from their defaults, as on the command line."""
+    out: list[str] = []
+    defaults = Settings()
+    for field in fields(Settings):
+        value = getattr(settings, field.name)
+        if value == getattr(defaults, field.name):
+            continue
+        flag = _FLAGS.get(field.name, "--" + field.name.replace("_", "-"))
+        if field.name == "kernels":
+            for pattern in value:
+                out += [flag, pattern]
+        elif isinstance(value, bool):
+            out.append(flag)
+        else:
+            out += [flag, ",".join(value) if isinstance(value, tuple) else str(value)]
+    return out

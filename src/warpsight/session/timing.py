@@ -1,0 +1,95 @@
+"""`ws.time(fn)`: how long a function takes on whatever device it uses, with the right synchronisation."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time as clock
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from warpsight.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of one call in ns. `memory` is what the framework held on the device afterwards in bytes, None unknown;
+    `synchronized` names what was waited for after each call."""
+
+    mean: float
+    median: float
+    minimum: float
+    standard_deviation: float
+    iterations: int
+    memory: int | None
+    synchronized: tuple[str, ...]
+    times: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return (f"{self.median / 1e3:.3f} µs median, {self.minimum / 1e3:.3f} min, {self.mean / 1e3:.3f} ± "
+                f"{self.standard_deviation / 1e3:.3f} mean of {self.iterations}")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Device:
+    name: str
+    wait: Callable[[Any], None]
+    memory: Callable[[], int] | None = None
+
+
+def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue: Any = None) -> Timing:
+    """Call `fn` and measure each call until its device work is done.
+
+    Waits for every framework in use: torch (CUDA, XPU or MPS), CuPy, JAX (what `fn` returns); for OpenCL give the
+    `queue`. With none of them the time is that of the call on the CPU.
+
+    Raises:
+        UsageError: when there is nothing to measure.
+    """
+    if iterations < 1 or warmup < 0:
+        raise UsageError("time needs at least one iteration, and no negative warmup")
+    result = None
+    for _ in range(warmup):
+        result = fn()
+    devices = tuple(_devices(queue, result))
+    for device in devices:
+        device.wait(result)
+    times = []
+    for _ in range(iterations):
+        begin = clock.perf_counter_ns()
+        result = fn()
+        for device in devices or tuple(_devices(queue, result)):
+            device.wait(result)
+        times.append(clock.perf_counter_ns() - begin)
+    memory = next((device.memory() for device in devices if device.memory), None)
+    return Timing(statistics.fmean(times), statistics.median(times), min(times),
+                  statistics.stdev(times) if len(times) > 1 else 0.0, iterations, memory,
+                  tuple(device.name for device in devices) or ("cpu",), tuple(times))  # fmt: skip
+
+
+def _devices(queue: Any, result: Any) -> Iterator[_Device]:
+    """Frameworks that this process has loaded and that have a device in use."""
+    if queue is not None:
+        yield _Device("opencl", lambda _: queue.finish())
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        yield from _torch(torch)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        yield _Device("cupy", lambda _: cupy.cuda.Device().synchronize(), lambda: int(cupy.get_default_memory_pool().used_bytes()))
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        yield _Device("jax", lambda value: jax.block_until_ready(value))
+
+
+def _torch(torch: Any) -> Iterator[_Device]:
+    for name in ("cuda", "xpu"):
+        module = getattr(torch, name, None)
+        # Initialising a device that the function does not use would cost memory and seconds.
+        if module is not None and getattr(module, "is_initialized", lambda: False)():
+            yield _Device(f"torch.{name}", lambda _, m=module: m.synchronize(), lambda m=module: int(m.memory_allocated()))  # type: ignore[misc]
+    mps = getattr(torch, "mps", None)
+    backend = getattr(getattr(torch, "backends", None), "mps", None)
+    if mps is not None and backend is not None and backend.is_available():
+        yield _Device("torch.mps", lambda _: mps.synchronize(), lambda: int(mps.current_allocated_memory()))
