@@ -1,7 +1,7 @@
 """Run every check and every test to its end, then print one table and one line of totals: `make test`.
 
-Runs inside .venv, against the installed package. Counts of tests come from pytest's JUnit files; any other check
-counts as one.
+Runs inside .venv, against the installed package. Counts of tests come from pytest's JUnit files; any other
+check counts as one.
 """
 
 from __future__ import annotations

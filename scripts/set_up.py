@@ -1,8 +1,8 @@
 """Set up everything in this checkout: system packages, .venv, the native library, warpsight itself.
 
-`make demo` and `make test` call it; it needs only Python 3.10 or newer, and is quick when nothing changed. As root, or
-with sudo that asks for no password, it installs missing Debian packages; otherwise it says what is missing, what will
-not work without it, and goes on.
+`make demo` and `make test` call it; it needs only Python 3.10 or newer, and is quick when nothing changed. As
+root, or with sudo that asks for no password, it installs missing Debian packages; otherwise it says what is
+missing, what will not work without it, and goes on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def make_venv() -> None:
     python = find_python()
     say(f"creating .venv with {python}")
     command = [python, "-m", "venv", "--clear", str(VENV)]
-    if subprocess.run(command, check=False).returncode == 0:
+    if subprocess.run(command, capture_output=True, check=False).returncode == 0:
         return
     # Debian ships venv without ensurepip; its package is named after the Python.
     minor = subprocess.check_output([python, "-c", "import sys; print(sys.version_info.minor)"], text=True).strip()
@@ -85,7 +85,8 @@ def requirements(extras: list[str]) -> list[str]:
                 queue += requirement.removeprefix("warpsight[").rstrip("]").split(",")
             else:
                 wanted.append(requirement)
-    tools = [tool for tool in ("cmake", "ninja") if not shutil.which(tool)]
+    # Distributions bring a pip that is too old for build settings; CMake and Ninja may be installed already.
+    tools = ["pip>=24", *(tool for tool in ("cmake", "ninja") if not shutil.which(tool))]
     return sorted({*wanted, *tools})
 
 
