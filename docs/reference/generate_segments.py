@@ -1,4 +1,4 @@
-"""Writes the field tables of segments.md from layout.py: `python docs/reference/generate_segments.py [--check]`."""
+"""Writes the field tables of segments.md from layout.py; --check only says whether they are up to date."""
 
 from __future__ import annotations
 
@@ -22,21 +22,38 @@ def _rows(struct: layout.Struct) -> Iterator[str]:
 
 
 def _table(title: str, struct: layout.Struct) -> str:
-    return "\n".join([f"### {title}", "", "| offset | type | field | meaning |", "|---|---|---|---|", *_rows(struct), ""])
+    return "\n".join(
+        [f"### {title}", "", "| offset | type | field | meaning |", "|---|---|---|---|", *_rows(struct), ""]
+    )
 
 
 def generated() -> str:
     """The generated part of the page."""
     parts = ["## Field tables", ""]
-    for struct in (layout.ARENA_HEADER, layout.RING_DESCRIPTOR, layout.BLOCK_HEADER):
-        parts.append(_table(f"{struct.name}: {struct.size} bytes", struct))
+    headers = (layout.ARENA_HEADER, layout.RING_DESCRIPTOR, layout.BLOCK_HEADER)
+    parts.extend(_table(f"{struct.name}: {struct.size} bytes", struct) for struct in headers)
     parts += ["## Record kinds", ""]
     for record in layout.RECORDS:
         size = f"{record.size} bytes and text" if record.variable else f"{record.size} bytes"
         group = "definition" if record.definition else "event"
-        parts.append(_table(f"{record.kind} {record.name}: {size}, {group}, {record.ring_blocks} blocks a ring", record))
-    names = [name for name in layout.CONSTANTS if name.startswith(("CONTROL_", "STATE_", "FRAME_", "STACK_", "API_", "BACKEND_"))]
-    parts += ["## Constants", "", "| name | value |", "|---|---|", *(f"| `{n}` | {layout.CONSTANTS[n]} |" for n in names), ""]
+        parts.append(
+            _table(
+                f"{record.kind} {record.name}: {size}, {group}, {record.ring_blocks} blocks a ring", record
+            )
+        )
+    names = [
+        name
+        for name in layout.CONSTANTS
+        if name.startswith(("CONTROL_", "STATE_", "FRAME_", "STACK_", "API_", "BACKEND_"))
+    ]
+    parts += [
+        "## Constants",
+        "",
+        "| name | value |",
+        "|---|---|",
+        *(f"| `{n}` | {layout.CONSTANTS[n]} |" for n in names),
+        "",
+    ]
     return "\n".join(parts)
 
 

@@ -78,9 +78,10 @@ WARPSIGHT_EXPORT int ws_counter(const char* name, double value, const char* unit
 }
 
 WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
+  const uint32_t depth = t_depth++;  // counted always: a recording may begin or end inside a range
   if (!recording()) return 0;
   Marker row = marker(kPush);
-  row.id = t_depth++;
+  row.id = depth;
   row.name = intern_text(name);
   row.attributes = intern_text(attributes);
   row.stack = capture_stack();
@@ -88,9 +89,10 @@ WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
 }
 
 WARPSIGHT_EXPORT int ws_pop() {
+  if (t_depth) --t_depth;
   if (!recording()) return 0;
   Marker row = marker(kPop);
-  row.id = t_depth ? --t_depth : 0;
+  row.id = t_depth;
   return written(write(row));
 }
 

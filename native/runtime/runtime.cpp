@@ -19,6 +19,7 @@
 #include "runtime/identity.h"
 #include "runtime/settings.h"
 #include "runtime/state.h"
+#include "stacks/stacks.h"
 
 namespace warpsight {
 
@@ -137,6 +138,7 @@ int start(Runtime& r, const std::string& path) {
   write_process_row();
   write_clock_row();
   report_start_problems();
+  prepare_stacks();
   if (!settings().dormant) __atomic_fetch_or(&header->control, r.connection.control, __ATOMIC_ACQ_REL);
   const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_ACQUIRE);
   g_recording = (control & kControlRecord) && !(control & kControlStop);

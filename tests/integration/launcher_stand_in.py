@@ -1,4 +1,4 @@
-"""A launcher reduced to its protocol: listens, takes the arena, answers, drains. For tests of the native runtime."""
+"""A launcher reduced to its protocol: listens, takes the arena, answers, drains."""
 
 from __future__ import annotations
 
@@ -92,10 +92,16 @@ class Launcher:
 
     def start(self, code: str, extra: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a Python program that has the library as `ws` and talks over stdin and stdout."""
-        prelude = "import ctypes, os, sys, threading, time\nws = ctypes.CDLL(os.environ['WARPSIGHT_LIBRARY'])\n"
+        prelude = (
+            "import ctypes, os, sys, threading, time\nws = ctypes.CDLL(os.environ['WARPSIGHT_LIBRARY'])\n"
+        )
         program = subprocess.Popen(
-            [sys.executable, "-c", prelude + code], env=self.environment(extra), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-c", prelude + code],
+            env=self.environment(extra),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         self.programs.append(program)
         return program

@@ -36,40 +36,66 @@ def values(recording: segment_reader.Recording, name: str = "x") -> list[float]:
 
 
 def test_everything_a_program_wrote_is_in_its_segments(launcher: Launcher) -> None:
-    program = launcher.start(START + COUNTERS + """
+    program = launcher.start(
+        START
+        + COUNTERS
+        + """
 count(5000)
 ws.ws_push(b'outer', None); ws.ws_push(b'inner', b'{"step": 1}'); ws.ws_pop(); ws.ws_pop()
 ws.ws_emit(b'event', ctypes.c_uint64(5), ctypes.c_uint64(7), b'kind', None)
 ws.ws_instant(b'why', b'warpsight.trigger')
 ws.ws_memory(1, ctypes.c_uint64(4096), ctypes.c_uint64(64), b'pool', b'tag', 3, 0)
-""")
+"""
+    )
     recorded = launcher.accept()
     finish(program)
     recording = launcher.drain(recorded)
     assert values(recording) == list(range(5000))
-    markers = [(r["phase"], r["id"], r["source"], recording.strings.get(int(r["name"]))) for r in recording["Marker"]]
-    assert markers == [(1, 0, 2, "outer"), (1, 1, 2, "inner"), (2, 1, 2, None), (2, 0, 2, None), (5, 0, 2, "why")]
+    markers = [
+        (r["phase"], r["id"], r["source"], recording.strings.get(int(r["name"]))) for r in recording["Marker"]
+    ]
+    assert markers == [
+        (1, 0, 2, "outer"),
+        (1, 1, 2, "inner"),
+        (2, 1, 2, None),
+        (2, 0, 2, None),
+        (5, 0, 2, "why"),
+    ]
     event = recording["UserEvent"][0]
     assert (event["start"], event["duration"], recording.strings[int(event["kind"])]) == (5, 7, "kind")
-    assert [(r["operation"], r["address"], r["bytes"], r["category"]) for r in recording["Memory"]] == [(1, 4096, 64, 3)]
+    assert [(r["operation"], r["address"], r["bytes"], r["category"]) for r in recording["Memory"]] == [
+        (1, 4096, 64, 3)
+    ]
     assert recording.losses() == []
     assert recording.pids == {program.pid}
 
 
 def test_process_thread_and_clock_rows_say_who_recorded(launcher: Launcher) -> None:
     extra = {"RANK": "3", "WORLD_SIZE": "8", "CUDA_TEST": "yes", "SLURM_JWT": "secret", "PRIVATE": "secret"}
-    program = launcher.start(START + """
+    program = launcher.start(
+        START
+        + """
 def work():
     ctypes.CDLL(None).prctl(15, b'worker', 0, 0, 0)
     ws.ws_counter(b'x', ctypes.c_double(1), b'1', -1)
 thread = threading.Thread(target=work); thread.start(); thread.join()
-""", extra)
+""",
+        extra,
+    )
     recorded = launcher.accept()
     finish(program)
     recording = launcher.drain(recorded)
     (process,) = recording["Process"]
-    text = {name: recording.strings.get(int(process[name]), "") for name in ("command", "environment", "executable")}
-    assert (process["pid"], process["parent"], process["rank"], process["world_size"]) == (program.pid, os.getpid(), 3, 8)
+    text = {
+        name: recording.strings.get(int(process[name]), "")
+        for name in ("command", "environment", "executable")
+    }
+    assert (process["pid"], process["parent"], process["rank"], process["world_size"]) == (
+        program.pid,
+        os.getpid(),
+        3,
+        8,
+    )
     assert text["command"].split("\0")[:2] == [sys.executable, "-c"]
     assert "CUDA_TEST=yes\n" in text["environment"]
     assert "secret" not in text["environment"]
@@ -81,10 +107,15 @@ thread = threading.Thread(target=work); thread.start(); thread.join()
 
 
 def test_the_control_word_starts_and_stops_recording(launcher: Launcher) -> None:
-    program = launcher.start(START + COUNTERS + """
+    program = launcher.start(
+        START
+        + COUNTERS
+        + """
 for name in iter(sys.stdin.readline, ''):
     count(10, name.strip().encode()); print(ws.ws_recording(), flush=True)
-""", {"WARPSIGHT": "dormant"})
+""",
+        {"WARPSIGHT": "dormant"},
+    )
     recorded = launcher.accept()
     say(program, "dormant")
     assert line(program) == "0"
@@ -100,13 +131,16 @@ for name in iter(sys.stdin.readline, ''):
 
 
 def test_stop_ends_the_recording_and_another_can_follow_in_the_same_process(launcher: Launcher) -> None:
-    program = launcher.start(COUNTERS + """
+    program = launcher.start(
+        COUNTERS
+        + """
 for round in range(3):
     assert ws.ws_start(None) == 0
     count(10, b'round')
     assert ws.ws_stop() == 0 and ws.ws_recording() == 0
     count(10, b'between')
-""")
+"""
+    )
     recorded = [launcher.accept() for _ in range(3)]
     finish(program)
     recordings = [launcher.drain(each) for each in recorded]
@@ -117,7 +151,9 @@ for round in range(3):
 
 
 def test_a_stop_from_the_launcher_closes_the_connection(launcher: Launcher) -> None:
-    program = launcher.start(START + "print(flush=True); sys.stdin.readline(); print(ws.ws_recording(), flush=True)")
+    program = launcher.start(
+        START + "print(flush=True); sys.stdin.readline(); print(ws.ws_recording(), flush=True)"
+    )
     recorded = launcher.accept()
     line(program)
     recorded.set_header("control", STOP)
@@ -135,7 +171,9 @@ def test_a_flush_request_is_answered(launcher: Launcher) -> None:
     finish(program)
 
 
-@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(3)", "os.kill(os.getpid(), 11)", "os.abort()"])
+@pytest.mark.parametrize(
+    "end", ["os.kill(os.getpid(), 9)", "os._exit(3)", "os.kill(os.getpid(), 11)", "os.abort()"]
+)
 def test_a_sudden_end_keeps_every_committed_row(launcher: Launcher, end: str) -> None:
     program = launcher.start(START + COUNTERS + "count(3000)\n" + end)
     recorded = launcher.accept()
@@ -145,17 +183,23 @@ def test_a_sudden_end_keeps_every_committed_row(launcher: Launcher, end: str) ->
 
 
 def test_exit_codes_and_signal_masks_stay_the_programs_own(launcher: Launcher) -> None:
-    program = launcher.start(START + """
+    program = launcher.start(
+        START
+        + """
 import signal
 print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == set(), flush=True)
 sys.exit(42)
-""")
+"""
+    )
     launcher.accept()
     assert finish(program, 42)[0].strip() == "True"
 
 
 def test_a_forked_child_writes_nothing_and_exits_as_ever(launcher: Launcher) -> None:
-    program = launcher.start(START + COUNTERS + """
+    program = launcher.start(
+        START
+        + COUNTERS
+        + """
 count(100)
 for i in range(20):
     pid = os.fork()
@@ -165,7 +209,8 @@ for i in range(20):
         sys.exit(i)
     assert os.waitpid(pid, 0)[1] == i << 8
 count(100)
-""")
+"""
+    )
     recorded = launcher.accept()
     finish(program)
     recording = launcher.drain(recorded)
@@ -176,7 +221,10 @@ count(100)
 
 
 def test_a_forked_child_can_start_a_recording_of_its_own(launcher: Launcher) -> None:
-    program = launcher.start(START + COUNTERS + """
+    program = launcher.start(
+        START
+        + COUNTERS
+        + """
 count(10)
 pid = os.fork()
 if pid == 0:
@@ -185,7 +233,8 @@ if pid == 0:
     sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 count(10)
-""")
+"""
+    )
     parent, child = launcher.accept(), launcher.accept()
     finish(program)
     assert values(launcher.drain(parent)) == list(range(10)) * 2
@@ -194,12 +243,18 @@ count(10)
 
 
 def test_fork_and_exec_records_the_new_program_by_itself(launcher: Launcher) -> None:
-    inner = "import ctypes,os;ws=ctypes.CDLL(os.environ['WARPSIGHT_LIBRARY']);ws.ws_start(None);ws.ws_push(b'inner',None)"
-    program = launcher.start(START + f"""
+    inner = (
+        "import ctypes, os; ws = ctypes.CDLL(os.environ['WARPSIGHT_LIBRARY']); "
+        "ws.ws_start(None); ws.ws_push(b'inner', None)"
+    )
+    program = launcher.start(
+        START
+        + f"""
 import subprocess
 ws.ws_push(b'outer', None)
 assert subprocess.call([sys.executable, '-c', {inner!r}]) == 0
-""")
+"""
+    )
     outer, new = launcher.accept(), launcher.accept()
     finish(program)
     assert [r["source"] for r in launcher.drain(outer)["Marker"]] == [2]
@@ -207,10 +262,14 @@ assert subprocess.call([sys.executable, '-c', {inner!r}]) == 0
 
 
 def test_the_process_drains_itself_when_the_launcher_dies(launcher: Launcher) -> None:
-    program = launcher.start(START + COUNTERS + """
+    program = launcher.start(
+        START
+        + COUNTERS
+        + """
 count(1000); print(flush=True); sys.stdin.readline()
 count(100000, b'later')
-""")
+"""
+    )
     recorded = launcher.accept()
     line(program)
     handle = launcher.drainer(recorded)
@@ -221,7 +280,11 @@ count(100000, b'later')
     finish(program)
     recording = launcher.read(recorded)
     assert values(recording) == list(range(1000))
-    assert len(values(recording, "later")) + sum(count for _, cause, count in recording.losses() if "full" in cause) == 100000
+    assert (
+        len(values(recording, "later"))
+        + sum(count for _, cause, count in recording.losses() if "full" in cause)
+        == 100000
+    )
     assert any("launcher is gone" in cause for _, cause, _ in recording.losses())
     assert not list((launcher.raw / recorded.arena).glob("*.open"))
 
@@ -250,8 +313,12 @@ assert ws.ws_statistics(0) == 0
 assert set(os.listdir('/proc/self/fd')) == before, os.listdir('/proc/self/fd')
 assert len(os.listdir('/proc/self/task')) == threads
 """
-    environment = {k: v for k, v in os.environ.items() if k != "WARPSIGHT_SOCKET"} | {"WARPSIGHT_LIBRARY": str(library)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    environment = {k: v for k, v in os.environ.items() if k != "WARPSIGHT_SOCKET"} | {
+        "WARPSIGHT_LIBRARY": str(library)
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -267,13 +334,19 @@ def test_a_bad_setting_is_named_replaced_and_noted(launcher: Launcher) -> None:
     program = launcher.start(START, {"WARPSIGHT_STACK_DEPTH": "deep", "WARPSIGHT_ON_FULL": "panic"})
     recorded = launcher.accept()
     _, err = finish(program)
-    assert [text.split("=")[0] for text in err.splitlines()] == ["warpsight: WARPSIGHT_STACK_DEPTH", "warpsight: WARPSIGHT_ON_FULL"]
+    assert [text.split("=")[0] for text in err.splitlines()] == [
+        "warpsight: WARPSIGHT_STACK_DEPTH",
+        "warpsight: WARPSIGHT_ON_FULL",
+    ]
     causes = [cause for source, cause, _ in launcher.drain(recorded).losses() if source == "settings"]
     assert [cause.split("=")[0] for cause in causes] == ["WARPSIGHT_STACK_DEPTH", "WARPSIGHT_ON_FULL"]
 
 
 def test_a_program_that_closes_all_descriptors_goes_on(launcher: Launcher) -> None:
-    program = launcher.start(START + COUNTERS + """
+    program = launcher.start(
+        START
+        + COUNTERS
+        + """
 os.closerange(3, 2048)
 files = [os.open('/dev/null', os.O_RDONLY) for _ in range(600)]
 count(100)
@@ -282,7 +355,8 @@ if pid == 0:
     os.fstat(files[-1]); sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 for file in files: os.fstat(file)
-""")
+"""
+    )
     recorded = launcher.accept()
     finish(program)
     assert len(values(launcher.drain(recorded))) == 100

@@ -22,7 +22,9 @@ def ring_stress(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = tmp_path_factory.mktemp("ring")
     native = ROOT / "native"
     layout = ROOT / "src" / "warpsight" / "capture" / "layout.py"
-    subprocess.run([sys.executable, native / "ring" / "generate_layout.py", layout, build / "layout.h"], check=True)
+    subprocess.run(
+        [sys.executable, native / "ring" / "generate_layout.py", layout, build / "layout.h"], check=True
+    )
     program = build / "ring_stress"
     sources = [Path(__file__).with_name("ring_stress.cpp"), *sorted((native / "ring").glob("*.cpp"))]
     flags = ["-O2", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{build}", f"-I{native}"]

@@ -1,6 +1,8 @@
-// Threads that write as fast as they can while a drainer visits; what was accepted and dropped is printed as JSON.
+// Threads that write as fast as they can while a drainer visits; what was accepted and dropped is printed as
+// JSON.
 //   ring_stress DIRECTORY THREADS ROWS POLICY(newest|oldest|wait) VISIT_MICROSECONDS [GENERATIONS]
-// Each generation is a set of new threads. Row i of a thread has start = i and correlation = the thread's number.
+// Each generation is a set of new threads. Row i of a thread has start = i and correlation = the thread's
+// number.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,7 @@ int main(int count, char** arguments) {
   delete drainer;
   printf("{\"accepted\": %llu, \"refused\": %llu, \"rings\": %llu, \"dropped\": %llu}\n",
          static_cast<unsigned long long>(g_accepted), static_cast<unsigned long long>(g_refused),
-         static_cast<unsigned long long>(rings), static_cast<unsigned long long>(warpsight::ring_statistics().dropped));
+         static_cast<unsigned long long>(rings),
+         static_cast<unsigned long long>(warpsight::ring_statistics().dropped));
   return 0;
 }

@@ -1,6 +1,7 @@
-"""A reader of segment files written from docs/reference/segments.md alone: it even takes the field tables from there.
+"""A reader of segment files written from docs/reference/segments.md alone; the page even gives it the fields.
 
-Nothing of `warpsight` is imported, so a mistake in the package's own reader, or in the page, shows as a difference.
+Nothing of `warpsight` is imported, so a mistake in the package's own reader, or in the page, shows as a
+difference.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Row = dict[str, int | float]
 
 
 def field_tables() -> dict[str, tuple[int, list[str], struct.Struct]]:
-    """Struct name -> (record kind or 0, field names, how to unpack it), from the page's headings and tables."""
+    """Struct name -> (record kind or 0, field names, how to unpack it), from the page's tables."""
     tables = {}
     for section in PAGE.read_text(encoding="utf-8").split("\n### ")[1:]:
         heading = re.match(r"(?:(\d+) )?(\w+): ", section)
@@ -56,7 +57,10 @@ class Recording:
 
     def losses(self) -> list[tuple[str, str, int]]:
         """(source, cause, count) of every Loss row."""
-        return [(self.strings[int(r["source"])], self.strings[int(r["cause"])], int(r["count"])) for r in self["Loss"]]
+        return [
+            (self.strings[int(r["source"])], self.strings[int(r["cause"])], int(r["count"]))
+            for r in self["Loss"]
+        ]
 
 
 def blocks(path: Path, recording: Recording) -> Iterator[tuple[Row, bytes]]:

@@ -15,7 +15,9 @@ from tests.unit.native import segment_reader
 ROOT = Path(__file__).parents[3]
 
 
-def stress(program: Path, directory: Path, *arguments: object) -> tuple[dict[str, int], segment_reader.Recording]:
+def stress(
+    program: Path, directory: Path, *arguments: object
+) -> tuple[dict[str, int], segment_reader.Recording]:
     """Run the stress program; what it says, and what its segments hold."""
     done = subprocess.run(
         [program, directory, *map(str, arguments)], capture_output=True, text=True, timeout=240, check=True
@@ -33,7 +35,7 @@ def test_64_threads_at_once_lose_nothing(ring_stress: Path, tmp_path: Path) -> N
     said, recording = stress(ring_stress, tmp_path, 64, 5000, "newest", 2000)
     rows = recording["Api"]
     assert said["refused"] == 0
-    assert Counter(row["correlation"] for row in rows) == {n: 5000 for n in range(64)}
+    assert Counter(row["correlation"] for row in rows) == dict.fromkeys(range(64), 5000)
     assert len({(row["correlation"], row["start"]) for row in rows}) == len(rows)
     assert len({row["_thread"] for row in rows}) == 64
     assert (recording.damaged, recording.gaps, recording.losses()) == (0, 0, [])
@@ -43,7 +45,9 @@ def test_every_row_finds_its_name_and_shape(ring_stress: Path, tmp_path: Path) -
     _, recording = stress(ring_stress, tmp_path, 8, 3000, "newest", 500)
     shapes = {row["id"]: row["grid_x"] for row in recording["Shape"]}
     assert len(shapes) == 100
-    assert all(recording.strings[int(row["name"])] == f"kernel {int(row['start']) % 257}" for row in recording["Api"])
+    assert all(
+        recording.strings[int(row["name"])] == f"kernel {int(row['start']) % 257}" for row in recording["Api"]
+    )
     assert all(shapes[row["shape"]] == row["start"] % 100 for row in recording["Api"])
 
 
@@ -63,7 +67,9 @@ def test_a_full_ring_drops_the_newest_rows_and_counts_each(ring_stress: Path, tm
     assert all(row["kind"] == 20 for row in recording["Loss"])
 
 
-def test_drop_oldest_accepts_every_row_and_counts_what_it_overwrote(ring_stress: Path, tmp_path: Path) -> None:
+def test_drop_oldest_accepts_every_row_and_counts_what_it_overwrote(
+    ring_stress: Path, tmp_path: Path
+) -> None:
     said, recording = stress(ring_stress, tmp_path, 2, 150000, "oldest", 400000)
     assert said["refused"] == 0
     assert said["dropped"] > 0
