@@ -26,7 +26,10 @@ static void launch(cl_command_queue q, cl_uint n, const cl_event* waits, cl_even
 }
 """
 
-ORDER = PRELUDE + KERNEL + r"""
+ORDER = (
+    PRELUDE
+    + KERNEL
+    + r"""
 int main(void) {
   setup(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE); kernel_setup();
   cl_int e; cl_event user = clCreateUserEvent(context, &e), first, second, marker; CHECK(e);
@@ -59,8 +62,12 @@ int main(void) {
   return 0;
 }
 """
+)
 
-THREADS = PRELUDE + KERNEL + r"""
+THREADS = (
+    PRELUDE
+    + KERNEL
+    + r"""
 #include <pthread.h>
 static void* work(void* unused) {
   cl_int e; cl_command_queue own = clCreateCommandQueue(context, device, 0, &e); CHECK(e);
@@ -82,8 +89,12 @@ int main(void) {
   return 0;
 }
 """
+)
 
-ENDINGS = PRELUDE + KERNEL + r"""
+ENDINGS = (
+    PRELUDE
+    + KERNEL
+    + r"""
 #include <unistd.h>
 #include <sys/wait.h>
 int main(int argc, char** argv) {
@@ -99,8 +110,9 @@ int main(int argc, char** argv) {
   for (;;) pause();
 }
 """
+)
 
-PYTHON = r'''
+PYTHON = r"""
 import ctypes, ctypes.util
 cl = ctypes.CDLL(ctypes.util.find_library("OpenCL"))
 for name in ("clCreateContext", "clCreateCommandQueue", "clCreateProgramWithSource", "clCreateKernel", "clCreateBuffer"):
@@ -124,7 +136,7 @@ def outer():
 for _ in range(10):
     outer()
 assert not cl.clFinish(queue)
-'''
+"""
 
 
 @pytest.fixture

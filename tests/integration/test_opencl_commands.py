@@ -32,7 +32,9 @@ static void setup(cl_command_queue_properties p) {
 }
 """
 
-COMMANDS = PRELUDE + r"""
+COMMANDS = (
+    PRELUDE
+    + r"""
 int main(void) {
   setup(0); cl_int e; float host[1024] = {0}; float pattern = 3;
   cl_mem a = clCreateBuffer(context, CL_MEM_READ_WRITE, 4096, 0, &e); CHECK(e);
@@ -68,6 +70,7 @@ int main(void) {
   return 7;
 }
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +137,12 @@ def test_waits_and_blocking_calls(recorded: Recorded) -> None:
 
 def test_allocations_come_and_go(recorded: Recorded) -> None:
     memory = recorded.rows("Memory")
-    assert [(int(m["operation"]), int(m["bytes"])) for m in memory] == [(1, 4096), (1, 4096), (2, 4096), (2, 4096)]
+    assert [(int(m["operation"]), int(m["bytes"])) for m in memory] == [
+        (1, 4096),
+        (1, 4096),
+        (2, 4096),
+        (2, 4096),
+    ]
     assert memory["address"][0] == memory["address"][3]
 
 

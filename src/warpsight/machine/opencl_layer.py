@@ -1,0 +1,49 @@
+"""Whether an OpenCL loader honours OPENCL_LAYERS: asked by trying it in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Loads the loader as a program would, lists platforms, and looks whether our library has come into the
+#: process.
+_PROBE = """
+import ctypes, sys
+loader = ctypes.CDLL(sys.argv[1])
+count = ctypes.c_uint()
+loader.clGetPlatformIDs(0, None, ctypes.byref(count))
+here = sys.argv[2] in open("/proc/self/maps").read()
+print("layer" if here else "no layer", count.value)
+"""
+
+
+@dataclass(frozen=True)
+class LayerSupport:
+    """What the loader did: `works` is None when it could not be tried; `reason` says why, in a sentence."""
+
+    works: bool | None
+    platforms: int
+    reason: str
+
+
+def probe(layer: Path, loader: str = "libOpenCL.so.1") -> LayerSupport:
+    """Run the loader with our layer and say whether it was loaded."""
+    environment = {**os.environ, "OPENCL_LAYERS": str(layer)}
+    environment.pop("WARPSIGHT_SOCKET", None)
+    try:
+        done = subprocess.run([sys.executable, "-c", _PROBE, loader, str(layer)], env=environment, capture_output=True,
+                              text=True, timeout=60)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return LayerSupport(None, 0, f"the loader could not be tried: {error}")
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+        return LayerSupport(None, 0, f"the loader could not be tried: {last}")
+    answer, _, count = done.stdout.strip().rpartition(" ")
+    if answer == "layer":
+        return LayerSupport(True, int(count), "the loader called our layer")
+    return LayerSupport(
+        False, int(count), "the loader does not know OPENCL_LAYERS: it is older than layers, or built without"
+    )

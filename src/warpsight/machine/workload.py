@@ -1,0 +1,67 @@
+"""A program of nothing but small launches, for `warpsight bench` and `doctor --selftest` to record.
+
+`python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. Launches come from
+a stack of three functions of this file, so that every recorded stack can be checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Callable
+
+SOURCE = "__kernel void touch(__global int* out) { out[get_global_id(0)] = 1; }"
+ITEMS, GROUP = 64, 64
+#: Functions that every stack must contain, innermost first.
+STACK = ("launch_one", "launch_many", "run")
+
+
+def launch_one(launch: Callable[[], None]) -> None:
+    """The innermost frame."""
+    launch()
+
+
+def launch_many(launch: Callable[[], None], count: int) -> None:
+    """The frame with the loop."""
+    for _ in range(count):
+        launch_one(launch)
+
+
+def run(platform: str, count: int) -> dict[str, float | int | str]:
+    """Launch `count` kernels and wait for them; the first, which compiles, is not timed."""
+    launch, finish, name = _opencl() if platform == "opencl" else _cuda()
+    launch_many(launch, 1)
+    finish()
+    begin = time.perf_counter()
+    launch_many(launch, count - 1)
+    issued = time.perf_counter()
+    finish()
+    return {"platform": platform, "device": name, "launches": count, "issue_s": issued - begin,
+            "total_s": time.perf_counter() - begin}  # fmt: skip
+
+
+def _opencl() -> tuple[Callable[[], None], Callable[[], None], str]:
+    from warpsight.machine.opencl_session import OpenclSession
+
+    session = OpenclSession()
+    kernel = session.kernel(SOURCE, "touch")
+    session.set_buffer(kernel, 0, session.buffer(ITEMS * 4))
+    return lambda: session.launch(kernel, ITEMS, GROUP), session.finish, session.device.name
+
+
+def _cuda() -> tuple[Callable[[], None], Callable[[], None], str]:
+    from warpsight.machine import cuda_driver
+    from warpsight.machine.cuda_session import CudaSession
+
+    session = CudaSession()
+    function, memory = session.kernel(), session.allocate(ITEMS * 4)
+    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+    name = cuda_driver.devices()[0].name
+    # `memory` must live as long as the parameters point to it
+    return lambda kept=memory: session.launch(function, 1, ITEMS, parameters), session.synchronize, name
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]))))
