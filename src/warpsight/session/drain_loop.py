@@ -40,14 +40,24 @@ class DrainLoop:
         own_raw = folder / RAW / own.arena
         self._own_drainer = Drainer(own.fd, own_raw)
         self._targets: list[Target] = []
-        self._waited: list[Watched] = [] # joined commands: nothing to drain, but the recording waits for them
-        self._strangers: list[tuple[socket.socket, float]] = [] # connected, hello not yet said self.endings:
-        list[Ending] = [] self.seen = 0 self.drained_bytes = 0 self.lost_rows = 0 self.cpu_ns = 0
-        self.write_error = 0 self._polled_fds: list[int] = [] self._lock = threading.RLock() self._stopping =
-        threading.Event() self._ended = threading.Condition(self._lock) self.on_target: Callable[[Target],
-        None] | None = None self.on_segments: Callable[[], None] | None = None self._wake_read,
-        self._wake_write = os.pipe() self._thread = threading.Thread(target=self._run, name="drainer",
-        daemon=True)
+        self._waited: list[
+            Watched
+        ] = []  # joined commands: nothing to drain, but the recording waits for them
+        self._strangers: list[tuple[socket.socket, float]] = []  # connected, hello not yet said
+        self.endings: list[Ending] = []
+        self.seen = 0
+        self.drained_bytes = 0
+        self.lost_rows = 0
+        self.cpu_ns = 0
+        self.write_error = 0
+        self._polled_fds: list[int] = []
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._ended = threading.Condition(self._lock)
+        self.on_target: Callable[[Target], None] | None = None
+        self.on_segments: Callable[[], None] | None = None
+        self._wake_read, self._wake_write = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="drainer", daemon=True)
 
     def start(self) -> None:
         """Begin serving."""

@@ -117,7 +117,9 @@ class Server:
     def note_loss(self, source: str, cause: str, *, severity: str = "note") -> None:
         """Add a row to table `loss` that no recorder wrote."""
         now = time.monotonic_ns()
-        self._losses.append({"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now})
+        self._losses.append(
+            {"source": source, "cause": cause, "severity": severity, "count": 1, "time": now, "end": now}
+        )
 
     def statistics(self) -> dict[str, int]:
         """Processes, bytes drained and rows lost so far."""
@@ -145,8 +147,7 @@ class Server:
         self._loop.stop()
         self._listener.close()
         overhead = {"duration_ns": duration, "launcher_cpu_ns": cpu, "drain_cpu_ns": self._loop.cpu_ns,
-                    "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns} # fmt:
-                    skip
+                    "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
         request = {
             "processes": [ending.to_json() for ending in map(self._with_status, self._loop.endings)],
             "loss": self._losses,
@@ -156,7 +157,9 @@ class Server:
         began = time.monotonic_ns()
         finished = self._converter.finish(request, progress)
         overhead["converter_cpu_ns"] = _children_cpu_ns()
-        return Summary(self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen)
+        return Summary(
+            self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen
+        )
 
     def abandon(self) -> None:
         """Give up before a program ran: nothing remains on disk."""
@@ -191,5 +194,3 @@ class Server:
 def _children_cpu_ns() -> int:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return int((used.ru_utime + used.ru_stime) * 1e9)
-
-
