@@ -95,7 +95,9 @@ def command(
         return
     if not program:
         raise UsageError("no program to record; for example: warpsight record -- python train.py")
-    raise typer.Exit(record(path or default_output(program), program, settings, force=force, strict=strict, export=export))
+    raise typer.Exit(
+        record(path or default_output(program), program, settings, force=force, strict=strict, export=export)
+    )
 
 
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
@@ -114,7 +116,9 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     if terminal.verbosity() >= 0:
         print_summary(summary)
     elif summary.lost:
-        terminal.warning(f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}")
+        terminal.warning(
+            f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}"
+        )
     if export:
         _export(summary.path, export)
     return EXIT_LOSS if strict and summary.lost and code == 0 else code

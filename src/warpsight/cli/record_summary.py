@@ -70,13 +70,19 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
         f"{amount(found.stacks if found else rows.get('stack', 0))} stacks, {amount(rows.get('sample', 0))} samples",
     ]
     if found and found.busy is not None:
-        out.append(f"  GPU busy:   {found.busy:.1%} of the {seconds(found.span)} from its first work to its last")
+        out.append(
+            f"  GPU busy:   {found.busy:.1%} of the {seconds(found.span)} from its first work to its last"
+        )
     for place, kernel in enumerate(found.kernels if found else ()):
         head = "top:" if place == 0 else ""
-        out.append(f"  {head:<11} {kernel.share:6.1%} {seconds(kernel.duration):>9} {kernel.calls:>9,}× {kernel.name[:80]}")
+        out.append(
+            f"  {head:<11} {kernel.share:6.1%} {seconds(kernel.duration):>9} {kernel.calls:>9,}× {kernel.name[:80]}"
+        )
     if not summary.processes:
         out.append("  no process used a GPU through CUDA or OpenCL, and none announced anything itself")
-    out.append(f"  own cost:   about {summary.own_cost:.1%} of the run (an estimate; warpsight bench measures)")
+    out.append(
+        f"  own cost:   about {summary.own_cost:.1%} of the run (an estimate; warpsight bench measures)"
+    )
     return out
 
 

@@ -105,7 +105,9 @@ class OwnRows:
         row = packer.pack(*(values.get(name, 0) for name in names))
         return int(self._library.ws_write_row(number, row, len(row))) == 0
 
-    def loss(self, source: str, cause: str, *, count: int = 1, severity: int = LOSS_DATA, start: int = 0) -> None:
+    def loss(
+        self, source: str, cause: str, *, count: int = 1, severity: int = LOSS_DATA, start: int = 0
+    ) -> None:
         """Say that something is missing from the trace, or how it was taken."""
         now = int(self._library.ws_now())
         self.write("Loss", time=now, start=start, end=now, count=count, cause=self.intern(cause),
@@ -116,7 +118,9 @@ class OwnRows:
 def _row_format(kind: str) -> tuple[int, struct.Struct, tuple[str, ...]]:
     """Number, packing and scalar fields of a record kind; reserved arrays are packed as zero bytes."""
     record = layout.BY_NAME[kind]
-    codes = "".join(_SCALARS[f.type] if f.count == 1 else f"{layout.TYPES[f.type] * f.count}x" for f in record.fields)
+    codes = "".join(
+        _SCALARS[f.type] if f.count == 1 else f"{layout.TYPES[f.type] * f.count}x" for f in record.fields
+    )
     return record.kind, struct.Struct("<" + codes), tuple(f.name for f in record.fields if f.count == 1)
 
 

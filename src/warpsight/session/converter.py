@@ -41,7 +41,9 @@ class Converter:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
         self._reader = threading.Thread(target=self._read, name="converter answers", daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # signals are for the main thread
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # signals are for the main thread
         self._reader.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -71,7 +73,9 @@ class Converter:
             with contextlib.suppress(OSError):  # only root may
                 os.setpriority(os.PRIO_PROCESS, thread, 0)
 
-    def finish(self, request: dict[str, Any], progress: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    def finish(
+        self, request: dict[str, Any], progress: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, Any]:
         """Ask for the trace and wait for it; `progress` gets every answer on the way. Returns the summary.
 
         Raises:
@@ -95,8 +99,14 @@ class Converter:
             waiting = self._asked - self._taken()
         self.close()
         code = self._process.returncode
-        how = self.problem or (f"the converter was killed by signal {-code}" if code < 0 else f"the converter ended with code {code}")
-        raise ConverterError(f"the recording could not be converted: {how}. The raw data is kept: warpsight recover {self._folder}")
+        how = self.problem or (
+            f"the converter was killed by signal {-code}"
+            if code < 0
+            else f"the converter ended with code {code}"
+        )
+        raise ConverterError(
+            f"the recording could not be converted: {how}. The raw data is kept: warpsight recover {self._folder}"
+        )
 
     def close(self) -> None:
         """End the process: it has nothing left to do, or nobody wants it."""

@@ -31,14 +31,18 @@ def parse(text: str) -> tuple[float, tuple[str, ...]]:
     except ValueError:
         return DEFAULT_HZ, tuple(part.strip() for part in text.split(",") if part.strip())
     if not 0 < rate <= _MOST_HZ:
-        raise UsageError(f"--counters takes off, a rate up to {_MOST_HZ:g} Hz, or names of counters, not {text!r}")
+        raise UsageError(
+            f"--counters takes off, a rate up to {_MOST_HZ:g} Hz, or names of counters, not {text!r}"
+        )
     return rate, ()
 
 
 class CounterSampler:
     """Samples every GPU that the program may use. Without NVML it notes that and does nothing."""
 
-    def __init__(self, rows: OwnRows, setting: str, *, nvml: Any = None, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, rows: OwnRows, setting: str, *, nvml: Any = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
         """`nvml` replaces the module pynvml in tests."""
         self._rows = rows
         self.hz, self._patterns = parse(setting)
@@ -69,7 +73,9 @@ class CounterSampler:
         while not self._stopping.is_set():
             self.sample()
             self.cpu_ns = time.thread_time_ns()
-            due = max(due + period, time.monotonic())  # a slow driver makes samples rarer, not a queue of them
+            due = max(
+                due + period, time.monotonic()
+            )  # a slow driver makes samples rarer, not a queue of them
             self._stopping.wait(due - time.monotonic())
         self.close()
 
@@ -83,7 +89,9 @@ class CounterSampler:
             self._nvml.nvmlInit()
             indices = self._visible(int(self._nvml.nvmlDeviceGetCount()))
         except Exception as error:  # no module, no driver, no permission: recording goes on without counters
-            self._rows.loss("counters", f"no GPU counters: {error or type(error).__name__}", severity=LOSS_NOTE)
+            self._rows.loss(
+                "counters", f"no GPU counters: {error or type(error).__name__}", severity=LOSS_NOTE
+            )
             return False
         for index in indices:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
@@ -99,7 +107,11 @@ class CounterSampler:
                 self._rows.write("Counter", time=time.monotonic_ns(), value=value.value, name=self._rows.intern(value.name),
                                  unit=self._rows.intern(value.unit), device=gpu.index, source=value.source)  # fmt: skip
             for name in set(gpu.refused) - refused:
-                self._rows.loss("counters", f"GPU {gpu.index} does not tell {name}: {gpu.refused[name]}", severity=LOSS_NOTE)
+                self._rows.loss(
+                    "counters",
+                    f"GPU {gpu.index} does not tell {name}: {gpu.refused[name]}",
+                    severity=LOSS_NOTE,
+                )
 
     def close(self) -> None:
         """Give NVML back."""
@@ -120,7 +132,10 @@ class CounterSampler:
         listed = self._environment.get("CUDA_VISIBLE_DEVICES")
         if listed is None:
             return list(range(count))
-        uuids = {i: _text(self._nvml.nvmlDeviceGetUUID(self._nvml.nvmlDeviceGetHandleByIndex(i))) for i in range(count)}
+        uuids = {
+            i: _text(self._nvml.nvmlDeviceGetUUID(self._nvml.nvmlDeviceGetHandleByIndex(i)))
+            for i in range(count)
+        }
         chosen = []
         for part in (p.strip() for p in listed.split(",")):
             found = [i for i in uuids if part == str(i) or (len(part) > 4 and uuids[i].startswith(part))]

@@ -78,7 +78,9 @@ class annotate(ContextDecorator):  # noqa: N801 - reads as a function
         self._library: ctypes.CDLL | None = None
 
     def _recreate_cm(self) -> annotate:
-        return annotate(self.name, **self.attributes)  # a decorated function may be entered by several threads
+        return annotate(
+            self.name, **self.attributes
+        )  # a decorated function may be entered by several threads
 
     def __enter__(self) -> annotate:
         if library.recording():
@@ -92,7 +94,9 @@ class annotate(ContextDecorator):  # noqa: N801 - reads as a function
             found.ws_pop()
 
 
-def emit(name: str, start: int | None = None, duration: int = 0, kind: str = "user", **attributes: Any) -> None:
+def emit(
+    name: str, start: int | None = None, duration: int = 0, kind: str = "user", **attributes: Any
+) -> None:
     """Add an event to table `user_event`.
 
     Args:

@@ -119,7 +119,9 @@ class Launch:
         if self._server.wait_idle(0.5) or not seconds:
             return
         left = self._server.connected
-        self._say(f"waiting up to {seconds:g} s for {left} process{'es' if left > 1 else ''} still being recorded (Ctrl-C ends the recording)")
+        self._say(
+            f"waiting up to {seconds:g} s for {left} process{'es' if left > 1 else ''} still being recorded (Ctrl-C ends the recording)"
+        )
         deadline = time.monotonic() + seconds
         signals.wait(lambda: self._rest_ended(deadline), self._stop_waiting)
         if self._server.connected:

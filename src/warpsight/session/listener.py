@@ -132,4 +132,6 @@ def _private_folder() -> str:
             return tempfile.mkdtemp(prefix="warpsight-", dir=parent)
         except OSError:
             continue
-    raise WarpsightError("no folder for the recording's socket: set TMPDIR to a writable folder with a short path")
+    raise WarpsightError(
+        "no folder for the recording's socket: set TMPDIR to a writable folder with a short path"
+    )

@@ -25,8 +25,18 @@ def free(address: int, size: int = 0, *, allocator: str = "user", device: int = 
     _report(_FREE, address, size, allocator, "", "unknown", device)
 
 
-def _report(operation: int, address: int, size: int, allocator: str, tag: str, category: str, device: int) -> None:
+def _report(
+    operation: int, address: int, size: int, allocator: str, tag: str, category: str, device: int
+) -> None:
     if category not in CATEGORIES:
         raise UsageError(f"category is one of {', '.join(CATEGORIES)}, not {category!r}")
     if library.recording():
-        library.use().ws_memory(operation, address, size, allocator.encode(), tag.encode() or None, CATEGORIES.index(category), device)
+        library.use().ws_memory(
+            operation,
+            address,
+            size,
+            allocator.encode(),
+            tag.encode() or None,
+            CATEGORIES.index(category),
+            device,
+        )

@@ -83,11 +83,17 @@ class Gpu:
         nvml, handle = self._nvml, self._handle
         gauges: dict[str, Reader] = {
             "utilization": self._utilization,
-            "memory_used": lambda: [Value("memory_used", float(nvml.nvmlDeviceGetMemoryInfo(handle).used), "B")],
+            "memory_used": lambda: [
+                Value("memory_used", float(nvml.nvmlDeviceGetMemoryInfo(handle).used), "B")
+            ],
             "power": lambda: [Value("power", nvml.nvmlDeviceGetPowerUsage(handle) / 1000, "W")],
             "sm_clock": lambda: [Value("sm_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 1)), "MHz")],
-            "memory_clock": lambda: [Value("memory_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 2)), "MHz")],
-            "temperature": lambda: [Value("temperature", float(nvml.nvmlDeviceGetTemperature(handle, 0)), "°C")],
+            "memory_clock": lambda: [
+                Value("memory_clock", float(nvml.nvmlDeviceGetClockInfo(handle, 2)), "MHz")
+            ],
+            "temperature": lambda: [
+                Value("temperature", float(nvml.nvmlDeviceGetTemperature(handle, 0)), "°C")
+            ],
             "throttle": self._throttle,
             "transfers": self._transfers,
         }
@@ -99,13 +105,21 @@ class Gpu:
 
     def _utilization(self) -> list[Value]:
         rates = self._nvml.nvmlDeviceGetUtilizationRates(self._handle)
-        return [Value("gpu_utilization", float(rates.gpu), "%"), Value("memory_utilization", float(rates.memory), "%")]
+        return [
+            Value("gpu_utilization", float(rates.gpu), "%"),
+            Value("memory_utilization", float(rates.memory), "%"),
+        ]
 
     def _throttle(self) -> list[Value]:
         nvml = self._nvml
-        read = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None) or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        read = (
+            getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+            or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        )
         bits = int(read(self._handle))
-        each = [Value(f"throttle_{name}", float(bool(bits & bit)), "1") for bit, name in THROTTLE_REASONS.items()]
+        each = [
+            Value(f"throttle_{name}", float(bool(bits & bit)), "1") for bit, name in THROTTLE_REASONS.items()
+        ]
         return [Value("throttle_reasons", float(bits), "1"), *each]
 
     def _transfers(self) -> list[Value]:
@@ -115,7 +129,9 @@ class Gpu:
         if not fields:
             return []
         now = time.monotonic()
-        answers = self._nvml.nvmlDeviceGetFieldValues(self._handle, [(field, scope) for _, field, scope, _ in fields])
+        answers = self._nvml.nvmlDeviceGetFieldValues(
+            self._handle, [(field, scope) for _, field, scope, _ in fields]
+        )
         failed = set()
         for (name, _, _, unit), answer in zip(fields, answers, strict=True):
             if answer.nvmlReturn != 0:

@@ -109,7 +109,9 @@ def _exists(path: Path) -> bool:
     except OSError as error:
         raise OutputError(f"{path} cannot be used: {_reason(error)}") from None
     if stat.S_ISLNK(mode):
-        raise OutputError(f"{path} is a symbolic link; recordings are not written through links: remove it or use another name")
+        raise OutputError(
+            f"{path} is a symbolic link; recordings are not written through links: remove it or use another name"
+        )
     return True
 
 
@@ -130,11 +132,15 @@ def _check_parent(parent: Path) -> None:
 def _replace(path: Path, force: bool) -> None:
     live = announced(path) if path.is_dir() else None
     if live is not None and live.alive():
-        raise OutputError(f"{path} is being recorded by process {live.pid}; wait for it or use another name with -o")
+        raise OutputError(
+            f"{path} is being recorded by process {live.pid}; wait for it or use another name with -o"
+        )
     if not force:
         raise OutputError(f"{path} exists; -f replaces it, -o chooses another name")
     if not path.is_dir() or (any(path.iterdir()) and not is_recording(path)):
-        raise OutputError(f"{path} exists and is not a trace, so -f does not replace it; remove it or choose another name with -o")
+        raise OutputError(
+            f"{path} exists and is not a trace, so -f does not replace it; remove it or choose another name with -o"
+        )
     try:
         shutil.rmtree(path)
     except OSError as error:

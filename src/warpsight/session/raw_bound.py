@@ -38,7 +38,11 @@ class RawBound:
         if raw > HURRY_BYTES and not self._hurried:
             self._hurried = True
             self.converter.hurry()
-            self.rows.loss("converter", "conversion lags behind recording and now runs at normal priority", severity=LOSS_NOTE)
+            self.rows.loss(
+                "converter",
+                "conversion lags behind recording and now runs at normal priority",
+                severity=LOSS_NOTE,
+            )
         if not self.waiting and raw > MOST_BYTES and self.converter.alive:
             self.waiting = True
             self.rows.loss("converter", "conversion cannot keep up: rows wait in the rings until raw data is under "
@@ -50,7 +54,9 @@ class RawBound:
         elif self.max_bytes and not self.full:
             total = folder_bytes(self.folder) - raw + raw * COMPRESSION
             if total >= self.max_bytes:
-                self._end(f"the trace reached --max-size {self.max_bytes // 1_000_000} MB; the program went on unrecorded")
+                self._end(
+                    f"the trace reached --max-size {self.max_bytes // 1_000_000} MB; the program went on unrecorded"
+                )
 
     def _end(self, cause: str) -> None:
         self.full = True
@@ -69,7 +75,11 @@ def folder_bytes(folder: Path) -> int:
             for entry in entries:
                 try:
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    total += folder_bytes(Path(entry.path)) if is_folder else entry.stat(follow_symlinks=False).st_size
+                    total += (
+                        folder_bytes(Path(entry.path))
+                        if is_folder
+                        else entry.stat(follow_symlinks=False).st_size
+                    )
                 except OSError:
                     continue  # converted and deleted at this moment
     except OSError:

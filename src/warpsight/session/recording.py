@@ -25,7 +25,15 @@ _effective: list[dict[str, str]] = []
 class Recording:
     """A recording of this process (and of children it starts meanwhile). After :meth:`stop` the trace is complete."""
 
-    def __init__(self, path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        skip: int = 0,
+        steps: int = 0,
+        force: bool = False,
+        **options: Any,
+    ) -> None:
         """Does nothing yet; see :func:`record` for the arguments.
 
         Raises:
@@ -34,7 +42,9 @@ class Recording:
         if skip < 0 or steps < 0:
             raise UsageError("skip and steps are numbers of steps from 0")
         try:
-            self.settings = Settings(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
+            self.settings = Settings(
+                **{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+            )
         except TypeError as error:
             raise UsageError(f"record: {str(error).rpartition('__init__() ')[2]}") from None
         self.path = Path(path)
@@ -58,7 +68,9 @@ class Recording:
             if _current:
                 raise WarpsightError(f"this process is being recorded into {_current[-1].path} already")
             found = library.use()
-            if found.ws_recording() or (os.environ.get(SOCKET) and found.ws_start(None) in (0, -errno.EALREADY)):
+            if found.ws_recording() or (
+                os.environ.get(SOCKET) and found.ws_start(None) in (0, -errno.EALREADY)
+            ):
                 warnings.warn("this program is being recorded from outside; that recording goes on, and "
                               f"{self.path} is not made", stacklevel=3)  # fmt: skip
                 return self
@@ -107,10 +119,21 @@ class Recording:
     def statistics(self) -> dict[str, int]:
         """Rows this process emitted, kept and lost so far, bytes drained, processes, and the duration in ns."""
         written, dropped = self._count() if self._attached else self._counts
-        out = {"emitted": written + dropped, "kept": written, "dropped": dropped, "duration": 0, "processes": 0, "bytes": 0}
+        out = {
+            "emitted": written + dropped,
+            "kept": written,
+            "dropped": dropped,
+            "duration": 0,
+            "processes": 0,
+            "bytes": 0,
+        }
         if self._server is not None:
             found = self._server.statistics()
-            out |= {"duration": time.monotonic_ns() - self._began, "processes": found["processes"], "bytes": found["bytes"]}
+            out |= {
+                "duration": time.monotonic_ns() - self._began,
+                "processes": found["processes"],
+                "bytes": found["bytes"],
+            }
         return out
 
     def _attach(self) -> None:
@@ -152,7 +175,9 @@ class Recording:
     def __enter__(self) -> Recording:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
 
@@ -161,13 +186,17 @@ def _check_unchanged(settings: Settings) -> None:
     wanted = settings.variables()
     if not _effective:
         _effective.append(wanted)
-    changed = sorted(name for name in wanted.keys() | _effective[0].keys() if wanted.get(name) != _effective[0].get(name))
+    changed = sorted(
+        name for name in wanted.keys() | _effective[0].keys() if wanted.get(name) != _effective[0].get(name)
+    )
     if changed:
         raise UsageError(f"{', '.join(changed)} cannot change after the first recording of a process: it had "
                          + ", ".join(str(_effective[0].get(name, "none")) for name in changed))  # fmt: skip
 
 
-def record(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False, **options: Any) -> Recording:
+def record(
+    path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False, **options: Any
+) -> Recording:
     """Record this process: `with ws.record("run.warp"):`. After the block the trace can be opened.
 
     Args:

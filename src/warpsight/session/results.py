@@ -50,7 +50,10 @@ SELECT sum(greatest(stop - greatest(start, coalesce(before, start)), 0)), max(st
 def highlights(path: Path) -> Highlights:
     """Top kernels, distinct stacks and how busy the devices were."""
     with warpsight.trace.open(path) as trace:
-        top = [KernelShare(name, calls, int(time), share) for name, calls, time, share in trace.sql(_TOP).fetchall()]
+        top = [
+            KernelShare(name, calls, int(time), share)
+            for name, calls, time, share in trace.sql(_TOP).fetchall()
+        ]
         found = trace.sql(_BUSY).fetchall()
         busy, span, devices = found[0] if found else (None, None, 0)
         share = int(busy) / (int(span) * max(devices, 1)) if busy is not None and span else None

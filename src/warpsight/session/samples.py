@@ -71,7 +71,9 @@ class HostSampler:
         self._close(pid)
         if -result not in (errno.ESRCH, errno.EAGAIN):
             self._tries[pid] = (_TRIES, 0.0)
-            self._rows.loss("samples", f"process {pid} cannot be sampled: errno {-result}", severity=LOSS_NOTE)
+            self._rows.loss(
+                "samples", f"process {pid} cannot be sampled: errno {-result}", severity=LOSS_NOTE
+            )
 
     def _find(self, pid: int) -> Any:
         """A sampler for a process, or None: it is no Python program, or has not got that far yet."""

@@ -52,7 +52,11 @@ def _serve(server: Server) -> bool:
         action = json.loads(line).get("do")
         if action == "finish":
             return True
-        _answer({"statistics": server.statistics()} if action == "statistics" else {"error": f"unknown request {action!r}"})
+        _answer(
+            {"statistics": server.statistics()}
+            if action == "statistics"
+            else {"error": f"unknown request {action!r}"}
+        )
     return False
 
 

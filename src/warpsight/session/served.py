@@ -34,7 +34,12 @@ class Served:
             env=_environment(), start_new_session=True,  # the terminal's signals are for the program
         )  # fmt: skip
         try:
-            request = {"path": str(path.absolute()), "settings": settings.to_json(), "force": force, "watch": watch}
+            request = {
+                "path": str(path.absolute()),
+                "settings": settings.to_json(),
+                "force": force,
+                "watch": watch,
+            }
             answer = self._ask(request)
         except BaseException:
             self._close()
@@ -76,7 +81,9 @@ class Served:
                 self._process.stdin.flush()
                 line = self._process.stdout.readline()
         if not line:
-            raise ServerError(f"the recording's server is gone (code {self._process.poll()}); if a folder was begun: warpsight recover")
+            raise ServerError(
+                f"the recording's server is gone (code {self._process.poll()}); if a folder was begun: warpsight recover"
+            )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             error = ServerError(answer["error"])

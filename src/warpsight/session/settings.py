@@ -62,7 +62,9 @@ class Settings:
         """
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise UsageError(f"{_option(name)} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
+                raise UsageError(
+                    f"{_option(name)} is one of {', '.join(choices)}, not {getattr(self, name)!r}"
+                )
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:
@@ -132,8 +134,8 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
             present = environment.get(name)
             if present and os.path.realpath(present) != library:
                 raise UsageError(
-                    f"{name} is already set ({present}): another tool records this program. Unset it, or
-                    record without " "CUDA: --backend opencl"
+                    f"{name} is already set ({present}): another tool records this program. "
+                    "Unset it, or record without CUDA: --backend opencl"
                 )
             out[name] = library
     if settings.backend in ("auto", "opencl"):

@@ -77,7 +77,11 @@ def _devices(queue: Any, result: Any) -> Iterator[_Device]:
         yield from _torch(torch)
     cupy = sys.modules.get("cupy")
     if cupy is not None:
-        yield _Device("cupy", lambda _: cupy.cuda.Device().synchronize(), lambda: int(cupy.get_default_memory_pool().used_bytes()))
+        yield _Device(
+            "cupy",
+            lambda _: cupy.cuda.Device().synchronize(),
+            lambda: int(cupy.get_default_memory_pool().used_bytes()),
+        )
     jax = sys.modules.get("jax")
     if jax is not None:
         yield _Device("jax", lambda value: jax.block_until_ready(value))
@@ -88,7 +92,11 @@ def _torch(torch: Any) -> Iterator[_Device]:
         module = getattr(torch, name, None)
         # Initialising a device that the function does not use would cost memory and seconds.
         if module is not None and getattr(module, "is_initialized", lambda: False)():
-            yield _Device(f"torch.{name}", lambda _, m=module: m.synchronize(), lambda m=module: int(m.memory_allocated()))  # type: ignore[misc]
+            yield _Device(
+                f"torch.{name}",
+                lambda _, m=module: m.synchronize(),
+                lambda m=module: int(m.memory_allocated()),
+            )  # type: ignore[misc]
     mps = getattr(torch, "mps", None)
     backend = getattr(getattr(torch, "backends", None), "mps", None)
     if mps is not None and backend is not None and backend.is_available():
