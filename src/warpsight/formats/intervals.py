@@ -70,7 +70,7 @@ def _crossing(start: Column, end: Column, depth: Column) -> Column:
     crossing[rows[1:]] = start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
     for level in range(1, int(depth.max(initial=0)) + 1):
         above, rows = rows, np.flatnonzero(depth == level)
-        parent = above[np.maximum(np.searchsorted(above, rows) - 1, 0)]
+        parent = above[np.maximum(np.cumsum(depth == level - 1)[rows] - 1, 0)]
         crossing[rows] |= end[rows] > end[parent]
         crossing[rows[1:]] |= start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
     return crossing

@@ -72,6 +72,8 @@ class Reader:
         self.origin, self.horizon = self._extent()
         self._uuids = count(1)
         self._parents: dict[int, Track] = {}
+        #: Flows of the process read last that end at more than one slice: kernels of one graph launch.
+        self.shared_flows: Column = np.empty(0, np.uint64)
         self._processes = trace.sql("SELECT * FROM process ORDER BY process").fetchall()
         self._process_columns = trace.sql("SELECT * FROM process").columns
         self._devices = dict(trace.sql("SELECT device, name FROM device ORDER BY device").fetchall())
@@ -89,6 +91,9 @@ class Reader:
             device, host = self._device_batch(process), self._host_batch(process)
             if self.selection.flows:
                 _connect(device, host, process)
+                if device.flow is not None:
+                    flows = np.sort(device.flow[device.flow != 0])
+                    self.shared_flows = np.unique(flows[1:][flows[1:] == flows[:-1]])
             yield from self._streams(track, process, device)
             del device
             yield from self._threads(track, process, host)
@@ -104,7 +109,7 @@ class Reader:
             pid = row["pid"] if row["pid"] not in seen else 1_000_000_000 + row["process"]
             seen.add(pid)
             name = row["command"] if row["rank"] is None else f"rank {row['rank']}: {row['command']}"
-            yield self._parent(Track(next(self._uuids), name[:200], pid=pid, command=row["command"])), row["process"]
+            yield self._parent(Track(next(self._uuids), name[:200], pid=pid, command=row["command"], is_group=True)), row["process"]
 
     def _parent(self, track: Track) -> Track:
         self._parents[track.uuid] = track
@@ -154,23 +159,28 @@ class Reader:
 
     def _streams(self, process: Track, number: int, batch: Batch) -> Iterator[Slices]:
         groups: dict[int, Track] = {}
-        for key, rows in _by_key(batch):
+        found = list(_by_key(batch))
+        several = len({abs(key) >> 28 & 268435455 for key, _ in found}) > 1
+        for key, rows in found:
             device = (abs(key) >> 56) - 2
             if device not in groups:
                 label = f"GPU {device}: {self._devices.get(device, 'unknown')}" if device >= 0 else "GPU"
-                groups[device] = self._parent(Track(next(self._uuids), label, process.uuid, device, pid=process.pid))
+                groups[device] = self._parent(Track(next(self._uuids), label, process.uuid, device, process.pid, is_group=True))
             stream, context = abs(key) & 268435455, abs(key) >> 28 & 268435455
-            several = len(np.unique(np.abs(batch.key) >> 28 & 268435455)) > 1
             name = f"Stream {stream}" if stream != 268435455 else "Context"
             name = f"{name}, context {context}" if several else name
             name = f"{name}: waits" if key < 0 else name
             part = batch.take(rows)
             yield from self._laned(part, name, groups[device], stream * 2 + (key < 0))
 
-    def _laned(self, part: Batch, name: str, parent: Track, rank: int) -> Iterator[Slices]:
+    def _laned(self, part: Batch, name: str, parent: Track, rank: int, source: bool = False) -> Iterator[Slices]:
         """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
         lane = lanes(part.start, part.end)
-        yield from self._split(part, lane, lambda i: Track(next(self._uuids), name, parent.uuid, rank, pid=parent.pid), False)
+
+        def track(_: int) -> Track:
+            return Track(next(self._uuids), name, parent.uuid, rank, parent.pid)
+
+        yield from self._split(part, lane, track, source)
 
     def _split(self, part: Batch, lane: Column, track: Any, source: bool) -> Iterator[Slices]:
         highest = int(lane.max(initial=-1))
@@ -220,14 +230,15 @@ class Reader:
                 main[thread] = Track(next(self._uuids), label, process.uuid, 0, process.pid, thread)
             home = main[thread]
             if key & 1:  # ranges that may end on another thread, in any order
-                yield from self._laned(part, f"{home.name}: ranges", process, 1)
+                yield from self._laned(part, f"{home.name}: ranges", process, 1, True)
                 continue
-            part = part.take(np.lexsort((-part.end, part.start)))
+            if not bool((part.start[1:] > part.start[:-1]).all()):
+                part = part.take(np.lexsort((-part.end, part.start)))
             depth = nesting(part.start, part.end)
             yield from self._split(part, depth, lambda i, home=home: home, True)
             crossing = part.take(np.flatnonzero(depth < 0))
             if len(crossing):
-                yield from self._laned(crossing, f"{home.name}: overlapping", process, 1)
+                yield from self._laned(crossing, f"{home.name}: overlapping", process, 1, True)
 
     # -- counters
 
@@ -308,22 +319,25 @@ def _nothing() -> Batch:
     return Batch(none, none, none, none, np.empty(0, np.int8))
 
 
-def _by_key(batch: Batch) -> Iterator[tuple[int, Column]]:
+def _by_key(batch: Batch) -> Iterator[tuple[int, Column | slice]]:
     """Row numbers of every key, in order of start."""
     if not len(batch):
         return
-    rows: Column = np.arange(len(batch))
-    if not bool((np.diff(batch.start) >= 0).all()):
+    rows: Column | None = None
+    if not bool((batch.start[1:] >= batch.start[:-1]).all()):
         rows = np.argsort(batch.start, kind="stable")
-    values, inverse = np.unique(batch.key[rows], return_inverse=True)
-    if len(values) == 1:
-        yield int(values[0]), rows
+    key = batch.key if rows is None else batch.key[rows]
+    if bool((key == key[0]).all()):
+        yield int(key[0]), slice(None) if rows is None else rows
         return
+    values = np.unique(key)
     kind = np.int16 if len(values) < 32768 else np.int64  # NumPy sorts short integers by radix
-    order = rows[np.argsort(inverse.astype(kind), kind="stable")]
-    bounds = np.cumsum(np.bincount(inverse))
-    for key, first, last in zip(values, np.concatenate([[0], bounds[:-1]]), bounds, strict=True):
-        yield int(key), order[first:last]
+    place = np.searchsorted(values, key).astype(kind)
+    order = np.argsort(place, kind="stable")
+    bounds = np.cumsum(np.bincount(place))
+    order = order if rows is None else rows[order]
+    for value, first, last in zip(values, np.concatenate([[0], bounds[:-1]]), bounds, strict=True):
+        yield int(value), order[first:last]
 
 
 def _connect(device: Batch, host: Batch, process: int) -> None:

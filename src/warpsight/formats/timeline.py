@@ -32,6 +32,8 @@ class Track:
     tid: int | None = None
     command: str | None = None
     unit: str | None = None
+    #: A process or a device: other tracks lie below it
+    is_group: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,8 @@ def load_stacks(trace: Trace, texts: Texts, slices: Slices) -> None:
     """Fetch the text of every stack the slices refer to."""
     if slices.stack is None:
         return
-    used = np.unique(slices.stack)
-    missing = [int(i) for i in used if i > 0 and int(i) not in texts.stacks]
+    used = np.flatnonzero(np.bincount(slices.stack)).tolist()
+    missing = [i for i in used if i > 0 and i not in texts.stacks]
     if missing:
         for stack, frames in trace.stacks(missing).items():
             texts.stacks[stack] = " ← ".join(frames[::-1][:STACK_FRAMES])

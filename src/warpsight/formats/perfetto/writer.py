@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING
 
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
-from warpsight.formats.timeline import Slices, Track, load_stacks, load_texts
+from warpsight.formats.timeline import Slices, load_stacks, load_texts
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 #: Rows encoded by one task.
 _TASK_ROWS = 8 * wire.CHUNK_ROWS
+_TASKS_AHEAD = 32
 
 
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
@@ -29,13 +30,16 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     described: set[int] = set()
     sequence = 1
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        queue = _Queue(file, pool)
         for piece in reader.pieces():
             rows = len(piece)
             if not rows:
                 continue
             sequence += 1
             for track in (*reader.parents(piece.track), piece.track):
-                _describe(file, track, described)
+                if track.uuid not in described:
+                    described.add(track.uuid)
+                    queue.put(packets.describe(track))
             if isinstance(piece, Slices):
                 load_stacks(trace, texts, piece)
                 opening, parts = packets.slices(sequence, piece, texts, reader.origin)
@@ -43,28 +47,41 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
             else:
                 opening, parts = packets.counter(sequence, piece, reader.origin)
                 written["samples"] += rows
-            file.write(opening)
-            for data in _encoded(pool, parts, rows):
-                file.write(data)
+            queue.put(opening)
+            queue.encode(parts, rows)
+        queue.drain(0)
     written["tracks"] = len(described)
     return written
 
 
-def _describe(file: IO[bytes], track: Track, described: set[int]) -> None:
-    if track.uuid not in described:
-        described.add(track.uuid)
-        file.write(packets.describe(track))
+class _Queue:
+    """What goes to the file, in order. Encoding runs ahead on other threads, a bounded number of tasks: NumPy works
+    without the interpreter's lock, so the next rows are read and sorted meanwhile."""
 
+    def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor) -> None:
+        self._file = file
+        self._pool = pool
+        self._waiting: deque[bytes | Future[bytes]] = deque()
 
-def _encoded(pool: ThreadPoolExecutor, parts: Sequence[wire.Part], rows: int) -> Iterator[bytes]:
-    """The rows' bytes in order; a few tasks run ahead, so memory stays bounded. NumPy works without the GIL."""
-    waiting: deque[Future[bytes]] = deque()
-    for begin in range(0, rows, _TASK_ROWS):
-        waiting.append(pool.submit(wire.encode, parts, begin, min(begin + _TASK_ROWS, rows)))
-        if len(waiting) > 8:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+    def put(self, data: bytes) -> None:
+        self._waiting.append(data)
+
+    def encode(self, parts: Sequence[wire.Part], rows: int) -> None:
+        for begin in range(0, rows, _TASK_ROWS):
+            self._waiting.append(self._pool.submit(wire.encode, parts, begin, min(begin + _TASK_ROWS, rows)))
+            self.drain(_TASKS_AHEAD)
+
+    def drain(self, keep: int) -> None:
+        """Write what is ready, waiting until at most `keep` items are left."""
+        while self._waiting:
+            item = self._waiting[0]
+            if isinstance(item, bytes):
+                self._file.write(item)
+            elif len(self._waiting) > keep or item.done():
+                self._file.write(item.result())
+            else:
+                return
+            self._waiting.popleft()
 
 
 def _realtime(trace: Trace, moment: int) -> int | None:
