@@ -20,8 +20,8 @@ uint32_t g_depth = 128;
 uint32_t g_unloads = 0;  // atomic: times that a library was unloaded; remembered native stacks are void then
 constexpr PythonLayout k310 = compiled_layout(10), k311 = compiled_layout(11);
 constexpr PythonLayout k312 = compiled_layout(12), k313 = compiled_layout(13);
-uint32_t g_compiled = 0;  // which of these is the interpreter's layout, 0 none
-SpinLock g_ids_lock;     // protects g_frame_ids and the tables of native_frames.cpp
+uint32_t g_compiled = 0;          // which of these is the interpreter's layout, 0 none
+SpinLock g_ids_lock;              // protects g_frame_ids and the tables of native_frames.cpp
 FrameIds* g_frame_ids = nullptr;  // never freed: other threads may be launching while the process exits
 
 // One stack as it was read, before it has an id.
@@ -119,7 +119,8 @@ __attribute__((noinline)) uint32_t define_taken(const Taken& taken) {
 WARPSIGHT_INLINE bool walk_own_frames(const PythonLayout& layout, uint64_t thread_state, Chain* chain) {
   OwnMemory memory;
   uint64_t frame;
-  return innermost_frame(layout, memory, thread_state, &frame) && walk_frames(layout, memory, frame, g_depth, chain);
+  return innermost_frame(layout, memory, thread_state, &frame) &&
+         walk_frames(layout, memory, frame, g_depth, false, chain);
 }
 
 // Reads the thread's Python frames into `chain`; false when there is nothing to be had.

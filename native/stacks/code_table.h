@@ -28,16 +28,17 @@ struct Code {
   std::vector<uint8_t> line_table;
 };
 
-// The code objects seen in one process. Not thread-safe. A cache: when it is full everything is dropped and learnt
-// again, since frames are defined by content.
+// The code objects seen in one process. Not thread-safe. A cache: when it is full everything is dropped and
+// learnt again, since frames are defined by content.
 class CodeTable {
  public:
-  // The entry for a code object at `place`, learnt from `memory` when it is new; nullptr when it could not be read or
-  // is no code object. `code_type`: address of PyCode_Type. Valid until the next call.
+  // The entry for a code object at `place`, learnt from `memory` when it is new; nullptr when it could not be
+  // read or is no code object. `code_type`: address of PyCode_Type. Valid until the next call.
   template <class Memory>
   const Code* get(const PythonLayout& o, Memory& memory, const Place& place, uint64_t code_type);
   void clear();
-  void abandon();  // in a forked child: leaves the memory alone, a thread of the parent may have been changing it
+  void
+  abandon();  // in a forked child: leaves the memory alone, a thread of the parent may have been changing it
 
  private:
   static constexpr uint32_t kMostCodes = 1u << 16;
@@ -58,13 +59,15 @@ bool read_text(const PythonLayout& o, Memory& memory, uint64_t text, std::string
   uint64_t length;
   uint32_t state;
   out->clear();
-  if (!load(memory, text + o.text_length, &length) || !load(memory, text + o.text_state, &state)) return false;
+  if (!load(memory, text + o.text_length, &length) || !load(memory, text + o.text_state, &state))
+    return false;
   const uint32_t bits = state >> o.text_kind_shift;
   const uint32_t width = bits & 7;
   const bool compact = bits & 8, ascii = bits & 16;
   if (!compact || length > kMostTextBytes || (width != 1 && width != 2 && width != 4)) return false;
   std::string raw(length * width, '\0');
-  if (!memory.copy(text + (ascii ? o.text_ascii_bytes : o.text_compact_bytes), &raw[0], raw.size())) return false;
+  if (!memory.copy(text + (ascii ? o.text_ascii_bytes : o.text_compact_bytes), &raw[0], raw.size()))
+    return false;
   if (ascii) {
     *out = std::move(raw);
     return true;
@@ -90,7 +93,8 @@ bool learn_code(const PythonLayout& o, Memory& memory, uint64_t code, uint64_t c
   uint64_t type, name, file, table;
   if (!load(memory, code + o.object_type, &type) || type != code_type) return false;
   if (!load(memory, code + o.code_qualname, &name) || !load(memory, code + o.code_filename, &file) ||
-      !load(memory, code + o.code_linetable, &table) || !load(memory, code + o.code_firstline, &out->first_line)) {
+      !load(memory, code + o.code_linetable, &table) ||
+      !load(memory, code + o.code_firstline, &out->first_line)) {
     return false;
   }
   std::string text;
@@ -116,7 +120,8 @@ const Code* CodeTable::get(const PythonLayout& o, Memory& memory, const Place& p
   return &codes_->back();
 }
 
-// The start of the bytecode that `instruction` is in: beside the code object or, without a GIL, a thread's own copy.
+// The start of the bytecode that `instruction` is in: beside the code object or, without a GIL, a thread's
+// own copy.
 template <class Memory>
 bool instruction_offset(const PythonLayout& o, Memory& memory, const Place& place, uint64_t* offset) {
   const uint64_t start = place.code + o.code_bytes;
@@ -124,7 +129,8 @@ bool instruction_offset(const PythonLayout& o, Memory& memory, const Place& plac
   *offset = place.instruction - start;
   if (!o.code_copies || *offset < kMostCodeBytes) return true;
   uint64_t copies, count, nearest = 0;
-  if (!load(memory, place.code + o.code_copies, &copies) || !load(memory, copies, &count) || count > 65536) return false;
+  if (!load(memory, place.code + o.code_copies, &copies) || !load(memory, copies, &count) || count > 65536)
+    return false;
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t copy;
     if (!load(memory, copies + 8 + i * 8, &copy)) return false;

@@ -17,12 +17,13 @@ struct StackKey {
   uint64_t method_and_cut;
 };
 
-SpinLock g_lock;  // protects the two tables and the counters; held while a row is written, never during a callback
+SpinLock
+    g_lock;  // protects the two tables and the counters; held while a row is written, never during a callback
 FlatTable<FrameKey> g_frames;
 FlatTable<StackKey> g_stacks;
 uint32_t g_next_frame = 1;
 uint32_t g_next_stack = 1;
-uint32_t g_generation = 1;      // atomic
+uint32_t g_generation = 1;     // atomic
 bool g_full_reported = false;  // atomic
 
 void report_full(const char* what) {
@@ -37,8 +38,9 @@ uint32_t define_frame(const FrameKey& key) {
     LockGuard guard(g_lock);
     if (const uint32_t known = g_frames.find(key)) return known;
     if (g_frames.size() < kMostFrames) {
-      const Frame row = {g_next_frame++, key.function, key.file, key.line, key.address, static_cast<uint16_t>(key.kind),
-                         0,              key.build_id};
+      const Frame row = {
+          g_next_frame++, key.function, key.file, key.line, key.address, static_cast<uint16_t>(key.kind), 0,
+          key.build_id};
       return write(row) && g_frames.add(key, row.id) ? row.id : 0;
     }
   }

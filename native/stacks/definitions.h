@@ -18,7 +18,8 @@ struct FrameKey {
 // The id of a frame; 0 when it could not be defined (no arena, ring full, table full). Thread-safe.
 uint32_t define_frame(const FrameKey& key);
 
-// The id of `frame` called from `parent` (0: the root); 0 as above. `cut`: frames outside the root are missing.
+// The id of `frame` called from `parent` (0: the root); 0 as above. `cut`: frames outside the root are
+// missing.
 uint32_t define_stack(uint32_t parent, uint32_t frame, uint8_t method, bool cut);
 
 // Changes whenever ids handed out before have lost their meaning (a forked child that records itself).

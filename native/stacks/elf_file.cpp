@@ -17,14 +17,16 @@ bool ElfFile::open(const char* path) {
   if (fd < 0) return false;
   struct stat status;
   void* bytes = MAP_FAILED;
-  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > static_cast<off_t>(sizeof(Elf64_Ehdr))) {
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+      status.st_size > static_cast<off_t>(sizeof(Elf64_Ehdr))) {
     bytes = mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
   }
   close(fd);
   if (bytes == MAP_FAILED) return false;
   bytes_ = static_cast<const char*>(bytes);
   size_ = static_cast<uint64_t>(status.st_size);
-  if (memcmp(bytes_, ELFMAG, SELFMAG) == 0 && bytes_[EI_CLASS] == ELFCLASS64 && bytes_[EI_DATA] == ELFDATA2LSB) {
+  if (memcmp(bytes_, ELFMAG, SELFMAG) == 0 && bytes_[EI_CLASS] == ELFCLASS64 &&
+      bytes_[EI_DATA] == ELFDATA2LSB) {
     return true;
   }
   munmap(bytes, size_);
@@ -50,7 +52,8 @@ bool ElfFile::table(uint32_t type, Table* out) const {
 }
 
 std::string_view ElfFile::name_of(const Table& table, const Elf64_Sym& symbol) const {
-  return symbol.st_name < table.names_bytes ? std::string_view(table.names + symbol.st_name) : std::string_view();
+  return symbol.st_name < table.names_bytes ? std::string_view(table.names + symbol.st_name)
+                                            : std::string_view();
 }
 
 uint64_t ElfFile::symbol(std::string_view name, bool static_too) const {
@@ -80,7 +83,8 @@ uint64_t ElfFile::address_of_offset(uint64_t offset) const {
     const Elf64_Phdr& segment = segments[i];
     // A mapping starts at the page of the segment's first byte, which may be a little before it.
     const uint64_t start = segment.p_offset & ~uint64_t{4095};
-    if (segment.p_type != PT_LOAD || offset < start || offset >= segment.p_offset + segment.p_filesz) continue;
+    if (segment.p_type != PT_LOAD || offset < start || offset >= segment.p_offset + segment.p_filesz)
+      continue;
     return segment.p_vaddr - segment.p_offset + offset;
   }
   return ~uint64_t{0};

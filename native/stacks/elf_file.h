@@ -41,7 +41,9 @@ class ElfFile {
   };
   template <class T>
   const T* at(uint64_t offset, uint64_t count = 1) const {
-    return offset <= size_ && count <= (size_ - offset) / sizeof(T) ? reinterpret_cast<const T*>(bytes_ + offset) : nullptr;
+    return offset <= size_ && count <= (size_ - offset) / sizeof(T)
+               ? reinterpret_cast<const T*>(bytes_ + offset)
+               : nullptr;
   }
   bool table(uint32_t type, Table* out) const;
   std::string_view name_of(const Table& table, const Elf64_Sym& symbol) const;

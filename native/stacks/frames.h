@@ -12,7 +12,8 @@ namespace warpsight {
 constexpr uint32_t kMostDepth = 1024;
 constexpr uint64_t kEntry = 1;  // bit of Place::fingerprint: this frame was entered from C
 
-// One frame: which code object, which instruction, and what tells the code object from a later one at its address.
+// One frame: which code object, which instruction, and what tells the code object from a later one at its
+// address.
 struct Place {
   uint64_t code;
   uint64_t instruction;  // its address; in 3.10 f_lasti, with f_lineno (0 unless tracing) in the upper half
@@ -26,10 +27,13 @@ struct Chain {
   uint64_t hash;  // of the places
 };
 
-constexpr uint64_t kMixA = 0x9e3779b97f4a7c15ull, kMixB = 0xbf58476d1ce4e5b9ull, kMixC = 0x94d049bb133111ebull;
-constexpr uint64_t kMixD = 0xd6e8feb86659fd93ull, kMixE = 0xa0761d6478bd642full, kMixF = 0xe7037ed1a0b428dbull;
+constexpr uint64_t kMixA = 0x9e3779b97f4a7c15ull, kMixB = 0xbf58476d1ce4e5b9ull,
+                   kMixC = 0x94d049bb133111ebull;
+constexpr uint64_t kMixD = 0xd6e8feb86659fd93ull, kMixE = 0xa0761d6478bd642full,
+                   kMixF = 0xe7037ed1a0b428dbull;
 
-// A mark of what a str says: its hash where Python has computed it, else made from (at most 512 bytes of) the text.
+// A mark of what a str says: its hash where Python has computed it, else made from (at most 512 bytes of) the
+// text.
 template <class Memory>
 bool text_mark(const PythonLayout& o, Memory& memory, uint64_t text, uint64_t* mark) {
   uint64_t length, hash;
@@ -81,7 +85,8 @@ struct LastText {
 
 // All that tells two code objects apart short of their bytecode.
 template <class Memory>
-WARPSIGHT_INLINE bool content_mark(const PythonLayout& o, Memory& memory, uint64_t code, uint64_t table, LastText* file, uint64_t* mark) {
+WARPSIGHT_INLINE bool content_mark(const PythonLayout& o, Memory& memory, uint64_t code, uint64_t table,
+                                   LastText* file, uint64_t* mark) {
   uint64_t name, filename, names, consts, size, text, lines;
   uint32_t line;
   if (!load(memory, code + o.code_qualname, &name) || !load(memory, code + o.code_firstline, &line) ||
@@ -96,14 +101,16 @@ WARPSIGHT_INLINE bool content_mark(const PythonLayout& o, Memory& memory, uint64
   }
   if (!text_mark(o, memory, name, &text) || !table_mark(o, memory, table, &lines)) return false;
   *mark = names * kMixF + consts * kMixE + size * kMixD + filename * kMixC + name * kMixB + line * kMixA;
-  *mark ^= (text ^ text >> 29) * kMixB + (file->mark ^ file->mark >> 31) * kMixF + (lines ^ lines >> 33) * kMixA;
+  *mark ^=
+      (text ^ text >> 29) * kMixB + (file->mark ^ file->mark >> 31) * kMixF + (lines ^ lines >> 33) * kMixA;
   return true;
 }
 
-// Addresses are reused all the time, names and line tables included, so pointers alone prove nothing: a code object is
-// known by Python's own unique version of it, or else by pointers, sizes and marks of its texts.
+// Addresses are reused all the time, names and line tables included, so pointers alone prove nothing: a code
+// object is known by Python's own unique version of it, or else by pointers, sizes and marks of its texts.
 template <class Memory>
-WARPSIGHT_INLINE bool fingerprint(const PythonLayout& o, Memory& memory, uint64_t code, LastText* file, uint64_t* out) {
+WARPSIGHT_INLINE bool fingerprint(const PythonLayout& o, Memory& memory, uint64_t code, LastText* file,
+                                  uint64_t* out) {
   uint64_t table;
   uint32_t version = 0;
   if (!load(memory, code + o.code_linetable, &table)) return false;
@@ -120,7 +127,8 @@ WARPSIGHT_INLINE bool fingerprint(const PythonLayout& o, Memory& memory, uint64_
 
 // Reads the frame pointer of a thread state; false when it cannot be read.
 template <class Memory>
-WARPSIGHT_INLINE bool innermost_frame(const PythonLayout& o, Memory& memory, uint64_t thread_state, uint64_t* frame) {
+WARPSIGHT_INLINE bool innermost_frame(const PythonLayout& o, Memory& memory, uint64_t thread_state,
+                                      uint64_t* frame) {
   if (!load(memory, thread_state + o.thread_frame, frame)) return false;
   if (!o.has_cframe) return true;
   const uint64_t cframe = *frame;
@@ -128,10 +136,11 @@ WARPSIGHT_INLINE bool innermost_frame(const PythonLayout& o, Memory& memory, uin
   return cframe == 0 || load(memory, cframe + o.cframe_frame, frame);
 }
 
-enum class FrameKind { function, shim, incomplete, unreadable };
+enum class FrameKind { function, shim, trampoline, incomplete, unreadable };
 
-// One frame of 3.11 and later. Shims have no function: the interpreter's own entry frames and, before their first
-// traceable instruction, functions that are still being set up and the trampolines of __init__ (gh-109219).
+// One frame of 3.11 and later. Those without a function are the interpreter's own entry frames (shims),
+// functions that are still being set up (before their first traceable instruction: incomplete) and what runs
+// after an __init__ that was called without a C call (trampolines: none of their instructions is traceable).
 template <class Memory>
 WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uint64_t frame, Place* place) {
   uint8_t owner;
@@ -147,15 +156,20 @@ WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uin
   if (!load(memory, place->code + o.code_firsttraceable, &first)) return FrameKind::unreadable;
   constexpr uint8_t kGenerator = 1;
   const uint64_t start = place->code + o.code_bytes;
-  if (owner != kGenerator && place->instruction + 2 >= start && place->instruction < start + uint64_t{first} * 2) {
-    return FrameKind::incomplete;
+  if (owner != kGenerator && place->instruction + 2 >= start &&
+      place->instruction < start + uint64_t{first} * 2) {
+    uint64_t units;
+    if (!load(memory, place->code + o.object_size, &units)) return FrameKind::unreadable;
+    return units <= first ? FrameKind::trampoline : FrameKind::incomplete;
   }
   return FrameKind::function;
 }
 
 // Up to `limit` frames from `frame` outwards. False when something could not be read or makes no sense.
+// `moving`: the thread may be running; a function that is being set up can then only be the innermost.
 template <class Memory>
-WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_t frame, uint32_t limit, Chain* chain) {
+WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_t frame, uint32_t limit,
+                                  bool moving, Chain* chain) {
   chain->count = 0;
   chain->cut = false;
   chain->hash = 0;
@@ -170,7 +184,8 @@ WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_
                !load(memory, frame + o.frame_instruction, &place.instruction)) {
       return false;
     }
-    if (kind == FrameKind::unreadable) return false;
+    if (kind == FrameKind::unreadable || (moving && kind == FrameKind::incomplete && chain->count))
+      return false;
     if (kind == FrameKind::function) {
       if (chain->count == limit) {
         chain->cut = true;

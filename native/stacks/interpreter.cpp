@@ -78,12 +78,14 @@ bool check_interpreter() {
   Chain chain = {places, 0, false, 0};
   uint64_t frame = 0;
   if (!innermost_frame(python.layout, memory, thread_state, &frame)) {
-    refuse("the interpreter's frames are not laid out as in its version of CPython; no Python stacks are taken");
+    refuse(
+        "the interpreter's frames are not laid out as in its version of CPython; no Python stacks are taken");
     return false;
   }
   if (frame == 0) return false;  // nothing to check against yet
-  if (!walk_frames(python.layout, memory, frame, 16, &chain) || !frames_are_code(memory, chain)) {
-    refuse("the interpreter's frames are not laid out as in its version of CPython; no Python stacks are taken");
+  if (!walk_frames(python.layout, memory, frame, 16, false, &chain) || !frames_are_code(memory, chain)) {
+    refuse(
+        "the interpreter's frames are not laid out as in its version of CPython; no Python stacks are taken");
     return false;
   }
   if (chain.count) python.state = Interpreter::State::ready;
@@ -106,7 +108,8 @@ void find_interpreter() {
       refuse("the interpreter does not export what a stack walk needs; no Python stacks are taken");
       return;
     }
-    const char* problem = python_layout(minor, reinterpret_cast<const uint8_t*>(python.runtime), &python.layout);
+    const char* problem =
+        python_layout(minor, reinterpret_cast<const uint8_t*>(python.runtime), &python.layout);
     if (problem) {
       refuse((std::string(problem) + "; no Python stacks are taken").c_str());
       return;

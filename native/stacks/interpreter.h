@@ -14,26 +14,27 @@ struct Interpreter {
   };
   volatile State state;  // written after everything else; loads of it are not torn
   PythonLayout layout;
-  uint64_t runtime;    // _PyRuntime
-  uint64_t code_type;  // PyCode_Type
-  uint64_t evaluator;  // _PyEval_EvalFrameDefault, 0 when its symbol is not exported
+  uint64_t runtime;         // _PyRuntime
+  uint64_t code_type;       // PyCode_Type
+  uint64_t evaluator;       // _PyEval_EvalFrameDefault, 0 when its symbol is not exported
   void* (*thread_state)();  // PyGILState_GetThisThreadState: a thread-local read, no lock
 };
 extern Interpreter g_interpreter;
 
-// Looks for an interpreter when none is known, and checks its layout if this thread has frames. Takes the loader's lock:
-// not for callbacks.
+// Looks for an interpreter when none is known, and checks its layout if this thread has frames. Takes the
+// loader's lock: not for callbacks.
 void find_interpreter();
 
-// Checks the layout on the calling thread's own frames, which cannot change meanwhile, reading in a way that survives
-// wrong addresses. True when stacks can be taken now.
+// Checks the layout on the calling thread's own frames, which cannot change meanwhile, reading in a way that
+// survives wrong addresses. True when stacks can be taken now.
 bool check_interpreter();
 
 // The calling thread's PyThreadState, 0 when it has none or the interpreter is being taken down.
 inline uint64_t own_thread_state(const Interpreter& python) {
   const uint64_t state = reinterpret_cast<uint64_t>(python.thread_state());
   // While the interpreter ends, the states of other threads are freed under them.
-  const uint64_t finalizing = *reinterpret_cast<const volatile uint64_t*>(python.runtime + python.layout.finalizing);
+  const uint64_t finalizing =
+      *reinterpret_cast<const volatile uint64_t*>(python.runtime + python.layout.finalizing);
   return finalizing == 0 || finalizing == state ? state : 0;
 }
 

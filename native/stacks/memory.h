@@ -1,4 +1,5 @@
-// What the frame walker reads from: this process directly, another one (or this one, safely) through a system call.
+// What the frame walker reads from: this process directly, another one (or this one, safely) through a system
+// call.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +18,9 @@ struct OwnMemory {
   }
 };
 
-// Another process's memory by whole pages, each fetched at most once between two calls of `forget`: one call gives one
-// consistent page, and a walk over neighbouring frames costs few calls. Unreadable addresses are an answer, not a fault.
+// Another process's memory by whole pages, each fetched at most once between two calls of `forget`: one call
+// gives one consistent page, and a walk over neighbouring frames costs few calls. Unreadable addresses are an
+// answer, not a fault.
 class RemoteMemory {
  public:
   explicit RemoteMemory(pid_t pid) : pid_(pid) {}

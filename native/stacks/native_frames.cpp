@@ -35,8 +35,8 @@ struct LoadedModule {
   std::string path;
   uint32_t name;  // string ids
   uint32_t build_id;
-  bool ours;        // libwarpsight or CUPTI: our side of a callback, no caller's frame
-  bool opened;      // `file` has been tried
+  bool ours;    // libwarpsight or CUPTI: our side of a callback, no caller's frame
+  bool opened;  // `file` has been tried
   std::unique_ptr<ElfFile> file;
   std::vector<Range> evaluators;  // where _PyEval_EvalFrameDefault is, its cold part included
 
@@ -88,7 +88,7 @@ int add_module(dl_phdr_info* info, size_t, void* data) {
   list->loads = info->dlpi_adds;
   list->unloads = info->dlpi_subs;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    const ElfW(Phdr) & segment = info->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
     LoadedModule module = {};
     module.bias = info->dlpi_addr;

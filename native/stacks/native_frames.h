@@ -5,8 +5,8 @@
 
 namespace warpsight {
 
-// Return addresses of the calling thread, innermost first; how many. Does not lock or allocate once a thread has done
-// it before.
+// Return addresses of the calling thread, innermost first; how many. Does not lock or allocate once a thread
+// has done it before.
 uint32_t return_addresses(uint64_t* addresses, uint32_t limit);
 
 // What the merge needs to know of an address.
@@ -17,8 +17,8 @@ AddressKind address_kind(uint64_t address);
 // The id of the frame that a return address is in; 0 when it could not be defined.
 uint32_t native_frame(uint64_t address);
 
-// Reads the module list again, if libraries were loaded or unloaded. True when one was unloaded: ids remembered by
-// address are void.
+// Reads the module list again, if libraries were loaded or unloaded. True when one was unloaded: ids
+// remembered by address are void.
 bool refresh_modules();
 void forget_native_frames();  // in a forked child
 

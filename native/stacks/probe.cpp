@@ -15,7 +15,8 @@ uint64_t thread_cpu_ns() {
 
 }  // namespace
 
-// The calling thread's stack as a launch would take it, defined in this process's arena; 0 when there is none.
+// The calling thread's stack as a launch would take it, defined in this process's arena; 0 when there is
+// none.
 WARPSIGHT_EXPORT uint32_t ws_stack_take() {
   warpsight::prepare_stacks();
   return warpsight::capture_stack(1);

@@ -6,8 +6,8 @@ namespace warpsight {
 
 namespace {
 
-// _Py_DebugOffsets is a sequence of 64-bit words after its cookie; these readers walk it in the order of its header
-// (Include/internal/pycore_debug_offsets.h), naming what we use.
+// _Py_DebugOffsets is a sequence of 64-bit words after its cookie; these readers walk it in the order of its
+// header (Include/internal/pycore_debug_offsets.h), naming what we use.
 class Words {
  public:
   explicit Words(const uint8_t* bytes) : bytes_(bytes) {}
@@ -104,8 +104,8 @@ bool plausible(const PythonLayout& o) {
   return o.object_type + 8 <= o.object_size && o.bytes_data > o.object_size && o.text_ascii_bytes >= 40 &&
          o.text_ascii_bytes <= 64 && o.frame_previous < o.frame_bytes && o.frame_code < o.frame_bytes &&
          o.frame_instruction < o.frame_bytes && o.frame_owner < o.frame_bytes && o.frame_bytes <= 256 &&
-         o.code_linetable < o.code_bytes && o.code_filename < o.code_bytes && o.code_bytes <= 512 && o.thread_frame &&
-         o.thread_native && o.threads_head && o.interpreters_head;
+         o.code_linetable < o.code_bytes && o.code_filename < o.code_bytes && o.code_bytes <= 512 &&
+         o.thread_frame && o.thread_native && o.threads_head && o.interpreters_head;
 }
 
 bool read_debug_offsets(const uint8_t* runtime, PythonLayout* o) {
@@ -137,8 +137,10 @@ const char* python_layout(uint32_t minor, const uint8_t* runtime, PythonLayout* 
   layout->minor = minor;
   layout->first_shim_owner = minor >= 12 ? 3 : 255;
   if (minor < 13) return compiled ? nullptr : "no frame layout for this CPython";
-  if (described_version(runtime) >> 16 != 0x300 + minor) return "this CPython does not describe its frame layout";
-  return read_debug_offsets(runtime, layout) ? nullptr : "this CPython's description of its frame layout is unreadable";
+  if (described_version(runtime) >> 16 != 0x300 + minor)
+    return "this CPython does not describe its frame layout";
+  return read_debug_offsets(runtime, layout) ? nullptr
+                                             : "this CPython's description of its frame layout is unreadable";
 }
 
 }  // namespace warpsight

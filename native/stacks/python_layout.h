@@ -1,5 +1,6 @@
-// Where CPython keeps what a stack walk needs: offsets by version, compiled in up to 3.12, self-described from 3.13 on
-// (compiled in for 3.13 too, because a walk with constants is twice as fast when the description agrees).
+// Where CPython keeps what a stack walk needs: offsets by version, compiled in up to 3.12, self-described
+// from 3.13 on (compiled in for 3.13 too, because a walk with constants is twice as fast when the description
+// agrees).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ struct PythonLayout {
   // PyThreadState; `thread_frame` is the innermost frame, or a _PyCFrame that points to it
   uint32_t thread_next, thread_ident, thread_native, thread_frame, has_cframe, cframe_frame;
   // PyFrameObject (3.10) or _PyInterpreterFrame; the first `frame_bytes` hold all of these
-  uint32_t frame_previous, frame_code, frame_instruction, frame_line, frame_owner, frame_is_entry, frame_bytes;
+  uint32_t frame_previous, frame_code, frame_instruction, frame_line, frame_owner, frame_is_entry,
+      frame_bytes;
   uint32_t frame_bytecode_index;  // free-threaded 3.14+: which copy of the bytecode it runs
   // PyCodeObject; `code_object` is 3.10's co_code, `code_bytes` where later versions keep the instructions
   uint32_t code_filename, code_name, code_qualname, code_linetable, code_firstline, code_names, code_consts;
@@ -36,7 +38,8 @@ struct PythonLayout {
 
 constexpr uint32_t kOldestPython = 10;
 constexpr uint32_t kNewestPython = 14;
-constexpr size_t kDebugOffsetsBytes = 1024;  // enough of _PyRuntime to hold the newest _Py_DebugOffsets we know
+constexpr size_t kDebugOffsetsBytes =
+    1024;  // enough of _PyRuntime to hold the newest _Py_DebugOffsets we know
 
 // Offsets of CPython 3.`minor` from the table; false where there are none.
 constexpr bool set_compiled_offsets(uint32_t minor, PythonLayout* o) {
@@ -53,8 +56,8 @@ constexpr PythonLayout compiled_layout(uint32_t minor) {
   return layout;
 }
 
-// The complete layout of 3.`minor`. `runtime` is the start of _PyRuntime, at least kDebugOffsetsBytes, and is only
-// read for 3.13 and later. On failure returns why, else nullptr.
+// The complete layout of 3.`minor`. `runtime` is the start of _PyRuntime, at least kDebugOffsetsBytes, and is
+// only read for 3.13 and later. On failure returns why, else nullptr.
 const char* python_layout(uint32_t minor, const uint8_t* runtime, PythonLayout* layout);
 
 // PY_VERSION_HEX as _PyRuntime describes itself, 0 before 3.13.

@@ -1,8 +1,8 @@
 // The host sampler: Python stacks of another process's threads, read from outside without stopping it.
 //
-// The launcher's thread calls this at a fixed rate. The process goes on running, so whatever is read may be changing: a
-// stack counts only when every frame runs inside its own bytecode, and usually only when the thread was in the same
-// frame after the walk as before it.
+// The launcher's thread calls this at a fixed rate. The process goes on running, so whatever is read may be
+// changing: a stack counts only when every frame runs inside its own bytecode, and usually only when the
+// thread was in the same frame after the walk as before it.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,10 @@ enum SamplerStatistic { kSamples = 0, kTorn = 1, kMoved = 2, kStatistics };
 class Sampler {
  public:
   Sampler(pid_t pid, const RemoteMemory& memory, const RemotePython& python)
-      : pid_(pid), memory_(memory), python_(python), o_(python_.layout),
+      : pid_(pid),
+        memory_(memory),
+        python_(python),
+        o_(python_.layout),
         depth_(static_cast<uint32_t>(std::clamp(settings().stack_depth, 1, static_cast<int>(kMostDepth)))) {}
   ~Sampler();
   int sample();
@@ -80,13 +83,15 @@ int Sampler::failure() const {
   char path[64];
   snprintf(path, sizeof(path), "/proc/%d/exe", pid_);
   char target[8];
-  return readlink(path, target, sizeof(target)) < 0 ? -ESRCH : -EAGAIN;  // a zombie has no executable any more
+  return readlink(path, target, sizeof(target)) < 0 ? -ESRCH
+                                                    : -EAGAIN;  // a zombie has no executable any more
 }
 
 int Sampler::sample() {
   memory_.forget();
   uint64_t interpreter;
-  if (!memory_.copy_now(python_.runtime + o_.interpreters_head, &interpreter, sizeof(interpreter))) return failure();
+  if (!memory_.copy_now(python_.runtime + o_.interpreters_head, &interpreter, sizeof(interpreter)))
+    return failure();
   int sampled = 0;
   for (int i = 0; interpreter && i < kMostInterpreters; ++i) {
     const int threads = sample_interpreter(interpreter);
@@ -112,7 +117,8 @@ int Sampler::sample_interpreter(uint64_t interpreter) {
   int sampled = 0;
   for (int i = 0; thread_state && i < kMostThreads; ++i) {
     uint64_t next;
-    if (!load(memory_, thread_state + o_.thread_next, &next)) break;  // the list changed under us: the next time
+    if (!load(memory_, thread_state + o_.thread_next, &next))
+      break;  // the list changed under us: the next time
     sampled += sample_thread(thread_state);
     thread_state = next;
   }
@@ -134,7 +140,12 @@ bool Sampler::sample_thread(uint64_t thread_state) {
     ++statistics_[kTorn];
     return false;
   }
-  const Sample row = {time, thread, stack, static_cast<uint8_t>(state), holder_ == thread_state, 0,
+  const Sample row = {time,
+                      thread,
+                      stack,
+                      static_cast<uint8_t>(state),
+                      holder_ == thread_state,
+                      0,
                       static_cast<uint32_t>(pid_)};
   if (!write(row)) return false;
   ++statistics_[kSamples];
@@ -146,7 +157,9 @@ void Sampler::fetch_code(uint64_t frame) {
   uint64_t codes[kMostDepth] = {}, texts[3 * 128] = {};
   uint32_t count = 0;
   for (uint32_t i = 0; frame && i < depth_ + 8 && count < kMostDepth; ++i) {
-    if (!load(memory_, frame + o_.frame_code, &codes[count]) || !load(memory_, frame + o_.frame_previous, &frame)) break;
+    if (!load(memory_, frame + o_.frame_code, &codes[count]) ||
+        !load(memory_, frame + o_.frame_previous, &frame))
+      break;
     codes[count++] &= ~uint64_t{7};
   }
   memory_.fetch(codes, count, 8);
@@ -182,7 +195,7 @@ bool Sampler::walk_once(uint64_t thread_state, Chain* chain, bool* same_frame) {
   uint64_t frame, after;
   if (!innermost_frame(o_, memory_, thread_state, &frame)) return false;
   fetch_code(frame);
-  if (!walk_frames(o_, memory_, frame, depth_, chain) || !inside_code(*chain)) return false;
+  if (!walk_frames(o_, memory_, frame, depth_, true, chain) || !inside_code(*chain)) return false;
   struct Uncached {
     RemoteMemory* memory;
     bool copy(uint64_t address, void* to, size_t bytes) { return memory->copy_now(address, to, bytes); }
@@ -197,7 +210,8 @@ bool Sampler::take_chain(uint64_t thread_state, Chain* chain) {
     if (attempt) memory_.forget();
     valid = walk_once(thread_state, chain, &same_frame);
   }
-  // A busy thread is in another function every few nanoseconds; a chain that makes sense throughout is still its.
+  // A busy thread is in another function every few nanoseconds; a chain that makes sense throughout is still
+  // its.
   if (valid && !same_frame) ++statistics_[kMoved];
   return valid;
 }
@@ -214,12 +228,13 @@ uint32_t Sampler::define_chain(const Chain& chain) {
 
 uint32_t Sampler::thread_of(uint64_t thread_state) {
   uint64_t thread = 0;
-  if (o_.thread_native) return load(memory_, thread_state + o_.thread_native, &thread) ? static_cast<uint32_t>(thread) : 0;
+  if (o_.thread_native)
+    return load(memory_, thread_state + o_.thread_native, &thread) ? static_cast<uint32_t>(thread) : 0;
   return load(memory_, thread_state + o_.thread_ident, &thread) ? thread_from_pthread(thread) : 0;
 }
 
-// Before 3.11 Python knows only the pthread_t, the address of a descriptor in which the C library keeps the id. Where,
-// follows from the main thread, whose id is the process's.
+// Before 3.11 Python knows only the pthread_t, the address of a descriptor in which the C library keeps the
+// id. Where, follows from the main thread, whose id is the process's.
 uint32_t Sampler::thread_from_pthread(uint64_t pthread) {
   if (!thread_id_offset_ && !find_thread_id_offset(pthread)) return 0;
   uint32_t thread = 0;
@@ -279,11 +294,14 @@ WARPSIGHT_EXPORT void* ws_sampler_open(int pid) {
   return new warpsight::Sampler(pid, memory, python);
 }
 
-// Writes one Sample row for each thread with a Python state; how many. -ESRCH when the process is gone, -EAGAIN when
-// its interpreter is not where it was (exec): close and open again.
-WARPSIGHT_EXPORT int ws_sampler_sample(void* sampler) { return static_cast<warpsight::Sampler*>(sampler)->sample(); }
+// Writes one Sample row for each thread with a Python state; how many. -ESRCH when the process is gone,
+// -EAGAIN when its interpreter is not where it was (exec): close and open again.
+WARPSIGHT_EXPORT int ws_sampler_sample(void* sampler) {
+  return static_cast<warpsight::Sampler*>(sampler)->sample();
+}
 
-// 0 samples written, 1 threads left out because their stack was changing, 2 samples taken although the thread moved on.
+// 0 samples written, 1 threads left out because their stack was changing, 2 samples taken although the thread
+// moved on.
 WARPSIGHT_EXPORT uint64_t ws_sampler_statistic(void* sampler, int which) {
   return static_cast<warpsight::Sampler*>(sampler)->statistic(which);
 }

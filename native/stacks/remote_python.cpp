@@ -24,8 +24,9 @@ struct Mapping {
 bool parse_mapping(const char* line, Mapping* mapping) {
   uint64_t end;
   int path = 0;
-  if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %*s %*s %n", &mapping->start, &end, &mapping->offset,
-             &path) < 3 || !path) {
+  if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*4s %" SCNx64 " %*s %*s %n", &mapping->start, &end,
+             &mapping->offset, &path) < 3 ||
+      !path) {
     return false;
   }
   mapping->path = line + path;

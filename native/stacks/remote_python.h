@@ -10,7 +10,7 @@ namespace warpsight {
 
 struct RemotePython {
   PythonLayout layout;
-  uint64_t runtime;    // addresses in that process
+  uint64_t runtime;  // addresses in that process
   uint64_t code_type;
 };
 

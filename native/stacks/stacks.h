@@ -5,12 +5,13 @@
 
 namespace warpsight {
 
-// Once, when recording starts (any thread): finds the interpreter when there is one, checks its frame layout, and turns
-// Python stacks off with a loss row rather than guess. May be called again after Python was loaded late.
+// Once, when recording starts (any thread): finds the interpreter when there is one, checks its frame layout,
+// and turns Python stacks off with a loss row rather than guess. May be called again after Python was loaded
+// late.
 void prepare_stacks();
 
-// The stack of the calling thread as settings().stacks asks for; 0 when there is none. Never takes the GIL, never
-// allocates after warm-up, never throws. `skip_native`: innermost native frames that belong to us.
+// The stack of the calling thread as settings().stacks asks for; 0 when there is none. Never takes the GIL,
+// never allocates after warm-up, never throws. `skip_native`: innermost native frames that belong to us.
 uint32_t capture_stack(int skip_native = 1);
 
 }  // namespace warpsight

@@ -22,7 +22,8 @@ void make_key() { pthread_key_create(&g_key, release); }
 __attribute__((noinline)) ThreadCache* make_cache() {
   pthread_once(&g_once, make_key);
   // Mapped, not allocated: the caller may be inside the program's allocator. Untouched pages cost nothing.
-  void* memory = mmap(nullptr, sizeof(ThreadCache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(ThreadCache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   t_cache = static_cast<ThreadCache*>(memory);
   pthread_setspecific(g_key, memory);
@@ -52,7 +53,8 @@ uint64_t hash_words(const uint64_t* words, uint32_t count) {
 uint32_t ThreadCache::find(uint64_t hash, uint32_t words) const {
   for (uint32_t probe = 0; probe < kProbes; ++probe) {
     const Slot& slot = slots[((hash >> 32) + probe) & (kSlots - 1)];
-    if (slot.id && slot.hash == hash && slot.words == words && memcmp(&log[slot.first], scratch, words * 8) == 0) {
+    if (slot.id && slot.hash == hash && slot.words == words &&
+        memcmp(&log[slot.first], scratch, words * 8) == 0) {
       return slot.id;
     }
   }
@@ -62,7 +64,8 @@ uint32_t ThreadCache::find(uint64_t hash, uint32_t words) const {
 void ThreadCache::add(uint64_t hash, uint32_t words, uint32_t id) {
   if (log_used + words > kLogWords) clear();
   Slot* slot = &slots[hash >> 32 & (kSlots - 1)];
-  for (uint32_t probe = 0; probe < kProbes && slot->id; ++probe) slot = &slots[((hash >> 32) + probe) & (kSlots - 1)];
+  for (uint32_t probe = 0; probe < kProbes && slot->id; ++probe)
+    slot = &slots[((hash >> 32) + probe) & (kSlots - 1)];
   *slot = {hash, log_used, words, id, 0};
   memcpy(&log[log_used], scratch, words * 8);
   log_used += words;

@@ -2,8 +2,8 @@
 
     python stack_cases.py LIBRARY FOLDER CASE
 
-Runs under any CPython that warpsight records, with nothing installed. FOLDER/log.json gets rows [stack id, frames,
-cut], frames as [qualified name, file, line], outermost first; FOLDER/raw the segments.
+Runs under any CPython that warpsight records, with nothing installed. FOLDER/log.json gets rows
+[stack id, frames, cut], frames as [qualified name, file, line], outermost first; FOLDER/raw the segments.
 """
 
 from __future__ import annotations

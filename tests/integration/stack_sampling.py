@@ -2,7 +2,8 @@
 
     python stack_sampling.py LIBRARY FOLDER PID TIMES PAUSE
 
-Prints one JSON object: whether the process could be opened, what each call returned, the sampler's statistics.
+Prints "sampling" after the first sample, then one JSON object: whether the process could be opened, what each
+call returned, the statistics.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def main() -> None:
     if sampler:
         for _ in range(times):
             results.append(library.ws_sampler_sample(sampler))
+            if len(results) == 1:
+                print("sampling", flush=True)
             library.ws_drain_poll(drain, 0)
             time.sleep(pause)
         statistics = [library.ws_sampler_statistic(sampler, which) for which in range(4)]

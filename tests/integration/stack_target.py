@@ -1,6 +1,6 @@
-"""A program to be sampled: `python stack_target.py waiting|working`. Prints its threads, then goes on for ever.
+"""A program to be sampled: `stack_target.py waiting|working`. Prints its threads, then goes on for ever.
 
-Each working thread runs functions that call each other in a known way: `aN` is only called by `bN-1`, `bN` by `aN`.
+A working thread runs functions that call each other in a known way: only `bN-1` calls `aN`, only `aN` calls `bN`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 
 LEVELS = 12
 SOURCE = "".join(
-    f"def a{n}(go):\n    x = {n}\n    return b{n}(go)\n\ndef b{n}(go):\n    return a{n + 1}(go) if go else x\n\n"
+    f"def a{n}(go):\n    x = {n}\n    return b{n}(go)\n\ndef b{n}(go):\n    return a{n + 1}(go)\n\n"
     for n in range(LEVELS)
 )
 
