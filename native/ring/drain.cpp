@@ -133,11 +133,16 @@ void Drainer::note(uint32_t index) {
   ring->committed = begun ? load_acquire(&open->committed) : 0;
 }
 
+void Drainer::learn_count() {
+  const uint32_t count = std::min<uint32_t>(load_acquire(&header()->ring_count), kRingCapacity);
+  known_ = std::max(known_, count);
+}
+
 // Definitions refer to definitions of lower kinds only (stack to frame to string), so noting the kinds in
 // descending order gives a set in which nothing refers to what is missing.
-void Drainer::note_definitions(uint32_t count) {
+void Drainer::note_definitions() {
   std::vector<std::pair<uint16_t, uint32_t>> found;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < known_; ++i) {
     const uint16_t kind = load_acquire(&descriptor(i)->kind);
     if (is_definition(kind)) found.emplace_back(kind, i);
   }
@@ -149,14 +154,15 @@ void Drainer::note_definitions(uint32_t count) {
 // them.
 void Drainer::note_rings() {
   ArenaHeader* shared = header();
-  const uint32_t events = std::min<uint32_t>(load_acquire(&shared->ring_count), kRingCapacity);
-  for (uint32_t i = 0; i < kRingCapacity && i < rings_.size(); ++i) {
+  learn_count();
+  for (uint32_t i = 0; i < known_; ++i) {
     rings_[i].noted = rings_[i].stuck = false;
-    if (i < events && !is_definition(load_acquire(&descriptor(i)->kind))) note(i);
+    if (!is_definition(load_acquire(&descriptor(i)->kind))) note(i);
   }
   for (int attempt = 0; attempt < 3; ++attempt) {  // again if a ring appeared meanwhile
     const uint32_t claims = load_acquire(&shared->claims);
-    note_definitions(std::min<uint32_t>(load_acquire(&shared->ring_count), kRingCapacity));
+    learn_count();
+    note_definitions();
     if (load_acquire(&shared->claims) == claims) return;
   }
 }
@@ -283,7 +289,7 @@ int Drainer::poll(bool checkpoint) {
   __atomic_store_n(&shared->drainer, static_cast<uint32_t>(getpid()), __ATOMIC_RELEASE);
   __atomic_store_n(&shared->heartbeat, visit_time_, __ATOMIC_RELEASE);
   note_rings();
-  const uint32_t count = std::min<uint32_t>(load_acquire(&shared->ring_count), kRingCapacity);
+  const uint32_t count = known_;
   bool events = checkpoint;
   for (uint32_t i = 0; i < count && !events; ++i) {
     events = rings_[i].noted && !is_definition(rings_[i].kind) &&

@@ -80,7 +80,8 @@ class Drainer {
   const char* block_address(const Ring& ring, uint64_t sequence) const;
 
   void note_rings();
-  void note_definitions(uint32_t count);
+  void learn_count();
+  void note_definitions();
   void note(uint32_t index);
   bool recognise(uint32_t index, Ring* ring);
   void drain_ring(uint32_t index, bool open_too);
@@ -109,6 +110,7 @@ class Drainer {
   OwnBlocks own_losses_;
   uint32_t sentences_written_ = 0;
   std::vector<Ring> rings_;
+  uint32_t known_ = 0;  // descriptors handed out so far, as far as we have seen
   std::vector<char> buffer_;
   uint64_t visit_time_ = 0;
   bool finishing_ = false;

@@ -125,7 +125,7 @@ void Drainer::tell_ring_loss(uint32_t index, bool now) {
 
 void Drainer::tell_losses(bool all) {
   ArenaHeader* shared = header();
-  for (uint32_t i = 0; i < rings_.size(); ++i) {
+  for (uint32_t i = 0; i < known_; ++i) {
     if (rings_[i].noted) tell_ring_loss(i, all);
   }
   const uint64_t no_ring = load_acquire(&shared->lost_no_ring);

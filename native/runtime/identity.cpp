@@ -151,7 +151,10 @@ void refresh_thread_rows() {
   g_names->swap(now);  // threads that ended are forgotten: their ids may come again
 }
 
-void forget_thread_names() { g_names = nullptr; }
+void forget_thread_names(bool forked) {
+  if (!forked) delete g_names;  // in a forked child our thread may have been changing it
+  g_names = nullptr;
+}
 
 void write_clock_row() {
   Clock row = {};

@@ -8,7 +8,7 @@ void write_process_row();
 void write_own_thread_row();
 // Writes a row for every thread whose name is new or has changed. Our thread.
 void refresh_thread_rows();
-void forget_thread_names();  // before a new arena
+void forget_thread_names(bool forked);  // before a new arena
 // One reading of both clocks.
 void write_clock_row();
 

@@ -54,7 +54,7 @@ void at_exit() {
   pthread_cond_signal(&r.woken);
   const bool served = wait_served(r, number, kExitFlushMs);
   pthread_mutex_unlock(&r.lock);
-  g_recording = false;
+  set_recording(false);
   if (!served && settings().verbose)
     fprintf(stderr, "warpsight: the last flush took more than 2 s; the rest is lost\n");
 }
@@ -62,12 +62,12 @@ void at_exit() {
 // In a forked child: the parent's recording is none of ours. A child that uses a GPU itself starts its own,
 // unless the parent's recorders were at work: CUDA does not survive a fork, and neither does what they know.
 void after_fork() {
-  g_recording = false;
+  set_recording(false);
   Runtime& old = runtime();
   const bool never = old.recorders_started || phase_of(old) == Phase::disabled;
   ++g_forks;
   forget_arena();
-  forget_thread_names();
+  forget_thread_names(true);
   set_wait_handler(nullptr);
   close_connection(&old.connection);
   Runtime* fresh = new (&old) Runtime;  // the old vectors and strings leak: their state is unknown
@@ -134,17 +134,17 @@ int start(Runtime& r, const std::string& path) {
   r.requests = Requests{};
   register_handlers();
   set_thread_hook(write_own_thread_row);
-  forget_thread_names();
+  forget_thread_names(false);
   write_process_row();
   write_clock_row();
   report_start_problems();
   prepare_stacks();
   if (!settings().dormant) __atomic_fetch_or(&header->control, r.connection.control, __ATOMIC_ACQ_REL);
   const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_ACQUIRE);
-  g_recording = (control & kControlRecord) && !(control & kControlStop);
-  __atomic_store_n(&header->state, g_recording ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
+  set_recording((control & kControlRecord) && !(control & kControlStop));
+  __atomic_store_n(&header->state, recording() ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
   if (!start_thread(r)) {
-    g_recording = false;
+    set_recording(false);
     close_connection(&r.connection);
     retire_arena();
     return EAGAIN;
@@ -225,7 +225,7 @@ int start_runtime(const char* path) {
   }
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
-  apply_record(r, g_recording);
+  apply_record(r, recording());
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   return 0;
 }
@@ -244,7 +244,7 @@ int stop_runtime(uint32_t ms) {
 
 void apply_record(Runtime& r, bool record) {
   pthread_mutex_lock(&r.recorder_lock);
-  g_recording = record;
+  set_recording(record);
   for (Registered& each : r.recorders) {
     if (each.started == record) continue;
     each.started = record;

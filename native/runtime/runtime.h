@@ -55,7 +55,7 @@ void add_recorder(Recorder* recorder);
 
 // The hot check: false before start, after stop, while dormant and in a forked child. One relaxed load.
 extern volatile bool g_recording;
-inline bool recording() { return __builtin_expect(g_recording, 1); }
+inline bool recording() { return __builtin_expect(__atomic_load_n(&g_recording, __ATOMIC_RELAXED), 1); }
 
 uint64_t now_ns();     // CLOCK_MONOTONIC
 uint32_t thread_id();  // OS thread id, cached per thread

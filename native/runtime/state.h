@@ -53,6 +53,7 @@ struct Runtime {
 };
 
 Runtime& runtime();
+inline void set_recording(bool on) { __atomic_store_n(&g_recording, on, __ATOMIC_RELAXED); }
 void register_handlers();             // fork and exit, once; under `lock` or before there are threads
 int start_runtime(const char* path);  // connects now; 0 or an errno
 int stop_runtime(uint32_t ms);        // ends the recording, so that another can start; 0 or an errno

@@ -157,7 +157,7 @@ void wait_to_take_over(Runtime& r, const ArenaHeader* header) {
 void wind_up(Runtime& r, bool exiting, bool stopped) {
   ArenaHeader* header = arena();
   if (!exiting) apply_record(r, false);
-  g_recording = false;
+  set_recording(false);
   refresh_thread_rows();
   write_clock_row();
   close_thread_rings();
