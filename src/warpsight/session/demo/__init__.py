@@ -1,0 +1,1 @@
+"""Programs that `warpsight demo` records: heat spreading over a plate, on OpenCL, PyTorch or CuPy."""
