@@ -21,8 +21,8 @@ def main() -> None:
         ws.emit("checkpoint written", kind="io", bytes=4096)
 
     trace = ws.open(path)
-    (ranges,) = trace.sql("SELECT count(*) FROM marker WHERE name = 'step'").fetchone()
-    (values,) = trace.sql("SELECT count(*) FROM counter WHERE name = 'loss'").fetchone()
+    (ranges,) = trace.sql("SELECT count(*) FROM marker WHERE name = 'step'").fetchall()[0]
+    (values,) = trace.sql("SELECT count(*) FROM counter WHERE name = 'loss'").fetchall()[0]
     print(f"{ranges} ranges named step, {values} values of loss")
     if ranges != 5 or values != 5:
         sys.exit("something of ours is missing in the trace")

@@ -23,7 +23,7 @@ def main() -> None:
     subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", f"-I{include}", str(source), "-o", str(program), "-ldl"], check=True)
     subprocess.run([str(program)], check=True)  # alone: every call is a no-op
     subprocess.run([sys.executable, "-m", "warpsight.cli", "record", "-o", str(path), "--", str(program)], check=True)
-    (ranges,) = ws.open(path).sql("SELECT count(*) FROM marker WHERE name = 'phase'").fetchone()
+    (ranges,) = ws.open(path).sql("SELECT count(*) FROM marker WHERE name = 'phase'").fetchall()[0]
     print(f"{ranges} ranges named phase")
     if ranges != 3:
         sys.exit("ranges of the C program are missing in the trace")

@@ -18,7 +18,7 @@ def main() -> None:
         for _ in range(20):
             step()
             ws.step()
-    (kernels,) = ws.open(path).sql("SELECT count(*) FROM kernel").fetchone()
+    (kernels,) = ws.open(path).sql("SELECT count(*) FROM kernel").fetchall()[0]
     print(f"{kernels} kernels in {path.name}")
     if kernels < 40:
         sys.exit("kernels are missing")

@@ -21,7 +21,7 @@ def main() -> None:
     kernels = trace.sql("SELECT name, count(*), sum(duration) FROM kernel GROUP BY name ORDER BY 3 DESC").fetchall()
     for name, count, nanoseconds in kernels:
         print(f"{count:6} x {name:40.40} {nanoseconds / 1e6:9.3f} ms")
-    launches, with_stack = trace.sql("SELECT count(*), count(*) FILTER (stack > 0) FROM launch").fetchone()
+    launches, with_stack = trace.sql("SELECT count(*), count(*) FILTER (stack > 0) FROM launch").fetchall()[0]
     print(f"{launches} launches, {with_stack} with the Python stack that made them")
     if not kernels or launches < 100 or with_stack < launches:
         sys.exit("a launch lacks its kernel or its stack")
