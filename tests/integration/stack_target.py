@@ -1,6 +1,6 @@
 """A program to be sampled: `stack_target.py waiting|working`. Prints its threads, then goes on for ever.
 
-A working thread runs functions that call each other in a known way: only `bN-1` calls `aN`, only `aN` calls `bN`.
+A working thread runs functions that call each other in a known way: only `aN` calls `bN`, only `bN` `aN+1`.
 """
 
 from __future__ import annotations
