@@ -56,11 +56,20 @@ def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
         wrapper.detach()
 
 
+def plain(value: Any) -> Any:
+    """A value JSON has, for one it has not: wide integers (sums) come from SQL as decimals."""
+    from decimal import Decimal
+
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)
+
+
 def json_text(value: Any) -> str:
     """JSON as every verb prints it: indented; numbers that JSON does not have become null."""
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=1).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=1).decode() + "\n"
 
 
 def nanoseconds(text_value: str | None, option: str) -> int | None:

@@ -16,7 +16,8 @@ def command(
 ) -> None:
     """Make one file of a trace folder.
 
-    To send or keep; it opens like the folder. The file is NAME.warp.zip unless -o says otherwise. Checksums are verified when it is opened or unpacked.
+    To send or keep; it opens like the folder. The file is NAME.warp.zip unless -o says otherwise. Checksums
+    are verified when it is opened or unpacked.
     """
     from warpsight.errors import TraceError
     from warpsight.trace import pack

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Annotated, Any
 
@@ -80,7 +81,12 @@ def application() -> Any:
 def run(arguments: list[str]) -> int:
     """Parse and run; every error that a user can act on is one message on standard error."""
     try:
-        result = application().main(args=arguments, prog_name="warpsight", standalone_mode=False)
+        parser = application()
+        if "_WARPSIGHT_COMPLETE" in os.environ:
+            parser.main(args=arguments, prog_name="warpsight")
+        # Not main(): it would turn a closed pipe into a plain failure.
+        with parser.make_context("warpsight", arguments) as context:
+            result = parser.invoke(context)
     except WarpsightError as error:
         terminal.error(str(error))
         return error.exit_code

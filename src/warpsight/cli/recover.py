@@ -13,8 +13,8 @@ def command(
 ) -> None:
     """Make a trace of what an interrupted recording left.
 
-    For a recording whose launcher was killed: everything that reached the disk becomes readable. It can be interrupted and run again; a folder that is complete
-    is left as it is.
+    For a recording whose launcher was killed: everything that reached the disk becomes readable. It can be
+    interrupted and run again; a folder that is complete is left as it is.
     """
     from warpsight.capture.recover import recover
     from warpsight.errors import TraceError

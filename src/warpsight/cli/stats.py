@@ -27,7 +27,7 @@ def command(
     stream: Annotated[list[int] | None, typer.Option(help="Only this stream; repeatable.")] = None,
     process: Annotated[list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")] = None,
     begin: Annotated[str | None, typer.Option("--from", help="Only what began at or after this time since the begin: 1.5s, 200ms.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Only what began before this time.")] = None,
+    end: Annotated[str | None, typer.Option("--until", "--to", help="Only what began before this time.")] = None,
     name: Annotated[str | None, typer.Option(help="Only names that this regular expression matches.")] = None,
     top: Annotated[int | None, typer.Option(help="Rows to give, 0 for all. By default 20; all with --csv and --json.", min=0)] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV, times in ns.")] = False,
@@ -46,7 +46,7 @@ def command(
     from warpsight.analysis.stats import stats
     from warpsight.trace import open as open_trace
 
-    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--to")
+    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
     with open_trace(trace) as opened:
         origin = begin_of(opened) if any(t is not None for t in times) else 0
         first, last = (None if t is None else origin + t for t in times)

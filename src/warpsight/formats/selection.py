@@ -43,7 +43,7 @@ class Selection:
             if kind not in KINDS:
                 raise UsageError(f"there is no kind {kind!r}; kinds: {', '.join(KINDS)}")
         if self.begin is not None and self.end is not None and self.end <= self.begin:
-            raise UsageError("the time window is empty: --to is not after --from")
+            raise UsageError("the time window is empty: --until is not after --from")
 
     def wants(self, table: str) -> bool:
         """Whether rows of a table are exported."""

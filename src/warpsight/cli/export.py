@@ -1,0 +1,69 @@
+"""`warpsight export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.cli import output
+
+
+def command(
+    trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
+    to: Annotated[str, typer.Option("--to", help="Format: perfetto or chrome.")] = "perfetto",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="New file, `-` for standard output; by default beside the trace.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    begin: Annotated[str | None, typer.Option("--from", help="Only from this time since the begin: 1.5s, 200ms.")] = None,
+    end: Annotated[str | None, typer.Option("--until", help="Only what began before this time.")] = None,
+    device: Annotated[list[int] | None, typer.Option(help="Work of this device only; repeatable.")] = None,
+    stream: Annotated[list[int] | None, typer.Option(help="Work of this stream only; repeatable.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, memory or counter; repeatable."),
+    ] = None,
+    process: Annotated[list[int] | None, typer.Option(help="This process id of the trace only; repeatable.")] = None,
+    no_flows: Annotated[bool, typer.Option("--no-flows", help="No arrows from launches to their work.")] = False,
+    no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write a trace in another tool's format.
+
+    Everything that has a time is written by default; the options select. A window keeps what reaches into it.
+    """
+    from warpsight.analysis.selection import begin_of
+    from warpsight.formats.registry import exporter
+    from warpsight.formats.selection import Selection
+    from warpsight.render import loss
+    from warpsight.trace import open as open_trace
+
+    chosen = exporter(to)
+    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
+    with open_trace(trace) as opened:
+        origin = begin_of(opened) if any(t is not None for t in times) else 0
+        first, last = (None if t is None else origin + t for t in times)
+        selection = Selection(first, last, device or (), stream or (), process or (), kind or (), not no_flows, not no_counters)
+        path = out or Path(Path(trace.rstrip("/")).name).with_suffix(chosen.suffix)
+        with output.binary(path, force) as file:
+            written = chosen.write(opened, file, selection)
+        _tell(path, to, written, as_json)
+        loss.warn(opened)
+
+
+def _tell(path: Path, form: str, written: dict[str, int], as_json: bool) -> None:
+    import sys
+
+    from warpsight.render import numbers, terminal
+
+    size = None if str(path) == "-" else path.stat().st_size
+    if as_json:
+        text = output.json_text({"format": form, "path": str(path), "bytes": size, **written})
+        (sys.stderr if size is None else sys.stdout).write(text)
+    else:
+        told = "" if size is None else f", {numbers.size(size)}"
+        terminal.note(f"{path}: {written['slices']:,} slices and {written['samples']:,} samples on {written['tracks']} tracks{told}")
+        if form == "perfetto" and size is not None:
+            terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
+    if written["unplaced"]:
+        terminal.warning(f"{written['unplaced']:,} kernels that never finished have no time and are not in the file")

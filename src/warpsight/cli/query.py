@@ -1,0 +1,143 @@
+"""`warpsight query`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsight.cli import output
+from warpsight.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("table", "csv", "json", "ndjson", "parquet", "arrow")
+COMPRESSIONS = ("none", "gzip", "zstd")
+#: Rows shown without --head, --tail, --top or --all: a question should not scroll a terminal away.
+DEFAULT_ROWS = 100
+
+
+def command(
+    trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
+    sql: Annotated[str | None, typer.Argument(help="One SQL statement that reads; views are named like the tables.", metavar="[SQL]")] = None,
+    table: Annotated[str, typer.Option(help="Table to ask without SQL.")] = "kernel",
+    filters: Annotated[
+        list[str] | None,
+        typer.Option("--filter", help="column=value, with = != < <= > >= ~regex !~regex, or low..high; units as in 10us, 64KiB. "
+                     "Repeated: and; `|` within one: or."),  # fmt: skip
+    ] = None,
+    fields: Annotated[str | None, typer.Option(help="Columns, separated by commas.")] = None,
+    group_by: Annotated[str | None, typer.Option(help="Group by these columns: count and times of each group.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only the number of rows (of each group).")] = False,
+    top: Annotated[int | None, typer.Option(help="The N largest groups, or longest rows.", min=1)] = None,
+    head: Annotated[int | None, typer.Option(help="The first N rows.", min=1)] = None,
+    tail: Annotated[int | None, typer.Option(help="The last N rows.", min=1)] = None,
+    everything: Annotated[bool, typer.Option("--all", help=f"All rows; by default tables on a terminal end after {DEFAULT_ROWS}.")] = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="No line with column names.")] = False,
+    form: Annotated[str, typer.Option("--format", help="table, csv, json, ndjson, parquet or arrow.")] = "table",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    compress: Annotated[str, typer.Option(help="Compress the output: none, gzip or zstd.")] = "none",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Ask a trace with SQL or simple filters.
+
+    The SQL is DuckDB's; it can read the trace and nothing else.
+    """
+    from warpsight.analysis import query
+    from warpsight.render import loss
+    from warpsight.trace import open as open_trace
+
+    form = "json" if as_json else form
+    _check(form, compress, out)
+    limited = any(n is not None for n in (top, head, tail)) or everything
+    with open_trace(trace) as opened:
+        if sql is not None:
+            if filters or fields or group_by or count or tail or top:
+                raise UsageError("SQL says by itself which rows and columns it wants: of the selecting options only --head goes with it")
+            relation = query.run(opened, sql)
+            relation = relation if head is None else relation.limit(head)
+        else:
+            question = query.Question(table, filters or (), _list(fields), _list(group_by), count, top, head, tail)
+            relation = query.ask(opened, question)
+        cut = form == "table" and not limited and out is None
+        result = (relation.limit(DEFAULT_ROWS + 1) if cut else relation).to_arrow_table()
+        _write(result, form, compress, out, force, not no_header, DEFAULT_ROWS if cut else None)
+        loss.warn(opened)
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def _check(form: str, compress: str, out: Path | None) -> None:
+    if form not in FORMATS:
+        raise UsageError(f"there is no format {form!r}: {', '.join(FORMATS)}")
+    if compress not in COMPRESSIONS:
+        raise UsageError(f"there is no compression {compress!r}: {', '.join(COMPRESSIONS)}")
+    binary = form in ("parquet", "arrow") or compress != "none"
+    if binary and out is None and sys.stdout.isatty():
+        raise UsageError("binary output does not belong on a terminal: give -o FILE")
+
+
+def _write(data: pa.Table, form: str, compress: str, out: Path | None, force: bool, header: bool, limit: int | None) -> None:
+    import io
+
+    from warpsight.render import tables, terminal
+
+    if form == "table" and compress == "none":
+        more = limit is not None and len(data) > limit
+        with output.text(out, force) as stream:
+            tables.show(data.slice(0, limit) if more else data, stream=stream, header=header)
+        if more:
+            terminal.note(f"… more than {limit} rows; --all shows them, --head N the first")
+        return
+    with output.binary(out, force) as raw:
+        with _compressed(raw, compress) as file:
+            if form == "parquet":
+                import pyarrow.parquet as pq
+
+                pq.write_table(data, file, compression="zstd")
+            elif form == "arrow":
+                import pyarrow as pa
+
+                with pa.ipc.new_file(file, data.schema) as writer:
+                    writer.write_table(data)
+            else:
+                wrapper = io.TextIOWrapper(file, encoding="utf-8", newline="")
+                _text(data, form, wrapper, header)
+                wrapper.flush()
+                wrapper.detach()
+
+
+def _text(data: pa.Table, form: str, stream: IO[str], header: bool) -> None:
+    from warpsight.render import tables
+
+    if form == "table":
+        tables.show(data, stream=stream, header=header)
+    elif form == "csv":
+        tables.write_csv(data, stream, header=header)
+    elif form == "ndjson":
+        import msgspec
+
+        for batch in data.to_batches(max_chunksize=4096):
+            stream.writelines(msgspec.json.encode(row, enc_hook=output.plain).decode() + "\n" for row in batch.to_pylist())
+    else:
+        stream.write(output.json_text({"columns": data.column_names, "rows": data.to_pylist()}))
+
+
+def _compressed(raw: IO[bytes], how: str) -> Any:
+    from contextlib import nullcontext
+
+    if how == "gzip":
+        import gzip
+
+        return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
+    if how == "zstd":
+        import pyarrow as pa
+
+        return pa.CompressedOutputStream(pa.PythonFile(raw, mode="w"), "zstd")
+    return nullcontext(raw)
