@@ -19,10 +19,10 @@ trace as a whole have no process level), and `manifest.json`. `warpsight.trace.o
 a view of the same name; a table without rows is an empty view. Times are nanoseconds of CLOCK_MONOTONIC on
 the recording host. `?` marks columns that may be null.
 
-{", ".join(f"`{name}`" for name in NAMED)} have a column `name_id`: their views add `name`, `demangled` and `short` from table
-`name`, and where there is a `shape_id` the columns of table `shape`. `<table>_ids` is the same relation
-without these joins: group it by id first and join the text afterwards, which for millions of rows is several
-times faster.
+{", ".join(f"`{name}`" for name in NAMED)} have a column `name_id`: their views add `name`, `demangled` and
+`short` from table `name`, and where there is a `shape_id` the columns of table `shape`. `<table>_ids` is the
+same relation without these joins: group it by id first and join the text afterwards, which for millions of
+rows is several times faster.
 """
 
 

@@ -19,25 +19,40 @@ from warpsight.capture.local_ids import LocalIds
 from warpsight.capture.losses import LossLog
 from warpsight.capture.markers import OpenRanges
 from warpsight.capture.parts import PartWriter
-from warpsight.capture.segment import DTYPES, Batch, Block, Segment, Rows, columns, gather, strings
+from warpsight.capture.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
 from warpsight.trace.definitions import Definitions
 
 Array = npt.NDArray[Any]
 _DEVICE_KINDS = ("Kernel", "Memcpy", "Memset")
 #: Kinds of millions of rows, read column by column.
 _COLUMNAR = ("Api", *_DEVICE_KINDS)
-_EXPECTED = {"session": np.int64, "correlation": np.int64, "name": np.int32, "shape": np.int32, "stack": np.int32}
-_STRING, _SHAPE, _FRAME, _STACK = (layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack"))
+_EXPECTED = {
+    "session": np.int64,
+    "correlation": np.int64,
+    "name": np.int32,
+    "shape": np.int32,
+    "stack": np.int32,
+}
+_STRING, _SHAPE, _FRAME, _STACK = (
+    layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack")
+)
 #: Definitions that become rows when the trace is finished.
 KEPT = ("Process", "Thread", "Device", "Context", "Stream", "Module", "Graph", "GraphNode", "GraphEdge")
 Found = dict[int, list[tuple[Block, Array]]]
 
 
 class Arena:
-    """State of one arena. Everything here is bounded by what is open or distinct, not by how long the program runs."""
+    """State of one arena, bounded by what is open or distinct, not by how long the program runs."""
 
-    def __init__(self, name: str, trace: Definitions, processes: Processes, devices: Devices, losses: list[dict[str, Any]],
-                 writer: PartWriter) -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        trace: Definitions,
+        processes: Processes,
+        devices: Devices,
+        losses: list[dict[str, Any]],
+        writer: PartWriter,
+    ) -> None:
         self.name = name
         self.pid = 0
         self.part = 0
@@ -99,7 +114,11 @@ class Arena:
         for number, value in text:
             self.local.strings[number] = value
         batches = {kind: gather(parts, kind) for kind, parts in found.items()}
-        for kind, add in ((_SHAPE, self.local.add_shapes), (_FRAME, self.local.add_frames), (_STACK, self.local.add_stacks)):
+        for kind, add in (
+            (_SHAPE, self.local.add_shapes),
+            (_FRAME, self.local.add_frames),
+            (_STACK, self.local.add_stacks),
+        ):
             if kind in batches:
                 add(batches[kind].rows)
         for name in KEPT:
@@ -113,9 +132,13 @@ class Arena:
             self.process_id()
         elif name == "Device":
             for row in rows:
-                self._devices.set(int(row["device"]), self._trace_devices.intern(definition_rows.device(self, row)))
+                self._devices.set(
+                    int(row["device"]), self._trace_devices.intern(definition_rows.device(self, row))
+                )
         elif name == "Context":
-            self._context_devices.update({int(r["context"]): self.device(int(r["device"]) & 0xFFFF) for r in rows})
+            self._context_devices.update(
+                {int(r["context"]): self.device(int(r["device"]) & 0xFFFF) for r in rows}
+            )
         elif name == "GraphNode":
             self.graphs.add(rows["node"], rows["original"], self.local.stacks(rows["stack"]))
 
@@ -139,8 +162,11 @@ class Arena:
         self._convert(found, final=False)
 
     def _convert(self, found: Found, final: bool) -> None:
-        batches = {name: columns(parts, kind) if name in _COLUMNAR else gather(parts, kind)
-                   for kind, parts in found.items() for name in (layout.BY_KIND[kind].name,)}  # fmt: skip
+        batches = {
+            name: columns(parts, kind) if name in _COLUMNAR else gather(parts, kind)
+            for kind, parts in found.items()
+            for name in (layout.BY_KIND[kind].name,)
+        }
         self.checks_syncs = "Sync" in batches
         if "Api" in batches:
             self.threads.update(block.thread for block, _ in found[layout.BY_NAME["Api"].kind])
@@ -156,7 +182,9 @@ class Arena:
                 convert(self, batches[kind])
         self.checked_kernels.clear()
         self._forget_arrived()
-        self.loss.count("converter", "rows refer to a definition that was lost", self.local.take_missing(), None, "lost")
+        self.loss.count(
+            "converter", "rows refer to a definition that was lost", self.local.take_missing(), None, "lost"
+        )
 
     def finish(self) -> None:
         """Write what still waits: rows without a call, launches without a kernel, open ranges."""
@@ -164,12 +192,14 @@ class Arena:
         device_rows.never_arrived(self)
 
     def emit(self, table: str, count: int, values: Mapping[str, Any], process: int | None = -1) -> None:
-        """Queue rows of a table; `process` names the folder (-1: this process's, None: the trace as a whole)."""
+        """Queue rows of a table for `process` (-1: this one, None: the trace as a whole)."""
         self._writer.add(table, self.process_id() if process == -1 else process, self.part, count, values)
 
     def expect(self, launches: Mapping[str, Array]) -> None:
         """Watch for the kernels of launches."""
-        self._expected = {n: np.concatenate([a, launches[n].astype(a.dtype)]) for n, a in self._expected.items()}
+        self._expected = {
+            n: np.concatenate([a, launches[n].astype(a.dtype)]) for n, a in self._expected.items()
+        }
 
     def take_expected(self) -> dict[str, Array]:
         """The launches whose kernels have not arrived; they are no longer watched."""
@@ -185,8 +215,13 @@ class Arena:
         if len(missing) and int(missing.sum()) > calls.MAXIMUM_WAITING:
             surplus = np.flatnonzero(missing)[: -calls.MAXIMUM_WAITING]
             missing[surplus] = False
-            self.loss.count("cupti", "kernel record never arrived; the launch is in table launch only", len(surplus),
-                            "kernel", "lost")  # fmt: skip
+            self.loss.count(
+                "cupti",
+                "kernel record never arrived; the launch is in table launch only",
+                len(surplus),
+                "kernel",
+                "lost",
+            )
         if not missing.all():
             self._expected = {name: values[missing] for name, values in expected.items()}
 
@@ -201,18 +236,28 @@ class Arena:
             self.loss.add("segment", where, 1, kind=kind.name.lower() if kind else None)
         gaps = self.data_blocks.take_missing() - len(segment.damage)
         if gaps > 0:
-            self.loss.count("segment", "blocks of rows are missing between those that were written", gaps, None, "lost")
+            self.loss.count(
+                "segment", "blocks of rows are missing between those that were written", gaps, None, "lost"
+            )
 
     # -- going on in another process
 
     def state(self) -> dict[str, Array]:
         """Everything that definitions and written parts do not hold, as named arrays."""
-        out = {"blocks": self.data_blocks.state(), "threads": np.array(sorted(self.threads), np.int64),
-               "pid": np.array([self.pid]), "clocks": np.array(self.clocks, np.int64).reshape(-1, 2),
-               "range_rows": self.open_ranges.rows.view(np.uint8), "range_thread": self.open_ranges.thread}  # fmt: skip
+        out = {
+            "blocks": self.data_blocks.state(),
+            "threads": np.array(sorted(self.threads), np.int64),
+            "pid": np.array([self.pid]),
+            "clocks": np.array(self.clocks, np.int64).reshape(-1, 2),
+            "range_rows": self.open_ranges.rows.view(np.uint8),
+            "range_thread": self.open_ranges.thread,
+        }
         for kind, waiting in self.waiting.items():
-            out |= {f"wait_{kind}_rows": waiting.rows.structured().view(np.uint8), f"wait_{kind}_session": waiting.session,
-                    f"wait_{kind}_age": waiting.age}  # fmt: skip
+            out |= {
+                f"wait_{kind}_rows": waiting.rows.structured().view(np.uint8),
+                f"wait_{kind}_session": waiting.session,
+                f"wait_{kind}_age": waiting.age,
+            }
         out |= {f"expected_{name}": values for name, values in self._expected.items()}
         for session, window in self.correlations.windows.items():
             out |= {f"window_{session}_{name}": values for name, values in window.state().items()}

@@ -1,4 +1,4 @@
-"""Which part of a block is new: the drainer may write an open block, and later the same block again with more rows."""
+"""Which part of a block is new: the drainer may write an open block, and later again with more rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class BlockTracker:
         """Bytes of the payload to skip; None when all of it was taken before."""
         expected, taken = self._next.get(block.writer, (0, 0))
         committed = len(block.payload)
-        if block.sequence < expected or (block.sequence == expected and committed <= taken and not block.sealed):
+        if block.sequence < expected or (
+            block.sequence == expected and committed <= taken and not block.sealed
+        ):
             return None
         skip = taken if block.sequence == expected else 0
         self.missing += block.sequence - expected

@@ -34,7 +34,7 @@ class Functions:
     def codes(self, domain: Array, number: Array) -> Array:
         """Codes of a column of functions."""
         key = (domain.astype(np.int32) & 7) << 16 | number
-        codes = self._codes[key]
+        codes: Array = self._codes[key]
         if (codes < 0).any():
             for new in np.unique(key[codes < 0]).tolist():
                 self._codes[new] = len(self._names)
@@ -49,7 +49,7 @@ class Functions:
 
     def expects_kernel(self, codes: Array) -> Array:
         """Whether a launch by this function is one kernel (not a graph, not a host function)."""
-        return ~self._without_kernel[codes]
+        return np.asarray(~self._without_kernel[codes])
 
 
 def convert(arena: Arena, batch: Batch) -> None:
@@ -60,7 +60,9 @@ def convert(arena: Arena, batch: Batch) -> None:
     codes = arena.functions.codes(rows["domain"], rows["function"])
     launch = (flags & _LAUNCH_FLAG) != 0
     shown = (flags & _NESTED_FLAG) == 0
-    expected = launch & shown & ((flags & _CAPTURED_FLAG) == 0) & (rows["result"] == 0) & (rows["correlation"] != 0)
+    expected = (
+        launch & shown & ((flags & _CAPTURED_FLAG) == 0) & (rows["result"] == 0) & (rows["correlation"] != 0)
+    )
     expected &= arena.functions.expects_kernel(codes)
     start = rows["start"].astype(np.int64)
     correlation = np.zeros(len(rows), np.int64)
@@ -72,42 +74,70 @@ def convert(arena: Arena, batch: Batch) -> None:
         window.put(ids[real], stack[chosen][real], start[chosen][real], (expected[chosen] * LAUNCH)[real])
     duration = rows["duration"]
     values = {
-        "start": start, "duration": Nullable(duration.view(np.int64), duration == _NOT_RETURNED), "codes": codes,
-        "thread": batch.thread, "correlation": Nullable(correlation, low == 0), "stack": zero_is_null(stack),
+        "start": start,
+        "duration": Nullable(duration.view(np.int64), duration == _NOT_RETURNED),
+        "codes": codes,
+        "thread": batch.thread,
+        "correlation": Nullable(correlation, low == 0),
+        "stack": zero_is_null(stack),
         "result": rows["result"],
-    }  # fmt: skip
+    }
     _write_launches(arena, rows, values, launch & shown, expected, batch.session)
     _write_others(arena, rows, values, ~launch & shown)
 
 
 def _chosen(arena: Arena, values: dict[str, Any], mask: Array) -> dict[str, Any]:
-    out = values if mask.all() else {
-        name: v.take(mask) if isinstance(v, Nullable) else v[mask] for name, v in values.items()
-    }  # fmt: skip
-    return {**{k: v for k, v in out.items() if k != "codes"}, "function": arena.functions.texts(out["codes"]),
-            "process": arena.process_id()}  # fmt: skip
+    out = values
+    if not mask.all():
+        out = {name: v.take(mask) if isinstance(v, Nullable) else v[mask] for name, v in values.items()}
+    return {
+        **{k: v for k, v in out.items() if k != "codes"},
+        "function": arena.functions.texts(out["codes"]),
+        "process": arena.process_id(),
+    }
 
 
-def _write_launches(arena: Arena, rows: Array, values: dict[str, Any], mask: Array, expected: Array, session: Array) -> None:
+def _write_launches(
+    arena: Arena, rows: Array, values: dict[str, Any], mask: Array, expected: Array, session: Array
+) -> None:
     if not mask.any():
         return
     name, shape = arena.local.names(rows["name"]), arena.local.shapes(rows["shape"])
     if expected.any():
-        arena.expect({
-            "session": session[expected], "correlation": values["correlation"].values[expected],
-            "name": name[expected], "shape": shape[expected], "stack": values["stack"].values[expected],
-        })  # fmt: skip
-    arena.emit("launch", int(mask.sum()), {
-        **_chosen(arena, values, mask), "name_id": zero_is_null(name[mask]), "shape_id": zero_is_null(shape[mask]),
-        "captured": (rows["flags"][mask] & _CAPTURED_FLAG) != 0,
-    })  # fmt: skip
+        arena.expect(
+            {
+                "session": session[expected],
+                "correlation": values["correlation"].values[expected],
+                "name": name[expected],
+                "shape": shape[expected],
+                "stack": values["stack"].values[expected],
+            }
+        )
+    arena.emit(
+        "launch",
+        int(mask.sum()),
+        {
+            **_chosen(arena, values, mask),
+            "name_id": zero_is_null(name[mask]),
+            "shape_id": zero_is_null(shape[mask]),
+            "captured": (rows["flags"][mask] & _CAPTURED_FLAG) != 0,
+        },
+    )
 
 
 def _write_others(arena: Arena, rows: Array, values: dict[str, Any], mask: Array) -> None:
     if not mask.any():
         return
-    arena.emit("api", int(mask.sum()), {
-        **_chosen(arena, values, mask), "object": zero_is_null(rows["object"][mask]),
-        "bytes": zero_is_null(rows["bytes"].view(np.int64)[mask] if rows["bytes"].flags.c_contiguous
-                              else rows["bytes"][mask].astype(np.int64)),
-    })  # fmt: skip
+    arena.emit(
+        "api",
+        int(mask.sum()),
+        {
+            **_chosen(arena, values, mask),
+            "object": zero_is_null(rows["object"][mask]),
+            "bytes": zero_is_null(
+                rows["bytes"].view(np.int64)[mask]
+                if rows["bytes"].flags.c_contiguous
+                else rows["bytes"][mask].astype(np.int64)
+            ),
+        },
+    )

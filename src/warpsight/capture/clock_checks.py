@@ -1,4 +1,4 @@
-"""Do device and host clocks agree? Launches begin before their kernels; kernels end before the waits for them end."""
+"""Do device and host clocks agree? Launches come before kernels, ends of kernels before ends of waits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
+    from warpsight.capture.segment import Rows
 
 Array = npt.NDArray[Any]
 _STREAM_SYNC, _CONTEXT_SYNC = 3, 4
@@ -24,18 +25,26 @@ def launches(arena: Arena, device: Array, start: Array, called: Array, lost: Arr
     for number in np.unique(device[early]).tolist():
         chosen = early & (device == number)
         lead = int((called[chosen] - start[chosen]).max())
-        arena.loss.count("clock", f"kernels of device {arena.device(number)} start before their launch call", int(chosen.sum()),
-                         "kernel", "note", start=int(start[chosen].min()), end=int(start[chosen].max()), worst=lead)  # fmt: skip
+        arena.loss.count(
+            "clock",
+            f"kernels of device {arena.device(number)} start before their launch call",
+            int(chosen.sum()),
+            "kernel",
+            "note",
+            start=int(start[chosen].min()),
+            end=int(start[chosen].max()),
+            worst=lead,
+        )
 
 
-def note_kernels(arena: Arena, rows: Array, start: Array, duration: Array) -> None:
+def note_kernels(arena: Arena, rows: Rows, start: Array, duration: Array) -> None:
     """Keep this segment's kernels for :func:`syncs`, only when it has waits to compare them with."""
     if arena.checks_syncs:
         arena.checked_kernels.append((rows["context"], rows["stream"], start, start + duration))
 
 
 def syncs(arena: Arena, rows: Array) -> None:
-    """Count waits that ended before a kernel that was running when they began, in the stream or context they wait for."""
+    """Count waits that ended before a kernel of their stream or context that ran when they began."""
     if not arena.checked_kernels or not len(rows):
         return
     context, stream, start, end = (np.concatenate(c) for c in zip(*arena.checked_kernels, strict=True))
@@ -50,11 +59,13 @@ def syncs(arena: Arena, rows: Array) -> None:
             chosen = mine & (stream == which)
             bad += _violations(start[chosen], end[chosen], single[single["stream"] == which])
         if bad:
-            arena.loss.count("clock", f"kernels of context {number} end after the wait for them ended", bad, "sync", "note")
+            arena.loss.count(
+                "clock", f"kernels of context {number} end after the wait for them ended", bad, "sync", "note"
+            )
 
 
 def _violations(start: Array, end: Array, waits: Array) -> int:
-    """Waits that ended before the last end of the kernels that started before them. `end` is cumulated in start order."""
+    """Waits that ended before the last end of the kernels that started before them."""
     if not len(start) or not len(waits):
         return 0
     if not bool((start[1:] >= start[:-1]).all()):

@@ -8,11 +8,11 @@ import numpy as np
 
 
 def fit(pairs: list[tuple[int, int]]) -> dict[str, Any]:
-    """First and last pair, and the line through all: `realtime = monotonic + offset + drift × (monotonic - first)`.
+    """Fit `realtime = monotonic + offset + drift × (monotonic - first)` to pairs of readings.
 
     Returns:
-        The manifest's entry: `first`, `last` as [monotonic, realtime] ns, `offset` ns, `drift` in parts per million and
-        `residual`, the largest distance from the line in ns; an empty dict without pairs.
+        The manifest's entry: `first`, `last` as [monotonic, realtime] ns, `offset` ns, `drift` in parts per
+        million and `residual`, the largest distance from the line in ns; an empty dict without pairs.
     """
     if not pairs:
         return {}
@@ -26,5 +26,12 @@ def fit(pairs: list[tuple[int, int]]) -> dict[str, Any]:
         slope = float((centred * (ahead - ahead.mean())).sum() / (centred**2).sum())
         intercept = float(ahead.mean() - slope * monotonic.mean())
     residual = float(np.abs(ahead - intercept - slope * monotonic).max())
-    return {"unit": "ns", "first": list(first), "last": list(last), "pairs": len(ordered),
-            "offset": first[1] - first[0] + round(intercept), "drift": slope * 1e6, "residual": round(residual)}  # fmt: skip
+    return {
+        "unit": "ns",
+        "first": list(first),
+        "last": list(last),
+        "pairs": len(ordered),
+        "offset": first[1] - first[0] + round(intercept),
+        "drift": slope * 1e6,
+        "residual": round(residual),
+    }

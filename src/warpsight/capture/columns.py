@@ -13,11 +13,26 @@ from warpsight.trace.schema import Column
 
 Array = npt.NDArray[Any]
 #: Column types as NumPy types; strings and booleans are made elsewhere.
-NUMPY_TYPES = {"int64": np.int64, "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint64": np.uint64,
-               "uint32": np.uint32, "float64": np.float64}  # fmt: skip
-_ARROW_TYPES = {"int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int8(),
-                "uint64": pa.uint64(), "uint32": pa.uint32(), "float64": pa.float64(), "bool": pa.bool_(),
-                "string": pa.string()}  # fmt: skip
+NUMPY_TYPES = {
+    "int64": np.int64,
+    "int32": np.int32,
+    "int16": np.int16,
+    "int8": np.int8,
+    "uint64": np.uint64,
+    "uint32": np.uint32,
+    "float64": np.float64,
+}
+_ARROW_TYPES = {
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "int16": pa.int16(),
+    "int8": pa.int8(),
+    "uint64": pa.uint64(),
+    "uint32": pa.uint32(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "string": pa.string(),
+}
 
 
 class Nullable:
@@ -42,13 +57,15 @@ def zero_is_null(values: Array) -> Nullable:
 def enumerated(values: Array, names: Mapping[int, str], other: str = "unknown") -> pa.DictionaryArray:
     """Small numbers as texts; numbers without a name become `other`."""
     known = sorted(names)
-    lookup = np.full(max([*known, int(values.max(initial=0))]) + 1 if len(values) or known else 1, len(known), np.int8)
+    lookup = np.full(
+        max([*known, int(values.max(initial=0))]) + 1 if len(values) or known else 1, len(known), np.int8
+    )
     lookup[known] = np.arange(len(known), dtype=np.int8)
     return pa.DictionaryArray.from_arrays(lookup[values], [names[n] for n in known] + [other])
 
 
 def constant(values: Any) -> bool:
-    """Whether every row has the same number: such a column compresses to nothing without the cost of a dictionary."""
+    """Whether every row has the same number: it compresses to nothing without a dictionary."""
     if isinstance(values, Nullable):
         values = values.values
     if isinstance(values, np.ndarray) and values.ndim:
@@ -57,7 +74,7 @@ def constant(values: Any) -> bool:
 
 
 def arrow(column: Column, values: Any, count: int) -> pa.Array:
-    """One column of a part: an array, a :class:`Nullable`, an Arrow array, a scalar for every row, or None."""
+    """One column of a part from an array, :class:`Nullable`, Arrow array, scalar for all rows, or None."""
     kind = _ARROW_TYPES[column.type]
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values

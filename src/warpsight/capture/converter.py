@@ -1,11 +1,14 @@
-"""Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR`, a child of the launcher.
+"""Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR`.
 
 Standard input has one JSON object per line, standard output one in answer to each:
 
-* `{"do": "convert"}` converts closed segments once there is enough of them → `{"converted": segments, "kernels": rows so far}`
-* `{"do": "finish", "processes": [{"pid", "arena", "exit", "end"}], "loss": [...], "settings": {...}, "overhead": {...}}`
+* `{"do": "convert"}` converts closed segments once there is enough of them → `{"converted": segments,
+  "kernels": rows so far}`
+* `{"do": "finish", "processes": [{"pid", "arena", "exit", "end"}], "loss": [...], "settings": {...},
+  "overhead": {...}}`
   converts the rest and completes the trace → `{"finished": {...}}`
-* anything that goes wrong → `{"error": "..."}`; segments stay where they are, and the next request tries again.
+* anything that goes wrong → `{"error": "..."}`; segments stay where they are, and the next request tries
+  again.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ from warpsight.trace import manifest
 from warpsight.trace.definitions import Definitions
 from warpsight.trace.schema import TABLES
 
-#: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the rest.
+#: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
+#: rest.
 ENOUGH_BYTES = 16 << 20
 #: Segments of a round: bounds what a crash repeats and how long raw data stays.
 _ROUND_SEGMENTS = 4
@@ -85,7 +89,9 @@ class Converter:
 
     def _arena(self, name: str) -> Arena:
         if name not in self._arenas:
-            self._arenas[name] = Arena(name, self._definitions, self._processes, self._devices, self._losses, self._writer)
+            self._arenas[name] = Arena(
+                name, self._definitions, self._processes, self._devices, self._losses, self._writer
+            )
         return self._arenas[name]
 
     def convert(self, enough_bytes: int = ENOUGH_BYTES) -> dict[str, Any]:
@@ -94,15 +100,22 @@ class Converter:
         Raises:
             OSError: when parts cannot be written; everything is as after the last commit.
         """
-        waiting = [path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"]
+        waiting = [
+            path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"
+        ]
         if not waiting or sum(path.stat().st_size for path in waiting) < enough_bytes:
             return {"converted": 0, "kernels": self._writer.rows["kernel"]}
         with self._recovering():
             self._take(waiting, commit_last=True)
         return {"converted": len(waiting), "kernels": self._writer.rows["kernel"]}
 
-    def finish(self, processes: Iterable[Mapping[str, Any]] = (), loss: Iterable[Mapping[str, Any]] = (),
-               settings: Mapping[str, Any] | None = None, overhead: Mapping[str, Any] | None = None) -> dict[str, Any]:  # fmt: skip
+    def finish(
+        self,
+        processes: Iterable[Mapping[str, Any]] = (),
+        loss: Iterable[Mapping[str, Any]] = (),
+        settings: Mapping[str, Any] | None = None,
+        overhead: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """Convert what is left, open files included, write definitions and manifest, and remove the raw data.
 
         Raises:
@@ -129,7 +142,7 @@ class Converter:
 
     @contextlib.contextmanager
     def _recovering(self) -> Any:
-        """After a failure go back to the last commit, so that the next attempt starts from what is on disk."""
+        """After a failure go back to the last commit: the next attempt starts from what is on disk."""
         try:
             yield
         except BaseException:
@@ -187,14 +200,22 @@ class Converter:
 
     def _report(self, arena: Arena, damage: Iterable[Any]) -> None:
         for one in damage:
-            cause = f"{one.cause}; definitions are missing ({arena.name}/{one.path.name} at byte {one.offset})"
+            cause = (
+                f"{one.cause}; definitions are missing ({arena.name}/{one.path.name} at byte {one.offset})"
+            )
             arena.loss.add("segment", cause, 1, kind="definition")
 
     def _commit(self) -> None:
         self._write_definitions()
         self._writer.wait()
-        commit = Commit(self._part, dict(self._writer.rows), self._processes.by_arena, self._devices.rows, self._losses,
-                        self._converted)  # fmt: skip
+        commit = Commit(
+            self._part,
+            dict(self._writer.rows),
+            self._processes.by_arena,
+            self._devices.rows,
+            self._losses,
+            self._converted,
+        )
         self._journal.commit(commit, {name: arena.state() for name, arena in self._arenas.items()})
         for name in self._converted:
             (self.raw / name).unlink(missing_ok=True)
@@ -204,8 +225,13 @@ class Converter:
         for table, data in self._definitions.take().items():
             self._writer.add_arrow(table, self._part, data)
 
-    def _complete(self, ended: dict[str, Mapping[str, Any]], loss: list[Mapping[str, Any]], settings: dict[str, Any],
-                  overhead: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
+    def _complete(
+        self,
+        ended: dict[str, Mapping[str, Any]],
+        loss: list[Mapping[str, Any]],
+        settings: dict[str, Any],
+        overhead: dict[str, Any],
+    ) -> dict[str, Any]:
         processes = self._process_rows(ended)
         rows: dict[str, list[dict[str, Any]]] = {"process": processes, "device": self._devices.rows}
         for arena in self._arenas.values():
@@ -220,15 +246,24 @@ class Converter:
         self._write_definitions()
         self._writer.wait()
         content = {
-            "host": platform.node(), "processes": processes, "devices": self._devices.rows,
-            "clocks": fit([pair for arena in self._arenas.values() for pair in arena.clocks]), "settings": settings,
+            "host": platform.node(),
+            "processes": processes,
+            "devices": self._devices.rows,
+            "clocks": fit([pair for arena in self._arenas.values() for pair in arena.clocks]),
+            "settings": settings,
             "rows": {name: count for name, count in sorted(self._writer.rows.items()) if count},
-            "loss": losses.summary(lost), "overhead": overhead,
-        }  # fmt: skip
+            "loss": losses.summary(lost),
+            "overhead": overhead,
+        }
         manifest.write(self.root, content)
         size = sum(path.stat().st_size for path in self.root.glob("table=*/**/*.parquet"))
-        return {"rows": content["rows"], "loss": content["loss"], "bytes": size, "processes": len(processes),
-                "devices": len(self._devices.rows)}  # fmt: skip
+        return {
+            "rows": content["rows"],
+            "loss": content["loss"],
+            "bytes": size,
+            "processes": len(processes),
+            "devices": len(self._devices.rows),
+        }
 
     def _process_rows(self, ended: dict[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
         rows = []
@@ -236,8 +271,16 @@ class Converter:
             if name in self._arenas:
                 rows.append(definition_rows.process(self._arenas[name], ended.get(name, {})))
             else:  # seen by the sampler only
-                rows.append({"process": number, "pid": int(name.removeprefix("pid-")), "host": platform.node(),
-                             "command": "", "executable": "", "start": 0})  # fmt: skip
+                rows.append(
+                    {
+                        "process": number,
+                        "pid": int(name.removeprefix("pid-")),
+                        "host": platform.node(),
+                        "command": "",
+                        "executable": "",
+                        "start": 0,
+                    }
+                )
         return sorted(rows, key=lambda row: int(row["process"]))
 
 
@@ -259,13 +302,17 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
         if action == "convert":
             return converter.convert()
         if action == "finish":
-            known = {key: request[key] for key in ("processes", "loss", "settings", "overhead") if key in request}
+            known = {
+                key: request[key] for key in ("processes", "loss", "settings", "overhead") if key in request
+            }
             return {"finished": converter.finish(**known)}
         return {"error": f"unknown request {action!r}"}
     except OSError as error:
-        return {"error": f"{error.strerror or error}: {error.filename or converter.root}; the recording's raw data is kept: "
-                         f"make room and run `warpsight recover {converter.root}`"}  # fmt: skip
-    except Exception as error:  # noqa: BLE001 - one bad segment must not end the conversion process
+        return {
+            "error": f"{error.strerror or error}: {error.filename or converter.root}; the raw data is kept: "
+            f"make room and run `warpsight recover {converter.root}`"
+        }
+    except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -1,8 +1,8 @@
 """Joining device rows with the calls that caused them, by correlation id.
 
-Ids of one process and recorder session grow densely, so a window is a set of arrays indexed by id: a join is one
-gather. The 32-bit ids of the records are unwrapped against the newest id of their session; a 64-bit id is then
-`wraps << 48 | session << 32 | low`, so that sessions stay apart whatever wraps.
+Ids of one process and recorder session grow densely, so a window is a set of arrays indexed by id: a join is
+one gather. The 32-bit ids of the records are unwrapped against the newest id of their session; a 64-bit id is
+then `wraps << 48 | session << 32 | low`, so that sessions stay apart whatever wraps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ class Window:
         self._size = 0
         self._arrays: dict[str, Array] = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
         #: Launches still without a kernel that fell out of the window: sorted ids, stacks, starts.
-        self._late = {"id": np.zeros(0, np.int64), "stack": np.zeros(0, np.int32), "start": np.zeros(0, np.int64)}
+        self._late: dict[str, Array] = {
+            "id": np.zeros(0, np.int64),
+            "stack": np.zeros(0, np.int32),
+            "start": np.zeros(0, np.int64),
+        }
 
     def unwrap(self, low: Array) -> Array:
         """64-bit ids of 32-bit ones; a jump back by more than 2^31 is a wrap."""
@@ -62,7 +66,7 @@ class Window:
         return full >> 48 << 32 | full & (_RANGE - 1)
 
     def put(self, ids: Array, stack: Array, start: Array, launch: Array) -> None:
-        """Note calls; later calls of the same id win (a runtime call notes itself after the driver call in it)."""
+        """Note calls; of two with the same id the later wins (a runtime call around a driver call)."""
         if not len(ids):
             return
         index = self._cover(ids)
@@ -113,7 +117,7 @@ class Window:
             return np.zeros(0, bool)
         index = ids - self.base
         if int(index.min()) >= 0 and int(index.max()) < self._size:
-            return (np.take(self._arrays["flags"], index) & SEEN) != 0
+            return np.asarray((np.take(self._arrays["flags"], index) & SEEN) != 0)
         inside = (index >= 0) & (index < self._size)
         out = np.zeros(len(ids), bool)
         out[inside] = (self._arrays["flags"][index[inside]] & SEEN) != 0
@@ -144,8 +148,11 @@ class Window:
         if not cut:
             return
         waiting = np.flatnonzero((self._arrays["flags"][:cut] & (LAUNCH | SEEN)) == LAUNCH)
-        kept = {"id": waiting + self.base, "stack": self._arrays["call"][waiting] - np.int32(1),
-                "start": self._arrays["start"][waiting]}  # fmt: skip
+        kept = {
+            "id": waiting + self.base,
+            "stack": self._arrays["call"][waiting] - np.int32(1),
+            "start": self._arrays["start"][waiting],
+        }
         self._late = {name: np.concatenate([values, kept[name]]) for name, values in self._late.items()}
         rest = {name: values[cut : self._size] for name, values in self._arrays.items()}
         base, size = self.base + cut, self._size - cut

@@ -21,25 +21,54 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _BACKENDS = {layout.BACKEND_CUDA: "cuda", layout.BACKEND_OPENCL: "opencl"}
-_NODE_KINDS = ("kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "record event", "semaphore signal",
-               "semaphore wait", "memory allocation", "memory free", "batch memory operation", "conditional")  # fmt: skip
+_NODE_KINDS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "host",
+    "graph",
+    "empty",
+    "wait event",
+    "record event",
+    "semaphore signal",
+    "semaphore wait",
+    "memory allocation",
+    "memory free",
+    "batch memory operation",
+    "conditional",
+)
 
 
 def device(arena: Arena, row: Any) -> Row:
     """A `Device` record as a row of table `device`, without its id."""
     text = arena.local.text
     major, minor = int(row["compute_major"]), int(row["compute_minor"])
-    numbers = ("memory_bytes", "memory_bandwidth", "multiprocessors", "warp_size", "registers_per_multiprocessor",
-               "shared_per_multiprocessor", "threads_per_multiprocessor", "blocks_per_multiprocessor", "clock_khz",
-               "memory_clock_khz")  # fmt: skip
+    numbers = (
+        "memory_bytes",
+        "memory_bandwidth",
+        "multiprocessors",
+        "warp_size",
+        "registers_per_multiprocessor",
+        "shared_per_multiprocessor",
+        "threads_per_multiprocessor",
+        "blocks_per_multiprocessor",
+        "clock_khz",
+        "memory_clock_khz",
+    )
     index = int(row["device"])
     return {
-        "index": index, "uuid": text(int(row["uuid"])) or f"unknown-{index}", "name": text(int(row["name"])) or "unknown",
-        "vendor": text(int(row["vendor"])) or "unknown", "platform": _BACKENDS.get(int(row["platform"]), "cuda"),
-        "pci": text(int(row["pci"])) or None, **{name: int(row[name]) or None for name in numbers},
-        "compute_capability": f"{major}.{minor}" if major else None, "driver": text(int(row["driver"])) or None,
-        "runtime": text(int(row["runtime"])) or None, "host": _host(arena),
-    }  # fmt: skip
+        "index": index,
+        "uuid": text(int(row["uuid"])) or f"unknown-{index}",
+        "name": text(int(row["name"])) or "unknown",
+        "vendor": text(int(row["vendor"])) or "unknown",
+        "platform": _BACKENDS.get(int(row["platform"]), "cuda"),
+        "pci": text(int(row["pci"])) or None,
+        **{name: int(row[name]) or None for name in numbers},
+        "compute_capability": f"{major}.{minor}" if major else None,
+        "driver": text(int(row["driver"])) or None,
+        "runtime": text(int(row["runtime"])) or None,
+        "host": _host(arena),
+    }
 
 
 def _host(arena: Arena) -> str:
@@ -53,18 +82,32 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
     text = arena.local.text
     end: Row = {"process": arena.process_id(), "end": ended.get("end"), "exit": ended.get("exit")}
     if not arena.kept["Process"]:
-        return {"pid": ended.get("pid") or arena.pid, "host": platform.node(), "command": "", "executable": "", "start": 0, **end}
+        return {
+            "pid": ended.get("pid") or arena.pid,
+            "host": platform.node(),
+            "command": "",
+            "executable": "",
+            "start": 0,
+            **end,
+        }
     row = arena.kept["Process"][-1][-1]
     pairs = (line.partition("=") for line in text(int(row["environment"])).splitlines())
     environment = {name: value for name, _, value in pairs if name}
     command = [part for part in text(int(row["command"])).split("\0") if part]
     return {
-        "pid": int(row["pid"]), "parent": int(row["parent"]) or None, "host": _host(arena),
-        "rank": _known(row["rank"]), "local_rank": _known(row["local_rank"]), "world_size": _known(row["world_size"]),
-        "command": shlex.join(command), "executable": text(int(row["executable"])),
-        "environment": json.dumps(environment) if environment else None, "settings": text(int(row["settings"])) or None,
-        "start": int(row["time"]), **end,
-    }  # fmt: skip
+        "pid": int(row["pid"]),
+        "parent": int(row["parent"]) or None,
+        "host": _host(arena),
+        "rank": _known(row["rank"]),
+        "local_rank": _known(row["local_rank"]),
+        "world_size": _known(row["world_size"]),
+        "command": shlex.join(command),
+        "executable": text(int(row["executable"])),
+        "environment": json.dumps(environment) if environment else None,
+        "settings": text(int(row["settings"])) or None,
+        "start": int(row["time"]),
+        **end,
+    }
 
 
 def _known(number: Any) -> int | None:
@@ -88,40 +131,61 @@ def _last(arena: Arena, kind: str, *key: str) -> list[Any]:
 
 
 def _threads(arena: Arena) -> Iterator[Row]:
-    named = {int(row["thread"]): arena.local.text(int(row["name"])) or None for row in _last(arena, "Thread", "thread")}
+    named = {
+        int(row["thread"]): arena.local.text(int(row["name"])) or None
+        for row in _last(arena, "Thread", "thread")
+    }
     for thread in sorted(named.keys() | arena.threads):
         yield {"thread": thread, "name": named.get(thread)}
 
 
 def _contexts(arena: Arena) -> Iterator[Row]:
     for row in _last(arena, "Context", "context"):
-        yield {"context": _small(row["context"]), "device": arena.device(int(row["device"]) & 0xFFFF),
-               "null_stream": _small(row["null_stream"]), "api": _BACKENDS.get(int(row["api"]), "cuda")}  # fmt: skip
+        yield {
+            "context": _small(row["context"]),
+            "device": arena.device(int(row["device"]) & 0xFFFF),
+            "null_stream": _small(row["null_stream"]),
+            "api": _BACKENDS.get(int(row["api"]), "cuda"),
+        }
 
 
 def _streams(arena: Arena) -> Iterator[Row]:
     for row in _last(arena, "Stream", "context", "stream"):
-        yield {"stream": _small(row["stream"]), "context": _small(row["context"]), "priority": _small(row["priority"]),
-               "device": arena.device(int(row["device"]) & 0xFFFF), "flags": _small(row["flags"]),
-               "name": arena.local.text(int(row["name"])) or None}  # fmt: skip
+        yield {
+            "stream": _small(row["stream"]),
+            "context": _small(row["context"]),
+            "priority": _small(row["priority"]),
+            "device": arena.device(int(row["device"]) & 0xFFFF),
+            "flags": _small(row["flags"]),
+            "name": arena.local.text(int(row["name"])) or None,
+        }
 
 
 def _modules(arena: Arena) -> Iterator[Row]:
     for row in _last(arena, "Module", "id"):
-        yield {"module": _small(row["id"]), "name": arena.local.text(int(row["name"])) or None,
-               "checksum": int(row["checksum"]) or None, "bytes": int(row["size"]) or None,
-               "context": _small(row["context"]), "device": arena.device(int(row["device"]) & 0xFFFF),
-               "time": int(row["time"]) or None}  # fmt: skip
+        yield {
+            "module": _small(row["id"]),
+            "name": arena.local.text(int(row["name"])) or None,
+            "checksum": int(row["checksum"]) or None,
+            "bytes": int(row["size"]) or None,
+            "context": _small(row["context"]),
+            "device": arena.device(int(row["device"]) & 0xFFFF),
+            "time": int(row["time"]) or None,
+        }
 
 
 def _small(number: Any) -> int:
-    """An unsigned 32-bit number in a signed column: the recorders' ids stay far below, pointers-as-ids keep their bits."""
+    """An unsigned 32-bit number in a signed column: ids stay far below, odd ones keep their bits."""
     return int(np.uint32(number).view(np.int32))
 
 
 def graphs(arena: Arena) -> Iterator[tuple[str, pa.Table]]:
     """Tables of graphs, nodes and edges; these can be large, so they are made column by column."""
-    for kind, table, make in (("Graph", "graph", _graph), ("GraphNode", "graph_node", _node), ("GraphEdge", "graph_edge", _edge)):
+    for kind, table, make in (
+        ("Graph", "graph", _graph),
+        ("GraphNode", "graph_node", _node),
+        ("GraphEdge", "graph_edge", _edge),
+    ):
         if arena.kept[kind]:
             data = make(arena, np.concatenate(arena.kept[kind]))
             data["process"] = np.full(len(next(iter(data.values()))), arena.process_id(), np.int32)
@@ -134,18 +198,33 @@ def _nullable(values: npt.NDArray[Any]) -> pa.Array:
 
 def _graph(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
     stack = arena.local.stacks(rows["stack"])
-    return {"graph": rows["graph"].astype(np.int32), "original": _nullable(rows["original"].astype(np.int32)),
-            "executable": (rows["flags"] & 1) != 0, "stack": _nullable(stack), "time": rows["time"].astype(np.int64)}  # fmt: skip
+    return {
+        "graph": rows["graph"].astype(np.int32),
+        "original": _nullable(rows["original"].astype(np.int32)),
+        "executable": (rows["flags"] & 1) != 0,
+        "stack": _nullable(stack),
+        "time": rows["time"].astype(np.int64),
+    }
 
 
 def _node(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
     rows = rows[(rows["flags"] & 1) == 0]
-    kinds = pa.DictionaryArray.from_arrays(np.minimum(rows["type"], len(_NODE_KINDS)).astype(np.int8), [*_NODE_KINDS, "unknown"])
-    return {"graph_node": rows["node"].astype(np.int64), "original": _nullable(rows["original"].astype(np.int64)),
-            "graph": rows["graph"].astype(np.int32), "kind": kinds,
-            "stack": _nullable(arena.local.stacks(rows["stack"])), "time": rows["time"].astype(np.int64)}  # fmt: skip
+    kinds = pa.DictionaryArray.from_arrays(
+        np.minimum(rows["type"], len(_NODE_KINDS)).astype(np.int8), [*_NODE_KINDS, "unknown"]
+    )
+    return {
+        "graph_node": rows["node"].astype(np.int64),
+        "original": _nullable(rows["original"].astype(np.int64)),
+        "graph": rows["graph"].astype(np.int32),
+        "kind": kinds,
+        "stack": _nullable(arena.local.stacks(rows["stack"])),
+        "time": rows["time"].astype(np.int64),
+    }
 
 
 def _edge(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
-    return {"from_node": rows["from_node"].astype(np.int64), "to_node": rows["to_node"].astype(np.int64),
-            "graph": rows["graph"].astype(np.int32)}  # fmt: skip
+    return {
+        "from_node": rows["from_node"].astype(np.int64),
+        "to_node": rows["to_node"].astype(np.int64),
+        "graph": rows["graph"].astype(np.int32),
+    }

@@ -20,8 +20,27 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: Segments a row may wait for its call; a call is drained milliseconds after its kernel, so this is generous.
 MAXIMUM_AGE = 4
-MEMCPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
-MEMORY_KINDS = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device static", 7: "managed static"}
+MEMCPY_KINDS = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
+MEMORY_KINDS = {
+    1: "pageable",
+    2: "pinned",
+    3: "device",
+    4: "array",
+    5: "managed",
+    6: "device static",
+    7: "managed static",
+}
 
 
 @dataclass
@@ -40,7 +59,7 @@ class Waiting:
 
 
 def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
-    """Join rows of `kind` (and those that waited) with their calls and write them; `final`: nothing may wait on."""
+    """Join rows of `kind` and those that waited with their calls; `final`: nothing may wait on."""
     waiting = arena.waiting[kind]
     rows, session, age = batch.rows, batch.session, np.zeros(len(batch.rows), np.int8)
     if len(waiting.rows):
@@ -60,8 +79,13 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     orphans = stack == UNKNOWN
     if orphans.any():
         real = int((orphans & (rows["correlation"] != 0)).sum())
-        arena.loss.count("converter", f"the call that caused a {kind.lower()} was not recorded, so it has no stack", real,
-                         kind.lower(), "note")  # fmt: skip
+        arena.loss.count(
+            "converter",
+            f"the call that caused a {kind.lower()} was not recorded, so it has no stack",
+            real,
+            kind.lower(),
+            "note",
+        )
         stack = np.where(orphans, 0, stack)
     _WRITERS[kind](arena, rows, correlation, stack, called)
 
@@ -98,10 +122,14 @@ def _graph_stacks(arena: Arena, rows: Rows, stack: Array) -> Array:
 
 def _where(arena: Arena, rows: Rows, correlation: Array) -> dict[str, Any]:
     return {
-        "device": arena.devices(rows["device"]), "context": rows["context"], "stream": rows["stream"],
-        "correlation": Nullable(correlation, correlation == 0), "process": arena.process_id(),
-        "graph": zero_is_null(rows["graph"]), "graph_node": zero_is_null(rows["graph_node"]),
-    }  # fmt: skip
+        "device": arena.devices(rows["device"]),
+        "context": rows["context"],
+        "stream": rows["stream"],
+        "correlation": Nullable(correlation, correlation == 0),
+        "process": arena.process_id(),
+        "graph": zero_is_null(rows["graph"]),
+        "graph_node": zero_is_null(rows["graph_node"]),
+    }
 
 
 def _times(arena: Arena, rows: Rows, kind: str) -> tuple[Array, Array, Array | None]:
@@ -124,14 +152,22 @@ def _kernels(arena: Arena, rows: Rows, correlation: Array, stack: Array, called:
     start, duration, lost = _times(arena, rows, "kernel")
     clock_checks.launches(arena, rows["device"], start, called, lost)
     clock_checks.note_kernels(arena, rows, start, duration)
-    arena.emit("kernel", len(rows), {
-        "start": Nullable(start, lost), "duration": Nullable(duration, lost),
-        "name_id": zero_is_null(arena.local.names(rows["name"])),
-        "shape_id": zero_is_null(arena.local.shapes(rows["shape"])),
-        **_where(arena, rows, correlation), "stack": zero_is_null(stack), "graph_level": (rows["flags"] & 1) != 0,
-        "module": zero_is_null(rows["module"]), "queued": zero_is_null(rows["queued"]),
-        "submitted": zero_is_null(rows["submitted"]),
-    })  # fmt: skip
+    arena.emit(
+        "kernel",
+        len(rows),
+        {
+            "start": Nullable(start, lost),
+            "duration": Nullable(duration, lost),
+            "name_id": zero_is_null(arena.local.names(rows["name"])),
+            "shape_id": zero_is_null(arena.local.shapes(rows["shape"])),
+            **_where(arena, rows, correlation),
+            "stack": zero_is_null(stack),
+            "graph_level": (rows["flags"] & 1) != 0,
+            "module": zero_is_null(rows["module"]),
+            "queued": zero_is_null(rows["queued"]),
+            "submitted": zero_is_null(rows["submitted"]),
+        },
+    )
 
 
 def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
@@ -139,14 +175,23 @@ def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: 
     if lost is not None:  # copies have no null times in the schema; a copy without times says nothing
         rows, correlation, stack = rows[~lost], correlation[~lost], stack[~lost]
         start, duration = start[~lost], duration[~lost]
-    arena.emit("memcpy", len(rows), {
-        "start": start, "duration": duration, "bytes": rows["bytes"], "kind": enumerated(rows["kind"], MEMCPY_KINDS),
-        "source_kind": enumerated(rows["source_kind"], MEMORY_KINDS),
-        "destination_kind": enumerated(rows["destination_kind"], MEMORY_KINDS),
-        "asynchronous": (rows["flags"] & 1) != 0, "source_device": arena.devices(rows["source_device"], none=65535),
-        "destination_device": arena.devices(rows["destination_device"], none=65535),
-        **_where(arena, rows, correlation), "stack": zero_is_null(stack),
-    })  # fmt: skip
+    arena.emit(
+        "memcpy",
+        len(rows),
+        {
+            "start": start,
+            "duration": duration,
+            "bytes": rows["bytes"],
+            "kind": enumerated(rows["kind"], MEMCPY_KINDS),
+            "source_kind": enumerated(rows["source_kind"], MEMORY_KINDS),
+            "destination_kind": enumerated(rows["destination_kind"], MEMORY_KINDS),
+            "asynchronous": (rows["flags"] & 1) != 0,
+            "source_device": arena.devices(rows["source_device"], none=65535),
+            "destination_device": arena.devices(rows["destination_device"], none=65535),
+            **_where(arena, rows, correlation),
+            "stack": zero_is_null(stack),
+        },
+    )
 
 
 def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
@@ -154,16 +199,27 @@ def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: A
     if lost is not None:
         rows, correlation, stack = rows[~lost], correlation[~lost], stack[~lost]
         start, duration = start[~lost], duration[~lost]
-    arena.emit("memset", len(rows), {
-        "start": start, "duration": duration, "bytes": rows["bytes"], "value": rows["value"],
-        "memory_kind": enumerated(rows["memory_kind"], MEMORY_KINDS), "asynchronous": (rows["flags"] & 1) != 0,
-        **_where(arena, rows, correlation), "stack": zero_is_null(stack),
-    })  # fmt: skip
+    arena.emit(
+        "memset",
+        len(rows),
+        {
+            "start": start,
+            "duration": duration,
+            "bytes": rows["bytes"],
+            "value": rows["value"],
+            "memory_kind": enumerated(rows["memory_kind"], MEMORY_KINDS),
+            "asynchronous": (rows["flags"] & 1) != 0,
+            **_where(arena, rows, correlation),
+            "stack": zero_is_null(stack),
+        },
+    )
 
 
 _WRITERS: dict[str, Callable[[Arena, Rows, Array, Array, Array], None]] = {
-    "Kernel": _kernels, "Memcpy": _copies, "Memset": _fills,
-}  # fmt: skip
+    "Kernel": _kernels,
+    "Memcpy": _copies,
+    "Memset": _fills,
+}
 
 
 def never_arrived(arena: Arena) -> None:
@@ -175,9 +231,19 @@ def never_arrived(arena: Arena) -> None:
     arena.loss.count("cupti", "kernel record never arrived", count, "kernel", "lost")
     everything = np.ones(count, bool)
     zeros = np.zeros(count, np.int64)
-    arena.emit("kernel", count, {
-        "start": Nullable(zeros, everything), "duration": Nullable(zeros, everything), "context": 0, "stream": 0,
-        "name_id": zero_is_null(expected["name"]), "shape_id": zero_is_null(expected["shape"]),
-        "correlation": expected["correlation"], "process": arena.process_id(),
-        "stack": zero_is_null(expected["stack"]), "graph_level": False,
-    })  # fmt: skip
+    arena.emit(
+        "kernel",
+        count,
+        {
+            "start": Nullable(zeros, everything),
+            "duration": Nullable(zeros, everything),
+            "context": 0,
+            "stream": 0,
+            "name_id": zero_is_null(expected["name"]),
+            "shape_id": zero_is_null(expected["shape"]),
+            "correlation": expected["correlation"],
+            "process": arena.process_id(),
+            "stack": zero_is_null(expected["stack"]),
+            "graph_level": False,
+        },
+    )

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-#: An executable graph is instantiated from a graph that may itself be a clone; deeper chains are not made in practice.
+#: An executable graph is instantiated from a graph that may itself be a clone; deeper chains are not made in
+#: practice.
 _MAXIMUM_CHAIN = 16
 
 
@@ -34,7 +35,7 @@ class Graphs:
         return np.where(at >= 0, self._stack[at], np.int32(0))
 
     def _find(self, nodes: Array) -> Array:
-        """Place of each node in the sorted nodes, -1 where it is not there. Ids of a graph follow one another."""
+        """Place of each node in the sorted nodes, -1 where it is not there."""
         low = int(self._node[0])
         span = int(self._node[-1]) - low + 1
         if span <= 4 * len(self._node) + 65536:

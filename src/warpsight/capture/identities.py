@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 
 class Processes:
-    """Process ids of the trace, from 0 by first appearance, one per arena (a reused pid or an exec is a new process)."""
+    """Process ids from 0 by first appearance, one per arena: a reused pid or an exec is a new process."""
 
     def __init__(self, known: dict[str, int] | None = None) -> None:
         self.by_arena: dict[str, int] = dict(known or {})
@@ -27,7 +27,7 @@ class Processes:
         return number
 
     def of_pid(self, pid: int) -> int:
-        """The process that last had this pid; one that never recorded anything itself gets an id of its own."""
+        """The process that last had this pid; one that never recorded itself gets an id of its own."""
         return self._by_pid[pid] if pid in self._by_pid else self.of_arena(f"pid-{pid}", pid)
 
 
@@ -48,8 +48,15 @@ class Devices:
 
     def unknown(self, index: int) -> int:
         """The id of a device that rows name by index but no recorder described."""
-        return self.intern({"uuid": f"unknown-{index}", "index": index, "name": "unknown", "vendor": "unknown",
-                            "platform": "cuda"})  # fmt: skip
+        return self.intern(
+            {
+                "uuid": f"unknown-{index}",
+                "index": index,
+                "name": "unknown",
+                "vendor": "unknown",
+                "platform": "cuda",
+            }
+        )
 
 
 class DeviceIndex:

@@ -1,8 +1,11 @@
-"""What a conversion has safely done, on disk: so that a crash at any point loses no row and writes none twice.
+"""What a conversion has safely done: a crash at any point loses no row and writes none twice.
 
-A round is: write parts numbered above the last commit, commit, delete the segments that went into them. After a crash
-parts above the committed number are removed (their segments are still there), and segments the commit names are deleted
-(their parts are complete). Definition segments stay until the trace is finished, because ids refer back to them.
+A round is: write parts numbered above the last commit, commit, delete the segments that went into them. After
+a crash parts above the committed number are removed (their segments are still there), and segments the commit
+names are deleted (their parts are complete). Definition segments stay until the trace is finished, because
+ids
+refer back to
+them.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ class Journal:
         """
         commit.arrays = f"journal-{commit.part:06d}.npz"
         with (self._raw / commit.arrays).open("wb") as file:
-            np.savez(file, **{f"{a}/{n}": v for a, state in states.items() for n, v in state.items()})
+            named: dict[str, Any] = {f"{a}/{n}": v for a, state in states.items() for n, v in state.items()}
+            np.savez(file, **named)
         manifest.write_json(self._file, vars(commit))
         for old in self._raw.glob("journal-*.npz"):
             if old.name != commit.arrays:

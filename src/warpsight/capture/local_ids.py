@@ -1,7 +1,7 @@
 """Definitions of one process and the tables that turn its ids into the trace's.
 
-Rows carry ids that are unique in their arena. Each definition is interned in the trace by content; a lookup array per
-kind then translates whole columns with one gather.
+Rows carry ids that are unique in their arena. Each definition is interned in the trace by content; a lookup
+array per kind then translates whole columns with one gather.
 """
 
 from __future__ import annotations
@@ -17,10 +17,20 @@ from warpsight.trace.definitions import Definitions
 
 Array = npt.NDArray[Any]
 _UNRESOLVED = -1
-_FRAME_KINDS = {layout.FRAME_PYTHON: "python", layout.FRAME_NATIVE: "native", layout.FRAME_MARKER: "marker",
-                layout.FRAME_KERNEL: "kernel", layout.FRAME_LINE: "line"}  # fmt: skip
-_METHODS = {layout.STACK_FRAME_CHAIN: "frame chain", layout.STACK_WITH_GIL: "with GIL", layout.STACK_UNWINDER: "unwinder",
-            layout.STACK_IMPORTED: "imported", layout.STACK_REMOTE: "remote"}  # fmt: skip
+_FRAME_KINDS = {
+    layout.FRAME_PYTHON: "python",
+    layout.FRAME_NATIVE: "native",
+    layout.FRAME_MARKER: "marker",
+    layout.FRAME_KERNEL: "kernel",
+    layout.FRAME_LINE: "line",
+}
+_METHODS = {
+    layout.STACK_FRAME_CHAIN: "frame chain",
+    layout.STACK_WITH_GIL: "with GIL",
+    layout.STACK_UNWINDER: "unwinder",
+    layout.STACK_IMPORTED: "imported",
+    layout.STACK_REMOTE: "remote",
+}
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
 #: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
 _MAXIMUM_ID = 1 << 28
@@ -135,8 +145,14 @@ class LocalIds:
     def add_frames(self, rows: Array) -> None:
         """Intern rows of kind `Frame`; their strings must have been added."""
         for number, function, file, line, address, kind, _, build in rows.tolist():
-            frame = (self.text(function) or "?", self.text(file) or None, line & 0x7FFFFFFF or None, address or None,
-                     _FRAME_KINDS.get(kind, "native"), self.text(build) or None)  # fmt: skip
+            frame = (
+                self.text(function) or "?",
+                self.text(file) or None,
+                line & 0x7FFFFFFF or None,
+                address or None,
+                _FRAME_KINDS.get(kind, "native"),
+                self.text(build) or None,
+            )
             self._frames.set(number, self._trace.frame(frame))
 
     def add_stacks(self, rows: Array) -> None:

@@ -1,4 +1,4 @@
-"""What is missing from the trace: reports of the recorders, and what the conversion itself found, added up by cause."""
+"""What is missing from the trace: the recorders' reports and the conversion's own, added up by cause."""
 
 from __future__ import annotations
 
@@ -21,14 +21,45 @@ class LossLog:
         self._counted = {_key(row): row for row in rows if row.get("counted") and row["process"] == process}
         self.process = process
 
-    def add(self, source: str, cause: str, count: int, *, kind: str | None = None, severity: str = "lost",
-            time: int | None = None, start: int | None = None, end: int | None = None) -> None:  # fmt: skip
+    def add(
+        self,
+        source: str,
+        cause: str,
+        count: int,
+        *,
+        kind: str | None = None,
+        severity: str = "lost",
+        time: int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
         """One report as it is."""
-        self._rows.append({"time": time, "source": source, "cause": cause, "count": count, "kind": kind,
-                           "severity": severity, "start": start, "end": end, "process": self.process})  # fmt: skip
+        self._rows.append(
+            {
+                "time": time,
+                "source": source,
+                "cause": cause,
+                "count": count,
+                "kind": kind,
+                "severity": severity,
+                "start": start,
+                "end": end,
+                "process": self.process,
+            }
+        )
 
-    def count(self, source: str, cause: str, count: int, kind: str | None, severity: str, *, start: int | None = None,
-              end: int | None = None, worst: int = 0) -> None:  # fmt: skip
+    def count(
+        self,
+        source: str,
+        cause: str,
+        count: int,
+        kind: str | None,
+        severity: str,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        worst: int = 0,
+    ) -> None:
         """Add to the row with this cause; `worst` nanoseconds are told in its text."""
         if not count:
             return
@@ -60,9 +91,14 @@ def table(rows: Iterable[Row]) -> pa.Table:
 def given(row: Mapping[str, Any]) -> Row:
     """A loss row as the launcher reports it, with defaults for what it leaves out."""
     known = {c.name for c in TABLES["loss"].columns}
-    return {"source": "launcher", "cause": "unknown", "count": 1, "severity": "lost",
-            **{name: None for name in ("time", "kind", "start", "end", "process")},
-            **{name: value for name, value in row.items() if name in known}}  # fmt: skip
+    return {
+        "source": "launcher",
+        "cause": "unknown",
+        "count": 1,
+        "severity": "lost",
+        **dict.fromkeys(("time", "kind", "start", "end", "process")),
+        **{name: value for name, value in row.items() if name in known},
+    }
 
 
 def summary(data: pa.Table) -> list[Row]:
@@ -70,4 +106,7 @@ def summary(data: pa.Table) -> list[Row]:
     if not len(data):
         return []
     grouped = data.group_by(["severity", "source", "cause"]).aggregate([("count", "sum")]).to_pylist()
-    return [{"severity": g["severity"], "source": g["source"], "cause": g["cause"], "count": g["count_sum"]} for g in grouped]
+    return [
+        {"severity": g["severity"], "source": g["source"], "cause": g["cause"], "count": g["count_sum"]}
+        for g in grouped
+    ]

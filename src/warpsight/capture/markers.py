@@ -1,4 +1,4 @@
-"""Ranges: pushes paired with pops per thread and domain, starts with ends by id, across any number of segments."""
+"""Ranges: pushes paired with pops per thread and domain, starts with ends by id, across segments."""
 
 from __future__ import annotations
 
@@ -41,11 +41,18 @@ def convert(arena: Arena, batch: Batch, final: bool) -> None:
     if not len(rows):
         return
     phase = rows["phase"]
-    pushed, popped, depth, unmatched = pair_nested(rows, thread, np.flatnonzero((phase == _PUSH) | (phase == _POP)))
+    pushed, popped, depth, unmatched = pair_nested(
+        rows, thread, np.flatnonzero((phase == _PUSH) | (phase == _POP))
+    )
     started, ended, unmatched_ends = pair_by_id(rows, np.flatnonzero((phase == _START) | (phase == _END)))
     if unmatched + unmatched_ends:
-        arena.loss.count("converter", "a range ended that had not begun in the recording", unmatched + unmatched_ends,
-                         "marker", "note")  # fmt: skip
+        arena.loss.count(
+            "converter",
+            "a range ended that had not begun in the recording",
+            unmatched + unmatched_ends,
+            "marker",
+            "note",
+        )
     instants = np.flatnonzero(phase == _INSTANT)
     begin = np.concatenate([pushed, started, instants])
     end = np.concatenate([popped, ended, np.full(len(instants), -1)])
@@ -64,18 +71,23 @@ def convert(arena: Arena, batch: Batch, final: bool) -> None:
 def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array, Array, int]:
     """Match pushes with pops in each (thread, domain, source).
 
-    Returns the rows of the pushes, the row of each one's pop (-1: still open), the depth of each from 0, and the number
-    of pops without a push. The depth is counted here: a recording may begin inside ranges.
+    Returns the rows of the pushes, the row of each one's pop (-1: still open), the depth of each from 0, and
+    the number of pops without a push. The depth is counted here: a recording may begin inside ranges.
     """
     if not len(chosen):
         return _none()
-    key = np.stack([thread[chosen].astype(np.int64), rows["domain"][chosen].astype(np.int64) << 16 | rows["source"][chosen]])
+    key = np.stack(
+        [
+            thread[chosen].astype(np.int64),
+            rows["domain"][chosen].astype(np.int64) << 16 | rows["source"][chosen],
+        ]
+    )
     _, group = np.unique(key, axis=1, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     chosen, group = chosen[order], group.ravel()[order]
     push = rows["phase"][chosen] == _PUSH
-    # Level of each group, from a running sum over all groups that is reset where a group begins, and lifted by the
-    # pops that found nothing open: those are where the sum reaches a new low.
+    # Level of each group, from a running sum over all groups that is reset where a group begins, and lifted
+    # by the pops that found nothing open: those are where the sum reaches a new low.
     first = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
     step = np.where(push, 1, -1)
     total = np.cumsum(step)
@@ -125,27 +137,49 @@ def _none() -> tuple[Array, Array, Array, int]:
     return nothing, nothing, nothing, 0
 
 
-def _write(arena: Arena, rows: Array, thread: Array, begin: Array, end: Array, level: Array, still_open: Array) -> None:
+def _write(
+    arena: Arena, rows: Array, thread: Array, begin: Array, end: Array, level: Array, still_open: Array
+) -> None:
     if not len(begin):
         return
     chosen = rows[begin]
     start = chosen["time"].astype(np.int64)
     duration = np.where(end >= 0, rows["time"][end].astype(np.int64) - start, 0)
-    arena.emit("marker", len(begin), {
-        "start": start, "duration": Nullable(duration, end < 0), "kind": enumerated(chosen["phase"], _KINDS),
-        "open": still_open, "name_id": zero_is_null(arena.local.names(chosen["name"])),
-        "domain": arena.local.texts(chosen["domain"]), "category": arena.local.texts(chosen["category"]),
-        "color": zero_is_null(chosen["color"]), "payload": payload(chosen), "depth": Nullable(level, level < 0),
-        "source": enumerated(chosen["source"], _SOURCES), "stack": zero_is_null(arena.local.stacks(chosen["stack"])),
-        "attributes": arena.local.texts(chosen["attributes"]), "thread": thread[begin], "process": arena.process_id(),
-    })  # fmt: skip
+    arena.emit(
+        "marker",
+        len(begin),
+        {
+            "start": start,
+            "duration": Nullable(duration, end < 0),
+            "kind": enumerated(chosen["phase"], _KINDS),
+            "open": still_open,
+            "name_id": zero_is_null(arena.local.names(chosen["name"])),
+            "domain": arena.local.texts(chosen["domain"]),
+            "category": arena.local.texts(chosen["category"]),
+            "color": zero_is_null(chosen["color"]),
+            "payload": payload(chosen),
+            "depth": Nullable(level, level < 0),
+            "source": enumerated(chosen["source"], _SOURCES),
+            "stack": zero_is_null(arena.local.stacks(chosen["stack"])),
+            "attributes": arena.local.texts(chosen["attributes"]),
+            "thread": thread[begin],
+            "process": arena.process_id(),
+        },
+    )
 
 
 def payload(rows: Array) -> Nullable:
-    """The 64 raw bits of each payload as a number, by nvtxPayloadType: 1 u64, 2 i64, 3 f64, 4 u32, 5 i32, 6 f32."""
+    """Payload bits as numbers, by nvtxPayloadType: 1 u64, 2 i64, 3 f64, 4 u32, 5 i32, 6 f32."""
     raw = np.ascontiguousarray(rows["payload"])
     kind = rows["payload_type"]
     low = raw.astype(np.uint32)
-    forms = {1: raw, 2: raw.view(np.int64), 3: raw.view(np.float64), 4: low, 5: low.view(np.int32), 6: low.view(np.float32)}
+    forms = {
+        1: raw,
+        2: raw.view(np.int64),
+        3: raw.view(np.float64),
+        4: low,
+        5: low.view(np.int32),
+        6: low.view(np.float32),
+    }
     values = np.select([kind == k for k in forms], [v.astype(np.float64) for v in forms.values()], 0.0)
     return Nullable(values, (kind < 1) | (kind > 6))

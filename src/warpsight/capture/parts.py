@@ -1,4 +1,4 @@
-"""Writing parts beside the conversion: sorting and encoding run in two threads while the next segment is decoded."""
+"""Writing parts beside the conversion: two threads sort and encode while the next segment is decoded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _schema(table: str) -> pa.Schema:
 
 
 class PartWriter:
-    """Queues tables of columns and writes each as a part; :meth:`wait` returns when all are safely on disk."""
+    """Queues tables of columns and writes each as a part; :meth:`wait` returns when all are on disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -40,7 +40,7 @@ class PartWriter:
         self.bytes = 0
 
     def add(self, table: str, process: int | None, part: int, count: int, values: Mapping[str, Any]) -> None:
-        """Queue `count` rows; columns as :func:`warpsight.capture.columns.arrow` takes them, absent ones null."""
+        """Queue `count` rows; columns as :func:`columns.arrow` takes them, absent ones null."""
         if not count:
             return
         piece = self._pieces[table, process, part]
@@ -52,7 +52,13 @@ class PartWriter:
 
     def add_arrow(self, table: str, part: int, data: pa.Table) -> None:
         """Queue rows that are Arrow already (trace-wide definitions)."""
-        self.add(table, None, part, len(data), {name: data.column(name).combine_chunks() for name in data.column_names})
+        self.add(
+            table,
+            None,
+            part,
+            len(data),
+            {name: data.column(name).combine_chunks() for name in data.column_names},
+        )
 
     def _write(self, table: str, path: Path, count: int, values: dict[str, Any]) -> None:
         try:

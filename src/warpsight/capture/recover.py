@@ -35,9 +35,15 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
     converter = Converter(root)
     try:
         progress(converter.convert(enough_bytes=0)["kernels"])
-        note = {"source": "launcher", "cause": "the launcher ended before the trace was complete; it was recovered",
-                "severity": "note"}  # fmt: skip
-        return {**converter.finish(processes=_unknown_ends(raw), loss=[note], settings=_settings(root)), "recovered": True}
+        note = {
+            "source": "launcher",
+            "cause": "the launcher ended before the trace was complete; it was recovered",
+            "severity": "note",
+        }
+        return {
+            **converter.finish(processes=_unknown_ends(raw), loss=[note], settings=_settings(root)),
+            "recovered": True,
+        }
     finally:
         converter.close()
 
@@ -48,8 +54,10 @@ def _check_ended(root: Path) -> None:
     if isinstance(pid, int) and _is_recorder(pid):
         raise TraceError(f"{root} is still being recorded by process {pid}; stop that first")
     for writer in _writers(root / "raw"):
-        raise TraceError(f"{root} is still being written by process {writer}, which outlived its launcher; "
-                         "wait for it to end")  # fmt: skip
+        raise TraceError(
+            f"{root} is still being written by process {writer}, which outlived its launcher; "
+            "wait for it to end"
+        )
 
 
 def _recording(root: Path) -> dict[str, Any]:

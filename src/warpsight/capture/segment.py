@@ -1,8 +1,8 @@
-"""Reading segment files: every valid block of a file as arrays, everything else as a loss (docs/reference/segments.md).
+"""Reading segment files: every valid block as arrays, everything else as a loss.
 
-A segment is a sequence of 64 KiB slots. Each slot is judged alone: a block whose header or CRC does not hold is
-reported and reading goes on at the next slot, so damage costs at most the blocks it touched. An unsealed block is
-taken up to its committed length.
+A segment is a sequence of 64 KiB slots. Each slot is judged alone: a block whose header or CRC does not hold
+is reported and reading goes on at the next slot, so damage costs at most the blocks it touched. An unsealed
+block is taken up to its committed length.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Block:
     payload: Array
 
     def body(self, skip_bytes: int = 0) -> Array:
-        """Bytes of the whole rows behind the first `skip_bytes`, in this version's row size (not for kind `string`)."""
+        """Bytes of the whole rows behind the first `skip_bytes`, in this version's row size."""
         size = DTYPES[self.kind].itemsize
         body = self.payload[skip_bytes:]
         if self.row_bytes != size:
@@ -118,29 +118,64 @@ class Segment:
                     yield block
                 return
         if not self.growing:
-            self._lost(offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block")
+            self._lost(
+                offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block"
+            )
 
     def _block(self, offset: int, slot: Array) -> Block | None:
         fields = slot[: layout.BLOCK_HEADER_BYTES].view(HEADER)[0].tolist()
-        (magic, version, kind, pid, thread, arena, sequence, lost, writer, session, row_bytes, committed,
-         flags, crc) = fields  # fmt: skip
+        (
+            magic,
+            version,
+            kind,
+            pid,
+            thread,
+            arena,
+            sequence,
+            lost,
+            writer,
+            session,
+            row_bytes,
+            committed,
+            flags,
+            crc,
+        ) = fields
         if magic != layout.BLOCK_MAGIC:
             if slot.tobytes() != _ZEROS[: len(slot)]:
                 self._lost(offset, "a block header is damaged")
             return None
         if version != layout.LAYOUT_VERSION:
-            return self._lost(offset, f"a block has layout version {version}; this version reads {layout.LAYOUT_VERSION}")
+            self._lost(
+                offset, f"a block has layout version {version}; this version reads {layout.LAYOUT_VERSION}"
+            )
+            return None
         if committed > len(slot) - layout.BLOCK_HEADER_BYTES:
-            return self._lost(offset, "a block header is damaged")
+            self._lost(offset, "a block header is damaged")
+            return None
         payload = slot[layout.BLOCK_HEADER_BYTES : layout.BLOCK_HEADER_BYTES + committed]
-        if zlib.crc32(payload, zlib.crc32(slot[:_CRC_OFFSET])) != crc:
-            return self._lost(offset, "a block's checksum does not match", kind)
+        if zlib.crc32(payload.data, zlib.crc32(slot[:_CRC_OFFSET].data)) != crc:
+            self._lost(offset, "a block's checksum does not match", kind)
+            return None
         if kind not in DTYPES:
-            return self._lost(offset, f"a block has unknown record kind {kind}", kind)
+            self._lost(offset, f"a block has unknown record kind {kind}", kind)
+            return None
         if not row_bytes and not layout.BY_KIND[kind].variable:
-            return self._lost(offset, "a block header is damaged", kind)
-        return Block(kind, pid, thread, arena, sequence, lost, writer, session, row_bytes, bool(flags & 1),
-                     offset // layout.BLOCK_BYTES, payload)
+            self._lost(offset, "a block header is damaged", kind)
+            return None
+        return Block(
+            kind,
+            pid,
+            thread,
+            arena,
+            sequence,
+            lost,
+            writer,
+            session,
+            row_bytes,
+            bool(flags & 1),
+            offset // layout.BLOCK_BYTES,
+            payload,
+        )
 
     def _lost(self, offset: int, cause: str, kind: int = 0) -> None:
         self.damage.append(Damage(self.path, offset, cause, kind))
@@ -163,9 +198,10 @@ def open_segment(path: Path) -> Segment:
 def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]], int]:
     """Decode rows of kind `string`: (id, text) pairs, and the bytes that held whole rows.
 
-    Text that is not UTF-8 keeps its bytes as surrogate-free replacement characters, so it always can be stored.
+    Text that is not UTF-8 keeps its bytes as surrogate-free replacement characters, so it always can be
+    stored.
     """
-    view = memoryview(payload)
+    view = payload.data
     fixed = layout.BY_NAME["String"].size
     rows: list[tuple[int, str]] = []
     offset = skip_bytes
@@ -181,7 +217,7 @@ def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]],
 
 
 class Rows:
-    """Rows of one kind as contiguous columns, with the interface of a structured array that the conversion uses."""
+    """Rows of one kind as contiguous columns, used like a structured array."""
 
     __slots__ = ("_columns", "_dtype")
 
@@ -197,7 +233,9 @@ class Rows:
     @classmethod
     def join(cls, first: Rows, second: Rows) -> Rows:
         """The rows of both."""
-        return cls(first._dtype, {n: np.concatenate([c, second._columns[n]]) for n, c in first._columns.items()})
+        return cls(
+            first._dtype, {n: np.concatenate([c, second._columns[n]]) for n, c in first._columns.items()}
+        )
 
     def structured(self) -> Array:
         """The rows as one structured array."""
@@ -217,7 +255,7 @@ class Rows:
 
 @dataclass
 class Batch:
-    """Rows of one kind from any number of blocks, in order, with the block's thread and session for each row."""
+    """Rows of one kind from any number of blocks, with each row's thread and session."""
 
     rows: Any
     thread: Array

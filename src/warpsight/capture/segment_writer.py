@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class SegmentWriter:
-    """Appends valid blocks to one segment file; one instance stands for one process with any number of writers.
+    """Appends valid blocks to one segment file of one process, for any number of writers.
 
     `sequences` may be shared between the writers of one arena's files, so blocks are numbered across files.
     """
@@ -32,9 +32,17 @@ class SegmentWriter:
         self._sequences = {} if sequences is None else sequences
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
-    def write(self, kind: str, rows: Mapping[str, Any] | Array, *, thread: int = 0, session: int = 0,
-              writer: int | None = None, rows_per_block: int = 0) -> None:  # fmt: skip
-        """Write rows of record `kind`, given as a structured array or as columns (missing columns are zero)."""
+    def write(
+        self,
+        kind: str,
+        rows: Mapping[str, Any] | Array,
+        *,
+        thread: int = 0,
+        session: int = 0,
+        writer: int | None = None,
+        rows_per_block: int = 0,
+    ) -> None:
+        """Write rows of `kind`, a structured array or columns (missing columns are zero)."""
         record = layout.BY_NAME[kind]
         array = rows if isinstance(rows, np.ndarray) else _structured(record.kind, rows)
         fit = layout.BLOCK_PAYLOAD_BYTES // record.size
@@ -43,13 +51,17 @@ class SegmentWriter:
             payload = array[first : first + step].tobytes()
             self._block(record.kind, payload, record.size, thread, session, writer, len(payload))
 
-    def write_strings(self, strings: Mapping[int, str], *, thread: int = 0, writer: int | None = None) -> None:
+    def write_strings(
+        self, strings: Mapping[int, str], *, thread: int = 0, writer: int | None = None
+    ) -> None:
         """Write string definitions, id → text."""
         record = layout.BY_NAME["String"]
         payload = bytearray()
         for number, text in strings.items():
             data = text.encode()
-            row = number.to_bytes(4, "little") + len(data).to_bytes(4, "little") + data + bytes(-len(data) % 8)
+            row = (
+                number.to_bytes(4, "little") + len(data).to_bytes(4, "little") + data + bytes(-len(data) % 8)
+            )
             if len(payload) + len(row) > layout.BLOCK_PAYLOAD_BYTES:
                 self._block(record.kind, bytes(payload), 0, thread, 0, writer, len(payload))
                 payload.clear()
@@ -57,26 +69,65 @@ class SegmentWriter:
         if payload:
             self._block(record.kind, bytes(payload), 0, thread, 0, writer, len(payload))
 
-    def write_block(self, kind: str, payload: bytes, *, thread: int = 0, session: int = 0, writer: int = 0,
-                    sequence: int | None = None, sealed: bool = True, lost: int = 0) -> None:  # fmt: skip
+    def write_block(
+        self,
+        kind: str,
+        payload: bytes,
+        *,
+        thread: int = 0,
+        session: int = 0,
+        writer: int = 0,
+        sequence: int | None = None,
+        sealed: bool = True,
+        lost: int = 0,
+    ) -> None:
         """Write one block as it is, to build what a drainer may leave: open blocks, repeated blocks, gaps."""
         record = layout.BY_NAME[kind]
         if sequence is not None:
             self._sequences[writer] = sequence
-        self._block(record.kind, payload, 0 if record.variable else record.size, thread, session, writer,
-                    len(payload), sealed, lost)  # fmt: skip
+        self._block(
+            record.kind,
+            payload,
+            0 if record.variable else record.size,
+            thread,
+            session,
+            writer,
+            len(payload),
+            sealed,
+            lost,
+        )
 
-    def _block(self, kind: int, payload: bytes, row_bytes: int, thread: int, session: int, writer: int | None,
-               committed: int, sealed: bool = True, lost: int = 0) -> None:  # fmt: skip
+    def _block(
+        self,
+        kind: int,
+        payload: bytes,
+        row_bytes: int,
+        thread: int,
+        session: int,
+        writer: int | None,
+        committed: int,
+        sealed: bool = True,
+        lost: int = 0,
+    ) -> None:
         number = (thread << 8 | kind) & 0xFFFFFFFF if writer is None else writer
         sequence = self._sequences.get(number, 0)
         self._sequences[number] = sequence + 1
         header = np.zeros(1, HEADER)
         values = {
-            "magic": layout.BLOCK_MAGIC, "version": layout.LAYOUT_VERSION, "kind": kind, "pid": self._pid,
-            "thread": thread, "arena": self._arena, "sequence": sequence, "lost": lost, "writer": number,
-            "session": session, "row_bytes": row_bytes, "committed": committed, "flags": int(sealed),
-        }  # fmt: skip
+            "magic": layout.BLOCK_MAGIC,
+            "version": layout.LAYOUT_VERSION,
+            "kind": kind,
+            "pid": self._pid,
+            "thread": thread,
+            "arena": self._arena,
+            "sequence": sequence,
+            "lost": lost,
+            "writer": number,
+            "session": session,
+            "row_bytes": row_bytes,
+            "committed": committed,
+            "flags": int(sealed),
+        }
         for name, value in values.items():
             header[name] = value
         header["crc"] = zlib.crc32(payload, zlib.crc32(header.tobytes()[:-4]))
@@ -89,7 +140,9 @@ class SegmentWriter:
     def __enter__(self) -> SegmentWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

@@ -1,0 +1,1 @@
+"""Device code and its names."""

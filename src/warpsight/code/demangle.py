@@ -1,4 +1,4 @@
-"""Readable names of device functions: demangling, and the short name without arguments and template arguments."""
+"""Readable names of device functions: demangling, and the short name without arguments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,23 @@ _OPERATORS = ("<<=", ">>=", "<=>", "->*", "<<", ">>", "<=", ">=", "->", "()", "[
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL | None:
     """The C++ runtime that has `__cxa_demangle`, None where there is none."""
-    for candidate in ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib", ctypes.util.find_library("stdc++")):
+    for candidate in (
+        "libstdc++.so.6",
+        "libc++abi.so.1",
+        "libc++abi.dylib",
+        ctypes.util.find_library("stdc++"),
+    ):
         if not candidate:
             continue
         try:
             library = ctypes.CDLL(candidate)
             library.__cxa_demangle.restype = ctypes.c_void_p
-            library.__cxa_demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+            library.__cxa_demangle.argtypes = [
+                ctypes.c_char_p,
+                ctypes.c_void_p,
+                ctypes.c_void_p,
+                ctypes.c_void_p,
+            ]
             return library
         except (OSError, AttributeError):
             continue
@@ -66,8 +76,10 @@ def demangle_all(names: Iterable[str]) -> list[str]:
 def short(demangled: str) -> str:
     """The name without return type, arguments, template arguments and qualifiers: `at::native::add`.
 
-    Brackets are matched, so lambdas (`f()::{lambda(int)#1}`), `operator<`, `operator()`, `(anonymous namespace)` and
-    function-pointer arguments do not confuse it. A name that is not C++ (a Triton kernel, a copy) comes back whole.
+    Brackets are matched, so lambdas (`f()::{lambda(int)#1}`), `operator<`, `operator()`, `(anonymous
+    namespace)` and function-pointer arguments do not confuse it. A name that is not C++ (a Triton kernel, a
+    copy) comes back
+    whole.
     """
     text = demangled.strip()
     if not ("::" in text or "<" in text or _SIGNATURE.match(text)):

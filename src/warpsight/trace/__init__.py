@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Trace", "TraceWriter", "open"]
 
 
-def open(path: str | PathLike[str]) -> Trace:  # noqa: A001 - reads as warpsight.trace.open
+def open(path: str | PathLike[str]) -> Trace:
     """Open a trace: a folder, a packed file, or an fsspec URL of either (`s3://bucket/run.warp`).
 
     Packed and remote traces are copied to a private temporary folder that goes away when the trace is closed.

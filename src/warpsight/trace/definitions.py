@@ -1,7 +1,7 @@
 """Ids that are unique in a trace: names, shapes, frames and stacks, interned by content from 1 without gaps.
 
-New rows are handed out part by part (:meth:`Definitions.take`), so a trace that grows for hours writes each definition
-once, and a conversion that was interrupted reads back what it had (:meth:`Definitions.load`).
+New rows are handed out part by part (:meth:`Definitions.take`), so a trace that grows for hours writes each
+definition once, and a conversion that was interrupted reads back what it had (:meth:`Definitions.load`).
 """
 
 from __future__ import annotations
@@ -64,12 +64,21 @@ class Definitions:
 
     def counts(self) -> dict[str, int]:
         """Rows of each table so far."""
-        return {"name": len(self._names), "shape": len(self._shapes), "frame": len(self._frames),
-                "stack": len(self._stacks)}  # fmt: skip
+        return {
+            "name": len(self._names),
+            "shape": len(self._shapes),
+            "frame": len(self._frames),
+            "stack": len(self._stacks),
+        }
 
     def take(self) -> dict[str, pa.Table]:
         """Rows that were not taken before, by table; tables without new rows are absent."""
-        makers = {"name": self._name_rows, "shape": self._shape_rows, "frame": self._frame_rows, "stack": self._stack_rows}
+        makers = {
+            "name": self._name_rows,
+            "shape": self._shape_rows,
+            "frame": self._frame_rows,
+            "stack": self._stack_rows,
+        }
         out = {}
         for table, count in self.counts().items():
             first = self._taken[table]
@@ -95,8 +104,13 @@ class Definitions:
 
     def _stack_rows(self, first: int) -> dict[str, Any]:
         parents, frames, methods, cuts = zip(*list(self._stacks)[first:], strict=True)
-        return {"parent": [p or None for p in parents], "frame": frames, "method": methods, "cut": cuts,
-                "depth": self._depths[first + 1 :]}  # fmt: skip
+        return {
+            "parent": [p or None for p in parents],
+            "frame": frames,
+            "method": methods,
+            "cut": cuts,
+            "depth": self._depths[first + 1 :],
+        }
 
     def load(self, root: Path) -> None:
         """Take up the definitions a trace folder already holds; must be called on a new object."""

@@ -59,7 +59,9 @@ def read(root: Path) -> dict[str, Any]:
     except PermissionError:
         raise TraceError(f"{path} may not be read: permission denied") from None
     except (OSError, ValueError) as error:
-        raise TraceError(f"{path} is damaged ({error}); the tables beside it are ordinary Parquet and can be read") from None
+        raise TraceError(
+            f"{path} is damaged ({error}); the tables beside it are ordinary Parquet and can be read"
+        ) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise TraceError(f"{path} is not the manifest of a warpsight trace")
     check(path, content.get("schema"))
@@ -71,10 +73,14 @@ def check(path: Path, schema: Any) -> None:
     if schema == SCHEMA_VERSION:
         return
     if isinstance(schema, int) and schema > SCHEMA_VERSION:
-        raise TraceError(f"{path.parent} has trace schema {schema}, newer than {SCHEMA_VERSION}, which this warpsight "
-                         f"({version()}) reads: install a newer warpsight")  # fmt: skip
-    raise TraceError(f"{path.parent} has trace schema {schema!r}; this warpsight ({version()}) reads {SCHEMA_VERSION}: "
-                     "open it with the warpsight that wrote it")  # fmt: skip
+        raise TraceError(
+            f"{path.parent} has trace schema {schema}, newer than {SCHEMA_VERSION}, which this warpsight "
+            f"({version()}) reads: install a newer warpsight"
+        )
+    raise TraceError(
+        f"{path.parent} has trace schema {schema!r}; this warpsight ({version()}) reads {SCHEMA_VERSION}: "
+        "open it with the warpsight that wrote it"
+    )
 
 
 def _missing(root: Path) -> str:

@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-_EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE)
+_EXPLAIN = re.compile(
+    r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE
+)
 
 
 class Trace:
     """A trace folder opened read-only; use :func:`warpsight.trace.open` to make one.
 
-    Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context manager)
-    to give back memory and, for packed and remote traces, the private copy on disk.
+    Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context
+    manager) to give back memory and, for packed and remote traces, the private copy on disk.
     """
 
     def __init__(self, folder: Path, *, path: str, temporary: Any = None) -> None:
-        """`folder` is where the files lie, `path` what the user called it, `temporary` is cleaned up on close."""
+        """Open `folder`, which the user called `path`; `temporary` is cleaned up on close."""
         self.path = path
         self.folder = folder.resolve()
         self.manifest: dict[str, Any] = manifest.read(self.folder)
@@ -59,7 +61,7 @@ class Trace:
         return relation
 
     def table(self, name: str) -> duckdb.DuckDBPyRelation:
-        """A view as a relation: a table of the schema, or its raw form `kernel_ids`, `launch_ids`, …
+        """A view as a relation: a table of the schema, or a raw form (`kernel_ids`, `launch_ids`).
 
         Raises:
             UsageError: when there is no such view.
@@ -97,7 +99,7 @@ class Trace:
         return self.arrow("loss")
 
     def stacks(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """Frames of stacks, outermost first, as `function (file:line)`; an unknown id gives an empty tuple."""
+        """Frames of stacks, outermost first, as `function (file:line)`; none for an unknown id."""
         wanted = sorted({int(i) for i in ids if i is not None})
         rows = self._cursor().execute(_STACKS, {"ids": wanted}).fetchall()
         out: dict[int, list[str]] = {i: [] for i in wanted}
@@ -125,12 +127,16 @@ class Trace:
     def __enter__(self) -> Trace:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
         rows = self.manifest.get("rows", {})
-        told = ", ".join(f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name))
+        told = ", ".join(
+            f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
+        )
         return f"<Trace {self.path}: {told or 'no device work'}>"
 
 
@@ -147,7 +153,8 @@ _STACKS = """
 WITH RECURSIVE chain(id, stack, depth) AS (
     SELECT id, id, depth FROM stack WHERE id IN (SELECT unnest($ids))
   UNION ALL
-    SELECT chain.id, s.parent, chain.depth - 1 FROM chain JOIN stack s ON chain.stack = s.id WHERE s.parent IS NOT NULL
+    SELECT chain.id, s.parent, chain.depth - 1 FROM chain JOIN stack s ON chain.stack = s.id
+    WHERE s.parent IS NOT NULL
 )
 SELECT chain.id, f.function || CASE WHEN f.file IS NULL THEN '' WHEN f.line IS NULL THEN ' (' || f.file || ')'
                                ELSE ' (' || f.file || ':' || f.line || ')' END
@@ -160,7 +167,9 @@ def _connect(folder: Path, files: dict[str, list[str]]) -> duckdb.DuckDBPyConnec
     """An in-memory DuckDB with the views, which can read the trace's folder and nothing else."""
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""})
+    connection = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""}
+    )
     try:
         for statement in (
             f"SET allowed_directories = [{views.quote(str(folder))}]",

@@ -18,7 +18,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(folder: Path, target: Path, *, force: bool = False) -> int:
-    """Write the trace in `folder` to the file `target` (mode 0600) and return its bytes. Same trace, same bytes.
+    """Write the trace in `folder` to the file `target`, mode 0600, and return its size.
 
     Raises:
         TraceError: when `folder` is not a finished trace, or `target` exists and `force` is not set.
@@ -45,7 +45,9 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
 
 def _files(folder: Path) -> list[Path]:
     """The trace's own files: the manifest first, then every part."""
-    found = sorted(path for path in folder.rglob("*.parquet") if path.is_file() and not path.name.startswith("."))
+    found = sorted(
+        path for path in folder.rglob("*.parquet") if path.is_file() and not path.name.startswith(".")
+    )
     return [folder / manifest.FILE, *found]
 
 
@@ -53,7 +55,8 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
     """Unpack a packed trace into the new folder `target`, checking every member's checksum.
 
     Raises:
-        TraceError: when it is no packed trace, is damaged, has a member that would be written elsewhere, or `target`
+        TraceError: when it is no packed trace, is damaged, has a member that would be written elsewhere, or
+        `target`
             exists (with `force` a trace there is replaced, anything else is left alone).
     """
     if os.path.lexists(target):
@@ -95,5 +98,7 @@ def _safe(archive: Path, member: zipfile.ZipInfo) -> zipfile.ZipInfo:
     if unsafe or (mode and not stat.S_ISREG(mode)):
         raise TraceError(f"{archive} holds an unsafe member name: {member.filename!r}")
     if member.compress_type != zipfile.ZIP_STORED:
-        raise TraceError(f"{archive} is not a packed trace: {member.filename} is compressed; `warpsight pack` stores")
+        raise TraceError(
+            f"{archive} is not a packed trace: {member.filename} is compressed; `warpsight pack` stores"
+        )
     return member

@@ -42,7 +42,7 @@ def parts(root: Path, table: str) -> Iterator[Path]:
 
 @lru_cache(maxsize=64)
 def _arrow_schema(table: Table) -> bytes:
-    """The schema as Arrow readers look for it in a Parquet file, so parts written from dictionaries read as text."""
+    """The schema as Arrow readers look for it: parts written from dictionaries read as text."""
     return base64.b64encode(table.schema().serialize().to_pybytes())
 
 
@@ -66,10 +66,17 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             pq.write_table(
-                data, file, row_group_size=ROW_GROUP_ROWS, compression="zstd", compression_level=COMPRESSION_LEVEL,
-                use_dictionary=dictionary, column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
-                store_schema=False, write_batch_size=65_536, write_statistics=[*delta, *_STATISTICS],
-            )  # fmt: skip
+                data,
+                file,
+                row_group_size=ROW_GROUP_ROWS,
+                compression="zstd",
+                compression_level=COMPRESSION_LEVEL,
+                use_dictionary=dictionary,
+                column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
+                store_schema=False,
+                write_batch_size=65_536,
+                write_statistics=[*delta, *_STATISTICS],
+            )
             size = file.tell()
         temporary.rename(path)
     except BaseException:

@@ -1,20 +1,30 @@
-"""The SQL behind a trace's views: raw tables as `NAME_ids` where ids stand for text, joined views under the plain name.
+"""The SQL behind a trace's views: `NAME_ids` has ids, `NAME` the text joined to them.
 
-For questions about many rows group the raw relation by id first and join the text afterwards: `kernel_ids` grouped by
-`name_id` reads two columns of ten million kernels in a fraction of the time a join of every row takes.
+For questions about many rows group the raw relation by id first and join the text afterwards: `kernel_ids`
+grouped by `name_id` reads two columns of ten million kernels in a fraction of the time a join of every row
+takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from warpsight.trace.schema import TABLES
 
 _SHAPE = tuple(c.name for c in TABLES["shape"].columns if c.name != "id")
 #: Tables with a name_id column; their plain view adds name, demangled and short.
 NAMED = tuple(table.name for table in TABLES.values() if any(c.name == "name_id" for c in table.columns))
-_SQL_TYPES = {"int64": "BIGINT", "int32": "INTEGER", "int16": "SMALLINT", "int8": "TINYINT", "uint64": "UBIGINT",
-              "uint32": "UINTEGER", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN"}  # fmt: skip
+_SQL_TYPES = {
+    "int64": "BIGINT",
+    "int32": "INTEGER",
+    "int16": "SMALLINT",
+    "int8": "TINYINT",
+    "uint64": "UBIGINT",
+    "uint32": "UINTEGER",
+    "float64": "DOUBLE",
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+}
 
 
 def quote(text: str) -> str:
@@ -22,7 +32,7 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def create(files: dict[str, Sequence[str]]) -> Iterator[str]:
+def create(files: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """The statements that create every view, given the part files of each table (none: an empty relation)."""
     for name in TABLES:
         raw = f"{name}_ids" if name in NAMED else name

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute  # noqa: F401 - makes pa.compute
+import pyarrow.compute
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.trace import manifest, store
@@ -20,14 +20,16 @@ from warpsight.trace.schema import TABLES
 
 _INTERNED = ("name", "shape", "frame", "stack")
 #: Tables that describe the trace as a whole; their parts lie without a process level.
-TRACE_WIDE = frozenset((*_INTERNED, "process", "thread", "device", "context", "stream", "module", "loss", "clock"))
+TRACE_WIDE = frozenset(
+    (*_INTERNED, "process", "thread", "device", "context", "stream", "module", "loss", "clock")
+)
 
 
 class TraceWriter:
-    """Writes a new trace folder: :meth:`add` rows, intern with :meth:`name`, :meth:`stack`, :meth:`shape`, then close.
+    """Writes a new trace folder: intern names, stacks and shapes, :meth:`add` rows, close.
 
-    The folder becomes a trace when the writer is closed without an error; after one (leaving a `with` block by an
-    exception) nothing is left.
+    The folder becomes a trace when the writer is closed without an error; after one (leaving a `with` block
+    by an exception) nothing is left.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -60,7 +62,7 @@ class TraceWriter:
         return [None if text is None else self.definitions.name(text) for text in texts]
 
     def shape(self, **columns: Any) -> int:
-        """Id of a launch shape given as columns of table `shape`; absent numbers are 0, the launch type regular."""
+        """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular."""
         known = [c.name for c in TABLES["shape"].columns[1:]]
         unknown = set(columns) - set(known)
         if unknown:
@@ -68,20 +70,23 @@ class TraceWriter:
         return self.definitions.shape([columns.get(c, "regular" if c == "launch_type" else 0) for c in known])
 
     def stack(self, frames: Iterable[Frame | str], method: str = "imported") -> int | None:
-        """Id of a stack given outermost frame first: text, or (function, file, line, address, kind, build id)."""
+        """Id of a stack, outermost frame first: texts or :data:`Frame` tuples."""
         full = [(f, None, None, None, "python", None) if isinstance(f, str) else f for f in frames]
         return self.definitions.stack_of(full, method) or None
 
     def add(self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
         """Append rows: an Arrow table, a mapping of columns, or an iterable of rows as mappings.
 
-        Columns that may be null can be left out. Rows are sorted by the table's sort column and stored per process.
+        Columns that may be null can be left out. Rows are sorted by the table's sort column and stored per
+        process.
 
         Raises:
             UsageError: for a table or column that is not in the schema, or a value that does not fit.
         """
         if table not in TABLES or table in _INTERNED:
-            raise UsageError(f"rows of table {table!r} cannot be added" if table in TABLES else f"no table {table!r}")
+            raise UsageError(
+                f"rows of table {table!r} cannot be added" if table in TABLES else f"no table {table!r}"
+            )
         schema = TABLES[table].schema()
         try:
             data = store.conform(TABLES[table], _arrow(rows, schema))
@@ -95,7 +100,11 @@ class TraceWriter:
             self._write(table, None, data)
             return
         for process in pa.compute.unique(data["process"]).to_pylist():
-            chosen = pa.compute.is_null(data["process"]) if process is None else pa.compute.equal(data["process"], process)
+            chosen = (
+                pa.compute.is_null(data["process"])
+                if process is None
+                else pa.compute.equal(data["process"], process)
+            )
             self._write(table, process, data.filter(chosen))
 
     def _write(self, table: str, process: int | None, data: pa.Table) -> None:
@@ -108,7 +117,7 @@ class TraceWriter:
         self._rows[table] = self._rows.get(table, 0) + len(data)
 
     def describe(self, **content: Any) -> None:
-        """Set entries of the manifest: source, settings, clocks, overhead, …"""
+        """Set entries of the manifest, such as source, settings, clocks, overhead."""
         self._content.update(content)
 
     def close(self) -> None:
@@ -117,9 +126,15 @@ class TraceWriter:
             return
         for table, data in self.definitions.take().items():
             self._write(table, None, data)
-        manifest.write(self.path, {
-            **self._content, "processes": self._small["process"], "devices": self._small["device"], "rows": self._rows,
-        })  # fmt: skip
+        manifest.write(
+            self.path,
+            {
+                **self._content,
+                "processes": self._small["process"],
+                "devices": self._small["device"],
+                "rows": self._rows,
+            },
+        )
         self._closed = True
 
     def abandon(self) -> None:
@@ -130,7 +145,9 @@ class TraceWriter:
     def __enter__(self) -> TraceWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is None:
             self.close()
         else:

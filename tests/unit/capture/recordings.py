@@ -9,9 +9,22 @@ from warpsight.capture.converter import Converter
 from warpsight.capture.segment_writer import SegmentWriter
 from warpsight.trace.model import Trace
 
-STRINGS = {1: "_Z9vectorAddPKfS0_Pfi", 2: "train.py", 3: "main", 4: "step", 5: "python\0train.py --lr 1", 6: "/usr/bin/python3",
-           7: "node7", 8: "GPU-aaaa", 9: "H200", 10: "NVIDIA", 11: "CUDA_VISIBLE_DEVICES=0\nOMP_NUM_THREADS=4",
-           12: "forward", 13: "backward", 14: "loader"}  # fmt: skip
+STRINGS = {
+    1: "_Z9vectorAddPKfS0_Pfi",
+    2: "train.py",
+    3: "main",
+    4: "step",
+    5: "python\0train.py --lr 1",
+    6: "/usr/bin/python3",
+    7: "node7",
+    8: "GPU-aaaa",
+    9: "H200",
+    10: "NVIDIA",
+    11: "CUDA_VISIBLE_DEVICES=0\nOMP_NUM_THREADS=4",
+    12: "forward",
+    13: "backward",
+    14: "loader",
+}
 
 
 class Recording:
@@ -30,16 +43,42 @@ class Recording:
         return SegmentWriter(path, pid=int(arena, 16), arena=int(arena, 16), sequences=sequences)
 
     def process(self, number: int, uuid: str = "GPU-aaaa") -> str:
-        """Definitions of a process: two stacks (1 = main, 2 = main > step), one shape, one device. Returns the arena."""
+        """A process with stacks 1 = main, 2 = main > step, a shape, a device; returns the arena."""
         arena = f"{number:016x}"
         with self.file(arena, "definitions") as out:
             out.write_strings({**STRINGS, 8: uuid})
-            out.write("Shape", {"id": [1], "grid_x": 4, "grid_y": 1, "grid_z": 1, "block_x": 128, "block_y": 1, "block_z": 1})
+            out.write(
+                "Shape",
+                {
+                    "id": [1],
+                    "grid_x": 4,
+                    "grid_y": 1,
+                    "grid_z": 1,
+                    "block_x": 128,
+                    "block_y": 1,
+                    "block_z": 1,
+                },
+            )
             out.write("Frame", {"id": [1, 2], "function": [3, 4], "file": 2, "line": [10, 20], "kind": 1})
             out.write("Stack", {"id": [1, 2], "parent": [0, 1], "frame": [1, 2], "method": 1})
-            out.write("Process", {"pid": [number], "time": 5, "command": 5, "executable": 6, "host": 7, "environment": 11,
-                                  "rank": number, "local_rank": -1, "world_size": -1})  # fmt: skip
-            out.write("Device", {"device": [0], "name": 9, "uuid": 8, "vendor": 10, "platform": 1, "compute_major": 9})
+            out.write(
+                "Process",
+                {
+                    "pid": [number],
+                    "time": 5,
+                    "command": 5,
+                    "executable": 6,
+                    "host": 7,
+                    "environment": 11,
+                    "rank": number,
+                    "local_rank": -1,
+                    "world_size": -1,
+                },
+            )
+            out.write(
+                "Device",
+                {"device": [0], "name": 9, "uuid": 8, "vendor": 10, "platform": 1, "compute_major": 9},
+            )
             out.write("Context", {"context": [1], "device": 0, "api": 1})
         return arena
 
@@ -54,12 +93,30 @@ class Recording:
 def launches(first: int, count: int, **other: Any) -> dict[str, Any]:
     """Columns of `count` launches with correlation ids from `first`, each 100 ns long, 1 µs apart."""
     ids = range(first, first + count)
-    return {"start": [1000 * (i & 0xFFFFF) for i in ids], "duration": 100, "correlation": [i & 0xFFFFFFFF for i in ids],
-            "stack": 2, "name": 1, "shape": 1, "function": 211, "domain": 1, "flags": 1, **other}  # fmt: skip
+    return {
+        "start": [1000 * (i & 0xFFFFF) for i in ids],
+        "duration": 100,
+        "correlation": [i & 0xFFFFFFFF for i in ids],
+        "stack": 2,
+        "name": 1,
+        "shape": 1,
+        "function": 211,
+        "domain": 1,
+        "flags": 1,
+        **other,
+    }
 
 
 def kernels(first: int, count: int, **other: Any) -> dict[str, Any]:
     """Columns of the kernels of those launches, each 500 ns long."""
     ids = range(first, first + count)
-    return {"start": [1000 * (i & 0xFFFFF) + 200 for i in ids], "end": [1000 * (i & 0xFFFFF) + 700 for i in ids],
-            "correlation": [i & 0xFFFFFFFF for i in ids], "name": 1, "shape": 1, "context": 1, "stream": 7, **other}  # fmt: skip
+    return {
+        "start": [1000 * (i & 0xFFFFF) + 200 for i in ids],
+        "end": [1000 * (i & 0xFFFFF) + 700 for i in ids],
+        "correlation": [i & 0xFFFFFFFF for i in ids],
+        "name": 1,
+        "shape": 1,
+        "context": 1,
+        "stream": 7,
+        **other,
+    }

@@ -1,4 +1,4 @@
-"""Conversion: what a program did is in the tables, joined, whatever order and however many pieces it arrived in."""
+"""Conversion: what a program did is in the tables, joined, in whatever order and pieces it arrived."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ def test_a_kernel_has_name_shape_stack_device_and_its_launch(recording: Recordin
         out.write("Api", launches(1, 10), thread=11)
         out.write("Kernel", kernels(1, 10), thread=12)
     with recording.finish() as trace:
-        (row,) = trace.sql("SELECT short, demangled, grid_x, block_x, stack, duration, device FROM kernel LIMIT 1").fetchall()
+        (row,) = trace.sql(
+            "SELECT short, demangled, grid_x, block_x, stack, duration, device FROM kernel LIMIT 1"
+        ).fetchall()
         assert row[:2] == ("vectorAdd", "vectorAdd(float const*, float const*, float*, int)")
         assert row[2:4] == (4, 128)
         assert trace.stacks([row[4]])[row[4]] == ("main (train.py:10)", "step (train.py:20)")
         assert row[5:] == (500, 0)
-        joined = trace.sql("SELECT count(*) FROM kernel k JOIN launch l USING (process, correlation) "
-                           "WHERE l.function = 'cudaLaunchKernel' AND l.thread = 11 AND l.start < k.start")  # fmt: skip
+        joined = trace.sql(
+            "SELECT count(*) FROM kernel k JOIN launch l USING (process, correlation) "
+            "WHERE l.function = 'cudaLaunchKernel' AND l.thread = 11 AND l.start < k.start"
+        )
         assert joined.fetchall() == [(10,)]
         assert trace.tables["kernel"] == trace.tables["launch"] == 10
         assert len(trace.loss) == 0
@@ -40,15 +44,33 @@ def test_every_part_has_exactly_the_schema(recording: Recording) -> None:
         out.write("Api", launches(1, 3))
         out.write("Api", launches(4, 3, flags=0))
         out.write("Kernel", kernels(1, 3, device=[0, 0, 5], graph_node=[0, 9, 0], queued=[1, 0, 0]))
-        out.write("Memcpy", {"start": 5, "end": 9, "bytes": 4, "kind": [1], "source_kind": 1, "destination_kind": 3,
-                             "source_device": 65535, "destination_device": 65535})  # fmt: skip
+        out.write(
+            "Memcpy",
+            {
+                "start": 5,
+                "end": 9,
+                "bytes": 4,
+                "kind": [1],
+                "source_kind": 1,
+                "destination_kind": 3,
+                "source_device": 65535,
+                "destination_device": 65535,
+            },
+        )
         out.write("Memset", {"start": [5], "end": 9})
         out.write("Sync", {"start": [5], "end": 9, "type": 3, "context": 1})
         out.write("Event", {"time": [0, 5], "event": 4})
-        out.write("Memory", {"time": [5, 6], "operation": [1, 2], "bytes": [10, 0], "category": [0, 3], "kind": [3, 255]})
+        out.write(
+            "Memory",
+            {"time": [5, 6], "operation": [1, 2], "bytes": [10, 0], "category": [0, 3], "kind": [3, 255]},
+        )
         out.write("Overhead", {"start": [5], "end": 9, "kind": 1})
-        out.write("Marker", {"time": [5, 6, 7], "phase": [1, 2, 5], "name": 12, "domain": [0, 0, 13], "source": 1})
-        out.write("Counter", {"time": [5, 6], "value": 1.5, "name": 12, "unit": 13, "device": [-1, 0], "source": 1})
+        out.write(
+            "Marker", {"time": [5, 6, 7], "phase": [1, 2, 5], "name": 12, "domain": [0, 0, 13], "source": 1}
+        )
+        out.write(
+            "Counter", {"time": [5, 6], "value": 1.5, "name": 12, "unit": 13, "device": [-1, 0], "source": 1}
+        )
         out.write("UserEvent", {"start": [5], "duration": 1, "name": 12, "kind": 13})
         out.write("Sample", {"time": [5], "thread": 3, "stack": 2, "state": ord("R"), "pid": 1})
         out.write("Loss", {"time": [5], "count": 3, "cause": 12, "source": 13, "severity": 2})
@@ -98,10 +120,15 @@ def test_a_kernel_whose_launch_was_lost_has_no_stack_and_that_is_noted(recording
 def test_a_launch_without_a_kernel_is_a_kernel_without_times_and_a_loss(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena) as out:
-        out.write("Api", launches(1, 6, result=[0, 0, 0, 0, 700, 0], flags=[1, 1, 1, 3, 1, 1], function=[211] * 5 + [311]))
+        out.write(
+            "Api",
+            launches(1, 6, result=[0, 0, 0, 0, 700, 0], flags=[1, 1, 1, 3, 1, 1], function=[211] * 5 + [311]),
+        )
         out.write("Kernel", kernels(1, 1))
     with recording.finish() as trace:  # not: the captured one, the failed one, the graph launch
-        found = trace.sql("SELECT correlation, short, stack IS NOT NULL FROM kernel WHERE start IS NULL ORDER BY 1").fetchall()
+        found = trace.sql(
+            "SELECT correlation, short, stack IS NOT NULL FROM kernel WHERE start IS NULL ORDER BY 1"
+        ).fetchall()
         assert found == [(2, "vectorAdd", True), (3, "vectorAdd", True)]
         (loss,) = trace.loss.to_pylist()
         assert (loss["cause"], loss["count"], loss["severity"]) == ("kernel record never arrived", 2, "lost")
@@ -118,7 +145,9 @@ def test_correlation_ids_wrap_and_sessions_stay_apart(recording: Recording) -> N
         out.write("Kernel", kernels(1, 6), session=1, writer=78)
     with recording.finish() as trace:
         assert trace.sql("SELECT count(DISTINCT correlation) FROM kernel").fetchall() == [(12,)]
-        joined = trace.sql("SELECT k.stack = l.stack FROM kernel k JOIN launch l USING (process, correlation)").fetchall()
+        joined = trace.sql(
+            "SELECT k.stack = l.stack FROM kernel k JOIN launch l USING (process, correlation)"
+        ).fetchall()
         assert joined == [(True,)] * 12
         ids = [i for (i,) in trace.sql("SELECT correlation FROM kernel WHERE stack = 2").fetchall()]
         assert sorted(ids) == [wrap, wrap + 1, wrap + 2, *(1 << 48 | low for low in (1, 2, 3))]
@@ -134,15 +163,23 @@ def test_ids_of_two_processes_are_one_set(recording: Recording) -> None:
         assert trace.tables["name"] == 1
         assert trace.tables["stack"] == 2
         assert trace.tables["device"] == 2
-        assert trace.sql("SELECT process, pid, rank FROM process ORDER BY 1").fetchall() == [(0, 1, 1), (1, 2, 2), (2, 3, 3)]
-        assert trace.sql("SELECT process, any_value(uuid) FROM kernel JOIN device USING (device) GROUP BY 1 ORDER BY 1").fetchall() == [
-            (0, "GPU-aaaa"), (1, "GPU-bbbb"), (2, "GPU-aaaa")]  # fmt: skip
+        assert trace.sql("SELECT process, pid, rank FROM process ORDER BY 1").fetchall() == [
+            (0, 1, 1),
+            (1, 2, 2),
+            (2, 3, 3),
+        ]
+        assert trace.sql(
+            "SELECT process, any_value(uuid) FROM kernel JOIN device USING (device) GROUP BY 1 ORDER BY 1"
+        ).fetchall() == [(0, "GPU-aaaa"), (1, "GPU-bbbb"), (2, "GPU-aaaa")]
 
 
 def test_kernels_of_a_graph_take_the_stack_of_their_nodes_origin(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena, "definitions") as out:
-        out.write("GraphNode", {"node": [100, 200, 300], "original": [0, 100, 200], "graph": [1, 2, 3], "stack": [1, 0, 0]})
+        out.write(
+            "GraphNode",
+            {"node": [100, 200, 300], "original": [0, 100, 200], "graph": [1, 2, 3], "stack": [1, 0, 0]},
+        )
     with recording.file(arena) as out:
         out.write("Api", launches(1, 1, function=311))
         out.write("Kernel", kernels(1, 1))
@@ -184,8 +221,13 @@ def test_zero_timestamps_are_lost_times_not_times(recording: Recording) -> None:
         out.write("Api", launches(1, 2))
         out.write("Kernel", kernels(1, 2, start=[0, 2200], end=[0, 2700]))
     with recording.finish() as trace:
-        assert trace.sql("SELECT start, duration FROM kernel ORDER BY correlation DESC").fetchall() == [(2200, 500), (None, None)]
-        assert [(r["cause"], r["count"]) for r in trace.loss.to_pylist()] == [("timestamps of a kernel were zero", 1)]
+        assert trace.sql("SELECT start, duration FROM kernel ORDER BY correlation DESC").fetchall() == [
+            (2200, 500),
+            (None, None),
+        ]
+        assert [(r["cause"], r["count"]) for r in trace.loss.to_pylist()] == [
+            ("timestamps of a kernel were zero", 1)
+        ]
 
 
 def test_disagreeing_clocks_are_noted_per_device(recording: Recording) -> None:
@@ -215,7 +257,10 @@ def test_rows_within_a_part_are_sorted_by_start(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena) as out:
         out.write("Api", launches(1, 100))
-        out.write("Kernel", {**kernels(1, 100), "start": np.random.default_rng(1).permutation(100) + 200, "end": 1000})
+        out.write(
+            "Kernel",
+            {**kernels(1, 100), "start": np.random.default_rng(1).permutation(100) + 200, "end": 1000},
+        )
     with recording.finish():
         for table in ("kernel", "launch"):
             (part,) = (recording.root / f"table={table}").rglob("*.parquet")
@@ -226,10 +271,15 @@ def test_rows_within_a_part_are_sorted_by_start(recording: Recording) -> None:
 def test_the_manifest_says_who_what_and_how(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena) as out:
-        out.write("Clock", {"monotonic": [0, 10**9], "realtime": [10**18, 10**18 + 10**9 + 1000], "device": 0xFFFFFFFF})
+        out.write(
+            "Clock",
+            {"monotonic": [0, 10**9], "realtime": [10**18, 10**18 + 10**9 + 1000], "device": 0xFFFFFFFF},
+        )
     ends = [{"pid": 1, "arena": arena, "exit": "signal 9", "end": 99}]
     loss = [{"source": "launcher", "cause": "the program was killed", "count": 1, "severity": "note"}]
-    with recording.finish(processes=ends, loss=loss, settings={"stacks": "python"}, overhead={"percent": 1.5}) as trace:
+    with recording.finish(
+        processes=ends, loss=loss, settings={"stacks": "python"}, overhead={"percent": 1.5}
+    ) as trace:
         manifest = trace.manifest
         assert manifest["settings"] == {"stacks": "python"}
         assert manifest["overhead"] == {"percent": 1.5}
@@ -238,7 +288,12 @@ def test_the_manifest_says_who_what_and_how(recording: Recording) -> None:
         (process,) = manifest["processes"]
         assert process["command"] == "python 'train.py --lr 1'"
         assert json.loads(process["environment"]) == {"CUDA_VISIBLE_DEVICES": "0", "OMP_NUM_THREADS": "4"}
-        assert (process["exit"], process["end"], process["rank"], process["local_rank"]) == ("signal 9", 99, 1, None)
+        assert (process["exit"], process["end"], process["rank"], process["local_rank"]) == (
+            "signal 9",
+            99,
+            1,
+            None,
+        )
         assert not (recording.root / "raw").exists()
         for path in recording.root.rglob("*"):
             assert path.stat().st_mode & 0o077 == 0, path
@@ -278,7 +333,10 @@ def test_definitions_still_being_written_are_read(recording: Recording) -> None:
         out.write("Kernel", kernels(2, 1, name=21))
     converter.close()
     with recording.finish() as trace:
-        assert trace.sql("SELECT name FROM kernel ORDER BY start").fetchall() == [("late_kernel",), ("later_kernel",)]
+        assert trace.sql("SELECT name FROM kernel ORDER BY start").fetchall() == [
+            ("late_kernel",),
+            ("later_kernel",),
+        ]
 
 
 def test_few_rows_wait_until_there_is_enough_to_convert(recording: Recording) -> None:

@@ -23,7 +23,11 @@ def write(recording: Recording, *segments: list[tuple[Any, ...]]) -> None:
             for thread in dict.fromkeys(row[0] for row in rows):
                 mine = [row for row in rows if row[0] == thread]
                 _, time, phase, name, number = zip(*mine, strict=True)
-                out.write("Marker", {"time": time, "phase": phase, "name": name, "id": number, "source": 1}, thread=thread)
+                out.write(
+                    "Marker",
+                    {"time": time, "phase": phase, "name": name, "id": number, "source": 1},
+                    thread=thread,
+                )
 
 
 QUERY = 'SELECT name, start, duration, depth, "open", thread FROM marker ORDER BY start'
@@ -38,24 +42,37 @@ def test_nested_ranges_over_segments_and_threads(recording: Recording) -> None:
     )
     with recording.finish() as trace:
         assert trace.sql(QUERY).fetchall() == [
-            ("forward", 10, 21, 0, False, 1), ("backward", 11, 9, 1, False, 1), ("loader", 12, 9, 0, False, 2),
-            ("loader", 22, 8, 1, False, 1)]  # fmt: skip
+            ("forward", 10, 21, 0, False, 1),
+            ("backward", 11, 9, 1, False, 1),
+            ("loader", 12, 9, 0, False, 2),
+            ("loader", 22, 8, 1, False, 1),
+        ]
 
 
 def test_ranges_left_open_are_open_and_ends_without_begin_are_noted(recording: Recording) -> None:
     write(recording, [(1, 5, POP, 0, 0), (1, 10, PUSH, 12, 0), (1, 11, START, 13, 7), (1, 12, END, 0, 99)])
     with recording.finish() as trace:
-        assert trace.sql(QUERY).fetchall() == [("forward", 10, None, 0, True, 1), ("backward", 11, None, None, True, 1)]
+        assert trace.sql(QUERY).fetchall() == [
+            ("forward", 10, None, 0, True, 1),
+            ("backward", 11, None, None, True, 1),
+        ]
         assert [(row["count"], row["severity"]) for row in trace.loss.to_pylist()] == [(2, "note")]
 
 
 def test_started_ranges_are_matched_by_id_on_any_thread(recording: Recording) -> None:
-    write(recording, [(1, 10, START, 12, 7), (1, 11, START, 13, 8)], [(2, 20, END, 0, 7), (1, 21, END, 0, 8), (1, 30, START, 12, 7)],
-          [(1, 40, END, 0, 7), (1, 50, INSTANT, 14, 0)])  # fmt: skip
+    write(
+        recording,
+        [(1, 10, START, 12, 7), (1, 11, START, 13, 8)],
+        [(2, 20, END, 0, 7), (1, 21, END, 0, 8), (1, 30, START, 12, 7)],
+        [(1, 40, END, 0, 7), (1, 50, INSTANT, 14, 0)],
+    )
     with recording.finish() as trace:
         assert trace.sql("SELECT name, start, duration, kind FROM marker ORDER BY start").fetchall() == [
-            ("forward", 10, 10, "start/end"), ("backward", 11, 10, "start/end"), ("forward", 30, 10, "start/end"),
-            ("loader", 50, None, "instant")]  # fmt: skip
+            ("forward", 10, 10, "start/end"),
+            ("backward", 11, 10, "start/end"),
+            ("forward", 30, 10, "start/end"),
+            ("loader", 50, None, "instant"),
+        ]
 
 
 @settings(max_examples=200, deadline=None)
@@ -86,8 +103,15 @@ def test_pairing_equals_a_stack_machine(events: list[tuple[int, bool]]) -> None:
 def test_payloads_are_numbers_of_their_type() -> None:
     rows = np.zeros(7, DTYPES[28])
     rows["payload_type"] = range(7)
-    rows["payload"] = [5, 2**40, np.uint64(2**64 - 2), np.float64(2.5).view(np.uint64), 7, 2**32 - 3,
-                       int(np.float32(0.5).view(np.uint32))]  # fmt: skip
+    rows["payload"] = [
+        5,
+        2**40,
+        np.uint64(2**64 - 2),
+        np.float64(2.5).view(np.uint64),
+        7,
+        2**32 - 3,
+        int(np.float32(0.5).view(np.uint32)),
+    ]
     found = payload(rows)
     assert found.null is not None
     assert found.null.tolist() == [True] + [False] * 6

@@ -34,14 +34,18 @@ def record(recording: Recording, segments: int = 10) -> None:
                 out.write("Api", launches(1 + 100 * number, 100))
             if number:
                 out.write("Kernel", kernels(1 + 100 * (number - 1), 100))
-            out.write("Marker", {"time": [1000 * number], "phase": [1 if number % 4 < 2 else 2], "name": 12, "source": 1})
+            out.write(
+                "Marker",
+                {"time": [1000 * number], "phase": [1 if number % 4 < 2 else 2], "name": 12, "source": 1},
+            )
 
 
 def check(root: Path, segments: int = 10) -> None:
     """Everything is there once, joined, and nothing is reported lost."""
     with Trace(root, path=str(root)) as trace:
-        assert trace.sql("SELECT count(*), count(DISTINCT correlation), count(stack), count(start) FROM kernel").fetchall() == [
-            (100 * segments,) * 4]  # fmt: skip
+        assert trace.sql(
+            "SELECT count(*), count(DISTINCT correlation), count(stack), count(start) FROM kernel"
+        ).fetchall() == [(100 * segments,) * 4]
         assert trace.tables["launch"] == 100 * segments
         assert trace.manifest["rows"]["kernel"] == 100 * segments
         assert trace.tables["name"] == 2
@@ -104,7 +108,9 @@ def test_recovering_twice_changes_nothing(recording: Recording) -> None:
 
 def test_a_recovered_trace_says_that_it_was(recording: Recording) -> None:
     record(recording)
-    (recording.root / "recording.json").write_text(json.dumps({"pid": 2**22 + 1, "settings": {"stacks": "both"}}))
+    (recording.root / "recording.json").write_text(
+        json.dumps({"pid": 2**22 + 1, "settings": {"stacks": "both"}})
+    )
     recover(recording.root)
     with Trace(recording.root, path="") as trace:
         assert "recovered" in trace.loss.column("cause")[0].as_py()
@@ -126,8 +132,11 @@ def test_a_recording_in_use_is_left_alone(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena, suffix=".open"):
         path = next((recording.root / "raw" / arena).glob("data*.open"))
-        holder = subprocess.Popen([sys.executable, "-c", f"f=open({str(path)!r},'ab');print(1,flush=True);input()"],
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        holder = subprocess.Popen(
+            [sys.executable, "-c", f"f=open({str(path)!r},'ab');print(1,flush=True);input()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert holder.stdout
         holder.stdout.readline()
         with pytest.raises(TraceError, match=f"still being written by process {holder.pid}"):
@@ -166,10 +175,19 @@ def test_a_full_disk_keeps_the_raw_data_and_the_next_attempt_succeeds(
 
 def test_the_converter_process_speaks_lines_of_json(recording: Recording) -> None:
     record(recording)
-    requests = "\n".join(['{"do": "convert"}', "nonsense", '{"do": "dance"}', '{"do": "finish", "settings": {"a": 1}}'])
-    done = subprocess.run([sys.executable, "-m", "warpsight.capture.converter", str(recording.root)], input=requests + "\n",
-                          capture_output=True, text=True, env={**os.environ}, timeout=120, check=True)  # fmt: skip
+    requests = "\n".join(
+        ['{"do": "convert"}', "nonsense", '{"do": "dance"}', '{"do": "finish", "settings": {"a": 1}}']
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight.capture.converter", str(recording.root)],
+        input=requests + "\n",
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+        timeout=120,
+        check=True,
+    )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [list(answer)[0] for answer in answers] == ["converted", "error", "error", "finished"]
+    assert [next(iter(answer)) for answer in answers] == ["converted", "error", "error", "finished"]
     assert answers[3]["finished"]["rows"]["kernel"] == 1000
     check(recording.root)

@@ -1,4 +1,4 @@
-"""Segment files: what was written is read; what was damaged is reported and costs only the blocks it touched."""
+"""Segment files: what was written is read; damage is reported and costs only what it touched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from warpsight.capture.segment_writer import SegmentWriter
 def write_sample(path: Path, kernels: int = 2000) -> None:
     """A file of three kernel blocks and a block of strings."""
     with SegmentWriter(path, pid=7, arena=1) as out:
-        out.write("Kernel", {"correlation": np.arange(kernels), "start": np.arange(kernels) * 10}, thread=3, session=2)
+        out.write(
+            "Kernel",
+            {"correlation": np.arange(kernels), "start": np.arange(kernels) * 10},
+            thread=3,
+            session=2,
+        )
         out.write_strings({1: "αβγ", 2: "", 3: "x" * 1000})
 
 
@@ -63,8 +68,14 @@ def test_a_block_is_complete_when_the_file_ends_right_behind_its_rows(tmp_path: 
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(places=st.lists(st.tuples(st.integers(0, 4 * layout.BLOCK_BYTES - 1), st.integers(1, 255)), min_size=1, max_size=8))
-def test_random_damage_never_raises_and_loses_only_the_blocks_it_hit(tmp_path: Path, places: list[tuple[int, int]]) -> None:
+@given(
+    places=st.lists(
+        st.tuples(st.integers(0, 4 * layout.BLOCK_BYTES - 1), st.integers(1, 255)), min_size=1, max_size=8
+    )
+)
+def test_random_damage_never_raises_and_loses_only_the_blocks_it_hit(
+    tmp_path: Path, places: list[tuple[int, int]]
+) -> None:
     path = tmp_path / "damaged.seg"
     write_sample(path)
     data = bytearray(path.read_bytes())

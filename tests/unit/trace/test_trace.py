@@ -25,12 +25,23 @@ def folder(tmp_path: Path) -> Path:
     with TraceWriter(path) as writer:
         name = writer.name("_Z9vectorAddPKfS0_Pfi")
         stack = writer.stack(["main", ("step", "train.py", 7, None, "python", None)])
-        writer.add("process", [{"process": 0, "pid": 5, "host": "h", "command": "x", "executable": "x", "start": 0}])
-        writer.add("kernel", {
-            "start": [50, 10], "duration": [1, 2], "name_id": [name, name], "context": [1, 1], "stream": [7, 7],
-            "process": [0, 0], "stack": [stack, stack], "graph_level": [False, False],
-            "shape_id": [writer.shape(grid_x=4, block_x=32)] * 2,
-        })  # fmt: skip
+        writer.add(
+            "process", [{"process": 0, "pid": 5, "host": "h", "command": "x", "executable": "x", "start": 0}]
+        )
+        writer.add(
+            "kernel",
+            {
+                "start": [50, 10],
+                "duration": [1, 2],
+                "name_id": [name, name],
+                "context": [1, 1],
+                "stream": [7, 7],
+                "process": [0, 0],
+                "stack": [stack, stack],
+                "graph_level": [False, False],
+                "shape_id": [writer.shape(grid_x=4, block_x=32)] * 2,
+            },
+        )
         writer.add("counter", [{"time": 1, "name": "power", "value": 3.5, "unit": "W", "source": "nvml"}])
         writer.describe(settings={"source": "test"})
     return path
@@ -38,8 +49,19 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_is_written_is_read(folder: Path) -> None:
     with warpsight.trace.open(folder) as trace:
-        assert trace.tables == {"kernel": 2, "counter": 1, "name": 1, "shape": 1, "stack": 2, "frame": 2, "process": 1}
-        assert trace.sql("SELECT start, short, grid_x FROM kernel").fetchall() == [(10, "vectorAdd", 4), (50, "vectorAdd", 4)]
+        assert trace.tables == {
+            "kernel": 2,
+            "counter": 1,
+            "name": 1,
+            "shape": 1,
+            "stack": 2,
+            "frame": 2,
+            "process": 1,
+        }
+        assert trace.sql("SELECT start, short, grid_x FROM kernel").fetchall() == [
+            (10, "vectorAdd", 4),
+            (50, "vectorAdd", 4),
+        ]
         assert trace.sql("SELECT duration FROM kernel WHERE start = $at", at=50).fetchall() == [(1,)]
         assert trace.stacks([2, 99]) == {2: ("main", "step (train.py:7)"), 99: ()}
         assert trace.table("kernel_ids").columns == [c.name for c in TABLES["kernel"].columns]
@@ -88,8 +110,19 @@ def test_a_query_reads_the_trace_and_nothing_else(folder: Path, text: str) -> No
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("text", ["EXPLAIN SELECT 1", "EXPLAIN ANALYZE SELECT 1", "DESCRIBE kernel", "SHOW TABLES",
-                                  "WITH a AS (SELECT 1) FROM a", "FROM kernel", "SUMMARIZE kernel", "VALUES (1)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXPLAIN SELECT 1",
+        "EXPLAIN ANALYZE SELECT 1",
+        "DESCRIBE kernel",
+        "SHOW TABLES",
+        "WITH a AS (SELECT 1) FROM a",
+        "FROM kernel",
+        "SUMMARIZE kernel",
+        "VALUES (1)",
+    ],
+)
 def test_reading_statements_are_allowed(folder: Path, text: str) -> None:
     with warpsight.trace.open(folder) as trace:
         assert trace.sql(text).fetchall()
@@ -104,8 +137,12 @@ def test_variables_of_the_program_are_not_tables(folder: Path) -> None:
 def test_threads_share_a_trace(folder: Path) -> None:
     found = []
     with warpsight.trace.open(folder) as trace:
-        threads = [threading.Thread(target=lambda: found.append(trace.sql("SELECT sum(duration) FROM kernel").fetchall()))
-                   for _ in range(8)]  # fmt: skip
+        threads = [
+            threading.Thread(
+                target=lambda: found.append(trace.sql("SELECT sum(duration) FROM kernel").fetchall())
+            )
+            for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -121,8 +158,15 @@ def test_a_closed_trace_says_so(folder: Path) -> None:
         trace.sql("SELECT 1")
 
 
-@pytest.mark.parametrize(("schema", "message"), [(SCHEMA_VERSION + 1, "install a newer warpsight"), (0, "open it with the warpsight"),
-                                                 ("x", "schema 'x'"), (None, "schema None")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (SCHEMA_VERSION + 1, "install a newer warpsight"),
+        (0, "open it with the warpsight"),
+        ("x", "schema 'x'"),
+        (None, "schema None"),
+    ],
+)
 def test_other_schema_versions_are_refused(folder: Path, schema: object, message: str) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": schema}))

@@ -36,8 +36,17 @@ def test_rows_that_do_not_fit_are_refused(tmp_path: Path, table: str, rows: Any,
 
 def test_rows_are_kept_per_process_and_sorted(tmp_path: Path) -> None:
     with TraceWriter(tmp_path / "a.warp") as writer:
-        writer.add("sample", {**SAMPLE, "time": [9, 3, 5], "thread": [1] * 3, "state": ["R"] * 3, "gil": [True] * 3,
-                              "process": [0, 1, 0]})  # fmt: skip
+        writer.add(
+            "sample",
+            {
+                **SAMPLE,
+                "time": [9, 3, 5],
+                "thread": [1] * 3,
+                "state": ["R"] * 3,
+                "gil": [True] * 3,
+                "process": [0, 1, 0],
+            },
+        )
         writer.add("sample", [])
     with open_trace(tmp_path / "a.warp") as trace:
         assert {p.parent.name for p in tmp_path.rglob("*.parquet")} == {"process=0", "process=1"}

@@ -1,8 +1,8 @@
-"""Names of API functions by the numbers the recorders write: CUPTI callback ids, places in OpenCL's dispatch table.
+"""Names of API functions by the numbers the recorders write.
 
 The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and
-`cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order of
-`struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0.
+`cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order
+of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ _LISTS = {
     layout.API_CUDA_DRIVER: "cuda_driver.txt",
     layout.API_OPENCL: "opencl.txt",
 }
-_DOMAINS = {layout.API_CUDA_RUNTIME: "cuda runtime", layout.API_CUDA_DRIVER: "cuda driver", layout.API_OPENCL: "opencl",
-            layout.API_USER: "user"}  # fmt: skip
+_DOMAINS = {
+    layout.API_CUDA_RUNTIME: "cuda runtime",
+    layout.API_CUDA_DRIVER: "cuda driver",
+    layout.API_OPENCL: "opencl",
+    layout.API_USER: "user",
+}
 
 
 @lru_cache(maxsize=8)
