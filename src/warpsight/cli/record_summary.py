@@ -52,7 +52,7 @@ def print_summary(summary: Summary) -> None:
     for text in losses(summary):
         terminal.warning(text)
     path = shlex.quote(str(summary.path))
-    print(f"  look:       warpsight info {path} | stats kernels {path} | export {path}", file=sys.stderr)
+    print(f"  look:       warpsight stats {path}  (info, query and export read it too)", file=sys.stderr)
 
 
 def lines(summary: Summary, found: Highlights | None) -> list[str]:
