@@ -2,7 +2,7 @@
 
     WARPSIGHT_LIBRARY=build/native/libwarpsight.so python benchmarks/native/stacks.py [--stacks both]
 
-Runs under any CPython that warpsight records; nothing need be installed. Each figure is the best of 15 rounds.
+Runs under any CPython it records; nothing need be installed. Each figure is the best of 15 rounds.
 """
 
 from __future__ import annotations

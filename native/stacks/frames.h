@@ -35,7 +35,7 @@ constexpr uint64_t kMixD = 0xd6e8feb86659fd93ull, kMixE = 0xa0761d6478bd642full,
 // A mark of what a str says: its hash where Python has computed it, else made from (at most 512 bytes of) the
 // text.
 template <class Memory>
-bool text_mark(const PythonLayout& o, Memory& memory, uint64_t text, uint64_t* mark) {
+WARPSIGHT_INLINE bool text_mark(const PythonLayout& o, Memory& memory, uint64_t text, uint64_t* mark) {
   uint64_t length, hash;
   uint32_t state;
   if (!load(memory, text + o.text_length, &length) || !load(memory, text + o.text_hash, &hash)) return false;
@@ -46,15 +46,13 @@ bool text_mark(const PythonLayout& o, Memory& memory, uint64_t text, uint64_t* m
   uint64_t bytes = length * (bits & 7);
   uint64_t at = text + (bits & 16 ? o.text_ascii_bytes : o.text_compact_bytes);
   if (bytes > 512) at += bytes - 512, bytes = 512;
-  for (; bytes >= 8; at += 8, bytes -= 8) {
+  for (; bytes; at += 8) {
+    // The last word may reach past the text, but not past the 16 bytes that its allocation was rounded up to.
     uint64_t word;
     if (!load(memory, at, &word)) return false;
+    if (bytes < 8) word &= (uint64_t{1} << bytes * 8) - 1;
     *mark = (*mark << 7 | *mark >> 57) ^ word * kMixC;
-  }
-  for (; bytes; ++at, --bytes) {
-    uint8_t byte;
-    if (!load(memory, at, &byte)) return false;
-    *mark = (*mark << 7 | *mark >> 57) ^ byte * kMixC;
+    bytes = bytes < 8 ? 0 : bytes - 8;
   }
   return true;
 }

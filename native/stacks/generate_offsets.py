@@ -4,8 +4,7 @@
 
 Each argument is an include directory that has `internal/`. A C program is compiled against it and prints
 `offsetof`s, so the numbers are the compiler's, not ours. Run it when a CPython version without self-described
-offsets is added; the result is committed, because a build machine has one interpreter at most. LP64 only, which
-is all that we record on.
+offsets is added; the result is committed, because a build machine has one interpreter at most. LP64 only.
 """
 
 from __future__ import annotations
