@@ -11,11 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <new>
 
 namespace warpsight {
 
-ArenaMap g_map;
 SpinLock g_arena_lock;
 uint64_t g_epoch = 1ull << 32;
 
@@ -26,6 +25,7 @@ constexpr uint64_t kFixedBytes = kArenaHeaderBytes + kRingCapacity * kRingDescri
 // File descriptors from here on: out of the way of programs that close or reuse the low ones.
 constexpr int kFirstDescriptor = 500;
 
+const ArenaMap* g_map = nullptr;  // atomic; nullptr without an arena
 int g_fd = -1;
 ino_t g_inode = 0;  // tells our descriptor from one that reuses its number after the program closed ours
 
@@ -86,7 +86,7 @@ void fill_header(ArenaHeader* header) {
   __atomic_store_n(&header->magic, kArenaMagic, __ATOMIC_RELEASE);
 }
 
-uint64_t map_bytes() { return kFixedBytes + g_map.capacity * kBlockBytes; }
+uint64_t bytes_of(const ArenaMap& map) { return kFixedBytes + map.capacity * kBlockBytes; }
 
 // Closes our descriptor unless the program closed it already and the number now means something else.
 void close_descriptor() {
@@ -114,10 +114,10 @@ bool make_arena() {
   char* base = static_cast<char*>(map);
   ArenaHeader* header = reinterpret_cast<ArenaHeader*>(base);
   fill_header(header);
-  g_map.rings = reinterpret_cast<RingDescriptor*>(base + kArenaHeaderBytes);
-  g_map.blocks = base + kFixedBytes;
-  g_map.capacity = blocks;
-  __atomic_store_n(&g_map.header, header, __ATOMIC_RELEASE);
+  const ArenaMap* published = new (std::nothrow) ArenaMap{
+      header, reinterpret_cast<RingDescriptor*>(base + kArenaHeaderBytes), base + kFixedBytes, blocks};
+  if (!published) return false;
+  __atomic_store_n(&g_map, published, __ATOMIC_RELEASE);
   return true;
 }
 
@@ -125,19 +125,27 @@ bool make_arena() {
 
 uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
-ArenaHeader* arena() { return __atomic_load_n(&g_map.header, __ATOMIC_ACQUIRE); }
+const ArenaMap* arena_map() { return __atomic_load_n(&g_map, __ATOMIC_ACQUIRE); }
+
+ArenaHeader* arena() {
+  const ArenaMap* map = arena_map();
+  return map ? map->header : nullptr;
+}
 
 int arena_fd() { return g_fd; }
 
-uint32_t arena_blocks() { return g_map.capacity; }
+uint32_t arena_blocks() {
+  const ArenaMap* map = arena_map();
+  return map ? map->capacity : 0;
+}
 
 ArenaHeader* create_arena() {
   LockGuard guard(g_arena_lock);
-  if (g_map.header) return g_map.header;
+  if (g_map) return g_map->header;
   reset_ring_state(false);
   if (!make_arena()) return nullptr;
   replay_definitions();
-  return g_map.header;
+  return g_map->header;
 }
 
 void set_session(uint32_t session) {
@@ -147,14 +155,14 @@ void set_session(uint32_t session) {
 
 void retire_arena() {
   LockGuard guard(g_arena_lock);
-  if (!g_map.header) return;
-  void* base = g_map.header;
-  const uint64_t bytes = map_bytes();
+  const ArenaMap* map = g_map;
+  if (!map) return;
   __atomic_store_n(&g_epoch, ((g_epoch >> 32) + 1) << 32, __ATOMIC_RELEASE);
-  __atomic_store_n(&g_map.header, nullptr, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_map, nullptr, __ATOMIC_RELEASE);
   // A thread may be in the middle of a row: what it writes goes to private memory from here on. Nothing is
   // unmapped.
-  mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mmap(map->header, bytes_of(*map), PROT_READ | PROT_WRITE,
+       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   close_descriptor();
 }
 
@@ -162,8 +170,8 @@ void forget_arena() {
   g_arena_lock.reset();
   reset_ring_state(true);
   forget_definitions();
-  if (g_map.header) munmap(g_map.header, map_bytes());
-  g_map = ArenaMap{};
+  if (g_map) munmap(g_map->header, bytes_of(*g_map));
+  g_map = nullptr;
   close_descriptor();
   g_epoch = ((g_epoch >> 32) + 1) << 32;
 }

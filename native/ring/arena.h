@@ -6,14 +6,15 @@
 
 namespace warpsight {
 
-// The arena as this process maps it: the header at its start, then descriptors, then blocks.
+// An arena as this process maps it. Never freed or changed once published, so a thread that took the pointer
+// may go on using it when the arena has been retired: then it writes to private memory.
 struct ArenaMap {
   ArenaHeader* header;
   RingDescriptor* rings;
   char* blocks;
   uint32_t capacity;  // blocks
 };
-extern ArenaMap g_map;         // all null and 0 without an arena; changed only under g_arena_lock
+const ArenaMap* arena_map();   // nullptr without an arena
 extern SpinLock g_arena_lock;  // protects making, retiring and forgetting an arena
 
 uint64_t monotonic_ns();

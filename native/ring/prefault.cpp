@@ -22,11 +22,11 @@ Touched g_touched[kRingCapacity];
 }  // namespace
 
 void prefault_rings() {
-  const ArenaHeader* header = arena();
-  if (!header) return;
-  const uint32_t count = __atomic_load_n(&header->ring_count, __ATOMIC_ACQUIRE);
+  const ArenaMap* map = arena_map();
+  if (!map) return;
+  const uint32_t count = __atomic_load_n(&map->header->ring_count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count && i < kRingCapacity; ++i) {
-    const RingDescriptor* ring = &g_map.rings[i];
+    const RingDescriptor* ring = &map->rings[i];
     if (__atomic_load_n(&ring->state, __ATOMIC_ACQUIRE) != 1) continue;
     Touched& touched = g_touched[i];
     const uint64_t produced = __atomic_load_n(&ring->produced, __ATOMIC_RELAXED);
@@ -36,7 +36,7 @@ void prefault_rings() {
     const uint64_t wanted = produced * 2 + (produced ? 1 : 0);
     if (touched.blocks >= ring->block_count || touched.blocks >= wanted) continue;
     const uint64_t end = wanted < ring->block_count ? wanted : ring->block_count;
-    char* start = g_map.blocks + (ring->first_block + touched.blocks) * kBlockBytes;
+    char* start = map->blocks + (ring->first_block + touched.blocks) * kBlockBytes;
     madvise(start, (end - touched.blocks) * kBlockBytes, MADV_POPULATE_WRITE);
     touched.blocks = static_cast<uint32_t>(end);
   }

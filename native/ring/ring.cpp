@@ -84,15 +84,15 @@ Cursor* thread_cursors() {
 }
 
 // Rings get smaller as the arena fills up, so that thousands of threads can have one.
-uint32_t wanted_blocks(uint16_t kind) {
-  const uint64_t used = load(&g_map.header->block_count, __ATOMIC_RELAXED);
+uint32_t wanted_blocks(const ArenaMap& map, uint16_t kind) {
+  const uint64_t used = load(&map.header->block_count, __ATOMIC_RELAXED);
   uint32_t blocks = ring_blocks(kind);
-  if (used * 4 > g_map.capacity * 3ull) {
+  if (used * 4 > map.capacity * 3ull) {
     blocks /= 16;
-  } else if (used * 2 > g_map.capacity) {
+  } else if (used * 2 > map.capacity) {
     blocks /= 4;
   }
-  const uint32_t most = g_map.capacity / 64;
+  const uint32_t most = map.capacity / 64;
   if (blocks > most) blocks = most;
   return blocks < kFewestRingBlocks ? kFewestRingBlocks : blocks;
 }
@@ -109,11 +109,11 @@ uint32_t take(uint32_t* counter, uint32_t count, uint64_t limit) {
 }
 
 // A ring the drainer has freed, with `blocks` blocks (0: any number); nullptr when there is none.
-RingDescriptor* recycled_ring(uint32_t blocks) {
+RingDescriptor* recycled_ring(const ArenaMap& map, uint32_t blocks) {
   if (load(&g_closed_rings, __ATOMIC_RELAXED) == 0) return nullptr;
-  const uint32_t count = load(&g_map.header->ring_count, __ATOMIC_RELAXED);
+  const uint32_t count = load(&map.header->ring_count, __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < count; ++i) {
-    RingDescriptor* ring = &g_map.rings[i];
+    RingDescriptor* ring = &map.rings[i];
     if (load(&ring->state, __ATOMIC_RELAXED) != kFree) continue;
     if (blocks ? ring->block_count != blocks : ring->block_count < kFewestRingBlocks) continue;
     uint32_t expected = kFree;
@@ -127,39 +127,41 @@ RingDescriptor* recycled_ring(uint32_t blocks) {
   return nullptr;
 }
 
-RingDescriptor* fresh_ring(uint32_t blocks) {
-  ArenaHeader* header = g_map.header;
+RingDescriptor* fresh_ring(const ArenaMap& map, uint32_t blocks) {
+  ArenaHeader* header = map.header;
   if (load(&header->ring_count, __ATOMIC_RELAXED) >= kRingCapacity) return nullptr;
-  const uint32_t first = take(&header->block_count, blocks, g_map.capacity);
+  const uint32_t first = take(&header->block_count, blocks, map.capacity);
   if (first == ~0u) return nullptr;
   const uint32_t index = take(&header->ring_count, 1, kRingCapacity);
   if (index == ~0u) return nullptr;  // lost a race for the very last descriptor
-  RingDescriptor* ring = &g_map.rings[index];
+  RingDescriptor* ring = &map.rings[index];
   store(&ring->state, uint32_t{kClaiming}, __ATOMIC_RELAXED);
   ring->first_block = first;
   ring->block_count = blocks;
   return ring;
 }
 
-BlockHeader* block_at(const RingDescriptor* ring, uint64_t sequence) {
-  const uint64_t index = ring->first_block + sequence % ring->block_count;
-  return reinterpret_cast<BlockHeader*>(g_map.blocks + index * kBlockBytes);
+BlockHeader* block_at(const ArenaMap& map, const RingDescriptor* ring, uint64_t sequence) {
+  const uint32_t count = ring->block_count;  // 0 in the private memory of a retired arena
+  const uint64_t index = ring->first_block + (count ? sequence % count : 0);
+  return reinterpret_cast<BlockHeader*>(map.blocks + index * kBlockBytes);
 }
 
 // Begins block `sequence` of the ring. The drainer takes a block only when its sequence is the expected one,
 // so that is stored last; before it, the block is invalid.
 void begin_block(Cursor* cursor, uint64_t sequence, uint64_t epoch) {
   RingDescriptor* ring = cursor->ring;
-  BlockHeader* block = block_at(ring, sequence);
+  const ArenaMap& map = *cursor->map;
+  BlockHeader* block = block_at(map, ring, sequence);
   store(&block->sequence, ~uint64_t{0}, __ATOMIC_RELAXED);
   store(&block->committed, uint32_t{0});
   __atomic_thread_fence(__ATOMIC_RELEASE);
   block->magic = kBlockMagic;
   block->version = kLayoutVersion;
   block->kind = ring->kind;
-  block->pid = g_map.header->pid;
+  block->pid = map.header->pid;
   block->thread = ring->thread;
-  block->arena = g_map.header->arena;
+  block->arena = map.header->arena;
   block->lost = ring->lost;
   block->writer = ring->writer;
   block->session = static_cast<uint32_t>(epoch);
@@ -173,11 +175,12 @@ void begin_block(Cursor* cursor, uint64_t sequence, uint64_t epoch) {
   cursor->epoch = epoch;
 }
 
-RingDescriptor* claim(uint16_t kind, uint32_t row_bytes, bool shared) {
-  const uint32_t blocks = wanted_blocks(kind);
-  RingDescriptor* ring = recycled_ring(blocks);
-  for (uint32_t count = blocks; !ring && count >= kFewestRingBlocks; count /= 2) ring = fresh_ring(count);
-  if (!ring) ring = recycled_ring(0);
+RingDescriptor* claim(const ArenaMap& map, uint16_t kind, uint32_t row_bytes, bool shared) {
+  const uint32_t blocks = wanted_blocks(map, kind);
+  RingDescriptor* ring = recycled_ring(map, blocks);
+  for (uint32_t count = blocks; !ring && count >= kFewestRingBlocks; count /= 2)
+    ring = fresh_ring(map, count);
+  if (!ring) ring = recycled_ring(map, 0);
   if (!ring) return nullptr;
   ring->kind = kind;
   ring->row_bytes = static_cast<uint16_t>(row_bytes);
@@ -189,8 +192,8 @@ RingDescriptor* claim(uint16_t kind, uint32_t row_bytes, bool shared) {
   return ring;
 }
 
-void publish_claim(RingDescriptor* ring) {
-  __atomic_fetch_add(&g_map.header->claims, 1u, __ATOMIC_RELEASE);
+void publish_claim(const ArenaMap& map, RingDescriptor* ring) {
+  __atomic_fetch_add(&map.header->claims, 1u, __ATOMIC_RELEASE);
   store(&ring->state, uint32_t{kOpen});
 }
 
@@ -230,10 +233,10 @@ bool has_room(const RingDescriptor* ring) {
 
 // Drops the oldest block that the drainer has not taken. Whoever moves `drained` past a block decides its
 // fate, so a row is either drained or counted here, never both.
-void drop_oldest(RingDescriptor* ring) {
+void drop_oldest(const ArenaMap& map, RingDescriptor* ring) {
   uint64_t drained = load(&ring->drained);
   if (ring->produced - drained < ring->block_count) return;
-  const uint64_t rows = rows_in(block_at(ring, drained));
+  const uint64_t rows = rows_in(block_at(map, ring, drained));
   if (__atomic_compare_exchange_n(&ring->drained, &drained, drained + 1, false, __ATOMIC_ACQ_REL,
                                   __ATOMIC_RELAXED)) {
     const uint64_t now = monotonic_ns();
@@ -271,16 +274,19 @@ void count_lost(RingDescriptor* ring) {
 }
 
 bool claim_into(Cursor* cursor, uint16_t kind, uint32_t row_bytes, uint64_t epoch, bool shared) {
-  RingDescriptor* ring = claim(kind, row_bytes, shared);
+  const ArenaMap* map = arena_map();
+  if (!map) return false;
+  RingDescriptor* ring = claim(*map, kind, row_bytes, shared);
   if (!ring) {
-    add(&g_map.header->lost_no_ring, uint64_t{1});
+    add(&map->header->lost_no_ring, uint64_t{1});
     *cursor = Cursor{};
     return false;
   }
   *cursor = Cursor{};
   cursor->ring = ring;
+  cursor->map = map;
   begin_block(cursor, 0, epoch);
-  publish_claim(ring);
+  publish_claim(*map, ring);
   return true;
 }
 
@@ -305,7 +311,7 @@ bool next_block(Cursor* cursor, uint64_t epoch, FullPolicy policy) {
   RingDescriptor* ring = cursor->ring;
   if (!has_room(ring)) {
     if (policy == FullPolicy::wait) wait_for_room(ring, &cursor->gave_up_at, kWaitLimitNs);
-    if (policy == FullPolicy::drop_oldest) drop_oldest(ring);
+    if (policy == FullPolicy::drop_oldest) drop_oldest(*cursor->map, ring);
     if (!has_room(ring)) return false;
   }
   begin_block(cursor, ring->produced, epoch);
@@ -406,17 +412,18 @@ void close_thread_rings() {
 
 RingStatistics ring_statistics() {
   RingStatistics total = {load(&g_rows_sealed), load(&g_lost_recycled)};
-  const ArenaHeader* header = arena();
-  if (!header) return total;
+  const ArenaMap* map = arena_map();
+  if (!map) return total;
+  const ArenaHeader* header = map->header;
   total.dropped += load(&header->lost_no_ring);
   const uint32_t count = load(&header->ring_count);
   for (uint32_t i = 0; i < count && i < kRingCapacity; ++i) {
-    const RingDescriptor* ring = &g_map.rings[i];
+    const RingDescriptor* ring = &map->rings[i];
     const uint32_t state = load(&ring->state);
     if (state == kClaiming) continue;
     total.dropped += load(&ring->lost, __ATOMIC_RELAXED);
     if (state != kOpen) continue;
-    const BlockHeader* open = block_at(ring, load(&ring->produced));
+    const BlockHeader* open = block_at(*map, ring, load(&ring->produced));
     if (load(&open->sequence) == ring->produced && open->writer == ring->writer)
       total.written += rows_in(open);
   }

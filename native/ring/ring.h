@@ -72,12 +72,15 @@ uint32_t intern(std::string_view text);
 uint32_t intern_c(const char* text);
 uint32_t intern_shape(const Shape& shape);  // shape.id is ignored
 
+struct ArenaMap;  // arena.h
+
 // Where a thread's next row of one kind goes. `epoch` is the value of g_epoch the open block was begun under.
 struct Cursor {
   char* position;
   char* end;
   BlockHeader* block;
   RingDescriptor* ring;
+  const ArenaMap* map;  // the arena of `ring`
   uint64_t epoch;
   uint64_t gave_up_at;  // `drained` when a wait for room timed out, plus 1: no second wait until it moves
 };
