@@ -90,7 +90,7 @@ def _realtime(trace: Trace, moment: int | None) -> int | None:
 def _clocks(trace: Trace) -> list[dict[str, Any]]:
     """Per device (none: the host): readings, and how far its clock drifted against CLOCK_MONOTONIC, in ppm."""
     sql = """SELECT device, count(*) AS readings, max(uncertainty) AS uncertainty,
-             CASE WHEN device IS NULL THEN regr_slope(realtime - monotonic, monotonic)
+             CASE WHEN count(*) < 2 THEN NULL WHEN device IS NULL THEN regr_slope(realtime - monotonic, monotonic)
                   ELSE regr_slope(device_time - monotonic, monotonic) END * 1e6 AS drift_ppm
              FROM clock GROUP BY device ORDER BY device"""
     names = ("device", "readings", "uncertainty", "drift_ppm")

@@ -15,6 +15,7 @@ from warpsight.trace.schema import TABLES
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from warpsight.trace import Trace
 
@@ -88,6 +89,26 @@ def _rows(question: Question, columns: dict[str, str], where: str) -> str:
             raise UsageError(f"--tail needs a time; table {question.table} has none")
         return f"SELECT {chosen} FROM (SELECT * {source} ORDER BY {time} DESC LIMIT {question.tail}){forward}"
     return f"SELECT {chosen} {source}{forward}" + ("" if question.head is None else f" LIMIT {question.head}")
+
+
+def arrow(relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise."""
+    import pyarrow as pa
+
+    wide = {name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"}
+    if not wide:
+        return relation.to_arrow_table()
+    quoted = ((name, '"' + name.replace('"', '""') + '"') for name in relation.columns)
+    relation = relation.project(", ".join(f"{q}::DECIMAL(38, 0) AS {q}" if n in wide else q for n, q in quoted))
+    table = relation.to_arrow_table()
+    for i, name in enumerate(table.column_names):
+        if name in wide:
+            try:
+                column = table.column(i).cast(pa.int64())
+            except pa.ArrowInvalid:
+                column = table.column(i).cast(pa.float64())
+            table = table.set_column(i, name, column)
+    return table
 
 
 def run(trace: Trace, sql: str) -> duckdb.DuckDBPyRelation:

@@ -64,7 +64,7 @@ def command(
             question = query.Question(table, filters or (), _list(fields), _list(group_by), count, top, head, tail)
             relation = query.ask(opened, question)
         cut = form == "table" and not limited and out is None
-        result = (relation.limit(DEFAULT_ROWS + 1) if cut else relation).to_arrow_table()
+        result = query.arrow(relation.limit(DEFAULT_ROWS + 1) if cut else relation)
         _write(result, form, compress, out, force, not no_header, DEFAULT_ROWS if cut else None)
         loss.warn(opened)
 

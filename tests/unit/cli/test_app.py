@@ -1,0 +1,72 @@
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from warpsight.cli import app, parser
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_every_verb_has_a_command_whose_help_begins_with_its_summary(verb):
+    command = importlib.import_module(f"warpsight.cli.{verb}").command
+    assert inspect.getdoc(command).splitlines()[0] == app.VERBS[verb].summary
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_every_verb_explains_its_options(verb, capsys):
+    assert app.main(["help", verb]) == 0
+    text = capsys.readouterr().out
+    assert app.VERBS[verb].summary in " ".join(text.split())
+
+
+def test_the_overview_lists_every_verb(capsys):
+    assert app.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"  {name} " in text and verb.summary in text for name, verb in app.VERBS.items())
+
+
+def test_help_needs_no_library():
+    code = "import sys; from warpsight.cli.app import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+    assert not {"typer", "click", "rich", "pyarrow", "duckdb", "numpy"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("given", "moved"),
+    [
+        (["stats", "x", "--no-color"], ["--no-color", "stats", "x"]),
+        (["-v", "query", "x", "-q"], ["-v", "-q", "query", "x"]),
+        (["record", "--", "prog", "-v"], ["record", "--", "prog", "-v"]),
+        (["query", "x", "--", "-v"], ["query", "x", "--", "-v"]),
+    ],
+)
+def test_global_options_may_follow_the_verb(given, moved):
+    assert app.hoisted(given) == moved
+
+
+def test_a_mistyped_verb_is_recognised(capsys):
+    assert app.main(["statz", "x"]) == 2
+    assert "did you mean stats?" in capsys.readouterr().err
+
+
+def test_a_mistyped_option_is_recognised(capsys):
+    assert app.main(["stats", "x", "--lateny"]) == 2
+    assert "--latency" in capsys.readouterr().err
+
+
+def test_an_unexpected_error_is_one_message_and_a_traceback_only_when_asked(capsys, monkeypatch):
+    def broken(_):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("warpsight.trace.open", broken)
+    assert app.main(["info", "x"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert app.main(["-v", "info", "x"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_completion_knows_verbs_without_running_them():
+    group = parser.application()
+    assert list(group.list_commands(None)) == list(app.VERBS)
