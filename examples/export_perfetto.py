@@ -20,8 +20,8 @@ def main() -> None:
     program = [sys.executable, str(Path(__file__).with_name("steps.py")), "--device", options.device]
     warpsight("record", "-o", str(path), "--", *program)
     perfetto, chrome = options.output / "steps.pftrace", options.output / "steps.json"
-    warpsight("export", str(path), "--format", "perfetto", "-o", str(perfetto))
-    warpsight("export", str(path), "--format", "chrome", "-o", str(chrome))
+    warpsight("export", str(path), "--to", "perfetto", "-o", str(perfetto))
+    warpsight("export", str(path), "--to", "chrome", "-o", str(chrome))
     events = json.loads(chrome.read_text())["traceEvents"]
     print(f"{perfetto.name}: {perfetto.stat().st_size} bytes; {chrome.name}: {len(events)} events")
     if perfetto.stat().st_size == 0 or len(events) < 200:
