@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 _PUSH, _POP, _START, _END, _INSTANT = 1, 2, 3, 4, 5
+#: Instead of the row of a range's end.
+WAITING, LOST = -1, -2
 _SOURCES = {1: "nvtx", 2: "annotate", 3: "framework"}
 _KINDS = {_PUSH: "push/pop", _START: "start/end", _INSTANT: "instant"}
 
@@ -41,105 +43,55 @@ def convert(arena: Arena, batch: Batch, final: bool) -> None:
     if not len(rows):
         return
     phase = rows["phase"]
-    pushed, popped, depth, unmatched = pair_nested(
-        rows, thread, np.flatnonzero((phase == _PUSH) | (phase == _POP))
-    )
-    started, ended, unmatched_ends = pair_by_id(rows, np.flatnonzero((phase == _START) | (phase == _END)))
-    if unmatched + unmatched_ends:
-        arena.loss.count(
-            "converter",
-            "a range ended that had not begun in the recording",
-            unmatched + unmatched_ends,
-            "marker",
-            "note",
-        )
+    pushed, popped, strays = pair_nested(rows, thread, np.flatnonzero((phase == _PUSH) | (phase == _POP)))
+    started, ended, stray_ends = pair_by_id(rows, np.flatnonzero((phase == _START) | (phase == _END)))
+    cause = "a range ended that had not begun in the recording"
+    arena.loss.count("converter", cause, strays + stray_ends, "marker", "note")
     instants = np.flatnonzero(phase == _INSTANT)
     begin = np.concatenate([pushed, started, instants])
-    end = np.concatenate([popped, ended, np.full(len(instants), -1)])
-    level = np.concatenate([depth, np.full(len(started) + len(instants), -1)])
-    still_open = (end < 0) & (phase[begin] != _INSTANT)
-    if not final:
-        kept = np.sort(begin[still_open])
+    end = np.concatenate([popped, ended, np.full(len(instants), WAITING)])
+    waits = (end == WAITING) & (phase[begin] != _INSTANT)
+    arena.open_ranges = OpenRanges.none()
+    if not final and waits.any():
+        kept = np.sort(begin[waits])
         arena.open_ranges = OpenRanges(rows[kept].copy(), thread[kept].copy())
-        begin, end, level = begin[~still_open], end[~still_open], level[~still_open]
-        still_open = np.zeros(len(begin), bool)
-    else:
-        arena.open_ranges = OpenRanges.none()
-    _write(arena, rows, thread, begin, end, level, still_open)
+        begin, end = begin[~waits], end[~waits]
+    _write(arena, rows, thread, begin, end)
 
 
-def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array, Array, int]:
-    """Match pushes with pops in each (thread, domain, source).
+def pair_nested(rows: Array, thread: Array, chosen: Array) -> tuple[Array, Array, int]:
+    """Match pushes with pops of the same depth in each (thread, domain, source).
 
-    Returns the rows of the pushes, the row of each one's pop (-1: still open), the depth of each from 0, and
-    the number of pops without a push. The depth is counted here: a recording may begin inside ranges.
+    Returns the rows of the pushes, the row of each one's pop (WAITING: not yet; LOST: another range began at
+    its depth first) and the number of pops without a push. The depth is the program's own, so a row that was
+    lost costs its own range and no other.
     """
-    if not len(chosen):
-        return _none()
-    key = np.stack(
-        [
-            thread[chosen].astype(np.int64),
-            rows["domain"][chosen].astype(np.int64) << 16 | rows["source"][chosen],
-        ]
-    )
-    _, group = np.unique(key, axis=1, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    chosen, group = chosen[order], group.ravel()[order]
-    push = rows["phase"][chosen] == _PUSH
-    # Level of each group, from a running sum over all groups that is reset where a group begins, and lifted
-    # by the pops that found nothing open: those are where the sum reaches a new low.
-    first = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    step = np.where(push, 1, -1)
-    total = np.cumsum(step)
-    total -= np.repeat(total[first] - step[first], np.diff(np.r_[first, len(group)]))
-    lowest = _running_minimum(np.minimum(total, 0), first)
-    before = np.r_[0, lowest[:-1]]
-    before[first] = 0
-    stray = ~push & (lowest < before)
-    level = total - lowest - push  # of a push: ranges open around it; of a pop: ranges open after it
-    chosen, group, level, push = chosen[~stray], group[~stray], level[~stray], push[~stray]
-    order = np.lexsort((np.arange(len(group)), level, group))
-    return (*_neighbours(chosen[order], push[order], group[order], level[order]), int(stray.sum()))
-
-
-def _running_minimum(values: Array, first: Array) -> Array:
-    """Running minimum that begins anew at each index in `first`; values are at most 0."""
-    span = int(-values.min(initial=0)) + 1
-    group = np.zeros(len(values), np.int64)
-    group[first] = 1
-    offset = (np.cumsum(group) - 1) * span  # lowers every group below all before it
-    return np.minimum.accumulate(values - offset) + offset
-
-
-def _neighbours(chosen: Array, push: Array, group: Array, level: Array) -> tuple[Array, Array, Array]:
-    """At one level of one group pushes and pops alternate: a push's pop is the next row."""
-    follows = np.r_[(group[1:] == group[:-1]) & (level[1:] == level[:-1]) & push[:-1] & ~push[1:], False]
-    at = np.flatnonzero(push)
-    end = np.where(follows[at], chosen[np.minimum(at + 1, len(chosen) - 1)], -1)
-    return chosen[at], end, level[at]
+    keys = [thread[chosen], *(rows[name][chosen] for name in ("domain", "source", "id"))]
+    order = np.lexsort(keys[::-1])  # stable: in the order of time within one depth
+    return _pair(chosen[order], rows["phase"][chosen][order] == _PUSH, [key[order] for key in keys])
 
 
 def pair_by_id(rows: Array, chosen: Array) -> tuple[Array, Array, int]:
-    """Match starts with ends by id; an id that is used again starts a new range."""
-    if not len(chosen):
-        begin, end, _, unmatched = _none()
-        return begin, end, unmatched
-    is_start = rows["phase"][chosen] == _START
-    order = np.lexsort((~is_start, rows["time"][chosen], rows["id"][chosen]))
-    chosen, is_start = chosen[order], is_start[order]
-    number = rows["id"][chosen]
-    begin, end, _ = _neighbours(chosen, is_start, number, np.zeros(len(chosen), np.int64))
-    return begin, end, int((~is_start).sum() - (end >= 0).sum())
+    """Match starts with ends by id, on whatever threads; an id that is used again is a new range."""
+    begins = rows["phase"][chosen] == _START
+    order = np.lexsort((~begins, rows["time"][chosen], rows["id"][chosen]))
+    return _pair(chosen[order], begins[order], [rows["id"][chosen][order]])
 
 
-def _none() -> tuple[Array, Array, Array, int]:
-    nothing = np.zeros(0, np.int64)
-    return nothing, nothing, nothing, 0
+def _pair(chosen: Array, begins: Array, keys: list[Array]) -> tuple[Array, Array, int]:
+    """Among rows of equal keys a range ends with the row after its beginning."""
+    same = np.ones(max(len(chosen) - 1, 0), bool)
+    for key in keys:
+        same &= key[1:] == key[:-1]
+    at = np.flatnonzero(begins)
+    following = np.minimum(at + 1, len(chosen) - 1)
+    continued = np.append(same, False)[at]
+    matched = continued & ~begins[following]
+    end = np.where(matched, chosen[following], np.where(continued, LOST, WAITING))
+    return chosen[at], end, int((~begins).sum() - matched.sum())
 
 
-def _write(
-    arena: Arena, rows: Array, thread: Array, begin: Array, end: Array, level: Array, still_open: Array
-) -> None:
+def _write(arena: Arena, rows: Array, thread: Array, begin: Array, end: Array) -> None:
     if not len(begin):
         return
     chosen = rows[begin]
@@ -152,13 +104,13 @@ def _write(
             "start": start,
             "duration": Nullable(duration, end < 0),
             "kind": enumerated(chosen["phase"], _KINDS),
-            "open": still_open,
+            "open": (end < 0) & (chosen["phase"] != _INSTANT),
             "name_id": zero_is_null(arena.local.names(chosen["name"])),
             "domain": arena.local.texts(chosen["domain"]),
             "category": arena.local.texts(chosen["category"]),
             "color": zero_is_null(chosen["color"]),
             "payload": payload(chosen),
-            "depth": Nullable(level, level < 0),
+            "depth": Nullable(chosen["id"].astype(np.int32), chosen["phase"] != _PUSH),
             "source": enumerated(chosen["source"], _SOURCES),
             "stack": zero_is_null(arena.local.stacks(chosen["stack"])),
             "attributes": arena.local.texts(chosen["attributes"]),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.capture.recordings import Recording
-from warpsight.capture.markers import pair_nested, payload
+from warpsight.capture.markers import LOST, WAITING, pair_nested, payload
 from warpsight.capture.segment import DTYPES
 
 PUSH, POP, START, END, INSTANT = 1, 2, 3, 4, 5
@@ -36,9 +36,9 @@ QUERY = 'SELECT name, start, duration, depth, "open", thread FROM marker ORDER B
 def test_nested_ranges_over_segments_and_threads(recording: Recording) -> None:
     write(
         recording,
-        [(1, 10, PUSH, 12, 0), (1, 11, PUSH, 13, 0), (2, 12, PUSH, 14, 0)],
-        [(1, 20, POP, 0, 0), (2, 21, POP, 0, 0), (1, 22, PUSH, 14, 0)],
-        [(1, 30, POP, 0, 0), (1, 31, POP, 0, 0)],
+        [(1, 10, PUSH, 12, 0), (1, 11, PUSH, 13, 1), (2, 12, PUSH, 14, 0)],
+        [(1, 20, POP, 0, 1), (2, 21, POP, 0, 0), (1, 22, PUSH, 14, 1)],
+        [(1, 30, POP, 0, 1), (1, 31, POP, 0, 0)],
     )
     with recording.finish() as trace:
         assert trace.sql(QUERY).fetchall() == [
@@ -76,28 +76,37 @@ def test_started_ranges_are_matched_by_id_on_any_thread(recording: Recording) ->
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))
-def test_pairing_equals_a_stack_machine(events: list[tuple[int, bool]]) -> None:
-    rows = np.zeros(len(events), DTYPES[28])
-    rows["phase"] = [PUSH if push else POP for _, push in events]
-    thread = np.array([t for t, _ in events], np.int32)
-    begin, end, depth, stray = pair_nested(rows, thread, np.arange(len(events)))
-    stacks: dict[int, list[int]] = {}
-    expected: dict[int, tuple[int, int]] = {}
-    lost = 0
-    for i, (t, push) in enumerate(events):
-        stack = stacks.setdefault(t, [])
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), max_size=60))
+def test_pairing_equals_a_machine_even_when_rows_are_lost(events: list[tuple[int, bool, bool]]) -> None:
+    depth: dict[int, int] = {}
+    waiting: dict[tuple[int, int], int] = {}
+    expected: dict[int, int] = {}
+    strays = 0
+    written: list[tuple[int, int, int]] = []
+    for thread, push, lost in events:
+        if not push and not depth.get(thread):
+            continue
+        level = depth.get(thread, 0) - (not push)
+        depth[thread] = level + push
+        if lost:
+            continue
+        written.append((thread, PUSH if push else POP, level))
         if push:
-            expected[i] = (-1, len(stack))
-            stack.append(i)
-        elif stack:
-            start = stack.pop()
-            expected[start] = (i, expected[start][1])
+            if (thread, level) in waiting:
+                expected[waiting[thread, level]] = LOST
+            waiting[thread, level] = len(written) - 1
+            expected[len(written) - 1] = WAITING
+        elif (thread, level) in waiting:
+            expected[waiting.pop((thread, level))] = len(written) - 1
         else:
-            lost += 1
-    found = {int(b): (int(e), int(d)) for b, e, d in zip(begin, end, depth, strict=True)}
-    assert found == expected
-    assert stray == lost
+            strays += 1
+    rows = np.zeros(len(written), DTYPES[28])
+    rows["phase"] = [phase for _, phase, _ in written]
+    rows["id"] = [level for _, _, level in written]
+    threads = np.array([thread for thread, _, _ in written], np.int32)
+    begin, end, found_strays = pair_nested(rows, threads, np.arange(len(written)))
+    assert dict(zip(begin.tolist(), end.tolist(), strict=True)) == expected
+    assert found_strays == strays
 
 
 def test_payloads_are_numbers_of_their_type() -> None:

@@ -36,7 +36,13 @@ def record(recording: Recording, segments: int = 10) -> None:
                 out.write("Kernel", kernels(1 + 100 * (number - 1), 100))
             out.write(
                 "Marker",
-                {"time": [1000 * number], "phase": [1 if number % 4 < 2 else 2], "name": 12, "source": 1},
+                {
+                    "time": [1000 * number],
+                    "phase": [1 if number % 4 < 2 else 2],
+                    "id": [(0, 1, 1, 0)[number % 4]],
+                    "name": 12,
+                    "source": 1,
+                },
             )
 
 
