@@ -10,6 +10,23 @@ std::atomic<int32_t> g_outstanding{0};
 
 std::atomic<int32_t> g_cold{0};
 
+// Launches (kernel and shape) that have ended once.
+HandleMap<bool>& warm_launches() {
+  static auto& map = *new HandleMap<bool>;
+  return map;
+}
+
+const void* launch_key(const ClKernel* kernel, uint32_t shape) {
+  uint64_t mixed = reinterpret_cast<uint64_t>(kernel) ^ (uint64_t{kernel->module} << 40);
+  return reinterpret_cast<const void*>((mixed * 0x9E3779B97F4A7C15ull + shape) | 1);
+}
+
+bool is_cold(const ClKernel* kernel, uint32_t shape) {
+  if (!kernel || kernel->warm_shape.load(std::memory_order_relaxed) == shape) return false;
+  bool warm = false;
+  return !warm_launches().get(launch_key(kernel, shape), &warm);
+}
+
 struct EventMark {
   uint64_t correlation;
   uint32_t recording;
@@ -118,6 +135,7 @@ void end_command(cl_event event, cl_int status, Command* command) {
   ClQueue* queue = command->queue;
   if (cold) {
     command->kernel->warm_shape.store(command->shape, std::memory_order_relaxed);
+    warm_launches().put(launch_key(command->kernel, command->shape), true);
     wait_first_at_exit();
   }
   give_command(command);
@@ -178,8 +196,7 @@ void EnqueueCall::finish(cl_int result) {
     if (ours) g_cl.clReleaseEvent(event);
     return;
   }
-  bool cold =
-      request_.kernel && request_.kernel->warm_shape.load(std::memory_order_relaxed) != request_.shape;
+  bool cold = is_cold(request_.kernel, request_.shape);
   *command = Command{nullptr,
                      command->pool,
                      queue_,

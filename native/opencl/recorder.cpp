@@ -1,6 +1,5 @@
 #include "recorder.h"
 
-#include <dlfcn.h>
 #include <time.h>
 
 #include <algorithm>
@@ -17,18 +16,13 @@ ClKinds g_cl_kinds;
 
 namespace {
 
-constexpr uint32_t kFirstBesideCuda = 0x80000000u;
+// Out of the way of CUPTI, which numbers from 1 in the same arena, and near enough that no id looks wrapped.
+constexpr uint32_t kFirstCorrelation = 0x40000000u;
 constexpr uint64_t kExitWaitNs = 1000000000;  // for commands under way when the program ends
+constexpr int kExitHandlers = 256;
 constexpr long kPollNs = 500000;
 
-std::atomic<uint32_t> g_correlation{1};
-
-// Where CUDA is in the process too, CUPTI numbers its calls from 1 in the same arena.
-bool cuda_is_here() {
-  void* cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (cuda) dlclose(cuda);
-  return cuda != nullptr;
-}
+std::atomic<uint32_t> g_correlation{kFirstCorrelation};
 
 // WARPSIGHT_TRACE: names of record kinds; none means all of these.
 bool kind_wanted(const char* name) {
@@ -104,7 +98,6 @@ class OpenclRecorder final : public Recorder {
 void start_opencl() {
   // Not in the loader's initialisation: a process that never makes a context has nothing to record.
   static const bool started = [] {
-    if (cuda_is_here()) g_correlation = kFirstBesideCuda;
     if (!ensure_runtime()) return false;
     add_recorder(new OpenclRecorder);
     wait_first_at_exit();
@@ -113,7 +106,11 @@ void start_opencl() {
   static_cast<void>(started);
 }
 
-void wait_first_at_exit() { atexit(at_exit); }
+void wait_first_at_exit() {
+  // After so many kernels the driver's compiler has made what it makes once.
+  static std::atomic<int> registered{0};
+  if (registered.fetch_add(1, std::memory_order_relaxed) < kExitHandlers) atexit(at_exit);
+}
 
 uint32_t next_correlation() { return g_correlation.fetch_add(1, std::memory_order_relaxed); }
 

@@ -20,9 +20,9 @@ def command(
 ) -> None:
     """Measure what recording costs on this machine.
 
-    Without --links, 10000 real kernels on the best device are launched bare, recorded without stacks and recorded with
-    stacks. Exit code 1 when one launch lacks its kernel or its stack. --links measures bandwidth and keeps the figures
-    for analyses.
+    Without --links, 10000 real kernels on the best device are launched bare, recorded without stacks and
+    recorded with stacks. Exit code 1 when one launch lacks its kernel or its stack. --links measures
+    bandwidth and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
         raise UsageError(f"--device {device}: it is auto, cuda or opencl")
@@ -44,15 +44,22 @@ def _launches(count: int, device: str, as_json: bool) -> None:
         print(json.dumps(found.to_json(), indent=1))
     else:
         print(f"{found.device} ({found.platform})")
-        print(f"launches {found.launches}, recorded {found.recorded}, with kernel {found.kernels}, "
-              f"with kernel and stack {found.complete}")  # fmt: skip
         print(
-            f"stacks {found.stacks}, {found.frames:.1f} frames each; {found.kernels_per_second:,.0f} kernels/s"
+            f"launches {found.launches}, recorded {found.recorded}, with kernel {found.kernels}, "
+            f"with kernel and stack {found.complete}"
         )
-        print(f"issue of one launch: bare {found.bare_ns:,.0f} ns, recorded {found.without_stacks_ns:,.0f} ns, "
-              f"with stacks {found.with_stacks_ns:,.0f} ns")  # fmt: skip
-        print(f"cost of a launch {found.without_stacks_ns - found.bare_ns:,.0f} ns, "
-              f"of its stack {found.with_stacks_ns - found.without_stacks_ns:,.0f} ns")  # fmt: skip
+        print(
+            f"stacks {found.stacks}, {found.frames:.1f} frames each; "
+            f"{found.kernels_per_second:,.0f} kernels/s"
+        )
+        print(
+            f"issue of one launch: bare {found.bare_ns:,.0f} ns, recorded {found.without_stacks_ns:,.0f} ns, "
+            f"with stacks {found.with_stacks_ns:,.0f} ns"
+        )
+        print(
+            f"cost of a launch {found.without_stacks_ns - found.bare_ns:,.0f} ns, "
+            f"of its stack {found.with_stacks_ns - found.without_stacks_ns:,.0f} ns"
+        )
     if not found.ok:
         typer.echo(
             f"incomplete: {found.launches - found.complete} launches lack their kernel or stack", err=True

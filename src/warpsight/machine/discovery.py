@@ -14,8 +14,8 @@ _SYS_PCI = Path("/sys/bus/pci/devices")
 def devices() -> list[Device]:
     """CUDA devices first, then OpenCL devices that are not the same hardware. Empty when there is none.
 
-    NVML sees every GPU of the machine, the CUDA driver those this process may use (with more detail); their rows are
-    joined by UUID. An OpenCL device is the same hardware when UUID or PCI address agree.
+    NVML sees every GPU of the machine, the CUDA driver those this process may use (with more detail); their
+    rows are joined by UUID. An OpenCL device is the same hardware when UUID or PCI address agree.
     """
     found = _cuda_devices()
     known = {d.uuid for d in found} | {d.pci for d in found if d.pci}
@@ -51,9 +51,22 @@ def _cuda_devices() -> list[Device]:
     found: list[Device] = []
     with nvml.session() as session:
         for one in nvml.devices(session) if session is not None else []:
-            base = Device(one.index, "cuda", one.uuid, one.name, "NVIDIA", one.pci, numa_node(one.pci), one.compute_capability,
-                          one.memory_bytes, clock_khz=one.clock_khz, memory_clock_khz=one.memory_clock_khz,
-                          driver=one.driver, runtime=runtime, mig=one.mig)  # fmt: skip
+            base = Device(
+                one.index,
+                "cuda",
+                one.uuid,
+                one.name,
+                "NVIDIA",
+                one.pci,
+                numa_node(one.pci),
+                one.compute_capability,
+                one.memory_bytes,
+                clock_khz=one.clock_khz,
+                memory_clock_khz=one.memory_clock_khz,
+                driver=one.driver,
+                runtime=runtime,
+                mig=one.mig,
+            )
             found.append(_detailed(base, by_uuid.pop(one.uuid, None)))
     for rest in by_uuid.values():  # no NVML, or a MIG instance it would not show
         base = Device(
@@ -76,21 +89,37 @@ def _detailed(device: Device, cuda: cuda_driver.CudaDevice | None) -> Device:
     a = cuda.attributes
     capability = f"{a['compute_major']}.{a['compute_minor']}" if "compute_major" in a else None
     return replace(
-        device, memory_bytes=device.memory_bytes or cuda.memory_bytes, memory_bandwidth=cuda.memory_bandwidth,
-        compute_capability=device.compute_capability or capability, multiprocessors=a.get("multiprocessors"),
+        device,
+        memory_bytes=device.memory_bytes or cuda.memory_bytes,
+        memory_bandwidth=cuda.memory_bandwidth,
+        compute_capability=device.compute_capability or capability,
+        multiprocessors=a.get("multiprocessors"),
         clock_khz=device.clock_khz or a.get("clock_khz"),
-        memory_clock_khz=device.memory_clock_khz or a.get("memory_clock_khz"), warp_size=a.get("warp_size"),
+        memory_clock_khz=device.memory_clock_khz or a.get("memory_clock_khz"),
+        warp_size=a.get("warp_size"),
         registers_per_multiprocessor=a.get("registers_per_multiprocessor"),
         shared_per_multiprocessor=a.get("shared_per_multiprocessor"),
         threads_per_multiprocessor=a.get("threads_per_multiprocessor"),
         blocks_per_multiprocessor=a.get("blocks_per_multiprocessor"),
-    )  # fmt: skip
+    )
 
 
 def _from_opencl(one: opencl.OpenclDevice, index: int) -> Device:
     return Device(
-        index, "opencl", one.uuid or f"{one.platform}/{one.name}", one.name, one.vendor, one.pci, numa_node(one.pci),
-        one.compute_capability, one.memory_bytes or None, multiprocessors=one.units or None, clock_khz=one.clock_khz or None,
-        warp_size=one.warp_size, shared_per_multiprocessor=one.local_bytes or None, driver=one.driver,
-        runtime=one.platform_version, kind=one.kind,
-    )  # fmt: skip
+        index,
+        "opencl",
+        one.uuid or f"{one.platform}/{one.name}",
+        one.name,
+        one.vendor,
+        one.pci,
+        numa_node(one.pci),
+        one.compute_capability,
+        one.memory_bytes or None,
+        multiprocessors=one.units or None,
+        clock_khz=one.clock_khz or None,
+        warp_size=one.warp_size,
+        shared_per_multiprocessor=one.local_bytes or None,
+        driver=one.driver,
+        runtime=one.platform_version,
+        kind=one.kind,
+    )

@@ -100,13 +100,18 @@ def _device(nvml: Any, index: int, handle: Any, mig: str | None, driver: str | N
     memory_clock = ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM)
     capability = ask(nvml, nvml.nvmlDeviceGetCudaComputeCapability, handle)
     return NvmlDevice(
-        index=index, uuid=_text(ask(nvml, nvml.nvmlDeviceGetUUID, handle)),
+        index=index,
+        uuid=_text(ask(nvml, nvml.nvmlDeviceGetUUID, handle)),
         name=_text(ask(nvml, nvml.nvmlDeviceGetName, handle)),
         pci=short_pci(_text(pci.busId)) if pci is not None else None,
         memory_bytes=int(memory.total) if memory is not None else None,
-        clock_khz=clock * 1000 if clock else None, memory_clock_khz=memory_clock * 1000 if memory_clock else None,
-        compute_capability=".".join(map(str, capability)) if capability else None, driver=driver, mig=mig, handle=handle,
-    )  # fmt: skip
+        clock_khz=clock * 1000 if clock else None,
+        memory_clock_khz=memory_clock * 1000 if memory_clock else None,
+        compute_capability=".".join(map(str, capability)) if capability else None,
+        driver=driver,
+        mig=mig,
+        handle=handle,
+    )
 
 
 def short_pci(text: str) -> str:

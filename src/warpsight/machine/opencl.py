@@ -43,13 +43,14 @@ class OpenclDevice:
 @lru_cache(maxsize=1)
 def library() -> Any | None:
     """The OpenCL loader, or None."""
-    for name in ("libOpenCL.so.1", ctypes.util.find_library("OpenCL")):
-        try:
-            if name:
-                return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
+    return _open("libOpenCL.so.1") or _open(ctypes.util.find_library("OpenCL"))
+
+
+def _open(name: str | None) -> Any | None:
+    try:
+        return ctypes.CDLL(name) if name else None
+    except OSError:
+        return None
 
 
 def problem() -> str | None:
@@ -121,13 +122,17 @@ def _device(loader: Any, platform: ctypes.c_void_p, handle: ctypes.c_void_p) -> 
         handle=handle.value or 0,
         platform=_text(loader.clGetPlatformInfo, platform, _PLATFORM_NAME),
         platform_version=_text(loader.clGetPlatformInfo, platform, _PLATFORM_VERSION),
-        name=_text(info, handle, _NAME), vendor=_text(info, handle, _VENDOR), nvidia=nvidia,
+        name=_text(info, handle, _NAME),
+        vendor=_text(info, handle, _VENDOR),
+        nvidia=nvidia,
         kind="gpu" if kinds & 4 else "cpu" if kinds & 2 else "accelerator",
         uuid=format_uuid(uuid, "GPU" if nvidia else "CL") if uuid else None,
         pci=f"{place[0]:04x}:{place[1]:02x}:{place[2]:02x}.{place[3]:x}" if place else None,
         memory_bytes=_number(info, handle, _MEMORY, ctypes.c_ulong) or 0,
-        units=_number(info, handle, _UNITS) or 0, clock_khz=(_number(info, handle, _CLOCK) or 0) * 1000,
-        local_bytes=_number(info, handle, _LOCAL, ctypes.c_ulong) or 0, driver=_text(info, handle, _DRIVER),
+        units=_number(info, handle, _UNITS) or 0,
+        clock_khz=(_number(info, handle, _CLOCK) or 0) * 1000,
+        local_bytes=_number(info, handle, _LOCAL, ctypes.c_ulong) or 0,
+        driver=_text(info, handle, _DRIVER),
         compute_capability=f"{major}.{_number(info, handle, _NV_MINOR)}" if major else None,
         warp_size=_number(info, handle, _NV_WARP) or _number(info, handle, _AMD_WAVEFRONT),
-    )  # fmt: skip
+    )

@@ -34,8 +34,13 @@ def probe(layer: Path, loader: str = "libOpenCL.so.1") -> LayerSupport:
     environment = {**os.environ, "OPENCL_LAYERS": str(layer)}
     environment.pop("WARPSIGHT_SOCKET", None)
     try:
-        done = subprocess.run([sys.executable, "-c", _PROBE, loader, str(layer)], env=environment, capture_output=True,
-                              text=True, timeout=60)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE, loader, str(layer)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return LayerSupport(None, 0, f"the loader could not be tried: {error}")
     if done.returncode:

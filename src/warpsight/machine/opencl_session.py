@@ -1,4 +1,4 @@
-"""A context and a queue on one OpenCL device through ctypes: enough for self-tests and bandwidth measurements."""
+"""A context and a queue on one OpenCL device through ctypes: enough for self-tests and `bench`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from warpsight.machine import opencl
 
 _READ_WRITE = 1
 _RETURNING_HANDLES = (
-    "clCreateContext", "clCreateCommandQueue", "clCreateProgramWithSource", "clCreateKernel", "clCreateBuffer",
-)  # fmt: skip
+    "clCreateContext",
+    "clCreateCommandQueue",
+    "clCreateProgramWithSource",
+    "clCreateKernel",
+    "clCreateBuffer",
+)
 
 
 class OpenclSession:
@@ -65,8 +69,18 @@ class OpenclSession:
 
     def launch(self, kernel: ctypes.c_void_p, items: int, group: int) -> None:
         """Enqueue a one-dimensional launch."""
-        self._do("clEnqueueNDRangeKernel", self._queue, kernel, 1, None, ctypes.byref(ctypes.c_size_t(items)),
-                 ctypes.byref(ctypes.c_size_t(group)), 0, None, None)  # fmt: skip
+        self._do(
+            "clEnqueueNDRangeKernel",
+            self._queue,
+            kernel,
+            1,
+            None,
+            ctypes.byref(ctypes.c_size_t(items)),
+            ctypes.byref(ctypes.c_size_t(group)),
+            0,
+            None,
+            None,
+        )
 
     def write(self, buffer: ctypes.c_void_p, host: Any, size: int) -> None:
         """Copy to the device and wait."""

@@ -19,7 +19,7 @@ _CAP_PTRACE = 1 << 19
 
 @dataclass(frozen=True)
 class Process:
-    """One process on one device. `start` is seconds since the epoch; `cpu` percent of one CPU since it started."""
+    """One process on one device. `start`: seconds since the epoch; `cpu`: percent of one CPU since then."""
 
     pid: int
     device: str
@@ -49,15 +49,25 @@ def describe(seen: nvml.GpuProcess, proc: Path = PROC) -> Process:
     folder = proc / str(seen.pid)
     start, cpu = _times(folder, proc)
     attachable, reason = attach_permission(seen.pid, proc)
-    return Process(seen.pid, seen.device, _user(folder), start, cpu, seen.memory_bytes, seen.utilisation, _command(folder),
-                   attachable, reason)  # fmt: skip
+    return Process(
+        seen.pid,
+        seen.device,
+        _user(folder),
+        start,
+        cpu,
+        seen.memory_bytes,
+        seen.utilisation,
+        _command(folder),
+        attachable,
+        reason,
+    )
 
 
 def attach_permission(pid: int, proc: Path = PROC, ptrace_scope: Path = _PTRACE_SCOPE) -> tuple[bool, str]:
     """Whether this process may read another's memory (ptrace access), and why.
 
-    The rules of ptrace(2): the same user, or CAP_SYS_PTRACE; Yama's ptrace_scope 1 allows only descendants without
-    the capability, 2 only the capability, 3 nobody.
+    The rules of ptrace(2): the same user, or CAP_SYS_PTRACE; Yama's ptrace_scope 1 allows only descendants
+    without the capability, 2 only the capability, 3 nobody.
     """
     folder = proc / str(pid)
     try:

@@ -1,7 +1,7 @@
 """A program of nothing but small launches, for `warpsight bench` and `doctor --selftest` to record.
 
-`python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. Launches come from
-a stack of three functions of this file, so that every recorded stack can be checked.
+`python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. Launches
+come from a stack of three functions of this file, so that every recorded stack can be checked.
 """
 
 from __future__ import annotations
@@ -38,8 +38,13 @@ def run(platform: str, count: int) -> dict[str, float | int | str]:
     launch_many(launch, count - 1)
     issued = time.perf_counter()
     finish()
-    return {"platform": platform, "device": name, "launches": count, "issue_s": issued - begin,
-            "total_s": time.perf_counter() - begin}  # fmt: skip
+    return {
+        "platform": platform,
+        "device": name,
+        "launches": count,
+        "issue_s": issued - begin,
+        "total_s": time.perf_counter() - begin,
+    }
 
 
 def _opencl() -> tuple[Callable[[], None], Callable[[], None], str]:

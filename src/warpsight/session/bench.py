@@ -1,4 +1,4 @@
-"""Recording a known program and checking that nothing of it is missing: `bench --launches` and the self-test."""
+"""Recording a known program and checking that nothing of it is missing: for `bench` and the self-test."""
 
 from __future__ import annotations
 
@@ -74,8 +74,18 @@ def run(platform: str, launches: int) -> Bench:
         with warpsight.trace.open(Path(folder, "stacks.warp")) as trace:
             recorded, kernels, complete, stacks, frames = trace.sql(_JOINED).fetchall()[0]
     issue = [1e9 * float(done["issue_s"]) / max(launches - 1, 1) for done in (bare, plain, traced)]
-    return Bench(platform, traced["device"], launches, recorded, kernels, complete, stacks, float(frames or 0),
-                 (launches - 1) / traced["total_s"] if traced["total_s"] else 0.0, *issue)  # fmt: skip
+    return Bench(
+        platform,
+        traced["device"],
+        launches,
+        recorded,
+        kernels,
+        complete,
+        stacks,
+        float(frames or 0),
+        (launches - 1) / traced["total_s"] if traced["total_s"] else 0.0,
+        *issue,
+    )
 
 
 def record_command(path: Path, program: list[str], stacks: str = "python") -> list[str]:

@@ -88,8 +88,10 @@ def _rings() -> str:
 def _record(platform: str) -> str:
     found = bench.run(platform, _LAUNCHES)
     if not found.ok:
-        raise WarpsightError(f"{found.launches} launches, but {found.recorded} recorded, {found.kernels} kernels, "
-                             f"{found.complete} with a stack")  # fmt: skip
+        raise WarpsightError(
+            f"{found.launches} launches, but {found.recorded} recorded, {found.kernels} kernels, "
+            f"{found.complete} with a stack"
+        )
     return f"{found.launches} launches on {found.device}, each with kernel and stack"
 
 
