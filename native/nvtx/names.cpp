@@ -1,0 +1,90 @@
+#include "nvtx/names.h"
+
+#include <algorithm>
+
+#include "ring/ring.h"
+
+namespace warpsight::nvtx {
+namespace {
+
+std::atomic<uint32_t> g_domains{0};  // domains made beside the default one
+
+void append_utf8(std::string* text, uint32_t code) {
+  if (code < 0x80) {
+    *text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    *text += static_cast<char>(0xc0 | code >> 6);
+    *text += static_cast<char>(0x80 | (code & 0x3f));
+  } else if (code < 0x10000) {
+    *text += static_cast<char>(0xe0 | code >> 12);
+    *text += static_cast<char>(0x80 | (code >> 6 & 0x3f));
+    *text += static_cast<char>(0x80 | (code & 0x3f));
+  } else {
+    *text += static_cast<char>(0xf0 | (code >> 18 & 7));
+    *text += static_cast<char>(0x80 | (code >> 12 & 0x3f));
+    *text += static_cast<char>(0x80 | (code >> 6 & 0x3f));
+    *text += static_cast<char>(0x80 | (code & 0x3f));
+  }
+}
+
+}  // namespace
+
+Domain& default_domain() {
+  static Domain* const domain = new Domain;  // never destroyed: events outlive static destructors
+  return *domain;
+}
+
+Domain* create_domain(const std::string& name) {
+  auto* domain = new Domain;
+  domain->name.text = name;
+  domain->number = std::min(g_domains.fetch_add(1) + 1, kDomains - 1);
+  return domain;
+}
+
+RegisteredString* register_string(const std::string& text) {
+  auto* string = new RegisteredString;
+  string->text = text;
+  return string;
+}
+
+void name_category(Domain& domain, uint32_t category, const std::string& name) {
+  if (category < kNamedCategories) domain.categories[category].store(intern(name));
+}
+
+uint32_t id_of(RegisteredString& string) {
+  uint32_t id = string.id.load(std::memory_order_relaxed);
+  if (id == 0 && !string.text.empty()) {
+    id = intern(string.text);
+    string.id.store(id, std::memory_order_relaxed);
+  }
+  return id;
+}
+
+uint32_t category_id(Domain& domain, uint32_t category) {
+  if (category == 0) return 0;
+  if (category >= kNamedCategories) return intern(std::to_string(category));
+  uint32_t id = domain.categories[category].load(std::memory_order_relaxed);
+  if (id == 0) {
+    id = intern(std::to_string(category));
+    domain.categories[category].store(id, std::memory_order_relaxed);
+  }
+  return id;
+}
+
+uint32_t message_id(int32_t type, const void* message) {
+  if (message == nullptr) return 0;
+  switch (type) {
+    case kAscii: return intern_c(static_cast<const char*>(message));
+    case kUnicode: return intern(utf8(static_cast<const wchar_t*>(message)));
+    case kRegistered: return id_of(*static_cast<RegisteredString*>(const_cast<void*>(message)));
+    default: return 0;
+  }
+}
+
+std::string utf8(const wchar_t* text) {
+  std::string result;
+  for (; text != nullptr && *text != 0; ++text) append_utf8(&result, static_cast<uint32_t>(*text));
+  return result;
+}
+
+}  // namespace warpsight::nvtx

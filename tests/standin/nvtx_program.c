@@ -1,0 +1,99 @@
+/* Every sort of NVTX event, once, with NVIDIA's own headers; no CUDA in sight. */
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtPayload.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static nvtxEventAttributes_t attributes(const char* message) {
+  nvtxEventAttributes_t a;
+  memset(&a, 0, sizeof a);
+  a.version = NVTX_VERSION;
+  a.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  a.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  a.message.ascii = message;
+  return a;
+}
+
+static void default_domain(void) {
+  nvtxRangePushA("outer");
+  const int inner = nvtxRangePushW(L"w\u00efde");
+  printf("depth %d\n", inner);
+  nvtxRangePop();
+  nvtxRangePop();
+  printf("pop without push %d\n", nvtxRangePop());
+  const nvtxRangeId_t id = nvtxRangeStartA("started");
+  nvtxMarkA("marked");
+  nvtxRangeEnd(id);
+}
+
+static void own_domain(void) {
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("solver");
+  nvtxStringHandle_t registered = nvtxDomainRegisterStringA(domain, "registered");
+  nvtxDomainNameCategoryA(domain, 7, "halo");
+  nvtxEventAttributes_t a = attributes("");
+  a.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  a.message.registered = registered;
+  a.category = 7;
+  a.colorType = NVTX_COLOR_ARGB;
+  a.color = 0xff00ff00u;
+  a.payloadType = NVTX_PAYLOAD_TYPE_DOUBLE;
+  a.payload.dValue = 2.5;
+  nvtxDomainRangePushEx(domain, &a);
+  nvtxDomainRangePop(domain);
+  nvtxEventAttributes_t b = attributes("unnamed category");
+  b.category = 12;
+  nvtxDomainMarkEx(domain, &b);
+  nvtxDomainDestroy(domain);
+}
+
+typedef struct {
+  uint32_t rank;
+  float loss;
+  char phase[8];
+} Step;
+
+static void extended_payload(void) {
+  static const nvtxPayloadSchemaEntry_t entries[] = {
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_UINT32, "rank", 0, 0, offsetof(Step, rank), 0, 0},
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, "loss", 0, 0, offsetof(Step, loss), 0, 0},
+      {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE, NVTX_PAYLOAD_ENTRY_TYPE_CHAR, "phase", 0, 8, offsetof(Step, phase), 0, 0},
+  };
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
+  nvtxPayloadSchemaAttr_t schema;
+  memset(&schema, 0, sizeof schema);
+  schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+  schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+  schema.entries = entries;
+  schema.numEntries = 3;
+  schema.payloadStaticSize = sizeof(Step);
+  const uint64_t id = nvtxPayloadSchemaRegister(domain, &schema);
+  const Step step = {3, 0.5f, "warm\"up"};
+  nvtxPayloadData_t data = {id, sizeof step, &step};
+  nvtxEventAttributes_t a = attributes("step");
+  a.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  a.reserved0 = 1;
+  a.payload.ullValue = (uint64_t)(uintptr_t)&data;
+  nvtxDomainMarkEx(domain, &a);
+  nvtxMarkPayload(domain, &data, 1);
+}
+
+static void* named_thread(void* unused) {
+  nvtxNameOsThreadA((uint32_t)syscall(SYS_gettid), "loader");
+  nvtxRangePushA("in a thread");
+  nvtxRangePop();
+  return unused;
+}
+
+int main(void) {
+  default_domain();
+  own_domain();
+  extended_payload();
+  pthread_t thread;
+  pthread_create(&thread, NULL, named_thread, NULL);
+  pthread_join(thread, NULL);
+  return 0;
+}
