@@ -25,7 +25,8 @@ constexpr uint64_t kFixedBytes = kArenaHeaderBytes + kRingCapacity * kRingDescri
 // File descriptors from here on: out of the way of programs that close or reuse the low ones.
 constexpr int kFirstDescriptor = 500;
 
-const ArenaMap* g_map = nullptr;  // atomic; nullptr without an arena
+const ArenaMap* g_map = nullptr;         // atomic; nullptr without an arena
+const ArenaMap* g_newest_map = nullptr;  // under g_arena_lock
 int g_fd = -1;
 ino_t g_inode = 0;  // tells our descriptor from one that reuses its number after the program closed ours
 
@@ -114,9 +115,11 @@ bool make_arena() {
   char* base = static_cast<char*>(map);
   ArenaHeader* header = reinterpret_cast<ArenaHeader*>(base);
   fill_header(header);
-  const ArenaMap* published = new (std::nothrow) ArenaMap{
-      header, reinterpret_cast<RingDescriptor*>(base + kArenaHeaderBytes), base + kFixedBytes, blocks};
+  const ArenaMap* published =
+      new (std::nothrow) ArenaMap{header, reinterpret_cast<RingDescriptor*>(base + kArenaHeaderBytes),
+                                  base + kFixedBytes, blocks, g_newest_map};
   if (!published) return false;
+  g_newest_map = published;
   __atomic_store_n(&g_map, published, __ATOMIC_RELEASE);
   return true;
 }

@@ -12,7 +12,8 @@ struct ArenaMap {
   ArenaHeader* header;
   RingDescriptor* rings;
   char* blocks;
-  uint32_t capacity;  // blocks
+  uint32_t capacity;         // blocks
+  const ArenaMap* previous;  // keeps retired ones reachable: a program's leak checker must not mind us
 };
 const ArenaMap* arena_map();   // nullptr without an arena
 extern SpinLock g_arena_lock;  // protects making, retiring and forgetting an arena
