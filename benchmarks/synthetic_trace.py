@@ -134,14 +134,13 @@ class _Work:
             "shape_id": shape.astype(np.int32), "stream": stream.astype(np.int32), "correlation": correlation,
             "stack": stack.astype(np.int32), "graph_level": np.zeros(count, bool), **fixed,
         }))  # fmt: skip
-        self._launches(writer, begin, correlation, which, stack, shape)
+        self._launches(writer, start, correlation, which, stack, shape)
         self._copies(writer, begin, max(1, count // 50))
 
     def _launches(self, writer: TraceWriter, begin: Any, correlation: Any, which: Any, stack: Any, shape: Any) -> None:
         count = len(begin)
         thread = 4000 + self.process + np.where(which % 5 == 4, 100 * (self.plan.threads > 1), 0)
-        previous = np.concatenate([[begin[0] - 9_000], begin[:-1]])
-        start = np.maximum(begin - 6_000 - self.rng.integers(0, 900, count), previous - 5_500)
+        start = np.maximum.accumulate(begin - 6_000 - self.rng.integers(0, 900, count))
         room = np.diff(np.append(start, start[-1] + 5_000))
         writer.add("launch", pa.table({
             "start": start, "duration": np.clip(self.rng.integers(1_500, 4_000, count), 1, np.maximum(room, 1)),

@@ -1,0 +1,172 @@
+"""Exported protobuf, read back with Perfetto's own message definitions."""
+
+import io
+from collections import Counter, defaultdict
+
+import pytest
+
+from benchmarks.synthetic_trace import Plan, make
+from warpsight.formats import chrome
+from warpsight.formats.perfetto import writer
+from warpsight.formats.selection import Selection
+from warpsight.trace import TraceWriter
+from warpsight.trace import open as open_trace
+
+pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+
+
+class Decoded:
+    """Slices as (track uuid, start, end, name, annotations, flows), with a reader's state per packet sequence."""
+
+    def __init__(self, data):
+        self.tracks, self.slices, self.samples = {}, [], defaultdict(list)
+        clocks, interned, track_of, opened = {}, {}, {}, {}
+        for packet in pb.Trace.FromString(data).packet:
+            sequence = packet.trusted_packet_sequence_id
+            if packet.HasField("track_descriptor"):
+                self.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+            if packet.HasField("clock_snapshot") and sequence > 1:
+                delta, monotonic = packet.clock_snapshot.clocks
+                assert delta.is_incremental
+                assert (delta.clock_id, monotonic.clock_id) == (64, 3)
+                clocks[sequence] = monotonic.timestamp
+            if packet.sequence_flags & 1:
+                table = packet.interned_data
+                interned[sequence] = {
+                    "name": {e.iid: e.name for e in table.event_names},
+                    "category": {e.iid: e.name for e in table.event_categories},
+                    "label": {e.iid: e.name for e in table.debug_annotation_names},
+                    "string": {e.iid: getattr(e, "str").decode() for e in table.debug_annotation_string_values},
+                }
+                track_of[sequence] = packet.trace_packet_defaults.track_event_defaults.track_uuid
+                assert packet.trace_packet_defaults.timestamp_clock_id == 64
+            if packet.HasField("track_event"):
+                clocks[sequence] += packet.timestamp
+                self._event(packet.track_event, sequence, clocks[sequence], interned[sequence], track_of[sequence], opened)
+        assert not opened
+
+    def _event(self, event, sequence, time, texts, track, opened):
+        if event.type == event.TYPE_SLICE_BEGIN:
+            values = {texts["label"][a.name_iid]: texts["string"][a.string_value_iid] if a.string_value_iid else a.uint_value
+                      for a in event.debug_annotations}
+            category = texts["category"][event.category_iids[0]]
+            opened[sequence] = (track, time, texts["name"][event.name_iid], category, values, tuple(event.flow_ids))
+        elif event.type == event.TYPE_SLICE_END:
+            track, start, *rest = opened.pop(sequence)
+            self.slices.append((track, start, time, *rest))
+        else:
+            number = event.counter_value if event.HasField("counter_value") else event.double_counter_value
+            self.samples[self.tracks[track].name].append((time, number))
+
+
+def export(trace, selection=Selection(), form=writer):
+    file = io.BytesIO()
+    written = form.write(trace, file, selection)
+    return file.getvalue(), written
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = make(tmp_path_factory.mktemp("export") / "t.warp", Plan(kernels=20_000, overlap=0.05, processes=2))
+    with open_trace(path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def decoded(trace):
+    return Decoded(export(trace)[0])
+
+
+def test_every_kernel_is_there_to_the_nanosecond(trace, decoded):
+    expected = Counter(trace.sql("SELECT start, start + duration, regexp_replace(demangled, '^void ', '') FROM kernel").fetchall())
+    assert Counter((s[1], s[2], s[3]) for s in decoded.slices if s[4] == "kernel") == expected
+
+
+def test_every_launch_is_there_with_its_python_stack(trace, decoded):
+    expected = Counter(trace.sql("SELECT start, start + duration, correlation, stack FROM launch").fetchall())
+    stacks = {" ← ".join(frames[::-1]): i for i, frames in trace.stacks(range(1, 300)).items() if frames}
+    found = Counter((s[1], s[2], s[5]["correlation"], stacks[s[5]["stack"]]) for s in decoded.slices if s[4] == "launch")
+    assert found == expected
+
+
+def test_flows_join_each_launch_with_its_kernel(trace, decoded):
+    kernels = {s[6]: s for s in decoded.slices if s[4] == "kernel"}
+    launches = {s[6]: s for s in decoded.slices if s[4] == "launch"}
+    assert len(kernels) == len(launches) == trace.count("kernel")
+    assert kernels.keys() == launches.keys()
+    assert all(kernels[f][5]["correlation"] == launches[f][5]["correlation"] for f in kernels)
+
+
+def test_the_shape_is_an_annotation(decoded):
+    shapes = {s[5]["shape"] for s in decoded.slices if s[4] == "kernel"}
+    assert "grid 1×1×1, block 32×1×1, 24 registers" in shapes
+
+
+def test_slices_of_a_track_nest(decoded):
+    by_track = defaultdict(list)
+    for track, start, end, *_ in decoded.slices:
+        by_track[track].append((start, -end))
+    for slices in by_track.values():
+        stack = []
+        for start, end in sorted(slices):
+            while stack and stack[-1] <= start:
+                stack.pop()
+            assert not stack or -end <= stack[-1]
+            stack.append(-end)
+
+
+def test_tracks_are_below_their_process_and_device(trace, decoded):
+    kernel_tracks = {s[0] for s in decoded.slices if s[4] == "kernel"}
+    for uuid in kernel_tracks:
+        device = decoded.tracks[decoded.tracks[uuid].parent_uuid]
+        assert device.name == "GPU 0: NVIDIA H200"
+        assert decoded.tracks[device.parent_uuid].process.pid in (4000, 4001)
+    threads = {(t.thread.pid, t.thread.tid, t.thread.thread_name) for t in decoded.tracks.values() if t.HasField("thread")}
+    assert (4000, 4000, "MainThread") in threads
+
+
+def test_counters_keep_time_value_and_unit(trace, decoded):
+    expected = trace.sql("SELECT time, value FROM counter WHERE name = 'power' ORDER BY time").fetchall()
+    assert sorted(decoded.samples["GPU 0: power"]) == expected
+    units = {t.name: t.counter.unit_name for t in decoded.tracks.values() if t.HasField("counter")}
+    assert units["GPU 0: power"] == "W"
+
+
+def test_size_of_kernel_launch_flow_shape_and_correlation(trace):
+    only = Selection(kinds=("kernel", "launch"))
+    kernels = trace.count("kernel")
+    assert len(export(trace, only)[0]) / kernels <= 130
+    assert len(export(trace, only)[0]) <= 0.15 * len(export(trace, only, chrome)[0])
+
+
+def test_a_selection_is_kept_to(trace):
+    begin = trace.sql("SELECT min(start) + 100000000 FROM kernel").fetchall()[0][0]
+    end = begin + 50_000_000
+    selection = Selection(begin, end, streams=(7,), processes=(1,), kinds=("kernel",), flows=False, counters=False)
+    found = Decoded(export(trace, selection)[0])
+    expected = trace.sql(f"""SELECT start, start + duration FROM kernel WHERE process = 1 AND stream = 7
+        AND start < {end} AND start + duration > {begin}""").fetchall()
+    assert Counter((s[1], s[2]) for s in found.slices) == Counter(expected)
+    assert not found.samples
+    assert not any(s[6] for s in found.slices)
+
+
+def test_an_empty_trace_is_an_empty_file_that_reads(tmp_path):
+    TraceWriter(tmp_path / "t.warp").close()
+    with open_trace(tmp_path / "t.warp") as trace:
+        for form in (writer, chrome):
+            assert export(trace, form=form)[1]["slices"] == 0
+
+
+def test_unfinished_work_is_told(tmp_path):
+    with TraceWriter(tmp_path / "t.warp") as w:
+        w.add("process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}])
+        kernel = {"name_id": w.name("k"), "context": 1, "stream": 7, "process": 0, "graph_level": False}
+        w.add("kernel", [{**kernel, "correlation": 1, "start": 100, "duration": 50}, {**kernel, "correlation": 2}])
+        call = {"function": "cuLaunchKernel", "thread": 9, "process": 0, "captured": False}
+        w.add("launch", [{**call, "start": 90, "duration": 5, "correlation": 1}, {**call, "start": 120, "correlation": 2}])
+    with open_trace(tmp_path / "t.warp") as trace:
+        data, written = export(trace)
+    assert written["unplaced"] == 1
+    names = [(s[3], s[1], s[2]) for s in Decoded(data).slices]
+    assert ("cuLaunchKernel (never returned)", 120, 150) in names
