@@ -28,6 +28,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "ws_counter": (c_int, c_char_p, c_double, c_char_p, c_int),  # name, value, unit, device
     "ws_push": (c_int, c_char_p, c_char_p),  # name, attributes
     "ws_pop": (c_int,),
+    "ws_instant": (c_int, c_char_p, c_char_p),  # name, domain; "warpsight.trigger" asks for what triggers do
     "ws_memory": (c_int, c_int, c_uint64, c_uint64, c_char_p, c_char_p, c_int, c_int),
     # ^ operation 1 allocate 2 free, address, bytes, allocator, tag, category, device
     "ws_now": (c_uint64,),
