@@ -64,8 +64,10 @@ def check(root: Path) -> None:
     """Every row is there once and joined."""
     with warpsight.trace.open(root) as trace:
         assert trace.tables["kernel"] == trace.tables["launch"] == 30000
-        joined = trace.sql("SELECT count(*) FROM kernel JOIN launch USING (process, correlation) WHERE function"
-                           " = 'cudaLaunchKernel' AND kernel.short = 'vectorAdd'")  # fmt: skip
+        joined = trace.sql(
+            "SELECT count(*) FROM kernel JOIN launch USING (process, correlation)"
+            " WHERE function = 'cudaLaunchKernel' AND kernel.short = 'vectorAdd'"
+        )
         assert joined.fetchall() == [(30000,)]
         assert trace.sql("SELECT name, value, unit FROM counter").fetchall() == [("W", 2.5, "W")]
         lost = [row for row in trace.loss.to_pylist() if row["severity"] != "note"]
@@ -76,8 +78,14 @@ def test_what_the_drainer_wrote_is_converted_whole(library: Path, tmp_path: Path
     root = tmp_path / "run.warp"
     record(root, "close", library)
     requests = '{"do": "convert"}\n{"do": "finish"}\n'
-    done = subprocess.run([sys.executable, "-m", "warpsight.capture.converter", str(root)], input=requests,
-                          capture_output=True, text=True, timeout=240, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight.capture.converter", str(root)],
+        input=requests,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
     assert json.loads(done.stdout.splitlines()[-1])["finished"]["rows"]["kernel"] == 30000
     check(root)
 
