@@ -1,4 +1,4 @@
-"""A launcher just large enough for the OpenCL tests: it drains one program's arena and returns its rows as arrays.
+"""A launcher just large enough for the OpenCL tests: drains a program's arena, returns its rows as arrays.
 
 The rows are looked at as the recorder wrote them, before any conversion.
 """
@@ -23,6 +23,7 @@ import pytest
 from warpsight import _native
 from warpsight.capture import functions, layout
 from warpsight.capture.segment import open_segment, strings
+
 
 def _control_offset() -> int:
     at = 0
@@ -110,7 +111,9 @@ class _Server(threading.Thread):
         with mmap.mmap(descriptors[0], layout.ARENA_HEADER_BYTES) as header:
             at = _control_offset()
             header[at : at + 4] = layout.CONTROL_RECORD.to_bytes(4, "little")
-        self._drains.append((self._library.ws_drain_open(descriptors[0], os.fsencode(folder), 1 << 26), connection))
+        self._drains.append(
+            (self._library.ws_drain_open(descriptors[0], os.fsencode(folder), 1 << 26), connection)
+        )
         connection.send(b"ok %d" % layout.CONTROL_RECORD)
 
     def finish(self) -> None:
@@ -151,7 +154,8 @@ def record(command: list[str], folder: Path, *, on_line: Any = None, **settings:
     server.start()
     process = subprocess.Popen(command, env=environment(folder, **settings), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)  # fmt: skip
-    assert process.stdout and process.stderr
+    assert process.stdout
+    assert process.stderr
     lines = []
     for line in process.stdout:
         lines.append(line)
@@ -182,6 +186,6 @@ def compile_program(source: str, folder: Path, name: str = "program") -> Path:
     text = folder / f"{name}.c"
     text.write_text(source)
     program = folder / name
-    subprocess.run([compiler, "-O1", "-g", "-Wno-deprecated-declarations", str(text), "-o", str(program), "-lOpenCL",
-                    "-lpthread"], check=True)  # fmt: skip
+    options = ["-O1", "-g", "-Wno-deprecated-declarations"]
+    subprocess.run([compiler, *options, str(text), "-o", str(program), "-lOpenCL", "-lpthread"], check=True)
     return program

@@ -1,4 +1,4 @@
-"""Order, events, threads, endings: what a program does with OpenCL stays as it was, and what it depends on is kept."""
+"""Order, events, threads, endings: what a program does with OpenCL stays as it was."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.integration.opencl_recording import compile_program, environment, record, require_pocl
 from tests.integration.test_opencl_commands import PRELUDE
 
@@ -115,7 +116,8 @@ int main(int argc, char** argv) {
 PYTHON = r"""
 import ctypes, ctypes.util
 cl = ctypes.CDLL(ctypes.util.find_library("OpenCL"))
-for name in ("clCreateContext", "clCreateCommandQueue", "clCreateProgramWithSource", "clCreateKernel", "clCreateBuffer"):
+for name in ("clCreateContext", "clCreateCommandQueue", "clCreateProgramWithSource", "clCreateKernel",
+             "clCreateBuffer"):
     getattr(cl, name).restype = ctypes.c_void_p
 P, Z = ctypes.c_void_p, ctypes.c_size_t
 platform, device = P(), P()
@@ -153,29 +155,36 @@ def test_wait_lists_become_flows(pocl: None, tmp_path: Path) -> None:
     marker = int(recorded.calls("clEnqueueMarkerWithWaitList")["correlation"][0])
     wait = int(recorded.calls("clWaitForEvents")["correlation"][0])
     low = 0xFFFFFFFF
-    flows = {(int(f["from_correlation"]) & low, int(f["to_correlation"]) & low) for f in recorded.rows("Flow")}
+    flows = {
+        (int(f["from_correlation"]) & low, int(f["to_correlation"]) & low) for f in recorded.rows("Flow")
+    }
     assert {(user, first), (first, second), (second, marker), (marker, wait)} <= flows
-    assert len(recorded.rows("Kernel")) == 23 and recorded.losses() == []
+    assert len(recorded.rows("Kernel")) == 23
+    assert recorded.losses() == []
 
 
 def test_program_sees_neither_profiling_nor_references_of_ours(pocl: None, tmp_path: Path) -> None:
     program = compile_program(ORDER, tmp_path)
     plain = subprocess.run([program], capture_output=True, text=True, check=True)
     assert record([str(program)], tmp_path).output == plain.stdout
-    assert "profiling -7" in plain.stdout and "own 0" in plain.stdout
+    assert "profiling -7" in plain.stdout
+    assert "own 0" in plain.stdout
 
 
 def test_eight_threads(pocl: None, tmp_path: Path) -> None:
     recorded = record([str(compile_program(THREADS, tmp_path))], tmp_path)
     assert recorded.code == 0, recorded.errors
     kernels = recorded.rows("Kernel")
-    assert len(kernels) == 4001 and len(set(kernels["correlation"].tolist())) == 4001
-    assert len(set(kernels["stream"].tolist())) == 9 and recorded.losses() == []
+    assert len(kernels) == 4001
+    assert len(set(kernels["correlation"].tolist())) == 4001
+    assert len(set(kernels["stream"].tolist())) == 9
+    assert recorded.losses() == []
 
 
 def test_work_under_way_at_exit_is_kept(pocl: None, tmp_path: Path) -> None:
     recorded = record([str(compile_program(ENDINGS, tmp_path)), "leave"], tmp_path)
-    assert recorded.code == 5 and len(recorded.rows("Kernel")) == 101
+    assert recorded.code == 5
+    assert len(recorded.rows("Kernel")) == 101
 
 
 def test_forked_child_records_nothing_and_lives(pocl: None, tmp_path: Path) -> None:
@@ -195,7 +204,8 @@ def test_profiling_off_records_the_host_side_and_says_so(pocl: None, tmp_path: P
     program = compile_program(ORDER, tmp_path)
     recorded = record([str(program)], tmp_path, WARPSIGHT_OPENCL_PROFILING="off")
     api = recorded.rows("Api")
-    assert recorded.code == 0 and (api["flags"] & 1).sum() == 23
+    assert recorded.code == 0
+    assert (api["flags"] & 1).sum() == 23
     assert len(recorded.rows("Kernel")) == 1, "the queue on which the program itself asked for profiling"
     causes = [recorded.texts[int(r["cause"])] for r in recorded.rows("Loss")]
     assert any("profiling is off" in cause for cause in causes)
@@ -208,7 +218,8 @@ def test_api_all_adds_queries(pocl: None, tmp_path: Path) -> None:
 
 def test_kernel_patterns_choose(pocl: None, tmp_path: Path) -> None:
     recorded = record([str(compile_program(THREADS, tmp_path))], tmp_path, WARPSIGHT_KERNELS="scratch*")
-    assert recorded.code == 0 and len(recorded.rows("Kernel")) == 0
+    assert recorded.code == 0
+    assert len(recorded.rows("Kernel")) == 0
 
 
 def test_python_program_has_python_stacks(pocl: None, tmp_path: Path) -> None:

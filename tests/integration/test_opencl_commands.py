@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tests.integration.opencl_recording import Recorded, compile_program, record, require_pocl
 
 PRELUDE = r"""
@@ -15,10 +16,12 @@ PRELUDE = r"""
 #include <stdlib.h>
 #include <string.h>
 #define CHECK(x) do { cl_int e_ = (x); if (e_) { printf("line %d: %d\n", __LINE__, e_); exit(2); } } while (0)
-static cl_context context; static cl_device_id device; static cl_command_queue queue; static cl_program program;
+static cl_context context; static cl_device_id device;
+static cl_command_queue queue; static cl_program program;
 static const char* source =
   "__kernel void vadd(__global float* a, float b) { size_t i = get_global_id(0); a[i] += b; }\n"
-  "__kernel __attribute__((reqd_work_group_size(8,1,1))) void fixed8(__global float* a) { a[get_global_id(0)] *= 2; }\n"
+  "__kernel __attribute__((reqd_work_group_size(8,1,1))) void fixed8(__global float* a)\n"
+  "{ a[get_global_id(0)] *= 2; }\n"
   "__kernel void scratch(__global float* a, __local float* s) { s[get_local_id(0)] = 1; a[0] = s[0]; }\n";
 static void setup(cl_command_queue_properties p) {
   cl_platform_id platform; cl_int e;
@@ -55,7 +58,8 @@ int main(void) {
   cl_kernel scratch = clCreateKernel(program, "scratch", &e); CHECK(e);
   CHECK(clSetKernelArg(scratch, 0, sizeof(a), &a)); CHECK(clSetKernelArg(scratch, 1, 640, 0));
   CHECK(clEnqueueNDRangeKernel(queue, scratch, 1, 0, &sixtyfour, &sixtyfour, 0, 0, 0));
-  float* map = clEnqueueMapBuffer(queue, a, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, 512, 0, 0, 0, &e); CHECK(e);
+  float* map = clEnqueueMapBuffer(queue, a, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, 512, 0, 0, 0, &e);
+  CHECK(e);
   printf("%g\n", map[0]);
   CHECK(clEnqueueUnmapMemObject(queue, a, map, 0, 0, 0));
   CHECK(clEnqueueReadBuffer(queue, a, CL_TRUE, 0, 4000, host, 0, 0, 0));
@@ -148,19 +152,24 @@ def test_allocations_come_and_go(recorded: Recorded) -> None:
 
 def test_device_context_queue_and_clock_are_described(recorded: Recorded) -> None:
     device, context, stream = (recorded.rows(kind)[0] for kind in ("Device", "Context", "Stream"))
-    assert recorded.texts[int(device["name"])] and recorded.texts[int(device["uuid"])].startswith("CL-")
-    assert device["memory_bytes"] > 0 and device["multiprocessors"] > 0
+    assert recorded.texts[int(device["name"])]
+    assert recorded.texts[int(device["uuid"])].startswith("CL-")
+    assert device["memory_bytes"] > 0
+    assert device["multiprocessors"] > 0
     assert context["device"] == device["device"] == stream["device"]
     assert stream["context"] == context["context"]
     kernels = recorded.rows("Kernel")
-    assert set(kernels["stream"]) == {stream["stream"]} and set(kernels["context"]) == {context["context"]}
+    assert set(kernels["stream"]) == {stream["stream"]}
+    assert set(kernels["context"]) == {context["context"]}
     clock = recorded.rows("Clock")
     clock = clock[clock["device"] == device["device"]]
-    assert len(clock) and clock["uncertainty"].max() < 10_000_000
+    assert len(clock)
+    assert clock["uncertainty"].max() < 10_000_000
     assert (np.abs(clock["realtime"].astype(np.int64) - clock["monotonic"].astype(np.int64)) > 10**15).all()
 
 
 def test_kernels_carry_their_module(recorded: Recorded) -> None:
     modules = recorded.rows("Module")
-    assert len(modules) == 1 and modules["checksum"][0]
+    assert len(modules) == 1
+    assert modules["checksum"][0]
     assert set(recorded.rows("Kernel")["module"]) == {modules["id"][0]}
