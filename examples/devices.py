@@ -55,7 +55,9 @@ def why_not(device: str) -> str | None:
         if not importlib.util.find_spec("pyopencl"):
             return "pyopencl is not installed (pip install 'warpsight[opencl]')"
         # In a process of its own: the OpenCL loader reads its layers once, at the first call.
-        found = subprocess.run([sys.executable, "-c", COUNT_OPENCL], capture_output=True, text=True, check=False)
+        found = subprocess.run(
+            [sys.executable, "-c", COUNT_OPENCL], capture_output=True, text=True, check=False
+        )
         return None if found.stdout.strip() not in ("", "0") else "no OpenCL device"
     return None if device == "cpu" else f"recording on {device} is not there yet"
 

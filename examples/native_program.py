@@ -20,9 +20,25 @@ def main() -> None:
     program, path = options.output / "native_program", options.output / "native.warp"
     include = Path(ws.__file__).parent / "include"
     source = Path(__file__).with_suffix(".c")
-    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", f"-I{include}", str(source), "-o", str(program), "-ldl"], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-I{include}",
+            str(source),
+            "-o",
+            str(program),
+            "-ldl",
+        ],
+        check=True,
+    )
     subprocess.run([str(program)], check=True)  # alone: every call is a no-op
-    subprocess.run([sys.executable, "-m", "warpsight.cli", "record", "-o", str(path), "--", str(program)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "warpsight.cli", "record", "-o", str(path), "--", str(program)], check=True
+    )
     (ranges,) = ws.open(path).sql("SELECT count(*) FROM marker WHERE name = 'phase'").fetchall()[0]
     print(f"{ranges} ranges named phase")
     if ranges != 3:

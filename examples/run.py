@@ -37,7 +37,9 @@ def examples() -> list[Example]:
     for path in sorted(HERE.glob("*.py")):
         tree = ast.parse(path.read_text())
         for node in tree.body:
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "DEVICES" for t in node.targets):
+            if isinstance(node, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == "DEVICES" for t in node.targets
+            ):
                 summary = (ast.get_docstring(tree) or "").splitlines()[0]
                 if path.name not in ("devices.py", "run.py"):
                     found.append(Example(path, summary, tuple(ast.literal_eval(node.value))))
@@ -52,8 +54,14 @@ def run(example: Example, device: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory(prefix="warpsight-example-") as folder:
         command = [sys.executable, str(example.path), "--device", device, "--output", folder]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=LIMIT_S,
-                                  check=False)
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=LIMIT_S,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return "failed", f"did not end within {LIMIT_S} s"
     output = (done.stdout + done.stderr).rstrip()
@@ -85,12 +93,16 @@ def test(selected: list[Example], device: str | None, all_devices: bool) -> int:
 
 def main() -> None:
     """Parse the arguments and do the one thing asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="examples to run; all when none is named")
     parser.add_argument("--list", action="store_true", help="list the examples and their devices")
     parser.add_argument("--test", action="store_true", help="run them on the best device here")
     parser.add_argument("--device", choices=DEVICES, help="run only on this kind of device")
-    parser.add_argument("--all-devices", action="store_true", help="run on every kind of device an example can use")
+    parser.add_argument(
+        "--all-devices", action="store_true", help="run on every kind of device an example can use"
+    )
     options = parser.parse_args()
     selected = [e for e in examples() if not options.names or e.path.stem in options.names]
     unknown = set(options.names) - {e.path.stem for e in selected}

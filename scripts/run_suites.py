@@ -76,31 +76,53 @@ def _junit(name: str) -> Callable[[int, str], Counts]:
 
 def _native_sources() -> list[str]:
     folders = ("native", "tests", "benchmarks", "examples")
-    return sorted(str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*")
-                  if path.suffix in CPP_SUFFIXES)
+    return sorted(
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in CPP_SUFFIXES
+    )
 
 
 def _pytest(name: str, processes: int, limit_s: int) -> Suite:
     def command() -> list[str]:
-        arguments = [sys.executable, "-m", "pytest", f"tests/{name}", "-q", f"--junitxml={REPORTS / name}.xml"]
+        arguments = [
+            sys.executable,
+            "-m",
+            "pytest",
+            f"tests/{name}",
+            "-q",
+            f"--junitxml={REPORTS / name}.xml",
+        ]
         return arguments + (["-n", str(processes), "--dist", "loadfile"] if processes else [])
 
     return Suite(f"tests/{name}", "tests", command, _junit(name), limit_s)
 
 
 def _tool(name: str, *arguments: str) -> Suite:
-    return Suite(" ".join((name, *arguments[:1])).strip(), "static", lambda: [str(BIN / name), *arguments], _one)
+    return Suite(
+        " ".join((name, *arguments[:1])).strip(), "static", lambda: [str(BIN / name), *arguments], _one
+    )
 
 
 SUITES = (
-    Suite("build -Wall -Wextra -Werror", "build",
-          lambda: [sys.executable, "scripts/set_up.py", "test", "--build-only"], _one, 400),
+    Suite(
+        "build -Wall -Wextra -Werror",
+        "build",
+        lambda: [sys.executable, "scripts/set_up.py", "test", "--build-only"],
+        _one,
+        400,
+    ),
     _tool("ruff", "check", "."),
     _tool("ruff", "format", "--check", "."),
     _tool("mypy", "--strict"),
     _tool("lint-imports"),
-    Suite("clang-format", "static",
-          lambda: [str(BIN / "clang-format"), "--dry-run", "-Werror", *_native_sources()], _one),
+    Suite(
+        "clang-format",
+        "static",
+        lambda: [str(BIN / "clang-format"), "--dry-run", "-Werror", *_native_sources()],
+        _one,
+    ),
     _pytest("unit", 2, 300),
     _pytest("golden", 0, 120),
     _pytest("integration", 2, 480),
@@ -111,8 +133,11 @@ SUITES = (
 
 def environment() -> dict[str, str]:
     """The caller's, with .venv first, the installed package in place of any other, and its library required."""
-    kept = {name: value for name, value in os.environ.items()
-            if name not in ("PYTHONPATH", "VIRTUAL_ENV") and not name.startswith("WARPSIGHT_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV") and not name.startswith("WARPSIGHT_")
+    }
     kept["PATH"] = f"{BIN}{os.pathsep}{kept.get('PATH', '')}"
     kept["PYTHONUNBUFFERED"] = "1"
     if any(shutil.which(compiler) for compiler in ("c++", "g++", "clang++")):
@@ -123,8 +148,15 @@ def environment() -> dict[str, str]:
 def run(suite: Suite) -> tuple[int, str]:
     """Run one suite in its own process group and show its output as it comes; returns exit code and output."""
     log = REPORTS / (re.sub(r"\W+", "-", suite.name) + ".log")
-    process = subprocess.Popen(suite.command(), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    process = subprocess.Popen(
+        suite.command(),
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
     copier = subprocess.Popen(["tee", str(log)], stdin=process.stdout)
     try:
         code = process.wait(suite.limit_s)
@@ -151,13 +183,17 @@ def table(rows: list[tuple[str, Counts, float]]) -> str:
     lines = [f"{'suite':<30} {'result':<7} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"]
     for name, counts, seconds in rows:
         result = "FAIL" if counts.failed else "pass" if counts.passed else "skip"
-        lines.append(f"{name:<30} {result:<7} {counts.passed:>7} {counts.failed:>7} {counts.skipped:>8} {seconds:>8.1f}")
+        lines.append(
+            f"{name:<30} {result:<7} {counts.passed:>7} {counts.failed:>7} {counts.skipped:>8} {seconds:>8.1f}"
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
     """Run the chosen suites; exit code 1 when anything failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", choices=("build", "static", "tests"), help="one group of suites")
     options = parser.parse_args()
     REPORTS.mkdir(parents=True, exist_ok=True)

@@ -34,21 +34,26 @@ def say(text: str) -> None:
 
 def find_python() -> str:
     """This interpreter when it is new enough, else a newer one on PATH; ends the program when there is none."""
-    if sys.version_info >= (3, 10):
+    if sys.version_info >= (3, 10):  # noqa: UP036 - this file is what a too old Python is told by
         return sys.executable
     for minor in (13, 12, 11, 10):
         found = shutil.which(f"python3.{minor}")
         if found:
             return found
-    sys.exit(f"warpsight needs Python 3.10 or newer; {sys.executable} is {platform.python_version()}. Install a newer "
-             "one (Debian, Ubuntu: apt-get install python3) or say which: make PYTHON=/path/to/python3.12 demo")
+    sys.exit(
+        f"warpsight needs Python 3.10 or newer; {sys.executable} is {platform.python_version()}. Install a newer "
+        "one (Debian, Ubuntu: apt-get install python3) or say which: make PYTHON=/path/to/python3.12 demo"
+    )
 
 
 def make_venv() -> None:
     """Create .venv unless a working one is there."""
-    works = VENV_PYTHON.exists() and not subprocess.run(
-        [VENV_PYTHON, "-m", "pip", "--version"], capture_output=True, check=False
-    ).returncode
+    works = (
+        VENV_PYTHON.exists()
+        and not subprocess.run(
+            [VENV_PYTHON, "-m", "pip", "--version"], capture_output=True, check=False
+        ).returncode
+    )
     if works:
         return
     python = find_python()
@@ -57,10 +62,14 @@ def make_venv() -> None:
     if subprocess.run(command, capture_output=True, check=False).returncode == 0:
         return
     # Debian ships venv without ensurepip; its package is named after the Python.
-    minor = subprocess.check_output([python, "-c", "import sys; print(sys.version_info.minor)"], text=True).strip()
+    minor = subprocess.check_output(
+        [python, "-c", "import sys; print(sys.version_info.minor)"], text=True
+    ).strip()
     system_packages.install([f"python3.{minor}-venv"], say)
     if subprocess.run(command, check=False).returncode:
-        sys.exit(f"cannot create a virtual environment: install python3.{minor}-venv (or python3-venv) and try again")
+        sys.exit(
+            f"cannot create a virtual environment: install python3.{minor}-venv (or python3-venv) and try again"
+        )
 
 
 def project_table() -> dict[str, object]:
@@ -105,8 +114,10 @@ def install_requirements(extras: list[str]) -> None:
     say(f"installing {len(wanted)} Python packages into .venv")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if subprocess.run([*pip, *wanted], check=False).returncode:
-        sys.exit("pip could not install the packages above; is a Python package index reachable? Offline builds: "
-                 "docs/how-to/install.md")
+        sys.exit(
+            "pip could not install the packages above; is a Python package index reachable? Offline builds: "
+            "docs/how-to/install.md"
+        )
     stamp.write_text(state)
 
 
@@ -114,13 +125,23 @@ def sources() -> Iterator[Path]:
     """Files that decide what is built and installed."""
     yield from (ROOT / name for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"))
     for folder in ("native", "src"):
-        yield from sorted(p for p in (ROOT / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+        yield from sorted(
+            p for p in (ROOT / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts
+        )
 
 
 def build_state(native: bool) -> str:
     """A fingerprint of the sources and of what outside them changes the build."""
-    digest = hashlib.sha256(repr((native, os.environ.get("CUDA_HOME"), sysconfig.get_platform(),
-                                  Path("/usr/include/CL/cl_layer.h").exists())).encode())
+    digest = hashlib.sha256(
+        repr(
+            (
+                native,
+                os.environ.get("CUDA_HOME"),
+                sysconfig.get_platform(),
+                Path("/usr/include/CL/cl_layer.h").exists(),
+            )
+        ).encode()
+    )
     for path in sources():
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -137,9 +158,22 @@ def build() -> None:
         return
     say("building the native library and installing warpsight into .venv")
     environment = {**os.environ, **({} if native else {"WARPSIGHT_NATIVE": "OFF"})}
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-               "--no-build-isolation", "--no-deps", "--force-reinstall", "-C", f"build-dir={BUILD}",
-               "-C", "cmake.define.WARPSIGHT_WARNINGS_AS_ERRORS=ON", str(ROOT)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-build-isolation",
+        "--no-deps",
+        "--force-reinstall",
+        "-C",
+        f"build-dir={BUILD}",
+        "-C",
+        "cmake.define.WARPSIGHT_WARNINGS_AS_ERRORS=ON",
+        str(ROOT),
+    ]
     if subprocess.run(command, env=environment, check=False).returncode:
         sys.exit("the build failed; its messages are above")
     stamp.write_text(state)
@@ -147,11 +181,17 @@ def build() -> None:
 
 def main() -> None:
     """Parse the arguments; outside .venv prepare it and go on inside, where pip and the build run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("purpose", choices=("demo", "test"), help="what the set-up is for")
     parser.add_argument("--no-system", action="store_true", help="leave system packages alone")
-    parser.add_argument("--no-build", action="store_true", help="environment only, without building warpsight")
-    parser.add_argument("--build-only", action="store_true", help="only build and install warpsight into .venv")
+    parser.add_argument(
+        "--no-build", action="store_true", help="environment only, without building warpsight"
+    )
+    parser.add_argument(
+        "--build-only", action="store_true", help="only build and install warpsight into .venv"
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.inside:

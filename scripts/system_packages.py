@@ -38,14 +38,27 @@ def _opencl_device() -> bool:
 
 PACKAGES = (
     SystemPackage("g++", _program("c++", "g++", "clang++"), "the recorder cannot be compiled"),
-    SystemPackage("opencl-headers", _file("/usr/include/CL/cl_layer.h"), "the OpenCL recorder is left out of the build"),
-    SystemPackage("ocl-icd-libopencl1", lambda: ctypes.util.find_library("OpenCL") is not None,
-                  "OpenCL programs do not start"),
+    SystemPackage(
+        "opencl-headers", _file("/usr/include/CL/cl_layer.h"), "the OpenCL recorder is left out of the build"
+    ),
+    SystemPackage(
+        "ocl-icd-libopencl1",
+        lambda: ctypes.util.find_library("OpenCL") is not None,
+        "OpenCL programs do not start",
+    ),
     SystemPackage("pocl-opencl-icd", _opencl_device, "there is no OpenCL device on the CPU"),
-    SystemPackage("ocl-icd-opencl-dev", _file("/usr/lib/*/libOpenCL.so", "/usr/lib64/libOpenCL.so"),
-                  "tests that compile OpenCL programs are skipped", ("test",)),
-    SystemPackage("chromium", _program("chromium", "chromium-browser", "google-chrome"),
-                  "tests that look at pages in a browser are skipped", ("test",)),
+    SystemPackage(
+        "ocl-icd-opencl-dev",
+        _file("/usr/lib/*/libOpenCL.so", "/usr/lib64/libOpenCL.so"),
+        "tests that compile OpenCL programs are skipped",
+        ("test",),
+    ),
+    SystemPackage(
+        "chromium",
+        _program("chromium", "chromium-browser", "google-chrome"),
+        "tests that look at pages in a browser are skipped",
+        ("test",),
+    ),
 )
 
 
@@ -55,7 +68,10 @@ def _prefix() -> list[str] | None:
         return None
     if os.geteuid() == 0:
         return []
-    if shutil.which("sudo") and not subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode:
+    if (
+        shutil.which("sudo")
+        and not subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode
+    ):
         return ["sudo", "-n"]
     return None
 
@@ -88,4 +104,6 @@ def install_missing(purpose: str, say: Say) -> None:
         install([package.name for package in missing], say)
     for package in missing:
         if not package.present():
-            say(f"{package.name} is not installed: {package.without} (as root: apt-get install {package.name})")
+            say(
+                f"{package.name} is not installed: {package.without} (as root: apt-get install {package.name})"
+            )
