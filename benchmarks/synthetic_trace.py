@@ -1,6 +1,6 @@
 """Traces like those of real programs, of any size, made from a seed: for benchmarks and tests.
 
-    PYTHONPATH=src python benchmarks/synthetic_trace.py /tmp/ten-million.warp --kernels 10000000
+PYTHONPATH=src python benchmarks/synthetic_trace.py /tmp/ten-million.warp --kernels 10000000
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from warpsight.trace.writer import TraceWriter
 
 #: Mangled and plain kernel names with the middle of their lognormal durations in ns.
 KERNELS = (
-    ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_", 2_400),
+    (
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+        2_400,
+    ),
     ("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIffffEEjfLi4ELi4EEEEEvT1_", 5_800),
     ("ampere_bf16_s1688gemm_bf16_128x128_ldg8_f2f_stages_32x1_tn", 48_000),
     ("_Z17flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi64ELi64EEEv16Flash_fwd_params", 31_000),
@@ -59,13 +62,21 @@ def make(path: str | Path, plan: Plan = Plan(), *, force: bool = False) -> Path:
             for start in range(0, plan.kernels, plan.part_rows):
                 work.write(writer, min(plan.part_rows, plan.kernels - start))
             _host(writer, rng, process, work.clock, ranges)
-        writer.describe(source="synthetic", settings={"seed": plan.seed}, overhead={"estimate_ns": 123_456_789})
+        writer.describe(
+            source="synthetic", settings={"seed": plan.seed}, overhead={"estimate_ns": 123_456_789}
+        )
     return Path(path)
 
 
 def _name(i: int) -> str:
     name, _ = KERNELS[i % len(KERNELS)]
-    return name if i < len(KERNELS) else f"{name.replace('kernel', f'kernel_{i}')}" if "kernel" in name else f"{name}_{i}"
+    return (
+        name
+        if i < len(KERNELS)
+        else f"{name.replace('kernel', f'kernel_{i}')}"
+        if "kernel" in name
+        else f"{name}_{i}"
+    )
 
 
 def _shape(i: int) -> dict[str, Any]:
@@ -94,7 +105,10 @@ def _definitions(writer: TraceWriter, plan: Plan) -> None:
         {"device": 0, "index": 0, "uuid": "GPU-0000", "name": "NVIDIA H200", "vendor": "NVIDIA", "platform": "cuda",
          "memory_bytes": 150_000_000_000, "multiprocessors": 132, "driver": "580.1", "runtime": "13.0"}
     ])  # fmt: skip
-    writer.add("context", [{"context": 1, "device": 0, "null_stream": 7, "api": "cuda", "process": p} for p in processes])
+    writer.add(
+        "context",
+        [{"context": 1, "device": 0, "null_stream": 7, "api": "cuda", "process": p} for p in processes],
+    )
     writer.add("stream", [{"stream": 7 + s, "context": 1, "device": 0, "process": p}
                           for p in processes for s in range(plan.streams)])  # fmt: skip
     writer.add("clock", [{"monotonic": TIME_0, "realtime": 1_790_000_000_123_456_789, "process": 0}])
@@ -116,7 +130,9 @@ class _Work:
     def write(self, writer: TraceWriter, count: int) -> None:
         rng = self.rng
         which = np.minimum(rng.zipf(1.3, count) - 1, len(self.names) - 1)
-        middle = np.array([KERNELS[i % len(KERNELS)][1] * (1 + i // len(KERNELS) / 9) for i in range(len(self.names))])
+        middle = np.array(
+            [KERNELS[i % len(KERNELS)][1] * (1 + i // len(KERNELS) / 9) for i in range(len(self.names))]
+        )
         duration = (middle[which] * rng.lognormal(0, 0.12, count) / 32).astype(np.int64) * 32 + 640
         gap = rng.integers(200, 3_000, count) + np.where(rng.random(count) < 0.001, 2_000_000, 0)
         begin = self.clock + np.cumsum(duration + gap)
@@ -137,7 +153,9 @@ class _Work:
         self._launches(writer, start, correlation, which, stack, shape)
         self._copies(writer, begin, max(1, count // 50))
 
-    def _launches(self, writer: TraceWriter, begin: Any, correlation: Any, which: Any, stack: Any, shape: Any) -> None:
+    def _launches(
+        self, writer: TraceWriter, begin: Any, correlation: Any, which: Any, stack: Any, shape: Any
+    ) -> None:
         count = len(begin)
         thread = 4000 + self.process + np.where(which % 5 == 4, 100 * (self.plan.threads > 1), 0)
         start = np.maximum.accumulate(begin - 6_000 - self.rng.integers(0, 900, count))
@@ -200,14 +218,18 @@ def _host(writer: TraceWriter, rng: np.random.Generator, process: int, end: int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path")
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--streams", type=int, default=3)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--overlap", type=float, default=0.0)
     options = parser.parse_args()
-    plan = Plan(kernels=options.kernels, streams=options.streams, processes=options.processes, overlap=options.overlap)
+    plan = Plan(
+        kernels=options.kernels, streams=options.streams, processes=options.processes, overlap=options.overlap
+    )
     make(options.path, plan, force=True)
 
 

@@ -70,10 +70,17 @@ def main() -> None:
         held.append(check(path))
     timed(x)
     after = [timed(x) for _ in range(7)]
-    print(json.dumps({
-        "before": statistics.median(before), "after": statistics.median(after), "launches": LAUNCHES,
-        "kernels": [h[0] for h in held], "wrong_stacks": [h[1] for h in held],
-    }))
+    print(
+        json.dumps(
+            {
+                "before": statistics.median(before),
+                "after": statistics.median(after),
+                "launches": LAUNCHES,
+                "kernels": [h[0] for h in held],
+                "wrong_stacks": [h[1] for h in held],
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

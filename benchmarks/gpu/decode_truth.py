@@ -21,7 +21,9 @@ def main() -> None:
         torch.cuda.synchronize()
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         host = time.monotonic_ns()
-        torch.cuda._sleep(20_000_000)  # lets the launches queue up, so that the kernels after it run back to back
+        torch.cuda._sleep(
+            20_000_000
+        )  # lets the launches queue up, so that the kernels after it run back to back
         begin.record()
         for _ in range(200):
             b = a @ a

@@ -39,9 +39,13 @@ def upper_bound(ratios: list[float]) -> float:
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> Any:
     """Run a workload and parse the JSON line it prints last."""
-    result = subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    result = subprocess.run(
+        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True
+    )
     if result.returncode:
-        raise SystemExit(f"{' '.join(command)} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}")
+        raise SystemExit(
+            f"{' '.join(command)} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}"
+        )
     return json.loads(result.stdout.strip().splitlines()[-1])
 
 
@@ -54,9 +58,13 @@ def recorded(command: list[str], *options: str) -> Any:
 def summary(name: str, ratios: list[float], bare: list[float]) -> dict[str, Any]:
     """The figures of one line of the table."""
     return {
-        "case": name, "pairs": len(ratios), "bare": round(statistics.median(bare), 6),
-        "median": round(statistics.median(ratios), 4), "upper95": round(upper_bound(ratios), 4),
-        "min": round(min(ratios), 4), "max": round(max(ratios), 4),
+        "case": name,
+        "pairs": len(ratios),
+        "bare": round(statistics.median(bare), 6),
+        "median": round(statistics.median(ratios), 4),
+        "upper95": round(upper_bound(ratios), 4),
+        "min": round(min(ratios), 4),
+        "max": round(max(ratios), 4),
     }
 
 
@@ -93,7 +101,12 @@ def empty_pairs(pairs: int, minimal: str | None) -> list[dict[str, Any]]:
         for case in names if pair % 2 == 0 else names[::-1]:
             times[case].append(statistics.median(cases[case]()["total_ns"]))
     lines = []
-    for top, bottom in [("recorded", "bare"), ("recorded", "minimal"), ("minimal", "bare"), ("recorded with stacks", "bare")]:
+    for top, bottom in [
+        ("recorded", "bare"),
+        ("recorded", "minimal"),
+        ("minimal", "bare"),
+        ("recorded with stacks", "bare"),
+    ]:
         if top in times and bottom in times:
             ratios = [a / b for a, b in zip(times[top], times[bottom], strict=True)]
             lines.append(summary(f"empty kernels: {top} / {bottom}", ratios, times[bottom]))
@@ -116,7 +129,9 @@ def after_pairs(pairs: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--only", default="empty,torch,after")
     parser.add_argument("--minimal", help="path of a minimal CUPTI injection library")
@@ -124,8 +139,11 @@ def main() -> None:
     options = parser.parse_args()
     lines: list[dict[str, Any]] = []
     for what in options.only.split(","):
-        new = {"torch": lambda: torch_pairs(options.pairs), "empty": lambda: empty_pairs(options.pairs, options.minimal),
-               "after": lambda: after_pairs(options.pairs)}[what]()
+        new = {
+            "torch": lambda: torch_pairs(options.pairs),
+            "empty": lambda: empty_pairs(options.pairs, options.minimal),
+            "after": lambda: after_pairs(options.pairs),
+        }[what]()
         lines += new
         for line in new:
             print(json.dumps(line), flush=True)

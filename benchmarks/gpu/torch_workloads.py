@@ -26,8 +26,12 @@ def llama() -> Any:
 
     torch.manual_seed(0)
     config = LlamaConfig(
-        hidden_size=1024, intermediate_size=2816, num_hidden_layers=16, num_attention_heads=16,
-        num_key_value_heads=8, vocab_size=32000,
+        hidden_size=1024,
+        intermediate_size=2816,
+        num_hidden_layers=16,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        vocab_size=32000,
     )
     return LlamaForCausalLM(config).to("cuda", torch.bfloat16)
 
@@ -141,7 +145,9 @@ def measure(name: str, repetitions: int, peer: str | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workloads", default="add,decode,graph,train")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--peer", choices=["kineto_cuda", "kineto_all", "kineto_stack", "proton", "ws"])

@@ -8,8 +8,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-C_TYPES = {"u1": "uint8_t", "i1": "int8_t", "u2": "uint16_t", "i2": "int16_t", "u4": "uint32_t", "i4": "int32_t",
-           "u8": "uint64_t", "i8": "int64_t", "f8": "double"}
+C_TYPES = {
+    "u1": "uint8_t",
+    "i1": "int8_t",
+    "u2": "uint16_t",
+    "i2": "int16_t",
+    "u4": "uint32_t",
+    "i4": "int32_t",
+    "u8": "uint64_t",
+    "i8": "int64_t",
+    "f8": "double",
+}
 
 
 def load(path: Path) -> ModuleType:
@@ -43,13 +52,26 @@ def constant(name: str) -> str:
 
 def main() -> None:
     layout = load(Path(sys.argv[1]))
-    parts = ["// Generated from layout.py; do not edit.", "#pragma once", "#include <cstdint>", "namespace warpsight {"]
-    parts += [f"constexpr uint64_t {constant(name)} = {value:#x}ull;" for name, value in layout.CONSTANTS.items()]
-    parts += [struct(s) for s in (layout.BLOCK_HEADER, layout.ARENA_HEADER, layout.RING_DESCRIPTOR, *layout.RECORDS)]
+    parts = [
+        "// Generated from layout.py; do not edit.",
+        "#pragma once",
+        "#include <cstdint>",
+        "namespace warpsight {",
+    ]
+    parts += [
+        f"constexpr uint64_t {constant(name)} = {value:#x}ull;" for name, value in layout.CONSTANTS.items()
+    ]
+    parts += [
+        struct(s) for s in (layout.BLOCK_HEADER, layout.ARENA_HEADER, layout.RING_DESCRIPTOR, *layout.RECORDS)
+    ]
     blocks = "\n".join(f"    case {r.kind}: return {r.ring_blocks};" for r in layout.RECORDS)
-    parts.append(f"constexpr uint32_t ring_blocks(uint16_t kind) {{\n  switch (kind) {{\n{blocks}\n    default: return 4;\n  }}\n}}")
+    parts.append(
+        f"constexpr uint32_t ring_blocks(uint16_t kind) {{\n  switch (kind) {{\n{blocks}\n    default: return 4;\n  }}\n}}"
+    )
     sizes = "\n".join(f"    case {r.kind}: return {r.size};" for r in layout.RECORDS if not r.variable)
-    parts.append(f"constexpr uint32_t row_size(uint16_t kind) {{\n  switch (kind) {{\n{sizes}\n    default: return 0;\n  }}\n}}")
+    parts.append(
+        f"constexpr uint32_t row_size(uint16_t kind) {{\n  switch (kind) {{\n{sizes}\n    default: return 0;\n  }}\n}}"
+    )
     definitions = " || ".join(f"kind == {r.kind}" for r in layout.RECORDS if r.definition)
     parts.append(f"constexpr bool is_definition(uint16_t kind) {{ return {definitions}; }}")
     parts.append("}  // namespace warpsight")

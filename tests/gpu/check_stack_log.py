@@ -17,14 +17,27 @@ import warpsight
 
 DEPTH = 10
 SOURCE = "stack_log_generated.py"
-NAMES = ["form_runtime", "form_runtime_ex", "form_cooperative", "form_driver", "form_driver_ex",
-         "form_driver_cooperative", "form_graph", "form_triton"]
+NAMES = [
+    "form_runtime",
+    "form_runtime_ex",
+    "form_cooperative",
+    "form_driver",
+    "form_driver_ex",
+    "form_driver_cooperative",
+    "form_graph",
+    "form_triton",
+]
 
 
 def stack_numbers(trace: Any) -> dict[int, int]:
     """Stack id -> the number its lines spell, for stacks that pass through all generated functions."""
-    frames = {i: (f, file, line) for i, f, file, line in trace.sql("SELECT id, function, file, line FROM frame").fetchall()}
-    stacks = {i: (parent, frame) for i, parent, frame in trace.sql("SELECT id, parent, frame FROM stack").fetchall()}
+    frames = {
+        i: (f, file, line)
+        for i, f, file, line in trace.sql("SELECT id, function, file, line FROM frame").fetchall()
+    }
+    stacks = {
+        i: (parent, frame) for i, parent, frame in trace.sql("SELECT id, parent, frame FROM stack").fetchall()
+    }
     numbers: dict[int, int] = {}
     for stack in stacks:
         number, seen, at = 0, 0, stack
@@ -47,8 +60,12 @@ def main() -> int:
     wrong_stack = missing_launch = missing_kernel = wrong_kernel_stack = wrong_name = launches = 0
     with warpsight.open(sys.argv[1]) as trace:
         numbers = stack_numbers(trace)
-        rows = trace.sql("SELECT thread, correlation, stack FROM launch WHERE NOT captured ORDER BY thread, start").fetchnumpy()
-        kernels = trace.sql("SELECT correlation, name, stack FROM kernel WHERE start IS NOT NULL ORDER BY correlation").fetchall()
+        rows = trace.sql(
+            "SELECT thread, correlation, stack FROM launch WHERE NOT captured ORDER BY thread, start"
+        ).fetchnumpy()
+        kernels = trace.sql(
+            "SELECT correlation, name, stack FROM kernel WHERE start IS NOT NULL ORDER BY correlation"
+        ).fetchall()
         by_correlation: dict[int, list[tuple[str, int | None]]] = {}
         for correlation, name, stack in kernels:
             by_correlation.setdefault(correlation, []).append((name or "", stack))
@@ -67,10 +84,20 @@ def main() -> int:
                 if form != 6:
                     wrong_kernel_stack += any(numbers.get(stack or 0, -1) != number for _, stack in found)
         result = {
-            "launches": launches, "missing_launches": missing_launch, "wrong_stacks": wrong_stack,
-            "launches_without_kernel": missing_kernel, "wrong_names": wrong_name, "wrong_kernel_stacks": wrong_kernel_stack,
-            "distinct_stacks": len(set(numbers.values())), "triton": log["triton"],
-            "loss": [tuple(row) for row in trace.sql("SELECT source, cause, count FROM loss WHERE severity <> 'note'").fetchall()],
+            "launches": launches,
+            "missing_launches": missing_launch,
+            "wrong_stacks": wrong_stack,
+            "launches_without_kernel": missing_kernel,
+            "wrong_names": wrong_name,
+            "wrong_kernel_stacks": wrong_kernel_stack,
+            "distinct_stacks": len(set(numbers.values())),
+            "triton": log["triton"],
+            "loss": [
+                tuple(row)
+                for row in trace.sql(
+                    "SELECT source, cause, count FROM loss WHERE severity <> 'note'"
+                ).fetchall()
+            ],
         }
     print(json.dumps(result))
     bad = missing_launch or wrong_stack or missing_kernel or wrong_name or wrong_kernel_stack

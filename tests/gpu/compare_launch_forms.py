@@ -47,14 +47,21 @@ def main(command: list[str]) -> int:
     found = recorded(arena)
     wrong = [name for name, count in said.items() if found[name] != count]
     for name in sorted(said):
-        print(f"{name:28} program {said[name]:6} recorded {found[name]:6} {'DIFFERENT' if name in wrong else ''}")
+        print(
+            f"{name:28} program {said[name]:6} recorded {found[name]:6} {'DIFFERENT' if name in wrong else ''}"
+        )
     calls = Counter(arena.functions())
     print("calls:", dict(calls.most_common()))
     print("rows:", {kind: len(rows) for kind, rows in arena.tables.items()})
     nodes = arena.rows("GraphNode")
     with_stack = {int(n) for n in nodes["node"][nodes["flags"] == 0]}
     in_graph = arena.rows("Kernel")["graph_node"]
-    print("graph kernels:", int((in_graph != 0).sum()), "of known nodes:", sum(int(n) in with_stack for n in in_graph if n))
+    print(
+        "graph kernels:",
+        int((in_graph != 0).sum()),
+        "of known nodes:",
+        sum(int(n) in with_stack for n in in_graph if n),
+    )
     kernels = arena.rows("Kernel")
     print("unjoined kernels:", unjoined(arena), "zero timestamps:", int((kernels["start"] == 0).sum()))
     early = np.sort(kernels["start"])[:1], np.sort(arena.rows("Api")["start"])[:1]

@@ -26,8 +26,14 @@ def generate() -> dict[str, Any]:
     lines = []
     for level in range(DEPTH):
         inner = f"level_{level - 1}(number, launch)" if level else "launch()"
-        lines += [f"def level_{level}(number, launch):", f"    if number >> {level} & 1:", f"        {inner}", "    else:",
-                  f"        {inner}", ""]
+        lines += [
+            f"def level_{level}(number, launch):",
+            f"    if number >> {level} & 1:",
+            f"        {inner}",
+            "    else:",
+            f"        {inner}",
+            "",
+        ]
     namespace: dict[str, Any] = {}
     exec(compile("\n".join(lines), SOURCE, "exec"), namespace)
     return namespace
@@ -56,8 +62,14 @@ def triton_launcher() -> Callable[[], None] | None:
     return launch
 
 
-def worker(index: int, count: int, library: ctypes.CDLL, triton: Callable[[], None] | None, root: Callable[..., None],
-           log: dict[int, list[tuple[int, int]]]) -> None:
+def worker(
+    index: int,
+    count: int,
+    library: ctypes.CDLL,
+    triton: Callable[[], None] | None,
+    root: Callable[..., None],
+    log: dict[int, list[tuple[int, int]]],
+) -> None:
     stream = ctypes.c_void_p()
     assert library.forms_stream(ctypes.byref(stream)) == 0
     mine: list[tuple[int, int]] = []
@@ -87,16 +99,21 @@ def main() -> None:
     root = generate()[f"level_{DEPTH - 1}"]
     log: dict[int, list[tuple[int, int]]] = {}
     workers = [
-        threading.Thread(target=worker, args=(i, launches // threads, library, triton, root, log)) for i in range(threads)
+        threading.Thread(target=worker, args=(i, launches // threads, library, triton, root, log))
+        for i in range(threads)
     ]
     for thread in workers:
         thread.start()
     for thread in workers:
         thread.join()
-    expected = sum((2 if form == 6 else 1) for entries in log.values() for form, _ in entries if form != TRITON_FORM)
+    expected = sum(
+        (2 if form == 6 else 1) for entries in log.values() for form, _ in entries if form != TRITON_FORM
+    )
     counted = library.forms_count()
     assert counted == expected, (counted, expected)
-    Path(path).write_text(json.dumps({"threads": {str(k): v for k, v in log.items()}, "triton": triton is not None}))
+    Path(path).write_text(
+        json.dumps({"threads": {str(k): v for k, v in log.items()}, "triton": triton is not None})
+    )
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ class PerfettoUi:
         assert folder is not None
         assert program is not None
         handler = type("Handler", (_Handler,), {"trace": trace})
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
+        self._server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(handler, directory=str(folder))
+        )
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self._profile = tempfile.mkdtemp(prefix="chromium-")
         self._deadline = time.monotonic() + timeout_s
@@ -61,7 +63,9 @@ class PerfettoUi:
         origin = f"http://127.0.0.1:{self._server.server_address[1]}"
         target = self._call("Target.createTarget", url=f"{origin}/#!/?url={origin}/the-trace")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self._call("Emulation.setDeviceMetricsOverride", width=1600, height=1000, deviceScaleFactor=1, mobile=False)
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=1600, height=1000, deviceScaleFactor=1, mobile=False
+        )
         self.wait("typeof app !== 'undefined' && !!app.trace && !!app.trace.engine")
 
     def _start(self, program: str) -> None:
@@ -114,7 +118,9 @@ class PerfettoUi:
         """Until a JavaScript condition holds."""
         while not self.evaluate(f"Boolean({condition})"):
             if time.monotonic() > self._deadline:
-                raise TimeoutError(f"the UI did not reach: {condition}; it shows: {self.evaluate('document.body.innerText')}")
+                raise TimeoutError(
+                    f"the UI did not reach: {condition}; it shows: {self.evaluate('document.body.innerText')}"
+                )
             time.sleep(0.1)
 
     def query(self, sql: str) -> list[dict[str, Any]]:

@@ -33,11 +33,20 @@ def standin(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def record(standin: Path, library: Path, tmp_path: Path) -> Record:
     """Runs the program's steps under the recorder; STANDIN and WARPSIGHT_* come as keywords."""
 
-    def run(*steps: str, late: bool = False, standin_says: str = "", folder: Path = standin, **settings: str) -> Outcome:
-        environment = {"LD_LIBRARY_PATH": str(folder), "STANDIN": standin_says, "WARPSIGHT_FLUSH_MS": "20", **settings}
+    def run(
+        *steps: str, late: bool = False, standin_says: str = "", folder: Path = standin, **settings: str
+    ) -> Outcome:
+        environment = {
+            "LD_LIBRARY_PATH": str(folder),
+            "STANDIN": standin_says,
+            "WARPSIGHT_FLUSH_MS": "20",
+            **settings,
+        }
         if not late:
             environment["CUDA_INJECTION64_PATH"] = str(library)
-        return recording.run([standin / "program", *steps], Path(tempfile.mkdtemp(dir=tmp_path)), environment, late=late)
+        return recording.run(
+            [standin / "program", *steps], Path(tempfile.mkdtemp(dir=tmp_path)), environment, late=late
+        )
 
     return run
 
@@ -50,7 +59,9 @@ def joined(arena: Arena) -> int:
         zip(arena.sessions["Api"][launches].tolist(), api["correlation"][launches].tolist(),
             arena.names(api[launches]), strict=True))  # fmt: skip
     kernels = arena.rows("Kernel")
-    keys = zip(arena.sessions["Kernel"].tolist(), kernels["correlation"].tolist(), arena.names(kernels), strict=True)
+    keys = zip(
+        arena.sessions["Kernel"].tolist(), kernels["correlation"].tolist(), arena.names(kernels), strict=True
+    )
     return sum(calls[key] == 1 for key in keys)
 
 
@@ -64,8 +75,14 @@ def test_every_launch_has_its_kernel(record: Record) -> None:
 
 
 def test_a_program_without_a_launcher_is_left_alone(standin: Path, library: Path) -> None:
-    environment = {"LD_LIBRARY_PATH": str(standin), "CUDA_INJECTION64_PATH": str(library), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([standin / "program", "init", "launch:work:10", "sync", "exit:9"], env=environment, check=False)
+    environment = {
+        "LD_LIBRARY_PATH": str(standin),
+        "CUDA_INJECTION64_PATH": str(library),
+        "PATH": "/usr/bin:/bin",
+    }
+    done = subprocess.run(
+        [standin / "program", "init", "launch:work:10", "sync", "exit:9"], env=environment, check=False
+    )
     assert done.returncode == 9
 
 
@@ -77,7 +94,9 @@ def test_one_row_for_each_call_of_the_program_in_every_launch_form(record: Recor
     for launch in arena.launches():
         shape = shapes[int(launch["shape"])]
         assert (shape["grid_x"], shape["block_x"]) == (4, 128)
-    clustered = [launch for launch in arena.launches() if arena.texts[int(launch["name"])] == "cudaLaunchKernelExC"]
+    clustered = [
+        launch for launch in arena.launches() if arena.texts[int(launch["name"])] == "cudaLaunchKernelExC"
+    ]
     assert shapes[int(clustered[0]["shape"])]["cluster_x"] == 2
 
 
@@ -129,7 +148,9 @@ def test_cuda_11_is_refused_in_one_line(record: Record) -> None:
 
 
 def test_a_libcupti_newer_than_the_driver_is_never_used(record: Record) -> None:
-    arena = record("init", "launch:work:5", "sync", standin_says="driver=12040", CUDA_HOME="/nonexistent").only
+    arena = record(
+        "init", "launch:work:5", "sync", standin_says="driver=12040", CUDA_HOME="/nonexistent"
+    ).only
     assert "newer than the driver" in arena.losses(1)[0][0]
     assert not len(arena.rows("Kernel"))
 
@@ -149,7 +170,9 @@ def test_dropped_records_are_counted(record: Record) -> None:
 @pytest.mark.parametrize("version", ["24", "130001"])
 def test_an_exhausted_pool_loses_records_by_count(record: Record, version: str) -> None:
     """Three buffers for five threads: while they wait to be decoded, CUPTI gets none, or one that is thrown away."""
-    arena = record("init", "threads:4:1500", "sync", standin_says=f"version={version}", WARPSIGHT_BUFFER_POOL="400000").only
+    arena = record(
+        "init", "threads:4:1500", "sync", standin_says=f"version={version}", WARPSIGHT_BUFFER_POOL="400000"
+    ).only
     lost = arena.lost("CUPTI had no buffer") + arena.lost("the buffer pool was used up")
     others = len(arena.rows("Sync"))  # the one record beside the kernels: written, or among the lost
     assert len(arena.rows("Kernel")) + lost + others == 6001
@@ -162,7 +185,9 @@ def test_incomplete_kernels_are_handed_over_at_exit(record: Record) -> None:
     assert len(arena.rows("Kernel")) == arena.lost("lost the GPU timestamps") == 20
 
 
-@pytest.mark.parametrize(("end", "code"), [("_exit:3", 3), ("signal:9", -9), ("signal:11", -11), ("signal:15", -15)])
+@pytest.mark.parametrize(
+    ("end", "code"), [("_exit:3", 3), ("signal:9", -9), ("signal:11", -11), ("signal:15", -15)]
+)
 def test_launches_survive_every_end(record: Record, end: str, code: int) -> None:
     done = record("init", "launch:work:700", end)
     assert done.code == code
@@ -208,7 +233,9 @@ def test_automatic_graph_mode_expands_the_first_launches(record: Record) -> None
 
 
 def test_kernel_patterns(record: Record) -> None:
-    arena = record("init", "launch:_Z4gemmPf:4", "launch:other:3", "sync", "stop", WARPSIGHT_KERNELS="gemm(*\nnothing*").only
+    arena = record(
+        "init", "launch:_Z4gemmPf:4", "launch:other:3", "sync", "stop", WARPSIGHT_KERNELS="gemm(*\nnothing*"
+    ).only
     assert set(arena.names(arena.rows("Kernel"))) == {"_Z4gemmPf"}
     assert set(arena.names(arena.launches())) == {"_Z4gemmPf"}
     assert arena.lost("'nothing*' matched no kernel") == 1
@@ -224,7 +251,9 @@ def test_api_off_launches_and_names(record: Record) -> None:
 
 
 def test_kinds_that_cannot_be_had_are_named(record: Record) -> None:
-    arena = record("init", "launch:work:2", "copy:8", "sync", WARPSIGHT_TRACE="kernel,environment,telepathy").only
+    arena = record(
+        "init", "launch:work:2", "copy:8", "sync", WARPSIGHT_TRACE="kernel,environment,telepathy"
+    ).only
     (refused,) = [cause for cause, _ in arena.losses(1) if "not recorded" in cause]
     assert "telepathy" in refused
     assert "environment (CUPTI_ERROR_OTHER)" in refused
@@ -259,14 +288,32 @@ def test_where_detaching_is_not_possible_it_says_so_and_can_start_again(record: 
 
 
 def test_another_subscriber_is_named_and_waited_for(record: Record) -> None:
-    done = record("init", "launch:lost:5", "sync", "wait_recording", "launch:work:5", "sync", standin_says="refuse_subscribe=3")
+    done = record(
+        "init",
+        "launch:lost:5",
+        "sync",
+        "wait_recording",
+        "launch:work:5",
+        "sync",
+        standin_says="refuse_subscribe=3",
+    )
     assert done.code == 0, done.errors
     assert set(done.only.names(done.only.rows("Kernel"))) == {"work"}
     assert done.only.lost("another profiler in this process") == 1
 
 
 def test_a_client_that_shuts_cupti_down_costs_only_the_time_between(record: Record) -> None:
-    done = record("init", "launch:before:600", "sync", "start", "flush", "foreign_end", "wait_recording", "launch:after:600", "sync")
+    done = record(
+        "init",
+        "launch:before:600",
+        "sync",
+        "start",
+        "flush",
+        "foreign_end",
+        "wait_recording",
+        "launch:after:600",
+        "sync",
+    )
     assert done.code == 0, done.errors
     assert done.only.lost("shut CUPTI down") == 1
     assert Counter(done.only.names(done.only.rows("Kernel"))) == {"before": 600, "after": 600}

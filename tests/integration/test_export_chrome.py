@@ -56,12 +56,28 @@ def test_devices_and_processes_are_named(events):
     assert placed <= named
 
 
-@pytest.mark.parametrize("name", ['quote " backslash \\ newline \n', "tab\tcontrol\x01", "多字节 é 🚀", "x" * 300, "</script>"])
+@pytest.mark.parametrize(
+    "name", ['quote " backslash \\ newline \n', "tab\tcontrol\x01", "多字节 é 🚀", "x" * 300, "</script>"]
+)
 def test_any_name_is_valid_json(tmp_path, name):
     with TraceWriter(tmp_path / "t.warp") as w:
-        w.add("process", [{"process": 0, "pid": 9, "host": "h", "command": name, "executable": "p", "start": 0}])
-        w.add("kernel", [{"name_id": w.name(name), "context": 1, "stream": 7, "process": 0, "graph_level": False,
-                          "start": 1, "duration": 1}])
+        w.add(
+            "process", [{"process": 0, "pid": 9, "host": "h", "command": name, "executable": "p", "start": 0}]
+        )
+        w.add(
+            "kernel",
+            [
+                {
+                    "name_id": w.name(name),
+                    "context": 1,
+                    "stream": 7,
+                    "process": 0,
+                    "graph_level": False,
+                    "start": 1,
+                    "duration": 1,
+                }
+            ],
+        )
         w.add("counter", [{"time": 5, "name": name, "value": 1.5, "unit": name, "source": "user"}])
     with open_trace(tmp_path / "t.warp") as trace:
         events = json.loads(export(trace))["traceEvents"]
@@ -70,11 +86,32 @@ def test_any_name_is_valid_json(tmp_path, name):
 
 def test_kernels_of_one_graph_launch_are_steps_of_one_flow(tmp_path):
     with TraceWriter(tmp_path / "t.warp") as w:
-        w.add("process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}])
-        kernel = {"name_id": w.name("k"), "context": 1, "stream": 7, "process": 0, "graph_level": False, "correlation": 5}
+        w.add(
+            "process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}]
+        )
+        kernel = {
+            "name_id": w.name("k"),
+            "context": 1,
+            "stream": 7,
+            "process": 0,
+            "graph_level": False,
+            "correlation": 5,
+        }
         w.add("kernel", [{**kernel, "start": 100 * i, "duration": 50} for i in range(1, 4)])
-        w.add("launch", [{"start": 10, "duration": 5, "function": "cudaGraphLaunch", "thread": 9, "process": 0,
-                          "captured": False, "correlation": 5}])
+        w.add(
+            "launch",
+            [
+                {
+                    "start": 10,
+                    "duration": 5,
+                    "function": "cudaGraphLaunch",
+                    "thread": 9,
+                    "process": 0,
+                    "captured": False,
+                    "correlation": 5,
+                }
+            ],
+        )
     with open_trace(tmp_path / "t.warp") as trace:
         events = json.loads(export(trace))["traceEvents"]
     assert sorted(e["ph"] for e in events if e.get("cat") == "flow") == ["s", "t", "t", "t"]

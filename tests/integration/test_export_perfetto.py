@@ -36,21 +36,41 @@ class Decoded:
                     "name": {e.iid: e.name for e in table.event_names},
                     "category": {e.iid: e.name for e in table.event_categories},
                     "label": {e.iid: e.name for e in table.debug_annotation_names},
-                    "string": {e.iid: getattr(e, "str").decode() for e in table.debug_annotation_string_values},
+                    "string": {
+                        e.iid: getattr(e, "str").decode() for e in table.debug_annotation_string_values
+                    },
                 }
                 track_of[sequence] = packet.trace_packet_defaults.track_event_defaults.track_uuid
                 assert packet.trace_packet_defaults.timestamp_clock_id == 64
             if packet.HasField("track_event"):
                 clocks[sequence] += packet.timestamp
-                self._event(packet.track_event, sequence, clocks[sequence], interned[sequence], track_of[sequence], opened)
+                self._event(
+                    packet.track_event,
+                    sequence,
+                    clocks[sequence],
+                    interned[sequence],
+                    track_of[sequence],
+                    opened,
+                )
         assert not opened
 
     def _event(self, event, sequence, time, texts, track, opened):
         if event.type == event.TYPE_SLICE_BEGIN:
-            values = {texts["label"][a.name_iid]: texts["string"][a.string_value_iid] if a.string_value_iid else a.uint_value
-                      for a in event.debug_annotations}
+            values = {
+                texts["label"][a.name_iid]: texts["string"][a.string_value_iid]
+                if a.string_value_iid
+                else a.uint_value
+                for a in event.debug_annotations
+            }
             category = texts["category"][event.category_iids[0]]
-            opened[sequence] = (track, time, texts["name"][event.name_iid], category, values, tuple(event.flow_ids))
+            opened[sequence] = (
+                track,
+                time,
+                texts["name"][event.name_iid],
+                category,
+                values,
+                tuple(event.flow_ids),
+            )
         elif event.type == event.TYPE_SLICE_END:
             track, start, *rest = opened.pop(sequence)
             self.slices.append((track, start, time, *rest))
@@ -78,14 +98,20 @@ def decoded(trace):
 
 
 def test_every_kernel_is_there_to_the_nanosecond(trace, decoded):
-    expected = Counter(trace.sql("SELECT start, start + duration, regexp_replace(demangled, '^void ', '') FROM kernel").fetchall())
+    expected = Counter(
+        trace.sql(
+            "SELECT start, start + duration, regexp_replace(demangled, '^void ', '') FROM kernel"
+        ).fetchall()
+    )
     assert Counter((s[1], s[2], s[3]) for s in decoded.slices if s[4] == "kernel") == expected
 
 
 def test_every_launch_is_there_with_its_python_stack(trace, decoded):
     expected = Counter(trace.sql("SELECT start, start + duration, correlation, stack FROM launch").fetchall())
     stacks = {" ← ".join(frames[::-1]): i for i, frames in trace.stacks(range(1, 300)).items() if frames}
-    found = Counter((s[1], s[2], s[5]["correlation"], stacks[s[5]["stack"]]) for s in decoded.slices if s[4] == "launch")
+    found = Counter(
+        (s[1], s[2], s[5]["correlation"], stacks[s[5]["stack"]]) for s in decoded.slices if s[4] == "launch"
+    )
     assert found == expected
 
 
@@ -121,7 +147,11 @@ def test_tracks_are_below_their_process_and_device(trace, decoded):
         device = decoded.tracks[decoded.tracks[uuid].parent_uuid]
         assert device.name == "GPU 0: NVIDIA H200"
         assert decoded.tracks[device.parent_uuid].process.pid in (4000, 4001)
-    threads = {(t.thread.pid, t.thread.tid, t.thread.thread_name) for t in decoded.tracks.values() if t.HasField("thread")}
+    threads = {
+        (t.thread.pid, t.thread.tid, t.thread.thread_name)
+        for t in decoded.tracks.values()
+        if t.HasField("thread")
+    }
     assert (4000, 4000, "MainThread") in threads
 
 
@@ -142,7 +172,9 @@ def test_size_of_kernel_launch_flow_shape_and_correlation(trace):
 def test_a_selection_is_kept_to(trace):
     begin = trace.sql("SELECT min(start) + 100000000 FROM kernel").fetchall()[0][0]
     end = begin + 50_000_000
-    selection = Selection(begin, end, streams=(7,), processes=(1,), kinds=("kernel",), flows=False, counters=False)
+    selection = Selection(
+        begin, end, streams=(7,), processes=(1,), kinds=("kernel",), flows=False, counters=False
+    )
     found = Decoded(export(trace, selection)[0])
     expected = trace.sql(f"""SELECT start, start + duration FROM kernel WHERE process = 1 AND stream = 7
         AND start < {end} AND start + duration > {begin}""").fetchall()
@@ -160,11 +192,22 @@ def test_an_empty_trace_is_an_empty_file_that_reads(tmp_path):
 
 def test_unfinished_work_is_told(tmp_path):
     with TraceWriter(tmp_path / "t.warp") as w:
-        w.add("process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}])
+        w.add(
+            "process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}]
+        )
         kernel = {"name_id": w.name("k"), "context": 1, "stream": 7, "process": 0, "graph_level": False}
-        w.add("kernel", [{**kernel, "correlation": 1, "start": 100, "duration": 50}, {**kernel, "correlation": 2}])
+        w.add(
+            "kernel",
+            [{**kernel, "correlation": 1, "start": 100, "duration": 50}, {**kernel, "correlation": 2}],
+        )
         call = {"function": "cuLaunchKernel", "thread": 9, "process": 0, "captured": False}
-        w.add("launch", [{**call, "start": 90, "duration": 5, "correlation": 1}, {**call, "start": 120, "correlation": 2}])
+        w.add(
+            "launch",
+            [
+                {**call, "start": 90, "duration": 5, "correlation": 1},
+                {**call, "start": 120, "correlation": 2},
+            ],
+        )
     with open_trace(tmp_path / "t.warp") as trace:
         data, written = export(trace)
     assert written["unplaced"] == 1

@@ -25,7 +25,9 @@ def program(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("building the NVTX program needs a C compiler and NVTX's headers")
     built = tmp_path_factory.mktemp("nvtx") / "nvtx_program"
     source = recording.SOURCES / "nvtx_program.c"
-    subprocess.run([compiler, "-O1", "-isystem", headers, "-o", built, source, "-pthread", "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-O1", "-isystem", headers, "-o", built, source, "-pthread", "-ldl"], check=True
+    )
     return built
 
 
@@ -40,7 +42,11 @@ def outcome(program: Path, library: Path, tmp_path: Path) -> Outcome:
 def marker(arena: Arena, name: str, phase: int) -> dict[str, int]:
     """The one marker row of that name and phase."""
     rows = arena.rows("Marker")
-    found = [row for row, text in zip(rows, arena.names(rows), strict=True) if text == name and row["phase"] == phase]
+    found = [
+        row
+        for row, text in zip(rows, arena.names(rows), strict=True)
+        if text == name and row["phase"] == phase
+    ]
     assert len(found) == 1, f"{len(found)} markers {name!r}"
     return dict(zip(rows.dtype.names or (), found[0].tolist(), strict=True))
 
@@ -84,6 +90,8 @@ def test_a_named_thread_keeps_its_name(outcome: Outcome) -> None:
 
 
 def test_without_a_launcher_the_program_runs_as_before(program: Path, library: Path) -> None:
-    done = subprocess.run([program], env={"NVTX_INJECTION64_PATH": str(library)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program], env={"NVTX_INJECTION64_PATH": str(library)}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "depth -2"  # NVTX_NO_PUSH_POP_TRACKING: no handler took it

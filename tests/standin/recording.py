@@ -160,13 +160,17 @@ def _read(folder: Path) -> Arena:
     return arena
 
 
-def run(command: Sequence[str | Path], folder: Path, environment: dict[str, str], *, late: bool = False) -> Outcome:
+def run(
+    command: Sequence[str | Path], folder: Path, environment: dict[str, str], *, late: bool = False
+) -> Outcome:
     """Run a command whose processes record to us. `late`: the socket is only in LATE_SOCKET, for the command to use."""
     library = _native.library_path()
     assert library is not None
     server = _Server(folder)
     server.start()
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "STANDIN", "CUDA_INJ", "NVTX"))}
+    inherited = {
+        k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "STANDIN", "CUDA_INJ", "NVTX"))
+    }
     names = {"LATE_SOCKET" if late else "WARPSIGHT_SOCKET": server.path, "WARPSIGHT_LIBRARY": str(library)}
     try:
         done = subprocess.run(
@@ -189,6 +193,8 @@ def cuda_headers() -> Path | None:
     if os.environ.get("CUDA_HOME"):
         wanted.append(os.environ["CUDA_HOME"] + "/include")
     for folder in wanted:
-        if folder and all((Path(folder) / name).is_file() for name in ("cuda.h", "cupti.h", "cuda_runtime_api.h")):
+        if folder and all(
+            (Path(folder) / name).is_file() for name in ("cuda.h", "cupti.h", "cuda_runtime_api.h")
+        ):
             return Path(folder)
     return None

@@ -8,10 +8,14 @@ from typing import Any
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     # drainer (native/ring/drain.cpp)
     "ws_drain_open": (c_void_p, c_int, c_char_p, c_uint64),  # arena fd, directory, segment bytes
-    "ws_drain_poll": (c_int, c_void_p, c_int),  # checkpoint != 0: also write open blocks; blocks written or -errno
+    "ws_drain_poll": (
+        c_int,
+        c_void_p,
+        c_int,
+    ),  # checkpoint != 0: also write open blocks; blocks written or -errno
     "ws_drain_rotate": (c_int, c_void_p),  # closes the current segments, so that they can be converted
     "ws_drain_close": (c_int, c_void_p),  # everything committed, then close and free
-    "ws_drain_statistic": (c_uint64, c_void_p, c_int),  
+    "ws_drain_statistic": (c_uint64, c_void_p, c_int),
     # ^ 0 blocks, 1 bytes, 2 blocks lost to write errors, 3 rings, 4 rows lost to write errors, 5 errno of the last,
     #   6 rows lost in rings, 7 damaged blocks
     # arena of the calling process without a connection: the launcher's own rows
@@ -24,7 +28,14 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "ws_recording": (c_int,),
     "ws_flush": (c_int, c_uint32),  # milliseconds at most
     "ws_capture_stack": (c_uint32,),
-    "ws_emit": (c_int, c_char_p, c_uint64, c_uint64, c_char_p, c_char_p),  # name, start, duration, kind, attributes
+    "ws_emit": (
+        c_int,
+        c_char_p,
+        c_uint64,
+        c_uint64,
+        c_char_p,
+        c_char_p,
+    ),  # name, start, duration, kind, attributes
     "ws_counter": (c_int, c_char_p, c_double, c_char_p, c_int),  # name, value, unit, device
     "ws_push": (c_int, c_char_p, c_char_p),  # name, attributes
     "ws_pop": (c_int,),
@@ -39,7 +50,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     # samples of other processes' Python threads (native/stacks/remote.cpp); rows go to the caller's arena
     "ws_sampler_open": (c_void_p, c_int),  # pid; NULL when the process has no readable interpreter (yet)
     "ws_sampler_sample": (c_int, c_void_p),  # threads sampled, -ESRCH when it is gone, -EAGAIN when it moved
-    "ws_sampler_statistic": (c_uint64, c_void_p, c_int),  # 0 samples, 1 dropped as torn, 2 taken though the thread moved
+    "ws_sampler_statistic": (
+        c_uint64,
+        c_void_p,
+        c_int,
+    ),  # 0 samples, 1 dropped as torn, 2 taken though the thread moved
     "ws_sampler_close": (None, c_void_p),
 }
-

@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 #: Versions of CUPTI with known faults: first and last affected (major, minor), and what a trace of them lacks.
 KNOWN_FAULTS: tuple[tuple[tuple[int, int], tuple[int, int], str], ...] = (
     ((12, 4), (12, 4), "CUPTI 12.4 Update 1 delivers no kernel records on some systems"),
-    ((12, 0), (12, 5), "CUPTI before 12.6 must not be finalised while CUDA graphs exist; recording only pauses at the end"),
+    (
+        (12, 0),
+        (12, 5),
+        "CUPTI before 12.6 must not be finalised while CUDA graphs exist; recording only pauses at the end",
+    ),
     ((13, 0), (13, 0), "CUPTI 13.0 can crash in its own NVTX support; warpsight does not use it"),
     ((12, 0), (13, 0), "graph ids of CUPTI before 13.1 Update 1 can be wrong after a graph was updated"),
-    ((12, 0), (13, 3), "CUPTI before 13.4 Update 1 can report stale kernel names after a module was unloaded"),
+    (
+        (12, 0),
+        (13, 3),
+        "CUPTI before 13.4 Update 1 can report stale kernel names after a module was unloaded",
+    ),
 )
 
 
@@ -29,7 +37,9 @@ def contents(trace: Trace) -> dict[str, Any]:
     begin, end = _extent(trace)
     kernels = next((t["rows"] for t in tables if t["table"] == "kernel"), 0)
     size = sum(t["bytes"] for t in tables)
-    processes = _rows(trace, "process", ("process", "pid", "host", "rank", "command", "start", "end", "exit", "settings"))
+    processes = _rows(
+        trace, "process", ("process", "pid", "host", "rank", "command", "start", "end", "exit", "settings")
+    )
     for process in processes:
         process["settings"] = json.loads(process["settings"]) if process["settings"] else {}
     manifest = trace.manifest
@@ -46,8 +56,22 @@ def contents(trace: Trace) -> dict[str, Any]:
         "settings": manifest.get("settings") or {},
         "overhead": manifest.get("overhead") or {},
         "processes": processes,
-        "devices": _rows(trace, "device", ("device", "name", "uuid", "pci", "memory_bytes", "multiprocessors",
-                                           "compute_capability", "driver", "runtime", "host")),  # fmt: skip
+        "devices": _rows(
+            trace,
+            "device",
+            (
+                "device",
+                "name",
+                "uuid",
+                "pci",
+                "memory_bytes",
+                "multiprocessors",
+                "compute_capability",
+                "driver",
+                "runtime",
+                "host",
+            ),
+        ),  # fmt: skip
         "clocks": _clocks(trace),
         "loss": _rows(trace, "loss", ("source", "cause", "count", "kind", "severity", "process")),
         "known_faults": _faults(processes),
@@ -60,7 +84,14 @@ def _tables(trace: Trace) -> list[dict[str, Any]]:
         parts = [Path(part) for part in store.parts(trace.folder, name)]
         rows = trace.count(name)
         if rows:
-            out.append({"table": name, "rows": rows, "bytes": sum(part.stat().st_size for part in parts), "parts": len(parts)})
+            out.append(
+                {
+                    "table": name,
+                    "rows": rows,
+                    "bytes": sum(part.stat().st_size for part in parts),
+                    "parts": len(parts),
+                }
+            )
     return out
 
 
@@ -76,7 +107,9 @@ def _extent(trace: Trace) -> tuple[int | None, int | None]:
 
 def _rows(trace: Trace, table: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     quoted = ", ".join(f'"{c}"' for c in columns)
-    return [dict(zip(columns, row, strict=True)) for row in trace.sql(f"SELECT {quoted} FROM {table}").fetchall()]
+    return [
+        dict(zip(columns, row, strict=True)) for row in trace.sql(f"SELECT {quoted} FROM {table}").fetchall()
+    ]
 
 
 def _realtime(trace: Trace, moment: int | None) -> int | None:

@@ -40,7 +40,11 @@ def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, Histogram]:
     Returns:
         The id behind each group, and the histogram.
     """
-    chunks = [(b.column(0).to_numpy(), b.column(1).to_numpy()) for b in ids.to_arrow_table().to_batches(_SLICE_ROWS) if len(b)]
+    chunks = [
+        (b.column(0).to_numpy(), b.column(1).to_numpy())
+        for b in ids.to_arrow_table().to_batches(_SLICE_ROWS)
+        if len(b)
+    ]
     if not chunks:
         return np.empty(0, np.int64), Histogram(*(np.empty(0, np.int64),) * 3, 0)
     low = min(int(values.min()) for _, values in chunks)

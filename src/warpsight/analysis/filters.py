@@ -60,7 +60,9 @@ def _alternatives(text: str) -> list[str]:
 def _term(text: str, columns: Mapping[str, str], origin: int) -> str:
     match = _TERM.match(text)
     if match is None:
-        raise UsageError(f"{text!r} is no filter: write column=value, with = != < <= > >= ~ !~, or column=low..high")
+        raise UsageError(
+            f"{text!r} is no filter: write column=value, with = != < <= > >= ~ !~, or column=low..high"
+        )
     name, operator, value = match.groups()
     quoted = column(name, columns)
     if operator in ("~", "!~"):
@@ -89,7 +91,9 @@ def _literal(value: str, name: str, columns: Mapping[str, str], origin: int) -> 
         return str(value.lower() in ("true", "yes", "1")).lower()
     match = _NUMBER.match(value.strip())
     if match is None or match[2] not in _UNITS:
-        raise UsageError(f"column {name} holds numbers; {value!r} is none (10us, 1.5ms, 64KiB and the like are allowed)")
+        raise UsageError(
+            f"column {name} holds numbers; {value!r} is none (10us, 1.5ms, 64KiB and the like are allowed)"
+        )
     number = Decimal(match[1]) * _UNITS[match[2]]
     if match[2].endswith("s") and name in ("start", "time", "queued", "submitted"):
         number += origin

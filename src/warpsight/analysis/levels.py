@@ -32,13 +32,16 @@ def memory(trace: Trace, rows: Rows, by: str) -> Result:
     where = rows.where(time="time")
     if by == "stack":
         return _by_stack(trace, where)
-    table = trace.sql(_PAIRED.format(where=where) + """
+    table = trace.sql(
+        _PAIRED.format(where=where)
+        + """
         SELECT process, device, coalesce(allocator, '') AS allocator,
           count(*) FILTER (operation = 'allocate') AS allocations, count(*) FILTER (operation = 'free') AS frees,
           coalesce(sum(bytes) FILTER (operation = 'allocate'), 0)::BIGINT AS total,
           greatest(max(level), 0)::BIGINT AS peak, sum(change)::BIGINT AS at_end,
           count(*) FILTER (operation = 'free' AND before IS DISTINCT FROM 'allocate') AS unknown_frees
-        FROM levels GROUP BY ALL ORDER BY peak DESC, process, device, allocator""").to_arrow_table()
+        FROM levels GROUP BY ALL ORDER BY peak DESC, process, device, allocator"""
+    ).to_arrow_table()
     unknown = sum(table["unknown_frees"].to_pylist())
     findings = ()
     if unknown:
@@ -48,11 +51,14 @@ def memory(trace: Trace, rows: Rows, by: str) -> Result:
 
 
 def _by_stack(trace: Trace, where: str) -> Result:
-    found = trace.sql(_PAIRED.format(where=where) + """,
+    found = trace.sql(
+        _PAIRED.format(where=where)
+        + """,
         placed AS (SELECT *, lead(operation) OVER (PARTITION BY process, device, address ORDER BY time) AS after FROM sized)
         SELECT coalesce(stack, 0) AS stack, count(*) AS allocations, sum(bytes)::BIGINT AS total,
           coalesce(sum(bytes) FILTER (after IS DISTINCT FROM 'free'), 0)::BIGINT AS at_end
-        FROM placed WHERE operation = 'allocate' GROUP BY ALL ORDER BY total DESC, stack""").to_arrow_table()
+        FROM placed WHERE operation = 'allocate' GROUP BY ALL ORDER BY total DESC, stack"""
+    ).to_arrow_table()
     ids = found["stack"].to_pylist()
     frames = trace.stacks(i for i in ids if i)
     texts = [" ← ".join(frames.get(i, ())[::-1]) or "(none)" for i in ids]
@@ -65,7 +71,10 @@ def counters(trace: Trace, rows: Rows) -> Result:
     terms = Rows(rows.begin, rows.end, rows.devices, (), rows.processes).where(time="time", stream=False)
     named = "" if rows.name is None else " AND regexp_matches(name, $pattern)"
     parameters = {} if rows.name is None else {"pattern": rows.name}
-    table = trace.sql(f"""
+    table = trace.sql(
+        f"""
         SELECT device, name, unit, count(*) AS samples, min(value) AS min, avg(value) AS mean, max(value) AS max,
-          arg_max(value, time) AS last FROM counter WHERE {terms}{named} GROUP BY ALL ORDER BY device, name""", **parameters)
+          arg_max(value, time) AS last FROM counter WHERE {terms}{named} GROUP BY ALL ORDER BY device, name""",
+        **parameters,
+    )
     return Result({"counters": table.to_arrow_table()})

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from warpsight.trace import Trace
 
-_MISSING_COLUMN = re.compile(r'column "?([A-Za-z_0-9.]+)"? (?:not found|does not exist|cannot be found)', re.IGNORECASE)
+_MISSING_COLUMN = re.compile(
+    r'column "?([A-Za-z_0-9.]+)"? (?:not found|does not exist|cannot be found)', re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ def ask(trace: Trace, question: Question) -> duckdb.DuckDBPyRelation:
     """
     if question.table not in TABLES:
         near = get_close_matches(question.table, TABLES, n=2)
-        raise UsageError(f"there is no table {question.table!r}; {'did you mean ' + ' or '.join(near) + '?' if near else 'tables: ' + ', '.join(TABLES)}")
+        raise UsageError(
+            f"there is no table {question.table!r}; {'did you mean ' + ' or '.join(near) + '?' if near else 'tables: ' + ', '.join(TABLES)}"
+        )
     if sum(n is not None for n in (question.top, question.head, question.tail)) > 1:
         raise UsageError("--top, --head and --tail exclude each other")
     relation = trace.table(question.table)
@@ -63,7 +67,12 @@ def _groups(question: Question, columns: dict[str, str], where: str) -> str:
     keys = [filters.column(name, columns) for name in question.group_by]
     chosen = [*keys, 'count(*) AS "count"']
     if "duration" in columns and not question.count:
-        chosen += ["sum(duration)::BIGINT AS total", "avg(duration) AS mean", "min(duration) AS min", "max(duration) AS max"]
+        chosen += [
+            "sum(duration)::BIGINT AS total",
+            "avg(duration) AS mean",
+            "min(duration) AS min",
+            "max(duration) AS max",
+        ]
     sql = f'SELECT {", ".join(chosen)} FROM "{question.table}" WHERE {where}'
     if not keys:
         return sql
@@ -71,7 +80,9 @@ def _groups(question: Question, columns: dict[str, str], where: str) -> str:
     limit = question.top if question.top is not None else question.head
     if question.tail is not None:
         raise UsageError("--tail has no meaning with groups")
-    return f"{sql} GROUP BY {', '.join(keys)} ORDER BY {order}, {', '.join(keys)}" + ("" if limit is None else f" LIMIT {limit}")
+    return f"{sql} GROUP BY {', '.join(keys)} ORDER BY {order}, {', '.join(keys)}" + (
+        "" if limit is None else f" LIMIT {limit}"
+    )
 
 
 def _rows(question: Question, columns: dict[str, str], where: str) -> str:
@@ -95,11 +106,15 @@ def arrow(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise."""
     import pyarrow as pa
 
-    wide = {name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"}
+    wide = {
+        name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"
+    }
     if not wide:
         return relation.to_arrow_table()
     quoted = ((name, '"' + name.replace('"', '""') + '"') for name in relation.columns)
-    relation = relation.project(", ".join(f"{q}::DECIMAL(38, 0) AS {q}" if n in wide else q for n, q in quoted))
+    relation = relation.project(
+        ", ".join(f"{q}::DECIMAL(38, 0) AS {q}" if n in wide else q for n, q in quoted)
+    )
     table = relation.to_arrow_table()
     for i, name in enumerate(table.column_names):
         if name in wide:

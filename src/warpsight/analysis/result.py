@@ -29,8 +29,13 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """Plain data: rows as objects, units beside them."""
         return {
-            "tables": {name: {"units": units(table), "rows": table.to_pylist()} for name, table in self.tables.items()},
-            "findings": [{"severity": f.severity, "text": f.text, "values": dict(f.values)} for f in self.findings],
+            "tables": {
+                name: {"units": units(table), "rows": table.to_pylist()}
+                for name, table in self.tables.items()
+            },
+            "findings": [
+                {"severity": f.severity, "text": f.text, "values": dict(f.values)} for f in self.findings
+            ],
         }
 
 

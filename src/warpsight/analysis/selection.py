@@ -42,5 +42,7 @@ class Rows:
 
 def begin_of(trace: Trace) -> int:
     """The first moment anything was recorded: 0 of the times that users give and see."""
-    least = [trace.sql(f"SELECT min({column}) FROM {table}").fetchall()[0][0] for table, column in TIMED.items()]
+    least = [
+        trace.sql(f"SELECT min({column}) FROM {table}").fetchall()[0][0] for table, column in TIMED.items()
+    ]
     return min((int(value) for value in least if value is not None), default=0)

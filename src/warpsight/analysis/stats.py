@@ -44,7 +44,11 @@ def stats(
     Raises:
         UsageError: for a subject, grouping or name form that does not exist.
     """
-    for value, known, what in ((subject, SUBJECTS, "subject"), (by, BY, "grouping"), (names, NAMES, "form of names")):
+    for value, known, what in (
+        (subject, SUBJECTS, "subject"),
+        (by, BY, "grouping"),
+        (names, NAMES, "form of names"),
+    ):
         if value not in known:
             raise UsageError(f"there is no {what} {value!r}: {', '.join(known)}")
     if latency and subject != "kernels":
@@ -63,17 +67,29 @@ def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Re
     key = {"name": "name_id", "shape": "shape_id"}.get(by, by)
     if by == "stream":  # a stream is known by process and context too
         key = "(process::BIGINT << 48) | (context::BIGINT << 24) | (stream & 16777215)"
-    pairs = trace.sql(f"SELECT coalesce({key}, 0), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}")
+    pairs = trace.sql(
+        f"SELECT coalesce({key}, 0), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"
+    )
     ids, histogram, missing = distribution.without(*distribution.count_pairs(pairs), _MISSING)
     onto, labels = _merged(_labels(trace, by, ids, names))
     groups = int(onto.max(initial=-1)) + 1
     table = pa.table({**labels, **_summary(distribution.regroup(histogram, onto, groups))})
     if latency:
         table = _with_latency(trace, table, key, where, dict(zip(ids.tolist(), onto.tolist(), strict=True)))
-    table = with_units(_by_total(table), **_NS, share="%", latency_mean="ns", latency_median="ns", latency_p99="ns", call_mean="ns")
+    table = with_units(
+        _by_total(table),
+        **_NS,
+        share="%",
+        latency_mean="ns",
+        latency_median="ns",
+        latency_p99="ns",
+        call_mean="ns",
+    )
     findings = ()
     if missing:
-        text = f"{missing:,} kernels were launched and no GPU record of them arrived; they are not counted here"
+        text = (
+            f"{missing:,} kernels were launched and no GPU record of them arrived; they are not counted here"
+        )
         findings = (Finding("loss", text, {"kernels": missing}),)
     return Result({"kernels": table}, findings)
 
@@ -83,7 +99,8 @@ def _named(trace: Trace, pattern: str | None) -> str:
     if pattern is None:
         return ""
     matching = trace.sql(
-        "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)", pattern=pattern
+        "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)",
+        pattern=pattern,
     ).fetchall()
     return f" AND name_id IN ({', '.join(str(i) for (i,) in matching) or 'NULL'})"
 
@@ -114,7 +131,12 @@ def _shapes(trace: Trace, wanted: list[int]) -> dict[str, list[Any]]:
     sql = """SELECT id, grid_x || '×' || grid_y || '×' || grid_z, block_x || '×' || block_y || '×' || block_z, registers,
              shared_static + shared_dynamic FROM shape"""
     known = {row[0]: row[1:] for row in trace.sql(sql).fetchall()}
-    columns = list(zip(*(known.get(i, ("?", "?", None, None)) for i in wanted), strict=True)) or [(), (), (), ()]
+    columns = list(zip(*(known.get(i, ("?", "?", None, None)) for i in wanted), strict=True)) or [
+        (),
+        (),
+        (),
+        (),
+    ]
     return dict(zip(("grid", "block", "registers", "shared"), map(list, columns), strict=True))
 
 
@@ -129,7 +151,11 @@ def _merged(labels: dict[str, list[Any]]) -> tuple[Any, dict[str, list[Any]]]:
 def _summary(histogram: distribution.Histogram) -> dict[str, Any]:
     summary = distribution.summarize(histogram)
     whole = max(int(summary["total"].sum()), 1)
-    out: dict[str, Any] = {"count": summary["count"], "total": summary["total"], "share": summary["total"] / whole * 100}
+    out: dict[str, Any] = {
+        "count": summary["count"],
+        "total": summary["total"],
+        "share": summary["total"] / whole * 100,
+    }
     return out | {name: summary[name] for name in distribution.SUMMARY[2:]}
 
 
@@ -142,7 +168,9 @@ def _with_latency(trace: Trace, table: pa.Table, key: str, where: str, group_of:
     for value, wanted in (("latency", ("mean", "median", "p99")), ("call", ("mean",))):
         pairs = trace.sql(f"SELECT id, {value} FROM {joined} WHERE {value} IS NOT NULL")
         found, histogram = distribution.count_pairs(pairs)
-        groups, places = np.unique(np.array([group_of[i] for i in found.tolist()], np.int64), return_inverse=True)
+        groups, places = np.unique(
+            np.array([group_of[i] for i in found.tolist()], np.int64), return_inverse=True
+        )
         summary = distribution.summarize(distribution.regroup(histogram, places, len(groups)))
         for name in wanted:
             cells = columns[f"{value}_{name}"] = [None] * len(table)
@@ -162,13 +190,22 @@ def _grouped(trace: Trace, source: str, labels: tuple[str, ...], pattern: str | 
     listed = ", ".join(labels)
     where = "" if pattern is None else f" WHERE regexp_matches({labels[0]}, $pattern)"
     parameters = {} if pattern is None else {"pattern": pattern}
-    found = trace.sql(f"SELECT {listed}, value, count(*) AS n FROM ({source}){where} GROUP BY ALL ORDER BY ALL", **parameters)
+    found = trace.sql(
+        f"SELECT {listed}, value, count(*) AS n FROM ({source}){where} GROUP BY ALL ORDER BY ALL",
+        **parameters,
+    )
     rows = found.to_arrow_table()
     keys = list(zip(*(rows.column(name).to_pylist() for name in labels), strict=True))
     numbers: dict[tuple[Any, ...], int] = {}
     group = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     value, count = rows.column("value").to_numpy().astype(np.int64), rows.column("n").to_numpy()
-    columns = dict(zip(labels, (list(c) for c in zip(*numbers, strict=True)) if numbers else ([] for _ in labels), strict=True))
+    columns = dict(
+        zip(
+            labels,
+            (list(c) for c in zip(*numbers, strict=True)) if numbers else ([] for _ in labels),
+            strict=True,
+        )
+    )
     histogram = distribution.Histogram(group, value, count, len(numbers))
     return pa.table({**columns, **_summary(histogram)}), numbers
 
@@ -178,12 +215,17 @@ def _copies(trace: Trace, rows: Rows) -> Result:
     source = f"""SELECT {kind} AS kind, duration AS value FROM memcpy WHERE {rows.where()}
         UNION ALL SELECT 'memset ' || memory_kind, duration FROM memset WHERE {rows.where()}"""
     table, numbers = _grouped(trace, source, ("kind",), rows.name)
-    bytes_of = dict(trace.sql(f"""SELECT kind, sum(bytes)::BIGINT FROM (
+    bytes_of = dict(
+        trace.sql(f"""SELECT kind, sum(bytes)::BIGINT FROM (
         SELECT {kind} AS kind, bytes FROM memcpy WHERE {rows.where()}
-        UNION ALL SELECT 'memset ' || memory_kind, bytes FROM memset WHERE {rows.where()}) GROUP BY 1""").fetchall())
+        UNION ALL SELECT 'memset ' || memory_kind, bytes FROM memset WHERE {rows.where()}) GROUP BY 1""").fetchall()
+    )
     sizes = [bytes_of[key[0]] for key in numbers]
     table = table.add_column(2, "bytes", pa.array(sizes, pa.int64()))
-    speed = [size / total * 1e9 if total else None for size, total in zip(sizes, table["total"].to_pylist(), strict=True)]
+    speed = [
+        size / total * 1e9 if total else None
+        for size, total in zip(sizes, table["total"].to_pylist(), strict=True)
+    ]
     table = table.add_column(3, "bandwidth", pa.array(speed, pa.float64()))
     return Result({"copies": with_units(_by_total(table), **_NS, share="%", bytes="B", bandwidth="B/s")})
 
@@ -212,9 +254,16 @@ def _calls(trace: Trace, rows: Rows, name: str, tables: tuple[str, ...]) -> Resu
         Finding("warning", f"{function} returned {code} {count:,} times", {"function": function, "result": code, "count": count})
         for function, code, count in failed if (function,) in numbers
     ]  # fmt: skip
-    running = sum(trace.sql(f"SELECT count(*) FROM {t} WHERE duration IS NULL AND {where}").fetchall()[0][0] for t in tables)
+    running = sum(
+        trace.sql(f"SELECT count(*) FROM {t} WHERE duration IS NULL AND {where}").fetchall()[0][0]
+        for t in tables
+    )
     if running:
-        findings.append(Finding("loss", f"{running:,} calls had not returned when the recording ended", {"calls": running}))
+        findings.append(
+            Finding(
+                "loss", f"{running:,} calls had not returned when the recording ended", {"calls": running}
+            )
+        )
     return Result({name: with_units(_by_total(table), **_NS, share="%")}, tuple(findings))
 
 
@@ -223,12 +272,16 @@ def _nvtx(trace: Trace, rows: Rows) -> Result:
         WHERE duration IS NOT NULL AND {rows.where(**_ANY)}"""
     table, _ = _grouped(trace, source, ("name", "domain"), rows.name)
     ((never,),) = trace.sql(f"SELECT count(*) FROM marker_ids WHERE open AND {rows.where(**_ANY)}").fetchall()
-    findings = (Finding("warning", f"{never:,} ranges were never closed", {"ranges": never}),) if never else ()
+    findings = (
+        (Finding("warning", f"{never:,} ranges were never closed", {"ranges": never}),) if never else ()
+    )
     return Result({"nvtx": with_units(_by_total(table), **_NS, share="%")}, findings)
 
 
 def _sync(trace: Trace, rows: Rows) -> Result:
-    table, _ = _grouped(trace, f"SELECT kind, duration AS value FROM sync WHERE {rows.where()}", ("kind",), rows.name)
+    table, _ = _grouped(
+        trace, f"SELECT kind, duration AS value FROM sync WHERE {rows.where()}", ("kind",), rows.name
+    )
     return Result({"sync": with_units(_by_total(table), **_NS, share="%")})
 
 

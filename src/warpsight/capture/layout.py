@@ -171,7 +171,10 @@ u4 length  bytes that follow (UTF-8), padded with zeros to a multiple of 8
         definition=True,
         variable=True,
     ),
-    _record(2, "Frame", """
+    _record(
+        2,
+        "Frame",
+        """
 u4 id        from 1, unique in the arena
 u4 function  string: qualified name
 u4 file      string: path, or module of a native frame
@@ -180,16 +183,28 @@ u8 address   offset in the module of a native frame, else 0
 u2 kind      FRAME_*
 u2 reserved0 zero
 u4 build_id  string: build id of a native frame's module, else 0
-""", blocks=64, definition=True),
-    _record(3, "Stack", """
+""",
+        blocks=64,
+        definition=True,
+    ),
+    _record(
+        3,
+        "Stack",
+        """
 u4 id      from 1, unique in the arena
 u4 parent  stack id of the caller, 0 at the root
 u4 frame   frame id of this, the inner, frame
 u1 method  STACK_*: how it was taken
 u1 flags   1 = cut: outer frames beyond the depth limit are missing
 u2 reserved0 zero
-""", blocks=128, definition=True),
-    _record(4, "Shape", """
+""",
+        blocks=128,
+        definition=True,
+    ),
+    _record(
+        4,
+        "Shape",
+        """
 u4 id              from 1, unique in the arena
 i4 grid_x          blocks (OpenCL: work-groups; global size / local size)
 i4 grid_y          same
@@ -206,8 +221,14 @@ u4 shared_dynamic  bytes per block
 u4 local_per_thread bytes
 u4 launch_type     0 regular, 1 cooperative single device, 2 multi-device, 3 device-launched
 u4 shared_config   CUPTI's executed shared-memory carve-out, bytes
-""", blocks=16, definition=True),
-    _record(5, "Process", """
+""",
+        blocks=16,
+        definition=True,
+    ),
+    _record(
+        5,
+        "Process",
+        """
 u4 pid         process id as the process sees it
 u4 parent      parent's process id
 u8 time        when recording began in it
@@ -219,13 +240,23 @@ i4 rank        RANK / OMPI_COMM_WORLD_RANK / SLURM_PROCID, -1 unknown
 i4 local_rank  LOCAL_RANK and the like, -1 unknown
 i4 world_size  -1 unknown
 u4 settings    string: JSON of the recorder's effective settings and library versions
-""", definition=True),
-    _record(6, "Thread", """
+""",
+        definition=True,
+    ),
+    _record(
+        6,
+        "Thread",
+        """
 u4 thread    OS thread id
 u4 name      string
 u8 time      first seen
-""", definition=True),
-    _record(7, "Device", """
+""",
+        definition=True,
+    ),
+    _record(
+        7,
+        "Device",
+        """
 u4 device         index in this process
 u4 name           string
 u4 uuid           string "GPU-…" or another vendor's unique id
@@ -246,15 +277,25 @@ u4 clock_khz      maximum core clock
 u4 memory_clock_khz maximum
 u4 driver         string
 u4 runtime        string
-""", definition=True),
-    _record(8, "Context", """
+""",
+        definition=True,
+    ),
+    _record(
+        8,
+        "Context",
+        """
 u4 context   recorder's context id
 u4 device    device index
 u8 time      first seen
 u4 null_stream stream id of the default stream
 u4 api       BACKEND_*
-""", definition=True),
-    _record(9, "Stream", """
+""",
+        definition=True,
+    ),
+    _record(
+        9,
+        "Stream",
+        """
 u4 context   context id
 u4 stream    stream (or queue) id
 u4 priority  as reported
@@ -262,8 +303,13 @@ u4 flags     vendor's flags
 u4 name      string, 0 none
 u4 device    device index
 u8 time      first seen
-""", definition=True),
-    _record(10, "Module", """
+""",
+        definition=True,
+    ),
+    _record(
+        10,
+        "Module",
+        """
 u4 id        from 1, unique in the arena
 u4 name      string: path or other name
 u8 checksum  CRC of the image, 0 unknown
@@ -271,15 +317,25 @@ u8 size      bytes of the image
 u4 context   context id
 u4 device    device index
 u8 time      when it was loaded
-""", definition=True),
-    _record(11, "Graph", """
+""",
+        definition=True,
+    ),
+    _record(
+        11,
+        "Graph",
+        """
 u4 graph       graph id
 u4 original    graph it was cloned or instantiated from, 0 none
 u4 flags       1 executable, 2 destroyed
 u4 stack       where it was made
 u8 time        when
-""", definition=True),
-    _record(12, "GraphNode", """
+""",
+        definition=True,
+    ),
+    _record(
+        12,
+        "GraphNode",
+        """
 u8 node      node id as kernel rows carry it
 u8 original  node it was cloned from, 0 none
 u4 graph     graph id
@@ -287,15 +343,27 @@ u4 type      CUgraphNodeType
 u4 stack     where it was captured or added; 0 when before the recording
 u4 flags     1 destroyed
 u8 time      when
-""", blocks=64, definition=True),
-    _record(13, "GraphEdge", """
+""",
+        blocks=64,
+        definition=True,
+    ),
+    _record(
+        13,
+        "GraphEdge",
+        """
 u8 from_node  node id
 u8 to_node    node id
 u8 time       when
 u4 graph      graph id
 u4 type       0 full, 1 programmatic
-""", blocks=16, definition=True),
-    _record(20, "Api", """
+""",
+        blocks=16,
+        definition=True,
+    ),
+    _record(
+        20,
+        "Api",
+        """
 u8 start        entry of the call
 u8 duration     ns; all ones when the call had not returned
 u4 correlation  low half; joins kernels, copies …
@@ -308,8 +376,13 @@ u1 flags        1 launch, 2 captured into a graph instead of run, 4 nested call 
 u4 shape        shape id of a launch when the call tells it, else 0
 u8 object       stream/queue handle, event or pointer argument that matters for the call; 0 none
 u8 bytes        size argument, 0 none
-""", blocks=32),
-    _record(21, "Kernel", """
+""",
+        blocks=32,
+    ),
+    _record(
+        21,
+        "Kernel",
+        """
 u8 start        0 with end 0: timestamps were lost
 u8 end          ns
 u8 graph_node   node id, 0 not in a graph
@@ -324,8 +397,13 @@ u2 flags        1 graph-level row: a whole graph launch, not expanded into nodes
 u4 module       module id, 0 unknown
 u8 queued       0 unknown
 u8 submitted    0 unknown
-""", blocks=256),
-    _record(22, "Memcpy", """
+""",
+        blocks=256,
+    ),
+    _record(
+        22,
+        "Memcpy",
+        """
 u8 start        ns
 u8 end          ns
 u8 bytes        copied
@@ -343,8 +421,13 @@ u1 destination_kind same
 u1 flags        1 asynchronous
 u2 reserved0    zero
 u4 copies       batch count, 1 usually
-""", blocks=64),
-    _record(23, "Memset", """
+""",
+        blocks=64,
+    ),
+    _record(
+        23,
+        "Memset",
+        """
 u8 start        ns
 u8 end          ns
 u8 bytes        set
@@ -357,8 +440,13 @@ u4 value        pattern
 u2 device       device index
 u1 memory_kind  CUpti_ActivityMemoryKind
 u1 flags        1 asynchronous
-""", blocks=32),
-    _record(24, "Sync", """
+""",
+        blocks=32,
+    ),
+    _record(
+        24,
+        "Sync",
+        """
 u8 start        ns
 u8 end          ns
 u4 correlation  low half
@@ -368,16 +456,26 @@ u4 event        CUDA event id, 0 none
 u4 type         1 event sync, 2 stream wait event, 3 stream sync, 4 context sync; OpenCL: 5 finish, 6 wait for events, 7 blocking call
 i4 result       return value
 u8 event_sync   CUPTI's id that ties a wait to the record it waits for
-""", blocks=32),
-    _record(25, "Event", """
+""",
+        blocks=32,
+    ),
+    _record(
+        25,
+        "Event",
+        """
 u8 time         GPU or host ns when known, else 0
 u8 event_sync   CUPTI's id
 u4 event        event id
 u4 correlation  low half
 u4 context      context id
 u4 stream       stream id
-""", blocks=32),
-    _record(26, "Memory", """
+""",
+        blocks=32,
+    ),
+    _record(
+        26,
+        "Memory",
+        """
 u8 time         ns
 u8 address      of the allocation
 u8 bytes        size; 0 for a free whose size is unknown
@@ -395,16 +493,26 @@ u1 operation    1 allocate, 2 free, 3 pool create, 4 pool trim, 5 pool destroy
 u1 kind         CUpti_ActivityMemoryKind, 255 reported by the user or framework
 u1 category     0 unknown 1 activation 2 gradient 3 parameter 4 temporary 5 cached
 u1[3] reserved0   zero
-""", blocks=32),
-    _record(27, "Overhead", """
+""",
+        blocks=32,
+    ),
+    _record(
+        27,
+        "Overhead",
+        """
 u8 start        ns
 u8 end          ns
 u4 kind         CUpti_ActivityOverheadKind; 65536 and up: our own work
 u4 object       thread or stream id
 u4 correlation  low half, 0 none
 u4 reserved0    zero
-""", blocks=16),
-    _record(28, "Marker", """
+""",
+        blocks=16,
+    ),
+    _record(
+        28,
+        "Marker",
+        """
 u8 time         ns
 u8 id           of a start/end range; depth of a push/pop range
 u8 payload      raw 64 bits
@@ -418,24 +526,39 @@ u2 source       1 NVTX, 2 warpsight annotate, 3 framework
 u4 stack        where, 0 none
 u4 attributes   string: JSON object, 0 none
 u4 reserved0    zero
-""", blocks=16),
-    _record(29, "Counter", """
+""",
+        blocks=16,
+    ),
+    _record(
+        29,
+        "Counter",
+        """
 u8 time         ns
 f8 value        in unit
 u4 name         string
 u4 unit         string
 i4 device       device index, -1 the host or the program
 u4 source       1 NVML, 2 GPM, 3 user, 4 recorder
-""", blocks=16),
-    _record(30, "UserEvent", """
+""",
+        blocks=16,
+    ),
+    _record(
+        30,
+        "UserEvent",
+        """
 u8 start        ns
 u8 duration     ns
 u4 name         string
 u4 kind         string
 u4 stack        where, 0 none
 u4 attributes   string: JSON object, 0 none
-""", blocks=16),
-    _record(31, "Sample", """
+""",
+        blocks=16,
+    ),
+    _record(
+        31,
+        "Sample",
+        """
 u8 time         ns
 u4 thread       OS thread id that was sampled
 u4 stack        its Python stack, 0 none
@@ -443,8 +566,13 @@ u1 state        ASCII of /proc stat: R S D T Z
 u1 gil          1 it held the GIL
 u2 reserved0    zero
 u4 pid          process id
-""", blocks=16),
-    _record(32, "Loss", """
+""",
+        blocks=16,
+    ),
+    _record(
+        32,
+        "Loss",
+        """
 u8 time         ns when noticed
 u8 start        first ns concerned, 0 unknown
 u8 end          last ns concerned
@@ -453,21 +581,34 @@ u4 cause        string: a short sentence
 u4 source       string: who lost it
 u4 kind         record kind concerned, 0 any
 u4 severity     1 note (nothing lost), 2 data lost, 3 recording ended early
-"""),
-    _record(33, "Clock", """
+""",
+    ),
+    _record(
+        33,
+        "Clock",
+        """
 u8 monotonic    CLOCK_MONOTONIC ns
 u8 realtime     CLOCK_REALTIME ns at the same moment
 u8 device_time  device clock in ns at the same moment, 0 none
 u4 device       device index, all ones none
 u4 uncertainty  ns
-"""),
-    _record(34, "Flow", """
+""",
+    ),
+    _record(
+        34,
+        "Flow",
+        """
 u8 from_correlation  full 64 bits, session included
 u8 to_correlation    full 64 bits
 u4 kind         1 wait list (OpenCL), 2 forward-backward, 3 user
 u4 reserved0    zero
-""", blocks=16),
-    _record(35, "Build", """
+""",
+        blocks=16,
+    ),
+    _record(
+        35,
+        "Build",
+        """
 u8 start        ns
 u8 duration     ns
 u4 program      string: name or hash
@@ -476,7 +617,8 @@ i4 result       return code
 u4 device       device index
 u4 stack        where
 u4 reserved0    zero
-"""),
+""",
+    ),
 )
 
 FRAME_PYTHON, FRAME_NATIVE, FRAME_MARKER, FRAME_KERNEL, FRAME_LINE = 1, 2, 3, 4, 5
@@ -497,4 +639,6 @@ def dtype(struct: Struct) -> np.dtype[Any]:
     """The NumPy dtype of a struct; its itemsize equals :attr:`Struct.size`."""
     import numpy as np
 
-    return np.dtype([(f.name, "<" + f.type, (f.count,)) if f.count > 1 else (f.name, "<" + f.type) for f in struct.fields])
+    return np.dtype(
+        [(f.name, "<" + f.type, (f.count,)) if f.count > 1 else (f.name, "<" + f.type) for f in struct.fields]
+    )

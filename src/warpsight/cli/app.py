@@ -97,7 +97,12 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 def overview() -> str:
     """The text of `warpsight --help`."""
-    lines = ["Usage: warpsight [OPTIONS] VERB [ARGS]…", "", "Records GPU programs and answers from the recording.", ""]
+    lines = [
+        "Usage: warpsight [OPTIONS] VERB [ARGS]…",
+        "",
+        "Records GPU programs and answers from the recording.",
+        "",
+    ]
     width = max(map(len, VERBS)) + 2
     for group in dict.fromkeys(verb.group for verb in VERBS.values()):
         lines.append(f"{group}:")
@@ -106,7 +111,11 @@ def overview() -> str:
     lines.append("Options:")
     width = max(map(len, GLOBAL_OPTIONS)) + 2
     lines += [f"  {flags:{width}}{meaning}" for flags, meaning in GLOBAL_OPTIONS.items()]
-    lines += ["", "`warpsight help VERB` explains a verb. First steps: warpsight record -- python train.py", ""]
+    lines += [
+        "",
+        "`warpsight help VERB` explains a verb. First steps: warpsight record -- python train.py",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -36,7 +36,9 @@ def command(
     terminal.note(f"$ warpsight record -o {shlex.quote(str(path))} -- python -m {PROGRAMS[chosen]}")
     code = record(path, program, Settings(backend=chosen), force=not keep)
     if code:
-        raise WarpsightError(f"the demo program failed with code {code}; what is missing here: warpsight doctor")
+        raise WarpsightError(
+            f"the demo program failed with code {code}; what is missing here: warpsight doctor"
+        )
     raise typer.Exit(0)
 
 
@@ -53,6 +55,11 @@ def _best() -> str:
         pynvml.nvmlShutdown()
     except Exception:  # no module or no driver
         return "opencl"
-    check = {"torch": "import torch; assert torch.cuda.is_available()", "cupy": "import cupy; cupy.zeros(1)"}[framework]
-    usable = present and subprocess.run([sys.executable, "-c", check], capture_output=True, check=False).returncode == 0
+    check = {"torch": "import torch; assert torch.cuda.is_available()", "cupy": "import cupy; cupy.zeros(1)"}[
+        framework
+    ]
+    usable = (
+        present
+        and subprocess.run([sys.executable, "-c", check], capture_output=True, check=False).returncode == 0
+    )
     return "cuda" if usable else "opencl"

@@ -13,18 +13,31 @@ from warpsight.cli import output
 def command(
     trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
     to: Annotated[str, typer.Option("--to", help="Format: perfetto or chrome.")] = "perfetto",
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="New file, `-` for standard output; by default beside the trace.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="New file, `-` for standard output; by default beside the trace."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
-    begin: Annotated[str | None, typer.Option("--from", help="Only from this time since the begin: 1.5s, 200ms.")] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="Only from this time since the begin: 1.5s, 200ms.")
+    ] = None,
     end: Annotated[str | None, typer.Option("--until", help="Only what began before this time.")] = None,
     device: Annotated[list[int] | None, typer.Option(help="Work of this device only; repeatable.")] = None,
     stream: Annotated[list[int] | None, typer.Option(help="Work of this stream only; repeatable.")] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, memory or counter; repeatable."),
+        typer.Option(
+            help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, memory or counter; repeatable."
+        ),
     ] = None,
-    process: Annotated[list[int] | None, typer.Option(help="This process id of the trace only; repeatable.")] = None,
-    no_flows: Annotated[bool, typer.Option("--no-flows", help="No arrows from launches to their work.")] = False,
+    process: Annotated[
+        list[int] | None, typer.Option(help="This process id of the trace only; repeatable.")
+    ] = None,
+    no_flows: Annotated[
+        bool, typer.Option("--no-flows", help="No arrows from launches to their work.")
+    ] = False,
     no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
@@ -43,7 +56,9 @@ def command(
     with open_trace(trace) as opened:
         origin = begin_of(opened) if any(t is not None for t in times) else 0
         first, last = (None if t is None else origin + t for t in times)
-        selection = Selection(first, last, device or (), stream or (), process or (), kind or (), not no_flows, not no_counters)
+        selection = Selection(
+            first, last, device or (), stream or (), process or (), kind or (), not no_flows, not no_counters
+        )
         path = out or Path(Path(trace.rstrip("/")).name).with_suffix(chosen.suffix)
         with output.binary(path, force) as file:
             written = chosen.write(opened, file, selection)
@@ -62,8 +77,12 @@ def _tell(path: Path, form: str, written: dict[str, int], as_json: bool) -> None
         (sys.stderr if size is None else sys.stdout).write(text)
     else:
         told = "" if size is None else f", {numbers.size(size)}"
-        terminal.note(f"{path}: {written['slices']:,} slices and {written['samples']:,} samples on {written['tracks']} tracks{told}")
+        terminal.note(
+            f"{path}: {written['slices']:,} slices and {written['samples']:,} samples on {written['tracks']} tracks{told}"
+        )
         if form == "perfetto" and size is not None:
             terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
     if written["unplaced"]:
-        terminal.warning(f"{written['unplaced']:,} kernels that never finished have no time and are not in the file")
+        terminal.warning(
+            f"{written['unplaced']:,} kernels that never finished have no time and are not in the file"
+        )

@@ -12,7 +12,9 @@ from warpsight.cli.app import VERBS, overview
 from warpsight.errors import UsageError
 
 
-def command(verb: Annotated[str | None, typer.Argument(help="Verb to explain; without one, all are listed.")] = None) -> None:
+def command(
+    verb: Annotated[str | None, typer.Argument(help="Verb to explain; without one, all are listed.")] = None,
+) -> None:
     """Show the help of a verb."""
     if verb is None:
         sys.stdout.write(overview())

@@ -14,7 +14,9 @@ from warpsight.cli import output
 def command(
     trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in ns.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
 ) -> None:
@@ -38,7 +40,9 @@ def _print(found: dict[str, Any], stream: IO[str]) -> None:
 
     taken = ""
     if found["realtime"] is not None:
-        taken = f", taken {datetime.fromtimestamp(found['realtime'] / 1e9, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+        taken = (
+            f", taken {datetime.fromtimestamp(found['realtime'] / 1e9, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+        )
     length = "nothing timed" if found["duration"] is None else numbers.duration(found["duration"])
     stream.write(f"{found['trace']}: {length}{taken}\n")
     stream.write(f"warpsight {found['warpsight']}, schema {found['schema']}, {numbers.size(found['bytes'])}")
@@ -47,9 +51,16 @@ def _print(found: dict[str, Any], stream: IO[str]) -> None:
     stream.write("\n")
     _loss(found, stream)
     _table(found["tables"], "Tables", stream, bytes="B")
-    processes = [{k: v for k, v in row.items() if k not in ("settings", "start", "end")} for row in found["processes"]]
+    processes = [
+        {k: v for k, v in row.items() if k not in ("settings", "start", "end")} for row in found["processes"]
+    ]
     _table(processes, "Processes", stream)
-    _table([{k: v for k, v in row.items() if v is not None} for row in found["devices"]], "Devices", stream, memory_bytes="B")
+    _table(
+        [{k: v for k, v in row.items() if v is not None} for row in found["devices"]],
+        "Devices",
+        stream,
+        memory_bytes="B",
+    )
     _table(found["clocks"], "Clocks", stream, uncertainty="ns")
     _pairs(found["settings"], "Settings", stream)
     for process in found["processes"]:
@@ -63,7 +74,9 @@ def _loss(found: dict[str, Any], stream: IO[str]) -> None:
 
     red, plain = ("\033[31m", "\033[0m") if terminal.colored(stream) else ("", "")
     missing = [row for row in found["loss"] if row["severity"] != "note"]
-    stream.write("loss: nothing is missing\n" if not missing else f"{red}loss: this trace is incomplete{plain}\n")
+    stream.write(
+        "loss: nothing is missing\n" if not missing else f"{red}loss: this trace is incomplete{plain}\n"
+    )
     for row in found["loss"]:
         where = "" if row["process"] is None else f", process {row['process']}"
         color = red if row["severity"] != "note" else ""
@@ -83,7 +96,11 @@ def _table(rows: list[dict[str, Any]], title: str, stream: IO[str], **units: str
         stream.write("\n")
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: [row.get(name) for row in rows] for name in names}
-        tables.show(with_units(pa.table({n: pa.array(c) for n, c in columns.items()}), **units), title=title, stream=stream)
+        tables.show(
+            with_units(pa.table({n: pa.array(c) for n, c in columns.items()}), **units),
+            title=title,
+            stream=stream,
+        )
 
 
 def _pairs(values: dict[str, Any], title: str, stream: IO[str]) -> None:

@@ -57,7 +57,9 @@ def unknown_verb(name: str) -> str:
 def _global_options(
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only, no notes.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="More notes; tracebacks of internal errors.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="More notes; tracebacks of internal errors.")
+    ] = False,
     version: Annotated[bool, typer.Option("--version", help="Show versions and exit.")] = False,
 ) -> None:
     """Records GPU programs and answers from the recording."""

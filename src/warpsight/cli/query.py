@@ -22,22 +22,37 @@ DEFAULT_ROWS = 100
 
 def command(
     trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
-    sql: Annotated[str | None, typer.Argument(help="One SQL statement that reads; views are named like the tables.", metavar="[SQL]")] = None,
+    sql: Annotated[
+        str | None,
+        typer.Argument(
+            help="One SQL statement that reads; views are named like the tables.", metavar="[SQL]"
+        ),
+    ] = None,
     table: Annotated[str, typer.Option(help="Table to ask without SQL.")] = "kernel",
     filters: Annotated[
         list[str] | None,
-        typer.Option("--filter", help="column=value, with = != < <= > >= ~regex !~regex, or low..high; units as in 10us, 64KiB. "
-                     "Repeated: and; `|` within one: or."),  # fmt: skip
+        typer.Option(
+            "--filter",
+            help="column=value, with = != < <= > >= ~regex !~regex, or low..high; units as in 10us, 64KiB. "
+            "Repeated: and; `|` within one: or.",
+        ),  # fmt: skip
     ] = None,
     fields: Annotated[str | None, typer.Option(help="Columns, separated by commas.")] = None,
-    group_by: Annotated[str | None, typer.Option(help="Group by these columns: count and times of each group.")] = None,
+    group_by: Annotated[
+        str | None, typer.Option(help="Group by these columns: count and times of each group.")
+    ] = None,
     count: Annotated[bool, typer.Option("--count", help="Only the number of rows (of each group).")] = False,
     top: Annotated[int | None, typer.Option(help="The N largest groups, or longest rows.", min=1)] = None,
     head: Annotated[int | None, typer.Option(help="The first N rows.", min=1)] = None,
     tail: Annotated[int | None, typer.Option(help="The last N rows.", min=1)] = None,
-    everything: Annotated[bool, typer.Option("--all", help=f"All rows; by default tables on a terminal end after {DEFAULT_ROWS}.")] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help=f"All rows; by default tables on a terminal end after {DEFAULT_ROWS}."),
+    ] = False,
     no_header: Annotated[bool, typer.Option("--no-header", help="No line with column names.")] = False,
-    form: Annotated[str, typer.Option("--format", help="table, csv, json, ndjson, parquet or arrow.")] = "table",
+    form: Annotated[
+        str, typer.Option("--format", help="table, csv, json, ndjson, parquet or arrow.")
+    ] = "table",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     compress: Annotated[str, typer.Option(help="Compress the output: none, gzip or zstd.")] = "none",
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
@@ -57,11 +72,15 @@ def command(
     with open_trace(trace) as opened:
         if sql is not None:
             if filters or fields or group_by or count or tail or top:
-                raise UsageError("SQL says by itself which rows and columns it wants: of the selecting options only --head goes with it")
+                raise UsageError(
+                    "SQL says by itself which rows and columns it wants: of the selecting options only --head goes with it"
+                )
             relation = query.run(opened, sql)
             relation = relation if head is None else relation.limit(head)
         else:
-            question = query.Question(table, filters or (), _list(fields), _list(group_by), count, top, head, tail)
+            question = query.Question(
+                table, filters or (), _list(fields), _list(group_by), count, top, head, tail
+            )
             relation = query.ask(opened, question)
         cut = form == "table" and not limited and out is None
         result = query.arrow(relation.limit(DEFAULT_ROWS + 1) if cut else relation)
@@ -83,7 +102,9 @@ def _check(form: str, compress: str, out: Path | None) -> None:
         raise UsageError("binary output does not belong on a terminal: give -o FILE")
 
 
-def _write(data: pa.Table, form: str, compress: str, out: Path | None, force: bool, header: bool, limit: int | None) -> None:
+def _write(
+    data: pa.Table, form: str, compress: str, out: Path | None, force: bool, header: bool, limit: int | None
+) -> None:
     import io
 
     from warpsight.render import tables, terminal
@@ -124,7 +145,9 @@ def _text(data: pa.Table, form: str, stream: IO[str], header: bool) -> None:
         import msgspec
 
         for batch in data.to_batches(max_chunksize=4096):
-            stream.writelines(msgspec.json.encode(row, enc_hook=output.plain).decode() + "\n" for row in batch.to_pylist())
+            stream.writelines(
+                msgspec.json.encode(row, enc_hook=output.plain).decode() + "\n" for row in batch.to_pylist()
+            )
     else:
         stream.write(output.json_text({"columns": data.column_names, "rows": data.to_pylist()}))
 

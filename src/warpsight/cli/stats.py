@@ -18,18 +18,36 @@ if TYPE_CHECKING:
 def command(
     trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
     subject: Annotated[
-        str, typer.Argument(help="kernels, copies, api, launches, nvtx, memory, counters or sync.", metavar="SUBJECT")
+        str,
+        typer.Argument(
+            help="kernels, copies, api, launches, nvtx, memory, counters or sync.", metavar="SUBJECT"
+        ),
     ] = "kernels",
-    by: Annotated[str, typer.Option(help="Group kernels by name, shape, stack, device, stream or process; memory by stack.")] = "name",
+    by: Annotated[
+        str,
+        typer.Option(help="Group kernels by name, shape, stack, device, stream or process; memory by stack."),
+    ] = "name",
     names: Annotated[str, typer.Option(help="Kernel names: demangled, short or mangled.")] = "demangled",
-    latency: Annotated[bool, typer.Option("--latency", help="Add the wait between launch call and kernel.")] = False,
+    latency: Annotated[
+        bool, typer.Option("--latency", help="Add the wait between launch call and kernel.")
+    ] = False,
     device: Annotated[list[int] | None, typer.Option(help="Only this device; repeatable.")] = None,
     stream: Annotated[list[int] | None, typer.Option(help="Only this stream; repeatable.")] = None,
-    process: Annotated[list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")] = None,
-    begin: Annotated[str | None, typer.Option("--from", help="Only what began at or after this time since the begin: 1.5s, 200ms.")] = None,
-    end: Annotated[str | None, typer.Option("--until", "--to", help="Only what began before this time.")] = None,
+    process: Annotated[
+        list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="Only what began at or after this time since the begin: 1.5s, 200ms."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--until", "--to", help="Only what began before this time.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Only names that this regular expression matches.")] = None,
-    top: Annotated[int | None, typer.Option(help="Rows to give, 0 for all. By default 20; all with --csv and --json.", min=0)] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="Rows to give, 0 for all. By default 20; all with --csv and --json.", min=0),
+    ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV, times in ns.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
@@ -55,7 +73,9 @@ def command(
         _print(opened, result, top, csv, as_json, out, force)
 
 
-def _print(trace: Trace, result: Result, top: int | None, csv: bool, as_json: bool, out: Path | None, force: bool) -> None:
+def _print(
+    trace: Trace, result: Result, top: int | None, csv: bool, as_json: bool, out: Path | None, force: bool
+) -> None:
     from dataclasses import replace
 
     from warpsight.render import loss, tables

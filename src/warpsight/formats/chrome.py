@@ -16,7 +16,16 @@ import pyarrow.compute as pc
 
 from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
-from warpsight.formats.timeline import CATEGORIES, Column, Counter, Slices, Texts, Track, load_stacks, load_texts
+from warpsight.formats.timeline import (
+    CATEGORIES,
+    Column,
+    Counter,
+    Slices,
+    Texts,
+    Track,
+    load_stacks,
+    load_texts,
+)
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
@@ -64,7 +73,9 @@ class _Writer:
 
     def begin(self, origin: int) -> None:
         other = {"recorder": "warpsight", "clock": "CLOCK_MONOTONIC", "begin_ns": str(origin)}
-        self.file.write(b'{"displayTimeUnit":"ns","otherData":' + msgspec.json.encode(other) + b',"traceEvents":[')
+        self.file.write(
+            b'{"displayTimeUnit":"ns","otherData":' + msgspec.json.encode(other) + b',"traceEvents":['
+        )
 
     def end(self) -> None:
         self.file.write(b"\n]}\n")
@@ -104,7 +115,9 @@ class _Writer:
         offsets = np.frombuffer(joined.buffers()[1], np.int32)[first : last + 1]
         data = memoryview(joined.buffers()[2])[offsets[0] : offsets[-1]]
         self.file.write(self._separator[:-1])
-        self.file.write(data[:-1])  # each row ends with a comma; the last one's is written before what follows
+        self.file.write(
+            data[:-1]
+        )  # each row ends with a comma; the last one's is written before what follows
         self._separator = b",\n"
 
     def slices(self, data: Slices, shared: Column) -> None:
@@ -160,9 +173,20 @@ class _Writer:
             return
         phase: Any = '\n{"ph":"s",'
         if not data.source:
-            phase = pc.if_else(pa.array(np.isin(flow[there], shared)), '\n{"ph":"t",', '\n{"ph":"f","bp":"e",')
+            phase = pc.if_else(
+                pa.array(np.isin(flow[there], shared)), '\n{"ph":"t",', '\n{"ph":"f","bp":"e",'
+            )
         identity = pc.cast(pa.array(flow[there]), pa.string())
-        self._rows([phase, '"name":"launch","cat":"flow","id":"', identity, '",' + where, start.take(pa.array(there)), "},"])
+        self._rows(
+            [
+                phase,
+                '"name":"launch","cat":"flow","id":"',
+                identity,
+                '",' + where,
+                start.take(pa.array(there)),
+                "},",
+            ]
+        )
 
     def counter(self, data: Counter) -> None:
         label = _quote(data.track.unit or "value")

@@ -24,12 +24,16 @@ class Exporter:
 
     def write(self, trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
         """Write the selected part of a trace."""
-        function: Callable[[Trace, IO[bytes], Selection], dict[str, int]] = importlib.import_module(self.module).write
+        function: Callable[[Trace, IO[bytes], Selection], dict[str, int]] = importlib.import_module(
+            self.module
+        ).write
         return function(trace, file, selection)
 
 
 EXPORTERS: dict[str, Exporter] = {
-    "perfetto": Exporter("Perfetto's protobuf, for ui.perfetto.dev", ".pftrace", "warpsight.formats.perfetto.writer"),
+    "perfetto": Exporter(
+        "Perfetto's protobuf, for ui.perfetto.dev", ".pftrace", "warpsight.formats.perfetto.writer"
+    ),
     "chrome": Exporter("Chrome's JSON, for chrome://tracing and others", ".json", "warpsight.formats.chrome"),
 }
 

@@ -44,7 +44,9 @@ class Batch:
     def take(self, rows: Column | slice) -> Batch:
         """Some of the rows."""
         optional = {c: None if getattr(self, c) is None else getattr(self, c)[rows] for c in _OPTIONAL}
-        return Batch(self.key[rows], self.start[rows], self.end[rows], self.name[rows], self.category[rows], **optional)
+        return Batch(
+            self.key[rows], self.start[rows], self.end[rows], self.name[rows], self.category[rows], **optional
+        )
 
 
 def _concat(batches: list[Batch]) -> Batch:
@@ -52,7 +54,8 @@ def _concat(batches: list[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     columns: dict[str, Any] = {
-        c: np.concatenate([getattr(b, c) for b in batches]) for c in ("key", "start", "end", "name", "category")
+        c: np.concatenate([getattr(b, c) for b in batches])
+        for c in ("key", "start", "end", "name", "category")
     }
     for column in _OPTIONAL:
         if any(getattr(b, column) is not None for b in batches):
@@ -109,7 +112,12 @@ class Reader:
             pid = row["pid"] if row["pid"] not in seen else 1_000_000_000 + row["process"]
             seen.add(pid)
             name = row["command"] if row["rank"] is None else f"rank {row['rank']}: {row['command']}"
-            yield self._parent(Track(next(self._uuids), name[:200], pid=pid, command=row["command"], is_group=True)), row["process"]
+            yield (
+                self._parent(
+                    Track(next(self._uuids), name[:200], pid=pid, command=row["command"], is_group=True)
+                ),
+                row["process"],
+            )
 
     def _parent(self, track: Track) -> Track:
         self._parents[track.uuid] = track
@@ -136,7 +144,11 @@ class Reader:
     def _device_batch(self, process: int) -> Batch:
         batches = [self._device_rows("kernel", process,
                    "name_id", "shape_id", "CASE WHEN graph IS NULL THEN 0 ELSE stack END", "NULL")]  # fmt: skip
-        for table, name in (("memcpy", "'Memcpy ' || kind"), ("memset", "'Memset'"), ("sync", "'Wait: ' || kind")):
+        for table, name in (
+            ("memcpy", "'Memcpy ' || kind"),
+            ("memset", "'Memset'"),
+            ("sync", "'Wait: ' || kind"),
+        ):
             size = "NULL" if table == "sync" else "bytes"
             batches.append(self._device_rows(table, process, name, "NULL", "NULL", size))
         return _concat(batches)
@@ -165,7 +177,9 @@ class Reader:
             device = (abs(key) >> 56) - 2
             if device not in groups:
                 label = f"GPU {device}: {self._devices.get(device, 'unknown')}" if device >= 0 else "GPU"
-                groups[device] = self._parent(Track(next(self._uuids), label, process.uuid, device, process.pid, is_group=True))
+                groups[device] = self._parent(
+                    Track(next(self._uuids), label, process.uuid, device, process.pid, is_group=True)
+                )
             stream, context = abs(key) & 268435455, abs(key) >> 28 & 268435455
             name = f"Stream {stream}" if stream != 268435455 else "Context"
             name = f"{name}, context {context}" if several else name
@@ -173,7 +187,9 @@ class Reader:
             part = batch.take(rows)
             yield from self._laned(part, name, groups[device], stream * 2 + (key < 0))
 
-    def _laned(self, part: Batch, name: str, parent: Track, rank: int, source: bool = False) -> Iterator[Slices]:
+    def _laned(
+        self, part: Batch, name: str, parent: Track, rank: int, source: bool = False
+    ) -> Iterator[Slices]:
         """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
         lane = lanes(part.start, part.end)
 
@@ -245,7 +261,9 @@ class Reader:
     def _counters(self) -> Iterator[Counter]:
         rank = 0
         if self.selection.wants("counter"):
-            chosen = self.trace.sql("SELECT DISTINCT device, name, unit, process FROM counter ORDER BY ALL").fetchall()
+            chosen = self.trace.sql(
+                "SELECT DISTINCT device, name, unit, process FROM counter ORDER BY ALL"
+            ).fetchall()
             for device, name, unit, process in chosen:
                 if self.selection.devices and device not in self.selection.devices:
                     continue
@@ -276,7 +294,11 @@ class Reader:
                 FROM sized QUALIFY {self.selection.instants()} ORDER BY time""")  # fmt: skip
             where = "host" if device is None else f"GPU {device}"
             label = f"{where}: allocated, process {process}" + (f", {allocator}" if allocator else "")
-            yield Counter(Track(next(self._uuids), label, rank=(rank := rank + 1), unit="B"), rows["time"], rows["value"])
+            yield Counter(
+                Track(next(self._uuids), label, rank=(rank := rank + 1), unit="B"),
+                rows["time"],
+                rows["value"],
+            )
 
     # -- reading
 

@@ -67,4 +67,4 @@ def shorten(text: str, width: int) -> str:
     if width < 5:
         return text[:width]
     head = (width - 1) * 3 // 5
-    return f"{text[:head]}…{text[len(text) - (width - 1 - head):]}"
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"

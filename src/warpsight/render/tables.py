@@ -56,7 +56,9 @@ def _columns(table: pa.Table) -> list[_Column]:
         values = column.to_pylist()
         right = all(isinstance(v, (int, float)) or v is None for v in values) and bool(values)
         identity = field.name in ("stream", "process", "thread", "pid", "context", "device", "correlation")
-        cells = [str(v) if identity and v is not None else numbers.cell(v, unit).replace("\n", " ") for v in values]
+        cells = [
+            str(v) if identity and v is not None else numbers.cell(v, unit).replace("\n", " ") for v in values
+        ]
         out.append(_Column(field.name, cells, right))
     return out
 
@@ -87,7 +89,9 @@ def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:
 
 def _line(row: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]) -> str:
     cells = [
-        numbers.shorten(cell, width).rjust(width) if column.right else numbers.shorten(cell, width).ljust(width)
+        numbers.shorten(cell, width).rjust(width)
+        if column.right
+        else numbers.shorten(cell, width).ljust(width)
         for cell, column, width in zip(row, columns, widths, strict=True)
     ]
     return (" " * _GAP).join(cells).rstrip()

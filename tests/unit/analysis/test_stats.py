@@ -19,13 +19,24 @@ def trace(tmp_path_factory):
 
 def brute(durations):
     d = np.array(durations)
-    return {"count": len(d), "total": d.sum(), "mean": d.mean(), "min": d.min(), "median": np.median(d), "max": d.max(),
-            "p95": np.percentile(d, 95), "p99": np.percentile(d, 99), "std": d.std()}
+    return {
+        "count": len(d),
+        "total": d.sum(),
+        "mean": d.mean(),
+        "min": d.min(),
+        "median": np.median(d),
+        "max": d.max(),
+        "p95": np.percentile(d, 95),
+        "p99": np.percentile(d, 99),
+        "std": d.std(),
+    }
 
 
 def same(row, durations):
     expected = brute(durations)
-    assert {k: row[k] for k in expected} == pytest.approx({k: float(v) for k, v in expected.items()}, rel=1e-9)
+    assert {k: row[k] for k in expected} == pytest.approx(
+        {k: float(v) for k, v in expected.items()}, rel=1e-9
+    )
 
 
 def test_kernels_by_name_equal_numpy(trace):
@@ -47,22 +58,35 @@ def test_every_grouping_counts_every_kernel_once(trace, by):
 def test_names_that_are_one_when_short_are_one_group(trace):
     short = stats(trace, names="short").tables["kernels"].to_pylist()
     for row in short:
-        same(row, [d for (d,) in trace.sql("SELECT duration FROM kernel WHERE short = $n", n=row["name"]).fetchall()])
+        same(
+            row,
+            [
+                d
+                for (d,) in trace.sql(
+                    "SELECT duration FROM kernel WHERE short = $n", n=row["name"]
+                ).fetchall()
+            ],
+        )
 
 
 def test_filters_select_what_sql_selects(trace):
     begin = begin_of(trace) + 12_000_000
     rows = Rows(begin, begin + 5_000_000, (0,), (7,), (1,), "vectorized|flash")
     expected = trace.sql(f"""SELECT count(*) FROM kernel WHERE start >= {begin} AND start < {begin + 5_000_000}
-        AND device = 0 AND stream = 7 AND process = 1 AND regexp_matches(demangled, 'vectorized|flash')""").fetchall()[0][0]
+        AND device = 0 AND stream = 7 AND process = 1 AND regexp_matches(demangled, 'vectorized|flash')""").fetchall()[
+        0
+    ][0]
     assert expected > 0
     assert sum(stats(trace, rows=rows).tables["kernels"]["count"].to_pylist()) == expected
 
 
 def test_latency_is_from_the_begin_of_the_call_to_the_begin_of_the_kernel(trace):
     row = stats(trace, latency=True).tables["kernels"].to_pylist()[0]
-    waits = trace.sql("""SELECT k.start - l.start, l.duration FROM kernel k JOIN launch l USING (process, correlation)
-        WHERE k.demangled = $n""", n=row["name"]).fetchall()
+    waits = trace.sql(
+        """SELECT k.start - l.start, l.duration FROM kernel k JOIN launch l USING (process, correlation)
+        WHERE k.demangled = $n""",
+        n=row["name"],
+    ).fetchall()
     assert row["latency_mean"] == pytest.approx(np.mean([w for w, _ in waits]))
     assert row["latency_median"] == pytest.approx(np.median([w for w, _ in waits]))
     assert row["call_mean"] == pytest.approx(np.mean([c for _, c in waits]))
@@ -71,7 +95,9 @@ def test_latency_is_from_the_begin_of_the_call_to_the_begin_of_the_kernel(trace)
 def test_copies_tell_bytes_and_bandwidth(trace):
     for row in stats(trace, "copies").tables["copies"].to_pylist():
         kind = row["kind"].split()[0]
-        size, time = trace.sql("SELECT sum(bytes)::BIGINT, sum(duration)::BIGINT FROM memcpy WHERE kind = $k", k=kind).fetchall()[0]
+        size, time = trace.sql(
+            "SELECT sum(bytes)::BIGINT, sum(duration)::BIGINT FROM memcpy WHERE kind = $k", k=kind
+        ).fetchall()[0]
         assert (row["bytes"], row["total"]) == (size, time)
         assert row["bandwidth"] == pytest.approx(size / time * 1e9)
 
@@ -84,7 +110,12 @@ def test_failed_calls_are_a_finding(trace):
 
 def test_memory_peak_and_what_was_never_freed(trace):
     for row in stats(trace, "memory").tables["memory"].to_pylist():
-        assert (row["peak"], row["at_end"], row["allocations"], row["frees"]) == (250 << 20, 50 << 20, 250, 200)
+        assert (row["peak"], row["at_end"], row["allocations"], row["frees"]) == (
+            250 << 20,
+            50 << 20,
+            250,
+            200,
+        )
 
 
 def test_kernels_that_never_finished_are_told_and_not_counted(tmp_path):
@@ -98,7 +129,9 @@ def test_kernels_that_never_finished_are_told_and_not_counted(tmp_path):
     assert result.findings[0].values == {"kernels": 2}
 
 
-@pytest.mark.parametrize("subject", ["kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync"])
+@pytest.mark.parametrize(
+    "subject", ["kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync"]
+)
 def test_an_empty_trace_gives_empty_tables(tmp_path, subject):
     TraceWriter(tmp_path / "t.warp").close()
     with open_trace(tmp_path / "t.warp") as trace:

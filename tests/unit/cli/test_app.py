@@ -29,7 +29,9 @@ def test_the_overview_lists_every_verb(capsys):
 
 def test_help_needs_no_library():
     code = "import sys; from warpsight.cli.app import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stderr.split()
     assert not {"typer", "click", "rich", "pyarrow", "duckdb", "numpy"} & set(loaded)
 
 

@@ -56,7 +56,9 @@ def describe(track: Track) -> bytes:
 def begin_sequence(sequence: int, track: Track, origin: int, interned: bytes = b"") -> bytes:
     """Reset a sequence: its defaults (clock and track), its texts, and the clock's first reading."""
     defaults = number(58, CLOCK_DELTA) + text(11, number(11, track.uuid))
-    first = packet(number(10, sequence), number(13, _CLEARED), number(87, 1), text(59, defaults), text(12, interned))
+    first = packet(
+        number(10, sequence), number(13, _CLEARED), number(87, 1), text(59, defaults), text(12, interned)
+    )
     clocks = text(1, number(1, CLOCK_DELTA) + number(2, origin) + number(3, 1))
     clocks += text(1, number(1, CLOCK_MONOTONIC) + number(2, origin))
     return first + packet(number(10, sequence), text(6, clocks))
@@ -93,7 +95,10 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
         event.append(_annotation(_CORRELATION, Varint(3, data.correlation), data.correlation > 0))
     if data.bytes is not None:
         event.append(_annotation(_BYTES, Varint(3, data.bytes), data.bytes > 0))
-    for iid, column, lookup in ((_SHAPE, data.shape, dict(enumerate(texts.shapes))), (_STACK, data.stack, texts.stacks)):
+    for iid, column, lookup in (
+        (_SHAPE, data.shape, dict(enumerate(texts.shapes))),
+        (_STACK, data.stack, texts.stacks),
+    ):
         if column is not None:
             event.append(_annotation(iid, Varint(17, _strings(column, lookup, strings)), column > 0))
     if data.flow is not None:
@@ -135,5 +140,12 @@ def counter(sequence: int, data: Counter, origin: int) -> tuple[bytes, list[Part
     last = np.concatenate([[origin], data.time[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
     return begin_sequence(sequence, data.track, origin), [
-        Message(1, [Varint(8, data.time - last), Constant(common), Message(11, [Constant(number(9, _COUNTER)), value])])
+        Message(
+            1,
+            [
+                Varint(8, data.time - last),
+                Constant(common),
+                Message(11, [Constant(number(9, _COUNTER)), value]),
+            ],
+        )
     ]

@@ -157,7 +157,9 @@ class _Chunk:
         self.template += key
         if isinstance(part, Varint):
             return self._lay_varint(part.values) + len(key)
-        self.cells.append((len(self.template), np.ascontiguousarray(part.values).view(np.uint8).reshape(-1, 8), None))
+        self.cells.append(
+            (len(self.template), np.ascontiguousarray(part.values).view(np.uint8).reshape(-1, 8), None)
+        )
         self.template += bytes(8)
         return len(key) + 8
 

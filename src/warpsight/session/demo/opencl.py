@@ -82,7 +82,9 @@ class Queue:
         """Device memory of `size` bytes."""
         return self._make("clCreateBuffer", self._context, _READ_WRITE, size, None)
 
-    def launch(self, kernel: int, shape: tuple[int, ...], group: tuple[int, ...], *arguments: int | float) -> None:
+    def launch(
+        self, kernel: int, shape: tuple[int, ...], group: tuple[int, ...], *arguments: int | float
+    ) -> None:
         """Run a kernel; integers are buffers, floats are floats."""
         for place, value in enumerate(arguments):
             data: Any = ctypes.c_float(value) if isinstance(value, float) else c_void_p(value)
@@ -94,12 +96,16 @@ class Queue:
     def write(self, buffer: int, values: array[float]) -> None:
         """Copy values to the device."""
         address, count = values.buffer_info()
-        self._call("clEnqueueWriteBuffer", self._queue, buffer, 1, 0, count * values.itemsize, address, 0, None, None)
+        self._call(
+            "clEnqueueWriteBuffer", self._queue, buffer, 1, 0, count * values.itemsize, address, 0, None, None
+        )
 
     def read(self, buffer: int, values: array[float]) -> None:
         """Copy values back; waits."""
         address, count = values.buffer_info()
-        self._call("clEnqueueReadBuffer", self._queue, buffer, 1, 0, count * values.itemsize, address, 0, None, None)
+        self._call(
+            "clEnqueueReadBuffer", self._queue, buffer, 1, 0, count * values.itemsize, address, 0, None, None
+        )
 
     def copy(self, source: int, destination: int, size: int) -> None:
         """Copy on the device."""
@@ -116,7 +122,10 @@ class Queue:
             raise OpenClError("no OpenCL platform is installed")
         for platform in platforms[: count.value]:
             device = c_void_p()
-            if not self._cl.clGetDeviceIDs(platform, _DEVICE_TYPE_ALL, 1, byref(device), None) and device.value:
+            if (
+                not self._cl.clGetDeviceIDs(platform, _DEVICE_TYPE_ALL, 1, byref(device), None)
+                and device.value
+            ):
                 return device.value
         raise OpenClError("no OpenCL device is installed")
 

@@ -34,11 +34,23 @@ class Table:
         """The Arrow schema, with meaning and unit in every field's metadata."""
         import pyarrow as pa
 
-        types = {"int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16(), "int8": pa.int8(), "uint64": pa.uint64(),
-                 "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_(), "uint32": pa.uint32()}
-        return pa.schema([
-            pa.field(c.name, types[c.type], c.nullable, {"unit": c.unit, "meaning": c.meaning}) for c in self.columns
-        ])
+        types = {
+            "int64": pa.int64(),
+            "int32": pa.int32(),
+            "int16": pa.int16(),
+            "int8": pa.int8(),
+            "uint64": pa.uint64(),
+            "float64": pa.float64(),
+            "string": pa.string(),
+            "bool": pa.bool_(),
+            "uint32": pa.uint32(),
+        }
+        return pa.schema(
+            [
+                pa.field(c.name, types[c.type], c.nullable, {"unit": c.unit, "meaning": c.meaning})
+                for c in self.columns
+            ]
+        )
 
     @property
     def delta(self) -> tuple[str, ...]:
@@ -51,5 +63,7 @@ def table(name: str, meaning: str, text: str, sort: str | None = None) -> Table:
     columns = []
     for line in filter(str.strip, text.splitlines()):
         column, kind, unit, note = line.split(None, 3)
-        columns.append(Column(column, kind.rstrip("?"), kind.endswith("?"), "" if unit == "-" else unit, note))
+        columns.append(
+            Column(column, kind.rstrip("?"), kind.endswith("?"), "" if unit == "-" else unit, note)
+        )
     return Table(name, meaning, tuple(columns), sort)

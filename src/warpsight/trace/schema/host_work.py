@@ -15,18 +15,33 @@ stack        int32? -   host stack of the call (table stack)
 result       int32? -   return code
 """
 
-LAUNCH = table("launch", "A call that launched kernels or graphs.", _CALL + """
+LAUNCH = table(
+    "launch",
+    "A call that launched kernels or graphs.",
+    _CALL
+    + """
 name_id      int32? -   kernel name as the call tells it (table name)
 shape_id     int32? -   launch shape as the call tells it (table shape)
 captured     bool   -   the launch went into a graph being captured instead of the device
-""", "start")
+""",
+    "start",
+)
 
-API = table("api", "Any other recorded API call.", _CALL + """
+API = table(
+    "api",
+    "Any other recorded API call.",
+    _CALL
+    + """
 object       uint64? -  stream, event or pointer argument that matters
 bytes        int64? B   size argument
-""", "start")
+""",
+    "start",
+)
 
-MARKER = table("marker", "A range or instant the program announced (NVTX, annotate, framework).", """
+MARKER = table(
+    "marker",
+    "A range or instant the program announced (NVTX, annotate, framework).",
+    """
 start        int64  ns  begin
 duration     int64? ns  null: instant, or never closed
 kind         string -   push/pop, start/end, instant
@@ -42,9 +57,14 @@ stack        int32? -   host stack
 attributes   string? -  JSON object
 thread       int32  -   OS thread id
 process      int32  -   process id in the trace
-""", "start")
+""",
+    "start",
+)
 
-OP = table("op", "A framework operator (torch, imported CPU ops).", """
+OP = table(
+    "op",
+    "A framework operator (torch, imported CPU ops).",
+    """
 start        int64  ns  begin
 duration     int64? ns  end - start
 name_id      int32? -   operator name (table name)
@@ -54,9 +74,14 @@ stack        int32? -   host stack
 attributes   string? -  JSON object
 thread       int32  -   OS thread id
 process      int32  -   process id in the trace
-""", "start")
+""",
+    "start",
+)
 
-MEMORY = table("memory", "An allocation, free or pool operation.", """
+MEMORY = table(
+    "memory",
+    "An allocation, free or pool operation.",
+    """
 time         int64  ns  when
 operation    string -   allocate, free, pool create, pool trim, pool destroy
 address      uint64 -   address
@@ -75,9 +100,14 @@ category     string? -  parameter, gradient, activation, temporary, cached
 stack        int32? -   host stack
 thread       int32? -   OS thread id
 process      int32  -   process id in the trace
-""", "time")
+""",
+    "time",
+)
 
-COUNTER = table("counter", "A sampled or reported number.", """
+COUNTER = table(
+    "counter",
+    "A sampled or reported number.",
+    """
 time         int64  ns  when
 name         string -   counter name
 value        float64 -  in unit
@@ -85,18 +115,28 @@ unit         string -   %, B, B/s, W, MHz, °C, 1 …
 device       int16? -   device id, null for the host or the program
 source       string -   nvml, gpm, user, recorder
 process      int32? -   process that reported it
-""", "time")
+""",
+    "time",
+)
 
-SAMPLE = table("sample", "What a host thread was doing at one moment.", """
+SAMPLE = table(
+    "sample",
+    "What a host thread was doing at one moment.",
+    """
 time         int64  ns  when
 thread       int32  -   OS thread id
 stack        int32? -   Python stack (table stack)
 state        string -   R running, S sleeping, D disk, T stopped, Z dead
 gil          bool   -   held the GIL
 process      int32  -   process id in the trace
-""", "time")
+""",
+    "time",
+)
 
-USER_EVENT = table("user_event", "An event the program emitted itself (ws.emit, ws.mark).", """
+USER_EVENT = table(
+    "user_event",
+    "An event the program emitted itself (ws.emit, ws.mark).",
+    """
 start        int64  ns  begin
 duration     int64  ns  0 for a mark
 name         string -   name
@@ -105,17 +145,27 @@ stack        int32? -   host stack
 attributes   string? -  JSON object
 thread       int32  -   OS thread id
 process      int32  -   process id in the trace
-""", "start")
+""",
+    "start",
+)
 
-OVERHEAD = table("overhead", "Time the recorder itself took, as CUPTI or we measured it.", """
+OVERHEAD = table(
+    "overhead",
+    "Time the recorder itself took, as CUPTI or we measured it.",
+    """
 start        int64  ns  begin
 duration     int64  ns  end - start
 kind         string -   driver compiler, buffer flush, instrumentation, resource, lazy loading, …
 thread       int32? -   OS thread id
 process      int32  -   process id in the trace
-""", "start")
+""",
+    "start",
+)
 
-BUILD = table("build", "A program or module was built at run time (OpenCL).", """
+BUILD = table(
+    "build",
+    "A program or module was built at run time (OpenCL).",
+    """
 start        int64  ns  begin
 duration     int64  ns  end - start
 program      string -   name or hash
@@ -124,13 +174,19 @@ result       int32? -   return code
 device       int16? -   device id
 stack        int32? -   host stack
 process      int32  -   process id in the trace
-""", "start")
+""",
+    "start",
+)
 
-FLOW = table("flow", "An explicit dependency between two correlated operations.", """
+FLOW = table(
+    "flow",
+    "An explicit dependency between two correlated operations.",
+    """
 from_correlation int64 id correlation that must finish first
 to_correlation   int64 id correlation that waits
 kind         string -   wait list, forward-backward, user
 process      int32  -   process id in the trace
-""")
+""",
+)
 
 TABLES = (LAUNCH, API, MARKER, OP, MEMORY, COUNTER, SAMPLE, USER_EVENT, OVERHEAD, BUILD, FLOW)
