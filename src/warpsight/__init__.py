@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from warpsight.session.timing import time as time
     from warpsight.trace import Trace as Trace
     from warpsight.trace import TraceWriter as TraceWriter
-    from warpsight.trace import open as open  # noqa: A004
+    from warpsight.trace import open as open
 
 #: Public name -> (module, name there; empty for the module itself).
 _PUBLIC: dict[str, tuple[str, str]] = {
-    **{name: ("warpsight.session.recording", name) for name in ("Recording", "record", "start", "statistics", "step", "stop")},
+    **{
+        name: ("warpsight.session.recording", name)
+        for name in ("Recording", "record", "start", "statistics", "step", "stop")
+    },
     **{name: ("warpsight.session.events", name) for name in ("annotate", "counter", "emit", "mark")},
     **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
     **{name: ("warpsight.trace", name) for name in ("Trace", "TraceWriter", "open")},
@@ -53,7 +56,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "time": ("warpsight.session.timing", "time"),
 }
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604 - all names of the table
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

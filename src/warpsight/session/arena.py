@@ -6,7 +6,7 @@ import ctypes
 import mmap
 import os
 import struct
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from warpsight import _native
@@ -114,7 +114,7 @@ class OwnRows:
                    source=self.intern(source), severity=severity)  # fmt: skip
 
 
-@lru_cache(maxsize=None)
+@cache
 def _row_format(kind: str) -> tuple[int, struct.Struct, tuple[str, ...]]:
     """Number, packing and scalar fields of a record kind; reserved arrays are packed as zero bytes."""
     record = layout.BY_NAME[kind]
@@ -160,7 +160,7 @@ class Drainer:
 
     @property
     def write_error(self) -> int:
-        """errno of the last write that failed, 0 when none did."""
+        """The errno of the last write that failed, 0 when none did."""
         return self._statistic(5)
 
     def rotate(self) -> bool:

@@ -91,7 +91,8 @@ class DrainLoop:
         """Take the last rows of everything, own rows too, and end the thread."""
         self._stopping.set()
         os.write(self._wake_write, b"x")
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         with self._lock:
             for target in list(self._targets):
                 self._retire(target, "unknown")

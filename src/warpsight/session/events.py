@@ -66,7 +66,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=library.forget)
 
 
-class annotate(ContextDecorator):  # noqa: N801 - reads as a function
+class annotate(ContextDecorator):
     """A named range of the calling thread: `with ws.annotate("forward"):` or `@ws.annotate("forward")`; ranges nest.
 
     `attributes` must be JSON values; they appear with the range in table `marker`.

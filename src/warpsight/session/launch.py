@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -108,10 +109,8 @@ class Launch:
 
     def _pass_on(self, number: int, whole_group: bool) -> None:
         if not whole_group and self._status is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)
-            except ProcessLookupError:
-                pass
 
     def _wait_for_rest(self, signals: Signals) -> None:
         """Processes that outlive the main one (workers, other ranks) are recorded until they end, or for a while."""

@@ -41,12 +41,7 @@ class Recording:
         """
         if skip < 0 or steps < 0:
             raise UsageError("skip and steps are numbers of steps from 0")
-        try:
-            self.settings = Settings(
-                **{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
-            )
-        except TypeError as error:
-            raise UsageError(f"record: {str(error).rpartition('__init__() ')[2]}") from None
+        self.settings = Settings.of(options)
         self.path = Path(path)
         #: Rows by table, loss and cost; known after :meth:`stop`.
         self.summary: dict[str, Any] = {}

@@ -43,13 +43,10 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
     Raises:
         UsageError: for options that do not exist or make no sense.
     """
-    try:
-        settings = Settings(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()})
-    except TypeError as error:
-        raise UsageError(f"run: {str(error).rpartition('__init__() ')[2]}") from None
+    settings = Settings.of(options)
     target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"
     arguments = ["record", "-q", "-o", str(target), *(["-f"] if force else []), *_flags(settings), "--"]
-    child = python_command("warpsight.cli", *arguments, *map(os.fspath, command))
+    child = python_command("warpsight.cli", *arguments, *[os.fspath(part) for part in command])
     finished = subprocess.run(child, env=None if environment is None else dict(environment), check=False)
     return Run(target, finished.returncode)
 

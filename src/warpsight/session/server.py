@@ -163,7 +163,10 @@ class Server:
 
     def abandon(self) -> None:
         """Give up before a program ran: nothing remains on disk."""
-        self._loop.start()
+        for timer in self._timers:
+            timer.cancel()
+        self._samples.stop()
+        self._counters.stop()
         self._loop.stop()
         self._converter.close()
         self._listener.close()

@@ -69,6 +69,9 @@ class Settings:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value:g}")
+        from warpsight.session.counters import parse
+
+        parse(self.counters)
 
     def to_json(self) -> dict[str, Any]:
         """For the manifest."""
@@ -77,8 +80,20 @@ class Settings:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Settings:
         """The inverse of :meth:`to_json`."""
-        values = {f.name: content[f.name] for f in fields(cls) if f.name in content}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        return cls.of({f.name: content[f.name] for f in fields(cls) if f.name in content})
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """Settings from keyword options; lists become tuples.
+
+        Raises:
+            UsageError: for an option that does not exist, or a value it does not take.
+        """
+        known = {f.name for f in fields(cls)}
+        if unknown := [name for name in options if name not in known]:
+            raise UsageError(f"there is no option {', '.join(unknown)}; options: {', '.join(sorted(known))}")
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        return cls(**values)
 
     def variables(self) -> dict[str, str]:
         """WARPSIGHT_* variables of every option that a recorded process reads itself."""

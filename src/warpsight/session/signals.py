@@ -48,8 +48,8 @@ class Signals:
             signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            for number in came:
-                os.kill(os.getpid(), number)
+            for one in came:
+                os.kill(os.getpid(), one)
 
     def wait(self, done: Callable[[], bool], act: Callable[[int, bool], None]) -> None:
         """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is asked after each and every tick."""

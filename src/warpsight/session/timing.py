@@ -14,8 +14,11 @@ from warpsight.errors import UsageError
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one call in ns. `memory` is what the framework held on the device afterwards in bytes, None unknown;
-    `synchronized` names what was waited for after each call."""
+    """Times of one call in ns.
+
+    `memory` is what the framework held on the device afterwards in bytes, None unknown; `synchronized` names what
+    was waited for after each call.
+    """
 
     mean: float
     median: float
@@ -41,8 +44,8 @@ class _Device:
 def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue: Any = None) -> Timing:
     """Call `fn` and measure each call until its device work is done.
 
-    Waits for every framework in use: torch (CUDA, XPU or MPS), CuPy, JAX (what `fn` returns); for OpenCL give the
-    `queue`. With none of them the time is that of the call on the CPU.
+    Waits for every framework in use: torch (CUDA, XPU or MPS), CuPy, JAX (what `fn` returns); for OpenCL give
+    the `queue`. With none of them the time is that of the call on the CPU.
 
     Raises:
         UsageError: when there is nothing to measure.
@@ -92,12 +95,12 @@ def _torch(torch: Any) -> Iterator[_Device]:
         module = getattr(torch, name, None)
         # Initialising a device that the function does not use would cost memory and seconds.
         if module is not None and getattr(module, "is_initialized", lambda: False)():
-            yield _Device(
-                f"torch.{name}",
-                lambda _, m=module: m.synchronize(),
-                lambda m=module: int(m.memory_allocated()),
-            )  # type: ignore[misc]
+            yield _torch_device(name, module)
     mps = getattr(torch, "mps", None)
     backend = getattr(getattr(torch, "backends", None), "mps", None)
     if mps is not None and backend is not None and backend.is_available():
         yield _Device("torch.mps", lambda _: mps.synchronize(), lambda: int(mps.current_allocated_memory()))
+
+
+def _torch_device(name: str, module: Any) -> _Device:
+    return _Device(f"torch.{name}", lambda _: module.synchronize(), lambda: int(module.memory_allocated()))

@@ -1,11 +1,17 @@
-"""Runs at the start of a recorded Python program when `--ranges torch` is on: switches torch's NVTX ranges on once
-torch has been imported, and runs the user's own sitecustomize as if this one were not there."""
+"""Runs at the start of a recorded Python program when `--ranges torch` is on.
+
+Switches torch's NVTX ranges on once torch has been imported, and runs the user's own sitecustomize as if this one
+were not there.
+"""
+
+from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 
-def _ranges_on(torch):
+def _ranges_on(torch: Any) -> None:
     if "torch" not in os.environ.get("WARPSIGHT_RANGES", ""):
         return
     import atexit
@@ -23,18 +29,18 @@ def _ranges_on(torch):
 class _AfterTorch:
     """Finds torch like anybody else and adds one step behind its execution."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
+        sys.meta_path.remove(self)  # once is enough
         import importlib.util
 
-        spec = importlib.util.find_spec(name)
+        spec: Any = importlib.util.find_spec(name)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
         run = spec.loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             run(module)
             _ranges_on(module)
 
@@ -42,7 +48,7 @@ class _AfterTorch:
         return spec
 
 
-def _run_users_own():
+def _run_users_own() -> None:
     import importlib.machinery
 
     here = os.path.dirname(os.path.abspath(__file__))

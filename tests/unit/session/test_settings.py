@@ -1,0 +1,49 @@
+"""Options of a recording and the variables that carry them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpsight.errors import UsageError
+from warpsight.session.settings import Settings, recorder_variables
+
+
+@pytest.fixture
+def fake_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    path = tmp_path / "libwarpsight.so"
+    path.touch()
+    monkeypatch.setenv("WARPSIGHT_LIBRARY", str(path))
+    return str(path.resolve())
+
+
+def test_settings_survive_json() -> None:
+    settings = Settings(stacks="both", kernels=("gemm*", "*add*"), duration=3.5)
+    assert Settings.from_json(settings.to_json()) == settings
+
+
+def test_unknown_options_are_named() -> None:
+    with pytest.raises(UsageError, match="no option stack;"):
+        Settings.of({"stack": "python"})
+
+
+def test_the_users_opencl_layers_stay(fake_library: str) -> None:
+    assert (
+        recorder_variables(Settings(), {"OPENCL_LAYERS": "/a.so"})["OPENCL_LAYERS"] == f"/a.so:{fake_library}"
+    )
+    again = recorder_variables(Settings(), {"OPENCL_LAYERS": f"/a.so:{fake_library}"})
+    assert again["OPENCL_LAYERS"] == f"/a.so:{fake_library}"
+
+
+def test_a_backend_loads_only_its_own_hooks(fake_library: str) -> None:
+    cuda = recorder_variables(Settings(backend="cuda"), {})
+    opencl = recorder_variables(Settings(backend="opencl"), {"CUDA_INJECTION64_PATH": "/other.so"})
+    assert cuda["CUDA_INJECTION64_PATH"] == fake_library
+    assert "OPENCL_LAYERS" not in cuda
+    assert "CUDA_INJECTION64_PATH" not in opencl
+
+
+def test_another_tool_is_named_not_replaced(fake_library: str) -> None:
+    with pytest.raises(UsageError, match=r"/other\.so"):
+        recorder_variables(Settings(), {"CUDA_INJECTION64_PATH": "/other.so"})
