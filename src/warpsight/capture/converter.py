@@ -162,11 +162,25 @@ class Converter:
             self._part += 1
             arena = self._arena(path.parent.name)
             arena.part = self._part
-            arena.take_events(open_segment(path))
+            self._take_segment(arena, path)
             self._converted.append(f"{path.parent.name}/{path.name}")
             last = number == len(segments)
             if (last and commit_last) or (number % _ROUND_SEGMENTS == 0 and not last):
                 self._commit()
+
+    def _take_segment(self, arena: Arena, path: Path) -> None:
+        """Convert one segment; one that holds what no recorder writes costs itself, not the trace."""
+        segment = open_segment(path)
+        try:
+            arena.take_events(segment)
+        except (
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # pa.ArrowInvalid is a ValueError
+            where = f"{path.parent.name}/{path.name}"
+            arena.loss.add("converter", f"segment {where} could not be converted: {error}", segment.slots)
 
     def _define(self, folder: Path) -> None:
         """Read definition files as far as they are written."""

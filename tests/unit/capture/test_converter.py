@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.capture.recordings import Recording, kernels, launches
-from warpsight.capture import layout
+from warpsight.capture import calls, layout
+from warpsight.capture.arena import Arena
 from warpsight.capture.converter import Converter
-from warpsight.capture.segment import DTYPES
+from warpsight.capture.segment import DTYPES, Batch
 from warpsight.trace.schema import TABLES
 
 
@@ -346,3 +347,24 @@ def test_few_rows_wait_until_there_is_enough_to_convert(recording: Recording) ->
     converter = Converter(recording.root)
     assert converter.convert() == {"converted": 0, "kernels": 0}
     assert converter.finish()["rows"]["launch"] == 5
+
+
+def test_a_segment_that_cannot_be_converted_costs_only_itself(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena = recording.process(1)
+    for first in (1, 11, 21):
+        with recording.file(arena) as out:
+            out.write("Api", launches(first, 10))
+            out.write("Kernel", kernels(first, 10))
+    original = calls.convert
+
+    def refuse_second(arena: Arena, batch: Batch) -> None:
+        if batch.rows["correlation"][0] == 11:
+            raise ValueError("no such thing")
+        original(arena, batch)
+
+    monkeypatch.setattr(calls, "convert", refuse_second)
+    with recording.finish() as trace:
+        assert trace.tables["launch"] == 20
+        assert any("could not be converted: no such thing" in row["cause"] for row in trace.loss.to_pylist())
