@@ -44,6 +44,9 @@ class Devices:
         if number is None:
             number = self._ids[row["uuid"]] = len(self.rows)
             self.rows.append({"device": number, **row})
+        else:  # counters and recorders each know some columns of one device
+            known = self.rows[number]
+            known.update({name: value for name, value in row.items() if known.get(name) is None})
         return number
 
     def unknown(self, index: int) -> int:
