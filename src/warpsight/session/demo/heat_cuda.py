@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-import sys
 from typing import Any
 
 import warpsight as ws
@@ -44,8 +44,7 @@ def fit(torch: Any, plate: Any) -> None:
 def main() -> None:
     """Run to the end and say how far it got."""
     if importlib.util.find_spec("torch"):
-        import torch
-
+        torch = importlib.import_module("torch")
         if torch.cuda.is_available():
             print(f"heat on {torch.cuda.get_device_name()} with PyTorch {torch.__version__}")
             plate = torch.zeros(SIZE, SIZE, device="cuda")
@@ -53,8 +52,7 @@ def main() -> None:
             fit(torch, heat(torch, plate))
             print(f"{float(plate.sum()):.0f} K in all")
             return
-    import cupy
-
+    cupy = importlib.import_module("cupy")
     print(f"heat on device 0 with CuPy {cupy.__version__}")
     plate = cupy.zeros((SIZE, SIZE), cupy.float32)
     plate[0, SIZE // 2] = 1000.0
@@ -62,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
