@@ -1,5 +1,5 @@
-// A loop of empty kernels: what one launch costs. Prints one JSON line: nanoseconds per launch, enqueue and total, per
-// repetition. Usage: empty_kernels [launches] [repetitions]
+// A loop of empty kernels: what one launch costs. Prints one JSON line: nanoseconds per launch, enqueue and
+// total, per repetition. Usage: empty_kernels [launches] [repetitions]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

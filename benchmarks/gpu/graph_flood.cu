@@ -1,6 +1,6 @@
-// Millions of graph-node kernels: does recording stay bounded? Prints one JSON line: kernels, seconds, host latency of a
-// graph launch (median and p99.9, microseconds), device memory in use at the end (bytes, whole device) and the
-// process's peak resident memory (bytes). Usage: graph_flood [kernels=30000000] [nodes=1000]
+// Millions of graph-node kernels: does recording stay bounded? Prints one JSON line: kernels, seconds, host
+// latency of a graph launch (median and p99.9, microseconds), device memory in use at the end (bytes, whole
+// device) and the process's peak resident memory (bytes). Usage: graph_flood [kernels=30000000] [nodes=1000]
 #include <cuda_runtime.h>
 #include <sys/resource.h>
 

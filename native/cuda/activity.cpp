@@ -39,23 +39,40 @@ size_t pool_bytes() {
 
 const char* kind_name(CUpti_ActivityKind kind) {
   switch (kind) {
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return "kernels";
-    case CUPTI_ACTIVITY_KIND_MEMCPY: return "copies";
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: return "peer copies";
-    case CUPTI_ACTIVITY_KIND_MEMSET: return "sets";
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: return "synchronisation";
-    case CUPTI_ACTIVITY_KIND_CUDA_EVENT: return "events";
-    case CUPTI_ACTIVITY_KIND_MEMORY2: return "allocations";
-    case CUPTI_ACTIVITY_KIND_MEMORY_POOL: return "memory pools";
-    case CUPTI_ACTIVITY_KIND_OVERHEAD: return "overhead";
-    case CUPTI_ACTIVITY_KIND_DEVICE: return "devices";
-    case CUPTI_ACTIVITY_KIND_CONTEXT: return "contexts";
-    case CUPTI_ACTIVITY_KIND_STREAM: return "streams";
-    case CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER: return "unified memory";
-    case CUPTI_ACTIVITY_KIND_ENVIRONMENT: return "environment";
-    case CUPTI_ACTIVITY_KIND_JIT: return "jit";
-    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE: return "graph launches";
-    default: return "records";
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return "kernels";
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return "copies";
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return "peer copies";
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return "sets";
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return "synchronisation";
+    case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+      return "events";
+    case CUPTI_ACTIVITY_KIND_MEMORY2:
+      return "allocations";
+    case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
+      return "memory pools";
+    case CUPTI_ACTIVITY_KIND_OVERHEAD:
+      return "overhead";
+    case CUPTI_ACTIVITY_KIND_DEVICE:
+      return "devices";
+    case CUPTI_ACTIVITY_KIND_CONTEXT:
+      return "contexts";
+    case CUPTI_ACTIVITY_KIND_STREAM:
+      return "streams";
+    case CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER:
+      return "unified memory";
+    case CUPTI_ACTIVITY_KIND_ENVIRONMENT:
+      return "environment";
+    case CUPTI_ACTIVITY_KIND_JIT:
+      return "jit";
+    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+      return "graph launches";
+    default:
+      return "records";
   }
 }
 
@@ -65,20 +82,23 @@ void append(std::string* list, const std::string& item) { *list += (list->empty(
 
 void set_up_activity() {
   if (cupti().cuptiActivityRegisterTimestampCallback == nullptr) {
-    report_loss("cupti", "this CUPTI cannot use our clock: GPU times follow the wall clock, not CLOCK_MONOTONIC");
+    report_loss("cupti",
+                "this CUPTI cannot use our clock: GPU times follow the wall clock, not CLOCK_MONOTONIC");
   } else {
     cupti().cuptiActivityRegisterTimestampCallback(timestamp);
   }
-  if (cupti().cuptiSetThreadIdType != nullptr) cupti().cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  if (cupti().cuptiSetThreadIdType != nullptr)
+    cupti().cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   configure_buffers(settings().buffer_bytes, pool_bytes(), cupti().version < kCupti129);
   set_attribute<uint8_t>(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1, "zeroed buffers");
   if (settings().device_buffer_bytes != 0) {
-    set_attribute<size_t>(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, settings().device_buffer_bytes, "device buffer size");
+    set_attribute<size_t>(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE, settings().device_buffer_bytes,
+                          "device buffer size");
   }
   const CUptiResult result = cupti().cuptiActivityRegisterCallbacks(buffer_requested, buffer_completed);
   if (result == CUPTI_SUCCESS) return;
-  report_loss("cupti", std::string("no GPU work recorded: CUPTI refused our buffers: ") + result_name(result), 1,
-              Severity::ended);
+  report_loss("cupti", std::string("no GPU work recorded: CUPTI refused our buffers: ") + result_name(result),
+              1, Severity::ended);
 }
 
 void enable_kinds(bool graph_level) {

@@ -8,7 +8,8 @@ namespace warpsight {
 // Clock, thread ids, buffers and their attributes, and our buffer callbacks; before any kind is enabled.
 void set_up_activity();
 
-// Enables the kinds of settings().trace (and GRAPH_TRACE when `graph_level`); a loss row names those CUPTI refuses.
+// Enables the kinds of settings().trace (and GRAPH_TRACE when `graph_level`); a loss row names those CUPTI
+// refuses.
 void enable_kinds(bool graph_level);
 void disable_kinds();
 

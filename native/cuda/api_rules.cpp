@@ -15,20 +15,29 @@ namespace {
 #define AT(name, field) static_cast<uint8_t>(offsetof(name##_params, field))
 #define SIZE_OF(name, field) (sizeof(name##_params::field) == 4 ? BytesAt::u32 : BytesAt::u64)
 
-constexpr ApiRule rule(const char* name, int domain, int cbid, CallGroup group, LaunchForm form, ObjectAt object,
-                       uint8_t object_offset, BytesAt bytes, uint8_t bytes_offset) {
-  return {name,   static_cast<uint16_t>(cbid), static_cast<uint8_t>(domain), group, form, object, object_offset,
-          bytes, bytes_offset};
+constexpr ApiRule rule(const char* name, int domain, int cbid, CallGroup group, LaunchForm form,
+                       ObjectAt object, uint8_t object_offset, BytesAt bytes, uint8_t bytes_offset) {
+  return {name,
+          static_cast<uint16_t>(cbid),
+          static_cast<uint8_t>(domain),
+          group,
+          form,
+          object,
+          object_offset,
+          bytes,
+          bytes_offset};
 }
 
-#define LAUNCH(domain, name, form) \
-  rule(#name, ID_##domain(name), CallGroup::launch, LaunchForm::form, ObjectAt::nowhere, 0, BytesAt::nowhere, 0),
-#define PLAIN(domain, name, group) \
-  rule(#name, ID_##domain(name), CallGroup::group, LaunchForm::none, ObjectAt::nowhere, 0, BytesAt::nowhere, 0),
-#define VALUE(domain, name, group, object)                                                                           \
+#define LAUNCH(domain, name, form)                                                          \
+  rule(#name, ID_##domain(name), CallGroup::launch, LaunchForm::form, ObjectAt::nowhere, 0, \
+       BytesAt::nowhere, 0),
+#define PLAIN(domain, name, group)                                                                           \
+  rule(#name, ID_##domain(name), CallGroup::group, LaunchForm::none, ObjectAt::nowhere, 0, BytesAt::nowhere, \
+       0),
+#define VALUE(domain, name, group, object)                                                              \
   rule(#name, ID_##domain(name), CallGroup::group, LaunchForm::none, ObjectAt::value, AT(name, object), \
        BytesAt::nowhere, 0),
-#define CREATED(domain, name, group, object)                                                                           \
+#define CREATED(domain, name, group, object)                                                              \
   rule(#name, ID_##domain(name), CallGroup::group, LaunchForm::none, ObjectAt::pointed, AT(name, object), \
        BytesAt::nowhere, 0),
 #define SIZED(domain, name, group, object, bytes)                                                       \
@@ -40,9 +49,10 @@ constexpr ApiRule rule(const char* name, int domain, int cbid, CallGroup group, 
 // `height` directly follows `width` in every such struct.
 #define AREA(domain, name, group, object, width, height)                                                \
   rule(#name, ID_##domain(name), CallGroup::group, LaunchForm::none, ObjectAt::value, AT(name, object), \
-       offsetof(name##_params, height) == offsetof(name##_params, width) + 8 ? BytesAt::area : BytesAt::nowhere,     \
+       offsetof(name##_params, height) == offsetof(name##_params, width) + 8 ? BytesAt::area            \
+                                                                             : BytesAt::nowhere,        \
        AT(name, width)),
-#define OUT_AREA(domain, name, object, width, height)                                                       \
+#define OUT_AREA(domain, name, object, width, height)                                                      \
   rule(#name, ID_##domain(name), CallGroup::memory, LaunchForm::none, ObjectAt::pointed, AT(name, object), \
        BytesAt::area, AT(name, width)),
 
@@ -308,7 +318,8 @@ constexpr ApiRule kRules[] = {
 };
 
 constexpr uint16_t kNoRule = 0xffff;
-constexpr ApiRule kOther = rule("", 0, 0, CallGroup::other, LaunchForm::none, ObjectAt::nowhere, 0, BytesAt::nowhere, 0);
+constexpr ApiRule kOther =
+    rule("", 0, 0, CallGroup::other, LaunchForm::none, ObjectAt::nowhere, 0, BytesAt::nowhere, 0);
 static_assert(sizeof kRules / sizeof kRules[0] < kNoRule, "rule numbers are 16 bits");
 
 uint16_t g_index[2][kMostCallbackIds];  // rule number by domain and callback id; constant after index_rules
@@ -318,7 +329,8 @@ std::string base_name(const char* name) {
   std::string base = name;
   for (size_t at = base.rfind('_'); at != std::string::npos && at > 1; at = base.rfind('_')) {
     const std::string tail = base.substr(at + 1);
-    const bool version = tail.size() > 1 && tail[0] == 'v' && strspn(tail.c_str() + 1, "0123456789") == tail.size() - 1;
+    const bool version =
+        tail.size() > 1 && tail[0] == 'v' && strspn(tail.c_str() + 1, "0123456789") == tail.size() - 1;
     if (!version && tail != "ptsz" && tail != "ptds") break;
     base.resize(at);
   }
@@ -344,7 +356,8 @@ void add_known_functions(std::vector<SelectedCall>* calls, Wanted wanted) {
   for (const uint8_t domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API}) {
     for (uint32_t cbid = 1; cbid < kMostCallbackIds; ++cbid) {
       const char* name = nullptr;
-      const auto result = cupti().cuptiGetCallbackName(static_cast<CUpti_CallbackDomain>(domain), cbid, &name);
+      const auto result =
+          cupti().cuptiGetCallbackName(static_cast<CUpti_CallbackDomain>(domain), cbid, &name);
       if (result != CUPTI_SUCCESS || name == nullptr || *name == 0) continue;
       if (wanted(domain, cbid, name)) calls->push_back({domain, static_cast<uint16_t>(cbid)});
     }
@@ -362,7 +375,8 @@ void index_rules() {
 }
 
 const ApiRule& rule_of(uint8_t domain, uint32_t cbid) {
-  static_assert(CUPTI_CB_DOMAIN_RUNTIME_API == CUPTI_CB_DOMAIN_DRIVER_API + 1, "the index has these two domains");
+  static_assert(CUPTI_CB_DOMAIN_RUNTIME_API == CUPTI_CB_DOMAIN_DRIVER_API + 1,
+                "the index has these two domains");
   const uint32_t row = domain - CUPTI_CB_DOMAIN_DRIVER_API;
   if (row > 1 || cbid >= kMostCallbackIds) return kOther;
   const uint16_t number = g_index[row][cbid];

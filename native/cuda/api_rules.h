@@ -1,5 +1,6 @@
-// The CUDA functions that get a row, and where in their arguments the object and the size are. Data, not code: CUPTI's
-// callback id and the parameter structs that NVIDIA generates for each function give all of it at compile time.
+// The CUDA functions that get a row, and where in their arguments the object and the size are. Data, not
+// code: CUPTI's callback id and the parameter structs that NVIDIA generates for each function give all of it
+// at compile time.
 #pragma once
 
 #include <cupti.h>
@@ -25,7 +26,11 @@ enum class LaunchForm : uint8_t {
   graph,             // (graph, stream)
 };
 
-enum class ObjectAt : uint8_t { nowhere, value, pointed };   // pointed: what the call stored through the pointer
+enum class ObjectAt : uint8_t {
+  nowhere,
+  value,
+  pointed
+};  // pointed: what the call stored through the pointer
 enum class BytesAt : uint8_t { nowhere, u32, u64, area };  // area: a width and the height after it
 
 struct ApiRule {
@@ -42,7 +47,8 @@ struct ApiRule {
 
 constexpr uint32_t kMostCallbackIds = 2048;  // more than any release has; ids beyond it are left alone
 
-// What to subscribe to: by settings().api ("default", "launches", "all", "off" or names, which may be patterns).
+// What to subscribe to: by settings().api ("default", "launches", "all", "off" or names, which may be
+// patterns).
 struct SelectedCall {
   uint8_t domain;
   uint16_t cbid;

@@ -26,11 +26,14 @@ struct Slot {
 };
 
 Slot g_slots[kMostBuffers];
-std::atomic<uint32_t> g_slot_count{0};      // slots ever made; a slot's memory is published by the store after it
-std::atomic<uint64_t> g_free{kNone};        // head of the free list: index and, against ABA, a change count above it
-std::atomic<uint32_t> g_abandoned{0};       // slots that CUPTI kept across a detach
-std::atomic<Buffer*> g_completed{nullptr};  // stack of completed buffers: many pushers, one taker of the whole
-std::atomic<uint64_t> g_requested{0}, g_completions{0}, g_refused{0}, g_foreign{0}, g_discarded{0};  // statistics
+std::atomic<uint32_t> g_slot_count{0};  // slots ever made; a slot's memory is published by the store after it
+std::atomic<uint64_t> g_free{
+    kNone};  // head of the free list: index and, against ABA, a change count above it
+std::atomic<uint32_t> g_abandoned{0};  // slots that CUPTI kept across a detach
+std::atomic<Buffer*> g_completed{
+    nullptr};  // stack of completed buffers: many pushers, one taker of the whole
+std::atomic<uint64_t> g_requested{0}, g_completions{0}, g_refused{0}, g_foreign{0},
+    g_discarded{0};                             // statistics
 size_t g_buffer_bytes = 0, g_pool_buffers = 0;  // set before the callbacks are registered
 bool g_discard_when_full = false;               // likewise
 sem_t g_wake;                                   // posted once per completed buffer
@@ -58,7 +61,8 @@ uint32_t pop_free() {
 
 // A new slot with zeroed memory, or kNone at the limit or without memory.
 uint32_t grow(bool beyond_limit) {
-  const uint32_t limit = beyond_limit ? kMostBuffers : static_cast<uint32_t>(g_pool_buffers) + g_abandoned.load();
+  const uint32_t limit =
+      beyond_limit ? kMostBuffers : static_cast<uint32_t>(g_pool_buffers) + g_abandoned.load();
   uint32_t count = g_slot_count.load(std::memory_order_relaxed);
   do {
     if (count >= limit || count >= kMostBuffers) return kNone;
@@ -148,7 +152,8 @@ void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* memo
   Buffer* head = g_completed.load(std::memory_order_relaxed);
   do {
     buffer->next = head;
-  } while (!g_completed.compare_exchange_weak(head, buffer, std::memory_order_release, std::memory_order_relaxed));
+  } while (
+      !g_completed.compare_exchange_weak(head, buffer, std::memory_order_release, std::memory_order_relaxed));
   wake_worker();
 }
 

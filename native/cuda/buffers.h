@@ -1,5 +1,6 @@
-// Activity buffers: handed to CUPTI zeroed, taken back full, recycled. The two callbacks may run on any thread, the
-// program's included: they take no lock, and allocate only until the pool has grown to what the program needs.
+// Activity buffers: handed to CUPTI zeroed, taken back full, recycled. The two callbacks may run on any
+// thread, the program's included: they take no lock, and allocate only until the pool has grown to what the
+// program needs.
 #pragma once
 
 #include <cupti.h>
@@ -9,7 +10,8 @@
 
 namespace warpsight {
 
-// Records CUPTI may put into one buffer; a small number, because a buffer comes back only when all of it is complete.
+// Records CUPTI may put into one buffer; a small number, because a buffer comes back only when all of it is
+// complete.
 constexpr size_t kRecordsPerBuffer = 512;
 
 struct Buffer {
@@ -25,13 +27,15 @@ struct BufferCounters {
   uint64_t requested, completed, refused, foreign, discarded_records;
 };
 
-// Sets the size of a buffer and of the whole pool; called before the callbacks are registered. `discard_when_full`:
-// this CUPTI cannot be refused a buffer, so past the limit it gets some whose records are counted and thrown away.
+// Sets the size of a buffer and of the whole pool; called before the callbacks are registered.
+// `discard_when_full`: this CUPTI cannot be refused a buffer, so past the limit it gets some whose records
+// are counted and thrown away.
 void configure_buffers(size_t buffer_bytes, size_t pool_bytes, bool discard_when_full);
 
 // CUPTI's two callbacks.
 void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records);
-void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
+void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size,
+                               size_t valid);
 
 // All buffers completed so far, oldest first; nullptr when there are none.
 Buffer* take_completed();
@@ -42,8 +46,8 @@ void wake_worker();
 // Zeroes a buffer and makes it available again.
 void recycle(Buffer* buffer);
 
-// After a detach: buffers still lent are given up (CUPTI never returns them), so the pool may grow in their place.
-// Returns how many.
+// After a detach: buffers still lent are given up (CUPTI never returns them), so the pool may grow in their
+// place. Returns how many.
 uint32_t abandon_lent();
 
 BufferCounters buffer_counters();

@@ -18,8 +18,8 @@ namespace {
 constexpr uint8_t kLaunchFlag = 1, kCapturedFlag = 2;
 constexpr uint32_t kLaunchesPerStep = 64;
 
-// What a thread knows of the call it is in. CUDA calls nest one level: a runtime function calls driver functions, which
-// we skip, since the program asked for the outer one.
+// What a thread knows of the call it is in. CUDA calls nest one level: a runtime function calls driver
+// functions, which we skip, since the program asked for the outer one.
 struct ThreadCall {
   uint64_t start;     // of the open call
   uint32_t stack;     // taken early because the call created graph nodes; 0 not yet
@@ -42,8 +42,8 @@ void enter(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
     t.domain = 0;
     t.session = session;
   }
-  // A driver call inside a recorded runtime call is part of it. Anything else that finds a call open replaces it: that
-  // one never returned here.
+  // A driver call inside a recorded runtime call is part of it. Anything else that finds a call open replaces
+  // it: that one never returned here.
   if (t.domain == CUPTI_CB_DOMAIN_RUNTIME_API && domain == CUPTI_CB_DOMAIN_DRIVER_API) return;
   t.domain = domain;
   t.cbid = static_cast<uint16_t>(cbid);
@@ -58,9 +58,11 @@ void enter(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
 bool describe_launch(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackData& call, Api* row) {
   row->flags |= kLaunchFlag;
   if (call.symbolName != nullptr && rule.form != LaunchForm::graph) row->name = intern_c(call.symbolName);
-  if (kernels_filtered() && rule.form != LaunchForm::graph && !kernel_wanted(row->name, call.symbolName)) return false;
+  if (kernels_filtered() && rule.form != LaunchForm::graph && !kernel_wanted(row->name, call.symbolName))
+    return false;
   Shape shape = {};
-  if (launch_arguments(rule.form, call.functionParams, &shape, &row->object)) row->shape = t->shapes.id(shape);
+  if (launch_arguments(rule.form, call.functionParams, &shape, &row->object))
+    row->shape = t->shapes.id(shape);
   if (!t->captured && ++t->launches == kLaunchesPerStep) {
     t->launches = 0;
     g_launches.fetch_add(kLaunchesPerStep, std::memory_order_relaxed);
@@ -78,7 +80,8 @@ void leave(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   row.correlation = call.correlationId;
   row.function = t.cbid;
   row.domain = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? kApiCudaRuntime : kApiCudaDriver;
-  if (call.functionReturnValue != nullptr) row.result = *static_cast<const int32_t*>(call.functionReturnValue);
+  if (call.functionReturnValue != nullptr)
+    row.result = *static_cast<const int32_t*>(call.functionReturnValue);
   if (t.captured) row.flags |= kCapturedFlag;
   const ApiRule& rule = rule_of(domain, cbid);
   if (rule.group == CallGroup::launch) {

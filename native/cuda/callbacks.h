@@ -1,4 +1,5 @@
-// CUPTI's callback: one row per call of the program, written at the call's return, with the stack taken there.
+// CUPTI's callback: one row per call of the program, written at the call's return, with the stack taken
+// there.
 #pragma once
 
 #include <cupti.h>
@@ -8,7 +9,8 @@
 namespace warpsight {
 
 // The one callback we subscribe: API calls, resources, and the detach that stop() causes.
-void CUPTIAPI on_callback(void* userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void* data);
+void CUPTIAPI on_callback(void* userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+                          const void* data);
 
 // Calls that threads are in belong to the recording before: the next call of each thread begins afresh.
 void begin_callback_session();
@@ -16,8 +18,8 @@ void begin_callback_session();
 // Launches seen so far, in steps of 64 per thread; tells the recorder whether kernels should be arriving.
 uint64_t launches_seen();
 
-// The stack of the CUDA call this thread is in, taken once per call; used for graph nodes the call creates, and marks
-// the call as captured when `captured`.
+// The stack of the CUDA call this thread is in, taken once per call; used for graph nodes the call creates,
+// and marks the call as captured when `captured`.
 uint32_t stack_of_current_call(bool captured);
 
 }  // namespace warpsight

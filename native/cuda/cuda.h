@@ -6,12 +6,14 @@
 // Weak: a build without CUDA headers has no CUDA recorder, and callers check the address.
 namespace warpsight {
 
-// Registers the CUDA recorder with the runtime once libcuda.so.1 is loaded in this process; true from then on. For a
-// recording that starts inside a running program: the runtime calls it when recording begins and on every tick until
-// it answers true (CUDA may be loaded later). A program injected through CUDA_INJECTION64_PATH needs none of it.
+// Registers the CUDA recorder with the runtime once libcuda.so.1 is loaded in this process; true from then
+// on. For a recording that starts inside a running program: the runtime calls it when recording begins and on
+// every tick until it answers true (CUDA may be loaded later). A program injected through
+// CUDA_INJECTION64_PATH needs none of it.
 __attribute__((weak)) bool register_cuda_backend();
 
-// NVTX names a stream by its handle: gives the stream's definition row that name. False when the handle is not known.
+// NVTX names a stream by its handle: gives the stream's definition row that name. False when the handle is
+// not known.
 __attribute__((weak)) bool name_cuda_stream(const void* handle, uint32_t name);
 
 }  // namespace warpsight

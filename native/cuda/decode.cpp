@@ -57,19 +57,32 @@ void Decoder::decode(uint8_t* memory, size_t valid) {
 void Decoder::decode_record(const CUpti_Activity* record) {
   switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return kernel(record);
-    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE: return graph_launch(record);
-    case CUPTI_ACTIVITY_KIND_MEMCPY: return memcpy(record);
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: return memcpy_peer(record);
-    case CUPTI_ACTIVITY_KIND_MEMSET: return memset(record);
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: return synchronization(record);
-    case CUPTI_ACTIVITY_KIND_CUDA_EVENT: return event(record);
-    case CUPTI_ACTIVITY_KIND_MEMORY2: return this->memory(record);
-    case CUPTI_ACTIVITY_KIND_MEMORY_POOL: return memory_pool(record);
-    case CUPTI_ACTIVITY_KIND_OVERHEAD: return overhead(record);
-    case CUPTI_ACTIVITY_KIND_DEVICE: return write_device(as<CUpti_ActivityDevice5>(record));
-    case CUPTI_ACTIVITY_KIND_CONTEXT: return write_context(as<CUpti_ActivityContext3>(record));
-    case CUPTI_ACTIVITY_KIND_STREAM: return write_stream(as<CUpti_ActivityStream>(record));
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return kernel(record);
+    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+      return graph_launch(record);
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return memcpy(record);
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return memcpy_peer(record);
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return memset(record);
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return synchronization(record);
+    case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+      return event(record);
+    case CUPTI_ACTIVITY_KIND_MEMORY2:
+      return this->memory(record);
+    case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
+      return memory_pool(record);
+    case CUPTI_ACTIVITY_KIND_OVERHEAD:
+      return overhead(record);
+    case CUPTI_ACTIVITY_KIND_DEVICE:
+      return write_device(as<CUpti_ActivityDevice5>(record));
+    case CUPTI_ACTIVITY_KIND_CONTEXT:
+      return write_context(as<CUpti_ActivityContext3>(record));
+    case CUPTI_ACTIVITY_KIND_STREAM:
+      return write_stream(as<CUpti_ActivityStream>(record));
     default:
       if (!write_extra_record(record)) ++counters_.unknown_kinds;
   }
@@ -250,9 +263,14 @@ void Decoder::memory_pool(const CUpti_Activity* record) {
   row.correlation = p.correlationId;
   row.device = static_cast<uint16_t>(p.deviceId);
   switch (p.memoryPoolOperationType) {
-    case CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_DESTROYED: row.operation = 5; break;
-    case CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_TRIMMED: row.operation = 4; break;
-    default: row.operation = 3;
+    case CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_DESTROYED:
+      row.operation = 5;
+      break;
+    case CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_TRIMMED:
+      row.operation = 4;
+      break;
+    default:
+      row.operation = 3;
   }
   write(row, OnFull::wait);
 }
@@ -263,9 +281,11 @@ void Decoder::overhead(const CUpti_Activity* record) {
   row.start = o.start;
   row.end = o.end;
   row.kind = static_cast<uint32_t>(o.overheadKind);
-  const bool of_thread = o.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD || o.objectKind == CUPTI_ACTIVITY_OBJECT_PROCESS;
+  const bool of_thread =
+      o.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD || o.objectKind == CUPTI_ACTIVITY_OBJECT_PROCESS;
   row.object = of_thread ? o.objectId.pt.threadId : o.objectId.dcs.streamId;
-  if (WARPSIGHT_HAS(sizes_.overhead, CUpti_ActivityOverhead3, correlationId)) row.correlation = o.correlationId;
+  if (WARPSIGHT_HAS(sizes_.overhead, CUpti_ActivityOverhead3, correlationId))
+    row.correlation = o.correlationId;
   write(row, OnFull::wait);
 }
 

@@ -8,8 +8,8 @@ namespace warpsight {
 std::atomic<bool> g_detach_wanted{false};
 
 namespace {
-thread_local bool t_detaching = false;      // this thread is inside detach(): only its own call finalises
-std::atomic<bool> g_detached{false};        // the finalise of the current detach() succeeded
+thread_local bool t_detaching = false;  // this thread is inside detach(): only its own call finalises
+std::atomic<bool> g_detached{false};    // the finalise of the current detach() succeeded
 }  // namespace
 
 void detach_at(const CUpti_CallbackData& call) {

@@ -13,8 +13,8 @@ inline bool detach_wanted() { return g_detach_wanted.load(std::memory_order_rela
 // From the callback while a detach is wanted: finalises at the exit of the call that detach() made.
 void detach_at(const CUpti_CallbackData& call);
 
-// Makes a harmless driver call with its callback enabled and finalises CUPTI inside. False when no callback came or
-// CUPTI refused; the subscriber is then still there.
+// Makes a harmless driver call with its callback enabled and finalises CUPTI inside. False when no callback
+// came or CUPTI refused; the subscriber is then still there.
 bool detach(CUpti_SubscriberHandle subscriber);
 
 }  // namespace warpsight

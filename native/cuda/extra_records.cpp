@@ -31,7 +31,8 @@ const std::vector<NamedKinds>& named_kinds() {
 }
 
 bool needs_no_activity(const std::string& name) {
-  for (const char* other : {"launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread"}) {
+  for (const char* other :
+       {"launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread"}) {
     if (name == other) return true;
   }
   return false;
@@ -54,7 +55,8 @@ void unified_memory_transfer(const CUpti_ActivityUnifiedMemoryCounter2& u, CUpti
   row.end = u.end;
   row.bytes = u.value;
   row.stream = u.streamId;
-  const bool from_host = kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, to_host = kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
+  const bool from_host = kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD,
+             to_host = kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
   row.source_device = from_host ? 65535 : static_cast<uint16_t>(u.srcId);
   row.destination_device = to_host ? 65535 : static_cast<uint16_t>(u.dstId);
   row.device = from_host ? row.destination_device : row.source_device;
@@ -76,12 +78,14 @@ void unified_memory(const CUpti_ActivityUnifiedMemoryCounter2& u) {
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT:
       return counter(u.start, 1, "unified memory: CPU page fault", "faults", u.srcId);
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT:
-      return counter(u.start, static_cast<double>(u.value), "unified memory: GPU page fault", "faults", u.srcId);
+      return counter(u.start, static_cast<double>(u.value), "unified memory: GPU page fault", "faults",
+                     u.srcId);
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THRASHING:
       return counter(u.start, 1, "unified memory: thrashing", "events", u.srcId);
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THROTTLING:
       return counter(u.start, 1, "unified memory: throttling", "events", u.srcId);
-    default: return counter(u.start, 1, "unified memory: remote map", "events", u.srcId);
+    default:
+      return counter(u.start, 1, "unified memory: remote map", "events", u.srcId);
   }
 }
 
@@ -97,7 +101,8 @@ void environment(const CUpti_ActivityEnvironment& e) {
       return counter(e.timestamp, e.data.power.power / 1000.0, "power", "W", e.deviceId);
     case CUPTI_ACTIVITY_ENVIRONMENT_COOLING:
       return counter(e.timestamp, e.data.cooling.fanSpeed, "fan", "%", e.deviceId);
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -105,10 +110,12 @@ void jit(const CUpti_ActivityJit& j) {
   Build row = {};
   row.start = j.start;
   row.duration = j.end - j.start;
-  row.program = intern_c(j.jitEntryType == CUPTI_ACTIVITY_JIT_ENTRY_PTX_TO_CUBIN ? "PTX to cubin" : "NVVM IR to PTX");
-  row.options = intern_c(j.jitOperationType == CUPTI_ACTIVITY_JIT_OPERATION_COMPILE      ? "compile"
-                         : j.jitOperationType == CUPTI_ACTIVITY_JIT_OPERATION_CACHE_LOAD ? "load from the cache"
-                                                                                         : "store in the cache");
+  row.program =
+      intern_c(j.jitEntryType == CUPTI_ACTIVITY_JIT_ENTRY_PTX_TO_CUBIN ? "PTX to cubin" : "NVVM IR to PTX");
+  row.options =
+      intern_c(j.jitOperationType == CUPTI_ACTIVITY_JIT_OPERATION_COMPILE      ? "compile"
+               : j.jitOperationType == CUPTI_ACTIVITY_JIT_OPERATION_CACHE_LOAD ? "load from the cache"
+                                                                               : "store in the cache");
   row.device = j.deviceId;
   write(row, OnFull::wait);
 }
@@ -161,7 +168,8 @@ bool write_extra_record(const CUpti_Activity* record) {
     case CUPTI_ACTIVITY_KIND_JIT:
       jit(*reinterpret_cast<const CUpti_ActivityJit*>(record));
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 

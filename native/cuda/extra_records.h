@@ -14,8 +14,8 @@ struct KindSelection {
   bool unified_memory = false;
 };
 
-// The activity kinds for settings().trace; the default set for an empty list. Names beside the CUPTI ones select rows
-// that need no activity kind ("launch", "api", "nvtx" …) and are accepted silently.
+// The activity kinds for settings().trace; the default set for an empty list. Names beside the CUPTI ones
+// select rows that need no activity kind ("launch", "api", "nvtx" …) and are accepted silently.
 KindSelection select_kinds(const std::vector<std::string>& names);
 
 // Switches the unified-memory counters on for this process. The reason when CUPTI cannot give them, else "".

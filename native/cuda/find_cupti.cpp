@@ -156,9 +156,11 @@ FoundCupti find_cupti(int driver_major) {
     void* handle = dlopen(soname(major).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr && major_of(file_of(handle)) <= newest) return found(handle);
   }
-  none.why += newest < kOldestMajor ? "the driver is older than CUDA 12, which is not supported"
-                                    : "no " + soname(newest) + " found beside the program, in a CUDA toolkit or on the "
-                                      "loader's path; pip install 'warpsight[nvidia]' or set WARPSIGHT_CUPTI";
+  none.why += newest < kOldestMajor
+                  ? "the driver is older than CUDA 12, which is not supported"
+                  : "no " + soname(newest) +
+                        " found beside the program, in a CUDA toolkit or on the "
+                        "loader's path; pip install 'warpsight[nvidia]' or set WARPSIGHT_CUPTI";
   return none;
 }
 

@@ -11,8 +11,9 @@ struct FoundCupti {
   std::string why;  // when handle is null: what was tried and what to do
 };
 
-// CUDA major version of the loaded driver (13 for 580 and later, 12 for 525 and later); 0 when it cannot be told.
-// Read from the library's file name first, because a call into the driver is not safe while it initialises.
+// CUDA major version of the loaded driver (13 for 580 and later, 12 for 525 and later); 0 when it cannot be
+// told. Read from the library's file name first, because a call into the driver is not safe while it
+// initialises.
 int driver_cuda_major(void* libcuda);
 
 // Loads the first libcupti whose major version does not exceed `driver_major` (0: no limit).

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "runtime/runtime.h"
 #include "cuda/find_cupti.h"
 #include "cuda/versions.h"
+#include "runtime/runtime.h"
 
 namespace warpsight {
 namespace {
@@ -25,7 +25,8 @@ void fill_driver(void* library) {
 // The name of the first required function that is missing, or nullptr.
 const char* fill_cupti(void* library) {
   const char* missing = nullptr;
-#define WARPSIGHT_LOOK_UP(name) g_cupti.name = reinterpret_cast<decltype(g_cupti.name)>(dlsym(library, #name));
+#define WARPSIGHT_LOOK_UP(name) \
+  g_cupti.name = reinterpret_cast<decltype(g_cupti.name)>(dlsym(library, #name));
 #define WARPSIGHT_REQUIRE(name) \
   WARPSIGHT_LOOK_UP(name)       \
   if (g_cupti.name == nullptr && missing == nullptr) missing = #name;
@@ -63,7 +64,8 @@ bool load_libraries() {
     return refuse("no GPU work recorded: " + found.path + " has no function " + missing);
   }
   if (g_cupti.cuptiGetVersion(&g_cupti.version) != CUPTI_SUCCESS || g_cupti.version < kOldestCupti) {
-    return refuse("no GPU work recorded: " + found.path + " is CUPTI API version " + std::to_string(g_cupti.version) +
+    return refuse("no GPU work recorded: " + found.path + " is CUPTI API version " +
+                  std::to_string(g_cupti.version) +
                   ", from before CUDA 12; install a CUDA 12 or 13 libcupti (pip install nvidia-cuda-cupti)");
   }
   const std::string known = known_problems(g_cupti.version);

@@ -10,35 +10,35 @@
 namespace warpsight {
 
 // Required: a libcupti without one of these is refused.
-#define WARPSIGHT_CUPTI_REQUIRED(X)     \
-  X(cuptiActivityDisable)               \
-  X(cuptiActivityEnable)                \
-  X(cuptiActivityFlushAll)              \
-  X(cuptiActivityGetNextRecord)         \
-  X(cuptiActivityGetNumDroppedRecords)  \
-  X(cuptiActivityRegisterCallbacks)     \
-  X(cuptiActivitySetAttribute)          \
-  X(cuptiEnableCallback)                \
-  X(cuptiGetVersion)                    \
-  X(cuptiSubscribe)                     \
+#define WARPSIGHT_CUPTI_REQUIRED(X)    \
+  X(cuptiActivityDisable)              \
+  X(cuptiActivityEnable)               \
+  X(cuptiActivityFlushAll)             \
+  X(cuptiActivityGetNextRecord)        \
+  X(cuptiActivityGetNumDroppedRecords) \
+  X(cuptiActivityRegisterCallbacks)    \
+  X(cuptiActivitySetAttribute)         \
+  X(cuptiEnableCallback)               \
+  X(cuptiGetVersion)                   \
+  X(cuptiSubscribe)                    \
   X(cuptiUnsubscribe)
 
 // Optional: null when this libcupti is too old; every use checks.
-#define WARPSIGHT_CUPTI_OPTIONAL(X)          \
-  X(cuptiActivityConfigureUnifiedMemoryCounter) \
-  X(cuptiActivityEnableAllSyncRecords)       \
+#define WARPSIGHT_CUPTI_OPTIONAL(X)               \
+  X(cuptiActivityConfigureUnifiedMemoryCounter)   \
+  X(cuptiActivityEnableAllSyncRecords)            \
   X(cuptiActivityEnableCudaEventDeviceTimestamps) \
-  X(cuptiActivityRegisterTimestampCallback)  \
-  X(cuptiFinalize)                           \
-  X(cuptiGetCallbackName)                    \
-  X(cuptiGetCallbackState)                   \
-  X(cuptiGetContextId)                       \
-  X(cuptiGetDeviceId)                        \
-  X(cuptiGetGraphExecId)                     \
-  X(cuptiGetGraphId)                         \
-  X(cuptiGetGraphNodeId)                     \
-  X(cuptiGetResultString)                    \
-  X(cuptiGetStreamId)                        \
+  X(cuptiActivityRegisterTimestampCallback)       \
+  X(cuptiFinalize)                                \
+  X(cuptiGetCallbackName)                         \
+  X(cuptiGetCallbackState)                        \
+  X(cuptiGetContextId)                            \
+  X(cuptiGetDeviceId)                             \
+  X(cuptiGetGraphExecId)                          \
+  X(cuptiGetGraphId)                              \
+  X(cuptiGetGraphNodeId)                          \
+  X(cuptiGetResultString)                         \
+  X(cuptiGetStreamId)                             \
   X(cuptiSetThreadIdType)
 
 struct CuptiFunctions {
@@ -49,20 +49,21 @@ struct CuptiFunctions {
   uint32_t version = 0;  // cuptiGetVersion
 };
 
-// All optional: a stand-in or an old driver may lack some. The spelled-out pairs are (member, exported symbol), because
-// cuda.h renames functions with macros.
-#define WARPSIGHT_DRIVER_FUNCTIONS(X)                                                          \
-  X(get_version, "cuDriverGetVersion", CUresult (*)(int*))                                     \
-  X(device_get_count, "cuDeviceGetCount", CUresult (*)(int*))                                  \
-  X(device_get, "cuDeviceGet", CUresult (*)(CUdevice*, int))                                   \
+// All optional: a stand-in or an old driver may lack some. The spelled-out pairs are (member, exported
+// symbol), because cuda.h renames functions with macros.
+#define WARPSIGHT_DRIVER_FUNCTIONS(X)                                                           \
+  X(get_version, "cuDriverGetVersion", CUresult (*)(int*))                                      \
+  X(device_get_count, "cuDeviceGetCount", CUresult (*)(int*))                                   \
+  X(device_get, "cuDeviceGet", CUresult (*)(CUdevice*, int))                                    \
   X(device_attribute, "cuDeviceGetAttribute", CUresult (*)(int*, CUdevice_attribute, CUdevice)) \
-  X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                     \
-  X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))      \
-  X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                              \
+  X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                      \
+  X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))       \
+  X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                               \
   X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", CUresult (*)(CUstreamCaptureMode*))
 
 struct DriverFunctions {
-#define WARPSIGHT_POINTER(member, symbol, ...) std::add_pointer_t<std::remove_pointer_t<__VA_ARGS__>> member = nullptr;
+#define WARPSIGHT_POINTER(member, symbol, ...) \
+  std::add_pointer_t<std::remove_pointer_t<__VA_ARGS__>> member = nullptr;
   WARPSIGHT_DRIVER_FUNCTIONS(WARPSIGHT_POINTER)
 #undef WARPSIGHT_POINTER
 };
@@ -74,8 +75,8 @@ const DriverFunctions& driver();
 // "name (code)" of a CUPTI result, for loss rows.
 const char* result_name(CUptiResult result);
 
-// Finds libcuda (loaded by the program) and a libcupti that fits it and fills the tables; a loss row says why when
-// there is none. True at once when already done.
+// Finds libcuda (loaded by the program) and a libcupti that fits it and fills the tables; a loss row says why
+// when there is none. True at once when already done.
 bool load_libraries();
 
 }  // namespace warpsight

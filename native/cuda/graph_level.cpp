@@ -14,17 +14,18 @@ namespace {
 
 constexpr uint64_t kLeastBetweenSwitchesNs = 1000000000;
 constexpr uint32_t kExpandedFirst = 20, kExpandedEvery = 50;
-constexpr size_t kGraphs = 1024;  // executable graphs followed; others are recorded as the level happens to be
+constexpr size_t kGraphs =
+    1024;  // executable graphs followed; others are recorded as the level happens to be
 
 struct Launches {
   std::atomic<const void*> graph{nullptr};
   std::atomic<uint32_t> count{0};
 };
-Launches g_launches[kGraphs];                 // open addressing by handle
-std::atomic<bool> g_switching{false};         // set while recording with switching
-std::atomic<bool> g_whole{false};             // GRAPH_TRACE is on
-std::atomic<bool> g_busy{false};              // a thread is switching; others go on as they are
-std::atomic<uint64_t> g_last_switch{0};       // CLOCK_MONOTONIC ns
+Launches g_launches[kGraphs];                            // open addressing by handle
+std::atomic<bool> g_switching{false};                    // set while recording with switching
+std::atomic<bool> g_whole{false};                        // GRAPH_TRACE is on
+std::atomic<bool> g_busy{false};                         // a thread is switching; others go on as they are
+std::atomic<uint64_t> g_last_switch{0};                  // CLOCK_MONOTONIC ns
 std::atomic<uint64_t> g_expanded{0}, g_not_expanded{0};  // launches at each level
 
 // How often this graph has been launched, counting this time; 0 when the table is full.
@@ -71,7 +72,8 @@ void graph_launch_starts(const void* params) {
     const bool expand = count <= kExpandedFirst || count % kExpandedEvery == 0;
     if (expand == g_whole.load(std::memory_order_relaxed)) switch_to(!expand);
   }
-  (g_whole.load(std::memory_order_relaxed) ? g_not_expanded : g_expanded).fetch_add(1, std::memory_order_relaxed);
+  (g_whole.load(std::memory_order_relaxed) ? g_not_expanded : g_expanded)
+      .fetch_add(1, std::memory_order_relaxed);
 }
 
 void end_graph_level() {
@@ -79,8 +81,9 @@ void end_graph_level() {
   if (g_whole.exchange(false)) cupti().cuptiActivityDisable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   const uint64_t whole = g_not_expanded.exchange(0), expanded = g_expanded.exchange(0);
   if (whole == 0) return;
-  report_loss("cuda", "graph launches recorded as a whole, without their kernels (" + std::to_string(expanded) +
-                          " were expanded; kernel rows say which)",
+  report_loss("cuda",
+              "graph launches recorded as a whole, without their kernels (" + std::to_string(expanded) +
+                  " were expanded; kernel rows say which)",
               whole, Severity::note);
 }
 

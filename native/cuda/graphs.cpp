@@ -130,20 +130,29 @@ uint32_t executable_id(const CUpti_GraphData& g) {
 void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& g) {
   g_seen.store(true, std::memory_order_relaxed);
   switch (cbid) {
-    case CUPTI_CBID_RESOURCE_GRAPH_CREATED: return write_graph(id_of(g.graph), 0, 0, stack_of_current_call(false));
-    case CUPTI_CBID_RESOURCE_GRAPH_CLONED: return write_graph(id_of(g.graph), id_of(g.originalGraph), 0, 0);
-    case CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING: return write_graph(id_of(g.graph), 0, kDestroyed, 0);
+    case CUPTI_CBID_RESOURCE_GRAPH_CREATED:
+      return write_graph(id_of(g.graph), 0, 0, stack_of_current_call(false));
+    case CUPTI_CBID_RESOURCE_GRAPH_CLONED:
+      return write_graph(id_of(g.graph), id_of(g.originalGraph), 0, 0);
+    case CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING:
+      return write_graph(id_of(g.graph), 0, kDestroyed, 0);
     case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED:
       return write_graph(executable_id(g), id_of(g.originalGraph), kExecutable, stack_of_current_call(false));
     case CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING:
       return write_graph(executable_id(g), 0, kExecutable | kDestroyed, 0);
-    case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED: return node_created(g);
-    case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED: return node_cloned(g);
-    case CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING: return node_destroyed(g);
-    case CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED: return dependency_created(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED:
+      return node_created(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED:
+      return node_cloned(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING:
+      return node_destroyed(g);
+    case CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED:
+      return dependency_created(g);
     case CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED:
-    case CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS: return node_updated(g);
-    default: return;
+    case CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS:
+      return node_updated(g);
+    default:
+      return;
   }
 }
 

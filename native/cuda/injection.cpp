@@ -15,7 +15,8 @@ namespace {
 std::atomic<bool> g_registered{false};  // somebody has registered the recorder, or is about to
 
 CudaRecorder& recorder() {
-  static CudaRecorder* const value = new CudaRecorder;  // never destroyed: callbacks outlive static destructors
+  static CudaRecorder* const value =
+      new CudaRecorder;  // never destroyed: callbacks outlive static destructors
   return *value;
 }
 
@@ -38,8 +39,8 @@ bool register_cuda_backend() {
 
 }  // namespace warpsight
 
-// Called by the CUDA driver inside cuInit when CUDA_INJECTION64_PATH names this library. Anything but 1 would make the
-// driver complain; a process that does not record simply gets nothing.
+// Called by the CUDA driver inside cuInit when CUDA_INJECTION64_PATH names this library. Anything but 1 would
+// make the driver complain; a process that does not record simply gets nothing.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace warpsight;
   if (g_registered.exchange(true)) return 1;

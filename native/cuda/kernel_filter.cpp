@@ -27,7 +27,8 @@ bool matches(const char* name) {
   bool wanted = false;
   for (size_t i = 0; i < patterns.size(); ++i) {
     const char* pattern = patterns[i].c_str();
-    if (fnmatch(pattern, name, 0) != 0 && (demangled == nullptr || fnmatch(pattern, demangled, 0) != 0)) continue;
+    if (fnmatch(pattern, name, 0) != 0 && (demangled == nullptr || fnmatch(pattern, demangled, 0) != 0))
+      continue;
     wanted = true;
     if (i < kMostPatterns) g_matched.fetch_or(1ull << i, std::memory_order_relaxed);
   }

@@ -38,7 +38,8 @@ void set_driver_dimensions(Shape* shape, const Params& p) {
 template <class Attribute>
 void set_cluster(Shape* shape, const Attribute* attributes, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
-    if (static_cast<int>(attributes[i].id) != static_cast<int>(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)) continue;
+    if (static_cast<int>(attributes[i].id) != static_cast<int>(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION))
+      continue;
     shape->cluster_x = attributes[i].val.clusterDim.x;
     shape->cluster_y = attributes[i].val.clusterDim.y;
     shape->cluster_z = attributes[i].val.clusterDim.z;
@@ -95,12 +96,18 @@ CallArguments call_arguments(const ApiRule& rule, const void* params, bool succe
     }
   }
   switch (rule.bytes) {
-    case BytesAt::u32: arguments.bytes = read<uint32_t>(params, rule.bytes_offset); break;
-    case BytesAt::u64: arguments.bytes = read<uint64_t>(params, rule.bytes_offset); break;
-    case BytesAt::area:
-      arguments.bytes = read<uint64_t>(params, rule.bytes_offset) * read<uint64_t>(params, rule.bytes_offset + 8u);
+    case BytesAt::u32:
+      arguments.bytes = read<uint32_t>(params, rule.bytes_offset);
       break;
-    case BytesAt::nowhere: break;
+    case BytesAt::u64:
+      arguments.bytes = read<uint64_t>(params, rule.bytes_offset);
+      break;
+    case BytesAt::area:
+      arguments.bytes =
+          read<uint64_t>(params, rule.bytes_offset) * read<uint64_t>(params, rule.bytes_offset + 8u);
+      break;
+    case BytesAt::nowhere:
+      break;
   }
   return arguments;
 }
@@ -115,7 +122,8 @@ bool launch_arguments(LaunchForm form, const void* params, Shape* shape, uint64_
       return true;
     }
     case LaunchForm::runtime_config:
-      return config_arguments(static_cast<const cudaLaunchKernelExC_v11060_params*>(params)->config, shape, stream);
+      return config_arguments(static_cast<const cudaLaunchKernelExC_v11060_params*>(params)->config, shape,
+                              stream);
     case LaunchForm::driver_arguments: {
       const auto& p = *static_cast<const cuLaunchKernel_params*>(params);
       set_driver_dimensions(shape, p);
@@ -125,12 +133,14 @@ bool launch_arguments(LaunchForm form, const void* params, Shape* shape, uint64_
     case LaunchForm::driver_config:
       return config_arguments(static_cast<const cuLaunchKernelEx_params*>(params)->config, shape, stream);
     case LaunchForm::driver_list:
-      return list_arguments(*static_cast<const cuLaunchCooperativeKernelMultiDevice_params*>(params), shape, stream);
+      return list_arguments(*static_cast<const cuLaunchCooperativeKernelMultiDevice_params*>(params), shape,
+                            stream);
     case LaunchForm::graph:
       *stream = number(static_cast<const cuGraphLaunch_params*>(params)->hStream);
       return false;
     case LaunchForm::driver_grid:  // block and shared memory were set by calls before it
-    case LaunchForm::none: return false;
+    case LaunchForm::none:
+      return false;
   }
   return false;
 }

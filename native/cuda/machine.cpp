@@ -17,18 +17,20 @@
 namespace warpsight {
 namespace {
 
-constexpr size_t kMostChecksummed = 1 << 20;  // a large image's first MiB and its size tell it apart well enough
+constexpr size_t kMostChecksummed =
+    1 << 20;  // a large image's first MiB and its size tell it apart well enough
 
 struct KnownStream {
   uint32_t context, stream, device;
 };
 
-// Everything below is cold: contexts, streams and modules come and go rarely. Nothing calls CUPTI while holding it.
+// Everything below is cold: contexts, streams and modules come and go rarely. Nothing calls CUPTI while
+// holding it.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the containers
 struct Known {
-  std::unordered_set<uint32_t> devices;                    // that have a row; rows last for all recordings of a process
+  std::unordered_set<uint32_t> devices;  // that have a row; rows last for all recordings of a process
   std::unordered_map<uint32_t, uint32_t> device_of_context;  // of contexts that have a row
-  std::unordered_map<const void*, KnownStream> streams;  // by handle, for names given through NVTX
+  std::unordered_map<const void*, KnownStream> streams;      // by handle, for names given through NVTX
 };
 Known& known() {
   static Known* const value = new Known;  // never destroyed: callbacks outlive static destructors
@@ -45,8 +47,9 @@ struct Guard {
 std::string uuid_text(const CUuuid& uuid) {
   const auto* b = reinterpret_cast<const unsigned char*>(uuid.bytes);
   char text[48];
-  snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-           b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+           b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+           b[15]);
   return text;
 }
 
@@ -62,13 +65,15 @@ void ask_driver(Device* row) {
   const auto& d = driver();
   if (d.device_get == nullptr || d.device_get(&device, static_cast<int>(row->device)) != CUDA_SUCCESS) return;
   char pci[32] = {};
-  if (d.device_pci != nullptr && d.device_pci(pci, sizeof pci, device) == CUDA_SUCCESS) row->pci = intern(pci);
+  if (d.device_pci != nullptr && d.device_pci(pci, sizeof pci, device) == CUDA_SUCCESS)
+    row->pci = intern(pci);
   int value = 0;
   if (d.device_attribute == nullptr) return;
   if (d.device_attribute(&value, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device) == CUDA_SUCCESS) {
     row->memory_clock_khz = static_cast<uint32_t>(value);
   }
-  if (d.device_attribute(&value, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device) == CUDA_SUCCESS) {
+  if (d.device_attribute(&value, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device) ==
+      CUDA_SUCCESS) {
     row->threads_per_multiprocessor = static_cast<uint32_t>(value);
   }
 }
@@ -143,7 +148,8 @@ void write_stream(const CUpti_ActivityStream& s) {
 void context_created(CUcontext context) {
   g_context_seen.store(true, std::memory_order_relaxed);
   uint32_t id = 0, device = 0, null_stream = 0;
-  if (cupti().cuptiGetContextId == nullptr || cupti().cuptiGetContextId(context, &id) != CUPTI_SUCCESS) return;
+  if (cupti().cuptiGetContextId == nullptr || cupti().cuptiGetContextId(context, &id) != CUPTI_SUCCESS)
+    return;
   if (cupti().cuptiGetDeviceId != nullptr) cupti().cuptiGetDeviceId(context, &device);
   if (cupti().cuptiGetStreamId != nullptr) cupti().cuptiGetStreamId(context, nullptr, &null_stream);
   write_context_once(id, device, null_stream, OnFull::drop);

@@ -3,8 +3,8 @@
 
 namespace warpsight {
 
-// Once per thread of ours, after the program has a context: puts it into relaxed capture mode, in which no CUDA call it
-// makes invalidates a capture on another thread.
+// Once per thread of ours, after the program has a context: puts it into relaxed capture mode, in which no
+// CUDA call it makes invalidates a capture on another thread.
 void relax_capture_mode();
 
 }  // namespace warpsight

@@ -19,8 +19,8 @@
 namespace warpsight {
 namespace {
 
-constexpr uint32_t kRetryTicks = 5;       // between attempts to become CUPTI's subscriber
-constexpr uint32_t kQuietTicks = 10;      // before another client is believed to have taken the buffers
+constexpr uint32_t kRetryTicks = 5;   // between attempts to become CUPTI's subscriber
+constexpr uint32_t kQuietTicks = 10;  // before another client is believed to have taken the buffers
 constexpr uint32_t kDrainMs = 1000, kLastDrainMs = 1500, kSessionDrainMs = 10000;
 
 bool any_primary_context() {
@@ -56,14 +56,17 @@ void CudaRecorder::start() {
 bool CudaRecorder::subscribe() {
   const CUptiResult result = cupti().cuptiSubscribe(&subscriber_, on_callback, nullptr);
   if (result == CUPTI_SUCCESS) {
-    if (said_blocked_) report_loss("cuda", "CUPTI became free: recording begins only here", 1, Severity::note);
+    if (said_blocked_)
+      report_loss("cuda", "CUPTI became free: recording begins only here", 1, Severity::note);
     said_blocked_ = false;
     return true;
   }
   state_ = State::blocked;
   if (!said_blocked_) {
-    report_loss("cuda", std::string("no GPU work recorded while another profiler in this process (torch.profiler, "
-                                    "Nsight, …) holds CUPTI: ") + result_name(result));
+    report_loss("cuda",
+                std::string("no GPU work recorded while another profiler in this process (torch.profiler, "
+                            "Nsight, …) holds CUPTI: ") +
+                    result_name(result));
     said_blocked_ = true;
   }
   return false;
@@ -73,7 +76,8 @@ void CudaRecorder::begin() {
   index_rules();
   // Records of the session before, decoded from here on, would be joined to calls of this one.
   if (session_ != 0 && !drain_worker(kSessionDrainMs)) {
-    report_loss("cuda", "records of the recording before were decoded too late and may be joined to wrong calls");
+    report_loss("cuda",
+                "records of the recording before were decoded too late and may be joined to wrong calls");
   }
   set_session(++session_);
   begin_callback_session();
@@ -93,8 +97,10 @@ void CudaRecorder::begin() {
 
 void CudaRecorder::note_late_start() {
   if (!any_primary_context()) return;
-  std::string lacks = "recording began after CUDA did: graphs and modules made before have no rows and no stacks";
-  if (settings().device_buffer_bytes != 0) lacks += "; the device buffer size cannot change in existing contexts";
+  std::string lacks =
+      "recording began after CUDA did: graphs and modules made before have no rows and no stacks";
+  if (settings().device_buffer_bytes != 0)
+    lacks += "; the device buffer size cannot change in existing contexts";
   report_loss("cuda", lacks, 1, Severity::note);
 }
 
@@ -120,9 +126,11 @@ void CudaRecorder::leave_cupti() {
     return;
   }
   state_ = State::held;
-  report_loss("cuda", unsafe ? "recording is disabled but stays attached: detaching after CUDA graphs is unsafe before "
-                               "CUPTI 12.6, so a small cost may remain"
-                             : "recording is disabled but stays attached: CUPTI would not detach",
+  report_loss("cuda",
+              unsafe
+                  ? "recording is disabled but stays attached: detaching after CUDA graphs is unsafe before "
+                    "CUPTI 12.6, so a small cost may remain"
+                  : "recording is disabled but stays attached: CUPTI would not detach",
               1, Severity::note);
 }
 
@@ -151,14 +159,16 @@ void CudaRecorder::report_counters() {
     seen_discarded_ = counters.discarded_records;
   }
   if (counters.foreign != seen_foreign_) {
-    report_loss("cuda", "buffers of another CUPTI client came to us and were left alone; its records are lost to both",
-                counters.foreign - seen_foreign_);
+    report_loss(
+        "cuda",
+        "buffers of another CUPTI client came to us and were left alone; its records are lost to both",
+        counters.foreign - seen_foreign_);
     seen_foreign_ = counters.foreign;
   }
 }
 
-// Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of our buffers
-// being asked for or returned, means that somebody else registered buffer callbacks over ours.
+// Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
+// our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
   const BufferCounters counters = buffer_counters();
   const uint64_t activity = counters.requested + counters.completed;
@@ -182,16 +192,18 @@ void CudaRecorder::check_health() {
                                            CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
   }
   if (result != CUPTI_SUCCESS || enabled == 0) {
-    report_loss("cuda", "another profiler in this process shut CUPTI down (torch.profiler does at its end); GPU work "
-                        "since then is missing and recording starts again here");
+    report_loss("cuda",
+                "another profiler in this process shut CUPTI down (torch.profiler does at its end); GPU work "
+                "since then is missing and recording starts again here");
     abandon_lent();
     state_ = State::off;
     if (subscribe()) begin();
     return;
   }
   if (!buffers_taken_over()) return;
-  report_loss("cuda", "another CUPTI client in this process put its buffers in place of ours; the GPU work of these "
-                      "launches went to it, and recording takes CUPTI back here",
+  report_loss("cuda",
+              "another CUPTI client in this process put its buffers in place of ours; the GPU work of these "
+              "launches went to it, and recording takes CUPTI back here",
               launches_seen() - launches_at_activity_);
   set_up_activity();
   disable_kinds();

@@ -42,7 +42,7 @@ class CudaRecorder : public Recorder {
   bool said_blocked_ = false;
   uint32_t session_ = 0;
   uint32_t ticks_ = 0;
-  uint32_t quiet_ticks_ = 0;          // ticks with launches but no sign of CUPTI using our buffers
+  uint32_t quiet_ticks_ = 0;           // ticks with launches but no sign of CUPTI using our buffers
   uint64_t launches_at_activity_ = 0;  // launches_seen() when our buffers were last used
   uint64_t seen_requests_ = 0, seen_foreign_ = 0, seen_discarded_ = 0;
   CUpti_SubscriberHandle subscriber_ = nullptr;

@@ -32,12 +32,15 @@ void on_resource(CUpti_CallbackId cbid, const void* data) {
   const auto& resource = *static_cast<const CUpti_ResourceData*>(data);
   const void* detail = resource.resourceDescriptor;
   switch (cbid) {
-    case CUPTI_CBID_RESOURCE_CONTEXT_CREATED: return context_created(resource.context);
+    case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
+      return context_created(resource.context);
     case CUPTI_CBID_RESOURCE_STREAM_CREATED:
       return stream_created(resource.context, resource.resourceHandle.stream);
-    case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING: return stream_destroyed(resource.resourceHandle.stream);
+    case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:
+      return stream_destroyed(resource.resourceHandle.stream);
     case CUPTI_CBID_RESOURCE_MODULE_LOADED:
-      if (detail != nullptr) module_loaded(resource.context, *static_cast<const CUpti_ModuleResourceData*>(detail));
+      if (detail != nullptr)
+        module_loaded(resource.context, *static_cast<const CUpti_ModuleResourceData*>(detail));
       return;
     default:
       if (detail != nullptr) on_graph(cbid, *static_cast<const CUpti_GraphData*>(detail));

@@ -5,7 +5,8 @@
 
 namespace warpsight {
 
-// Callback ids of the resource domain that the recorder enables; a CUPTI that lacks one refuses it harmlessly.
+// Callback ids of the resource domain that the recorder enables; a CUPTI that lacks one refuses it
+// harmlessly.
 struct ResourceCallbacks {
   const CUpti_CallbackIdResource* ids;
   size_t count;

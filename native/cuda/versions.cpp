@@ -10,11 +10,13 @@ struct KnownProblem {
 };
 
 constexpr KnownProblem kProblems[] = {
-    {0, 23, "detaching is unsafe once CUDA graphs were used, so a stopped recorder stays attached (fixed in 12.6)"},
+    {0, 23,
+     "detaching is unsafe once CUDA graphs were used, so a stopped recorder stays attached (fixed in 12.6)"},
     {22, 22, "CUDA 12.4 update 1 may deliver no kernel records at all (fixed in 12.5)"},
     {130000, 130100, "graph ids of kernels can be wrong (fixed in 13.1 update 1)"},
-    {130000, 130400, "kernel names can be stale after modules were unloaded, and CPU use can grow over hours "
-                     "(fixed in 13.4 update 1)"},
+    {130000, 130400,
+     "kernel names can be stale after modules were unloaded, and CPU use can grow over hours "
+     "(fixed in 13.4 update 1)"},
 };
 
 }  // namespace
@@ -30,10 +32,11 @@ std::string known_problems(uint32_t version) {
 }
 
 RecordSizes record_sizes(uint32_t version) {
-  RecordSizes sizes = {
-      sizeof(CUpti_ActivityKernel10), sizeof(CUpti_ActivityMemcpy6),          sizeof(CUpti_ActivityMemcpyPtoP4),
-      sizeof(CUpti_ActivityMemset4),  sizeof(CUpti_ActivitySynchronization2), sizeof(CUpti_ActivityCudaEvent2),
-      sizeof(CUpti_ActivityMemory4),  sizeof(CUpti_ActivityMemoryPool3),      sizeof(CUpti_ActivityOverhead3)};
+  RecordSizes sizes = {sizeof(CUpti_ActivityKernel10),         sizeof(CUpti_ActivityMemcpy6),
+                       sizeof(CUpti_ActivityMemcpyPtoP4),      sizeof(CUpti_ActivityMemset4),
+                       sizeof(CUpti_ActivitySynchronization2), sizeof(CUpti_ActivityCudaEvent2),
+                       sizeof(CUpti_ActivityMemory4),          sizeof(CUpti_ActivityMemoryPool3),
+                       sizeof(CUpti_ActivityOverhead3)};
   if (version < kCupti128) {
     sizes.memcpy = sizeof(CUpti_ActivityMemcpy5);
     sizes.synchronization = sizeof(CUpti_ActivitySynchronization);

@@ -9,15 +9,17 @@
 
 namespace warpsight {
 
-// cuptiGetVersion: small numbers up to CUDA 12.9 (19: 12.0, 24: 12.6, 28: 12.9 U1), then major-minor-update as 130001.
+// cuptiGetVersion: small numbers up to CUDA 12.9 (19: 12.0, 24: 12.6, 28: 12.9 U1), then major-minor-update
+// as 130001.
 constexpr uint32_t kOldestCupti = 19;
 constexpr uint32_t kCupti122 = 20, kCupti126 = 24, kCupti128 = 26, kCupti129 = 27;
 
-// One sentence for the trace about every problem known of this version that touches a recording; "" when none.
+// One sentence for the trace about every problem known of this version that touches a recording; "" when
+// none.
 std::string known_problems(uint32_t version);
 
-// Bytes of each record as the loaded CUPTI writes it. Releases only ever append fields, so a record is read through
-// the newest struct and a field only when it lies inside these bytes.
+// Bytes of each record as the loaded CUPTI writes it. Releases only ever append fields, so a record is read
+// through the newest struct and a field only when it lies inside these bytes.
 struct RecordSizes {
   size_t kernel, memcpy, memcpy_peer, memset, synchronization, event, memory, pool, overhead;
 };

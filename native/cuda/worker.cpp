@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint32_t kIdleWaitMs = 500;
 
-pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the drain numbers and the decoder between sessions
+pthread_mutex_t g_lock =
+    PTHREAD_MUTEX_INITIALIZER;  // protects the drain numbers and the decoder between sessions
 pthread_cond_t g_drained = PTHREAD_COND_INITIALIZER;
 uint64_t g_drains_wanted = 0, g_drains_done = 0;
 bool g_started = false;
@@ -78,7 +79,8 @@ bool start_worker() {
   if (g_started) return true;
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are delivered to the program's threads
+  pthread_sigmask(SIG_SETMASK, &all,
+                  &before);  // the program's signals are delivered to the program's threads
   pthread_t thread;
   g_started = pthread_create(&thread, nullptr, run, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -108,7 +110,8 @@ void report_worker_loss() {
   count_dropped();
   const uint64_t dropped = g_dropped.exchange(0);
   if (dropped != 0) {
-    report_loss("cupti", "CUPTI had no buffer for these records: they came faster than they could be taken", dropped);
+    report_loss("cupti", "CUPTI had no buffer for these records: they came faster than they could be taken",
+                dropped);
   }
   pthread_mutex_lock(&g_decoding);
   g_decoder.report();

@@ -13,10 +13,12 @@ bool start_worker();
 // Before kinds are enabled: forgets the counts of the session before.
 void begin_worker_session(uint32_t cupti_version);
 
-// Waits until every buffer completed before the call is decoded, at most `milliseconds`; false when that was too short.
+// Waits until every buffer completed before the call is decoded, at most `milliseconds`; false when that was
+// too short.
 bool drain_worker(uint32_t milliseconds);
 
-// Loss rows for what CUPTI dropped and what lost its timestamps since the last call. On the recorder's thread.
+// Loss rows for what CUPTI dropped and what lost its timestamps since the last call. On the recorder's
+// thread.
 void report_worker_loss();
 
 }  // namespace warpsight

@@ -1,6 +1,6 @@
-// NVTX 3's injection interface (nvtxDetail/nvtxTypes.h and nvToolsExt.h of NVIDIA's NVTX, API version 3), in the few
-// structs and numbers a handler needs, so that the library builds without NVIDIA's headers. The ABI is frozen: every
-// program carries its own copy of it, compiled in.
+// NVTX 3's injection interface (nvtxDetail/nvtxTypes.h and nvToolsExt.h of NVIDIA's NVTX, API version 3), in
+// the few structs and numbers a handler needs, so that the library builds without NVIDIA's headers. The ABI
+// is frozen: every program carries its own copy of it, compiled in.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,38 @@ using GetExportTable = const void* (*)(uint32_t id);
 enum Module { kCore = 1, kCuda = 2, kOpenCl = 3, kCudaRt = 4, kCore2 = 5, kSync = 6 };
 
 enum Core {
-  kMarkEx = 1, kMarkA, kMarkW, kRangeStartEx, kRangeStartA, kRangeStartW, kRangeEnd, kRangePushEx, kRangePushA,
-  kRangePushW, kRangePop, kNameCategoryA, kNameCategoryW, kNameOsThreadA, kNameOsThreadW
+  kMarkEx = 1,
+  kMarkA,
+  kMarkW,
+  kRangeStartEx,
+  kRangeStartA,
+  kRangeStartW,
+  kRangeEnd,
+  kRangePushEx,
+  kRangePushA,
+  kRangePushW,
+  kRangePop,
+  kNameCategoryA,
+  kNameCategoryW,
+  kNameOsThreadA,
+  kNameOsThreadW
 };
 enum Core2 {
-  kDomainMarkEx = 1, kDomainRangeStartEx, kDomainRangeEnd, kDomainRangePushEx, kDomainRangePop, kDomainResourceCreate,
-  kDomainResourceDestroy, kDomainNameCategoryA, kDomainNameCategoryW, kDomainRegisterStringA, kDomainRegisterStringW,
-  kDomainCreateA, kDomainCreateW, kDomainDestroy, kInitialize
+  kDomainMarkEx = 1,
+  kDomainRangeStartEx,
+  kDomainRangeEnd,
+  kDomainRangePushEx,
+  kDomainRangePop,
+  kDomainResourceCreate,
+  kDomainResourceDestroy,
+  kDomainNameCategoryA,
+  kDomainNameCategoryW,
+  kDomainRegisterStringA,
+  kDomainRegisterStringW,
+  kDomainCreateA,
+  kDomainCreateW,
+  kDomainDestroy,
+  kInitialize
 };
 enum CudaNames { kNameCuStreamA = 5, kNameCuStreamW = 6 };        // module kCuda; also device, context, event
 enum CudaRtNames { kNameCudaStreamA = 3, kNameCudaStreamW = 4 };  // module kCudaRt
@@ -62,8 +87,14 @@ struct ExtendedPayload {
 // The payload extension: module kPayloadModule offers slots for these functions.
 constexpr uint16_t kPayloadModule = 2;
 enum PayloadFunction {
-  kSchemaRegister = 0, kEnumRegister, kMarkPayload, kRangePushPayload, kRangePopPayload, kRangeStartPayload,
-  kRangeEndPayload, kDomainIsEnabled
+  kSchemaRegister = 0,
+  kEnumRegister,
+  kMarkPayload,
+  kRangePushPayload,
+  kRangePopPayload,
+  kRangeStartPayload,
+  kRangeEndPayload,
+  kDomainIsEnabled
 };
 struct ExtensionSegment {
   size_t id;

@@ -21,15 +21,21 @@ int push_w(const wchar_t* message) { return push(default_domain(), event_of(mess
 int range_pop() { return pop(default_domain()); }
 
 void domain_mark(void* d, const EventAttributes* a) { mark(domain_of(d), event_of(domain_of(d), a)); }
-uint64_t domain_start(void* d, const EventAttributes* a) { return start(domain_of(d), event_of(domain_of(d), a)); }
+uint64_t domain_start(void* d, const EventAttributes* a) {
+  return start(domain_of(d), event_of(domain_of(d), a));
+}
 void domain_end(void* d, uint64_t id) { end(domain_of(d), id); }
 int domain_push(void* d, const EventAttributes* a) { return push(domain_of(d), event_of(domain_of(d), a)); }
 int domain_pop(void* d) { return pop(domain_of(d)); }
 
 std::string text(const char* message) { return message != nullptr ? message : ""; }
 
-void category_a(uint32_t category, const char* name) { name_category(default_domain(), category, text(name)); }
-void category_w(uint32_t category, const wchar_t* name) { name_category(default_domain(), category, utf8(name)); }
+void category_a(uint32_t category, const char* name) {
+  name_category(default_domain(), category, text(name));
+}
+void category_w(uint32_t category, const wchar_t* name) {
+  name_category(default_domain(), category, utf8(name));
+}
 void domain_category_a(void* d, uint32_t category, const char* name) {
   name_category(domain_of(d), category, text(name));
 }
@@ -65,8 +71,10 @@ void initialize(const void*) {}
 void* create_resource(void*, const ResourceAttributes* a) {
   static char resource;  // a handle is only ever given back to us
   if (a == nullptr) return nullptr;
-  const bool stream = a->identifier_type == kCudaStreamResource || a->identifier_type == kCudaRtStreamResource;
-  if (stream) name_stream(reinterpret_cast<const void*>(a->identifier), message_id(a->message_type, a->message));
+  const bool stream =
+      a->identifier_type == kCudaStreamResource || a->identifier_type == kCudaRtStreamResource;
+  if (stream)
+    name_stream(reinterpret_cast<const void*>(a->identifier), message_id(a->message_type, a->message));
   return &resource;
 }
 void destroy_resource(void*) {}

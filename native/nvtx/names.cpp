@@ -74,10 +74,14 @@ uint32_t category_id(Domain& domain, uint32_t category) {
 uint32_t message_id(int32_t type, const void* message) {
   if (message == nullptr) return 0;
   switch (type) {
-    case kAscii: return intern_c(static_cast<const char*>(message));
-    case kUnicode: return intern(utf8(static_cast<const wchar_t*>(message)));
-    case kRegistered: return id_of(*static_cast<RegisteredString*>(const_cast<void*>(message)));
-    default: return 0;
+    case kAscii:
+      return intern_c(static_cast<const char*>(message));
+    case kUnicode:
+      return intern(utf8(static_cast<const wchar_t*>(message)));
+    case kRegistered:
+      return id_of(*static_cast<RegisteredString*>(const_cast<void*>(message)));
+    default:
+      return 0;
   }
 }
 

@@ -15,8 +15,9 @@ struct RegisteredString {
   std::atomic<uint32_t> id{0};  // interned at its first use in a recording
 };
 
-constexpr uint32_t kNamedCategories = 256;  // category numbers that are remembered; larger ones are interned each time
-constexpr uint32_t kDomains = 64;           // domains with a depth of their own per thread
+constexpr uint32_t kNamedCategories =
+    256;                           // category numbers that are remembered; larger ones are interned each time
+constexpr uint32_t kDomains = 64;  // domains with a depth of their own per thread
 
 struct Domain {
   RegisteredString name;
@@ -25,14 +26,17 @@ struct Domain {
 };
 
 Domain& default_domain();
-inline Domain& domain_of(void* handle) { return handle != nullptr ? *static_cast<Domain*>(handle) : default_domain(); }
+inline Domain& domain_of(void* handle) {
+  return handle != nullptr ? *static_cast<Domain*>(handle) : default_domain();
+}
 
 Domain* create_domain(const std::string& name);
 RegisteredString* register_string(const std::string& text);
 void name_category(Domain& domain, uint32_t category, const std::string& name);
 
 uint32_t id_of(RegisteredString& string);
-uint32_t category_id(Domain& domain, uint32_t category);  // its name, else its number as text; 0 for category 0
+uint32_t category_id(Domain& domain,
+                     uint32_t category);  // its name, else its number as text; 0 for category 0
 uint32_t message_id(int32_t type, const void* message);
 
 std::string utf8(const wchar_t* text);

@@ -16,8 +16,12 @@ Event event_of(const ExtendedPayload* payloads, size_t count) {
 uint64_t schema_register(void*, const SchemaAttributes* attributes) { return register_schema(attributes); }
 uint64_t enum_register(void*, const void*) { return new_schema_id(); }
 void mark_payload(void* d, const ExtendedPayload* p, size_t count) { mark(domain_of(d), event_of(p, count)); }
-int push_payload(void* d, const ExtendedPayload* p, size_t count) { return push(domain_of(d), event_of(p, count)); }
-int pop_payload(void* d, const ExtendedPayload* p, size_t count) { return pop(domain_of(d), event_of(p, count)); }
+int push_payload(void* d, const ExtendedPayload* p, size_t count) {
+  return push(domain_of(d), event_of(p, count));
+}
+int pop_payload(void* d, const ExtendedPayload* p, size_t count) {
+  return pop(domain_of(d), event_of(p, count));
+}
 uint64_t start_payload(void* d, const ExtendedPayload* p, size_t count) {
   return start(domain_of(d), event_of(p, count));
 }
@@ -28,7 +32,8 @@ uint8_t is_enabled(void*) { return recording() ? 1 : 0; }
 
 template <class F>
 void fill(const ExtensionSegment& segment, PayloadFunction number, F* function) {
-  if (static_cast<size_t>(number) < segment.slots) segment.functions[number] = reinterpret_cast<intptr_t>(function);
+  if (static_cast<size_t>(number) < segment.slots)
+    segment.functions[number] = reinterpret_cast<intptr_t>(function);
 }
 
 }  // namespace

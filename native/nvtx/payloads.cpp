@@ -21,7 +21,8 @@ namespace {
 constexpr uint64_t kFirstDynamicId = 1ull << 32;
 constexpr uint64_t kFixedArray = 1 << 4, kArrayMask = 7 << 4, kPointerFlag = 1 << 1, kMessageFlag = 1 << 10;
 constexpr size_t kMostElements = 64, kDeepest = 4;
-constexpr uint32_t kMostPayloads = 200000;  // each becomes a string that is kept: a stream of them must end somewhere
+constexpr uint32_t kMostPayloads =
+    200000;  // each becomes a string that is kept: a stream of them must end somewhere
 
 enum class Kind : uint8_t { none, integer, natural, real, pointer, text, registered };
 struct Type {
@@ -32,20 +33,60 @@ struct Type {
 // Sizes and readings of NVTX's predefined entry types on 64-bit Linux.
 Type type_of(uint64_t type) {
   switch (type) {
-    case 1: case 11: return {Kind::integer, 1};
-    case 2: case 12: case 25: case 32: return {Kind::natural, 1};
-    case 3: case 13: return {Kind::integer, 2};
-    case 4: case 14: case 26: return {Kind::natural, 2};
-    case 5: case 15: return {Kind::integer, 4};
-    case 6: case 16: case 24: case 27: case 68: case 69: case 71: case 73: return {Kind::natural, 4};
-    case 7: case 9: case 17: return {Kind::integer, 8};
-    case 8: case 10: case 18: case 22: case 70: case 72: case 74: return {Kind::natural, 8};
-    case 19: case 43: return {Kind::real, 4};
-    case 20: case 44: return {Kind::real, 8};
-    case 23: return {Kind::pointer, 8};
-    case 75: case 76: return {Kind::text, 8};
-    case 80: return {Kind::registered, 8};
-    default: return {Kind::none, 0};
+    case 1:
+    case 11:
+      return {Kind::integer, 1};
+    case 2:
+    case 12:
+    case 25:
+    case 32:
+      return {Kind::natural, 1};
+    case 3:
+    case 13:
+      return {Kind::integer, 2};
+    case 4:
+    case 14:
+    case 26:
+      return {Kind::natural, 2};
+    case 5:
+    case 15:
+      return {Kind::integer, 4};
+    case 6:
+    case 16:
+    case 24:
+    case 27:
+    case 68:
+    case 69:
+    case 71:
+    case 73:
+      return {Kind::natural, 4};
+    case 7:
+    case 9:
+    case 17:
+      return {Kind::integer, 8};
+    case 8:
+    case 10:
+    case 18:
+    case 22:
+    case 70:
+    case 72:
+    case 74:
+      return {Kind::natural, 8};
+    case 19:
+    case 43:
+      return {Kind::real, 4};
+    case 20:
+    case 44:
+      return {Kind::real, 8};
+    case 23:
+      return {Kind::pointer, 8};
+    case 75:
+    case 76:
+      return {Kind::text, 8};
+    case 80:
+      return {Kind::registered, 8};
+    default:
+      return {Kind::none, 0};
   }
 }
 
@@ -58,7 +99,8 @@ struct Schema {
   size_t size = 0;
 };
 
-pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects schemas(), whose entries are never changed or removed
+pthread_mutex_t g_lock =
+    PTHREAD_MUTEX_INITIALIZER;  // protects schemas(), whose entries are never changed or removed
 std::map<uint64_t, const Schema*>& schemas() {
   static auto* const map = new std::map<uint64_t, const Schema*>;
   return *map;
@@ -101,10 +143,14 @@ T read(const uint8_t* at) {
 
 int64_t integer(const uint8_t* at, size_t size) {
   switch (size) {
-    case 1: return read<int8_t>(at);
-    case 2: return read<int16_t>(at);
-    case 4: return read<int32_t>(at);
-    default: return read<int64_t>(at);
+    case 1:
+      return read<int8_t>(at);
+    case 2:
+      return read<int16_t>(at);
+    case 4:
+      return read<int32_t>(at);
+    default:
+      return read<int64_t>(at);
   }
 }
 
@@ -117,14 +163,21 @@ uint64_t natural(const uint8_t* at, size_t size) {
 void append_scalar(std::string* json, Type type, const uint8_t* at) {
   char number[40] = "null";
   switch (type.kind) {
-    case Kind::integer: snprintf(number, sizeof number, "%" PRId64, integer(at, type.size)); break;
-    case Kind::natural: snprintf(number, sizeof number, "%" PRIu64, natural(at, type.size)); break;
+    case Kind::integer:
+      snprintf(number, sizeof number, "%" PRId64, integer(at, type.size));
+      break;
+    case Kind::natural:
+      snprintf(number, sizeof number, "%" PRIu64, natural(at, type.size));
+      break;
     case Kind::real: {
       const double value = type.size == 4 ? read<float>(at) : read<double>(at);
-      if (std::isfinite(value)) snprintf(number, sizeof number, "%.17g", value);  // JSON has no infinity: null
+      if (std::isfinite(value))
+        snprintf(number, sizeof number, "%.17g", value);  // JSON has no infinity: null
       break;
     }
-    case Kind::pointer: snprintf(number, sizeof number, "\"0x%" PRIx64 "\"", natural(at, 8)); break;
+    case Kind::pointer:
+      snprintf(number, sizeof number, "\"0x%" PRIx64 "\"", natural(at, 8));
+      break;
     case Kind::text:
       if (const char* text = read<const char*>(at)) return append_text(json, text, strlen(text));
       break;
@@ -133,7 +186,8 @@ void append_scalar(std::string* json, Type type, const uint8_t* at) {
         return append_text(json, string->text.c_str(), string->text.size());
       }
       break;
-    case Kind::none: break;
+    case Kind::none:
+      break;
   }
   *json += number;
 }
@@ -170,8 +224,10 @@ bool append_field(std::string* json, const Field& field, const uint8_t* bytes, s
   }
   if (array != kFixedArray || field.detail > left / type.size) return false;
   const bool characters = field.type == 1 || field.type == 25;
-  if (characters) append_text(json, reinterpret_cast<const char*>(at), field.detail);
-  else append_array(json, type, at, field.detail);
+  if (characters)
+    append_text(json, reinterpret_cast<const char*>(at), field.detail);
+  else
+    append_array(json, type, at, field.detail);
   return true;
 }
 
@@ -209,8 +265,10 @@ uint64_t register_schema(const SchemaAttributes* a) {
   for (size_t i = 0; i < a->entry_count; ++i) {
     const SchemaEntry& e = a->entries[i];
     const size_t size = std::max<size_t>(size_of(e.type), 1);
-    const size_t aligned = (end + std::min<size_t>(size, 8) - 1) / std::min<size_t>(size, 8) * std::min<size_t>(size, 8);
-    const uint64_t offset = e.offset != 0 || i == 0 ? e.offset : aligned;  // 0 behind the first: naturally aligned
+    const size_t aligned =
+        (end + std::min<size_t>(size, 8) - 1) / std::min<size_t>(size, 8) * std::min<size_t>(size, 8);
+    const uint64_t offset =
+        e.offset != 0 || i == 0 ? e.offset : aligned;  // 0 behind the first: naturally aligned
     schema->fields.push_back({e.name != nullptr ? e.name : "", e.flags, e.type, e.detail, offset});
     end = offset + size * ((e.flags & kArrayMask) == kFixedArray ? e.detail : 1);
   }

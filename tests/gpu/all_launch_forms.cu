@@ -1,6 +1,6 @@
-// Every launch form, copies, sets, events, streams, a second context and both kinds of CUDA graph, each a known number of
-// times; prints what it did, one "name count" per line, for compare_launch_forms.py.
-// Build: nvcc -o all_launch_forms all_launch_forms.cu -lcuda ; usage: all_launch_forms [ROUNDS=50]
+// Every launch form, copies, sets, events, streams, a second context and both kinds of CUDA graph, each a
+// known number of times; prints what it did, one "name count" per line, for compare_launch_forms.py. Build:
+// nvcc -o all_launch_forms all_launch_forms.cu -lcuda ; usage: all_launch_forms [ROUNDS=50]
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -60,14 +60,15 @@ void launch_in_every_form(int* counter, cudaStream_t stream) {
   CHECK(cudaLaunchKernelExC(&config, symbol_of(by_runtime_ex), arguments));
   CHECK(cudaLaunchCooperativeKernel(symbol_of(by_cooperative), dim3(2), dim3(32), arguments, 0, stream));
   const auto cu_stream = reinterpret_cast<CUstream>(stream);
-  CHECK(cuLaunchKernel(driver_function(symbol_of(by_driver)), 1, 2, 3, 32, 1, 1, 0, cu_stream, arguments, nullptr));
+  CHECK(cuLaunchKernel(driver_function(symbol_of(by_driver)), 1, 2, 3, 32, 1, 1, 0, cu_stream, arguments,
+                       nullptr));
   CUlaunchConfig driver_config = {};
   driver_config.gridDimX = driver_config.gridDimY = driver_config.gridDimZ = 1;
   driver_config.blockDimX = 96, driver_config.blockDimY = driver_config.blockDimZ = 1;
   driver_config.hStream = cu_stream;
   CHECK(cuLaunchKernelEx(&driver_config, driver_function(symbol_of(by_driver_ex)), arguments, nullptr));
-  CHECK(cuLaunchCooperativeKernel(driver_function(symbol_of(by_driver_cooperative)), 2, 1, 1, 32, 1, 1, 0, cu_stream,
-                                  arguments));
+  CHECK(cuLaunchCooperativeKernel(driver_function(symbol_of(by_driver_cooperative)), 2, 1, 1, 32, 1, 1, 0,
+                                  cu_stream, arguments));
   for (const char* name : {"by_runtime", "by_runtime_ex", "by_cooperative", "by_driver", "by_driver_ex",
                            "by_driver_cooperative"}) {
     ++g_done[name];

@@ -1,5 +1,6 @@
-// Every way a program can launch a kernel, behind one C function, so that a Python program can call each of them from
-// known stacks. Build: nvcc -shared -Xcompiler -fPIC -cudart shared -o liblaunch_forms.so launch_forms.cu -lcuda
+// Every way a program can launch a kernel, behind one C function, so that a Python program can call each of
+// them from known stacks. Build: nvcc -shared -Xcompiler -fPIC -cudart shared -o liblaunch_forms.so
+// launch_forms.cu -lcuda
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -91,16 +92,17 @@ int forms_launch(int form, void* stream_handle) {
     case 1:
       return runtime_ex(stream, arguments);
     case 2:
-      return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(form_cooperative), dim3(1), dim3(1), arguments, 0,
-                                         stream);
+      return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(form_cooperative), dim3(1), dim3(1),
+                                         arguments, 0, stream);
     case 3:
-      return cuLaunchKernel(driver_function(reinterpret_cast<const void*>(form_driver)), 1, 1, 1, 1, 1, 1, 0, stream,
-                            arguments, nullptr);
+      return cuLaunchKernel(driver_function(reinterpret_cast<const void*>(form_driver)), 1, 1, 1, 1, 1, 1, 0,
+                            stream, arguments, nullptr);
     case 4:
       return driver_ex(driver_function(reinterpret_cast<const void*>(form_driver_ex)), stream, arguments);
     case 5:
-      return cuLaunchCooperativeKernel(driver_function(reinterpret_cast<const void*>(form_driver_cooperative)), 1, 1, 1,
-                                       1, 1, 1, 0, stream, arguments);
+      return cuLaunchCooperativeKernel(
+          driver_function(reinterpret_cast<const void*>(form_driver_cooperative)), 1, 1, 1, 1, 1, 1, 0,
+          stream, arguments);
     case 6: {
       static std::mutex one_graph_launch;  // an executable graph must not be launched by two threads at once
       std::lock_guard<std::mutex> lock(one_graph_launch);

@@ -1,6 +1,6 @@
-// The floor of what recording kernels costs: an injection library that asks CUPTI for kernels, copies and sets and throws
-// the records away. Build: g++ -O2 -shared -fPIC -I$CUDA/include -o minimal_injection.so minimal_injection.cpp -L… -lcupti
-// Use: CUDA_INJECTION64_PATH=$PWD/minimal_injection.so program
+// The floor of what recording kernels costs: an injection library that asks CUPTI for kernels, copies and
+// sets and throws the records away. Build: g++ -O2 -shared -fPIC -I$CUDA/include -o minimal_injection.so
+// minimal_injection.cpp -L… -lcupti Use: CUDA_INJECTION64_PATH=$PWD/minimal_injection.so program
 #include <cupti.h>
 
 #include <cstdlib>

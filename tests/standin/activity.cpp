@@ -30,7 +30,8 @@ std::set<int> g_kinds;
 std::vector<ThreadBuffer*> g_buffers;
 std::atomic<size_t> g_dropped{0};
 std::atomic<long> g_kernels{0};
-bool g_context = false, g_described = false;  // the device and the context are described once, not to each client
+bool g_context = false,
+     g_described = false;  // the device and the context are described once, not to each client
 bool g_zeroed = false, g_drop_told = false;
 std::atomic<unsigned> g_generation{0};  // a thread's buffer belongs to one attachment
 thread_local ThreadBuffer* t_buffer = nullptr;
@@ -43,14 +44,20 @@ size_t size_of(uint32_t kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
       return before_128 ? sizeof(CUpti_ActivityKernel9) : sizeof(CUpti_ActivityKernel10);
-    case CUPTI_ACTIVITY_KIND_MEMCPY: return before_128 ? sizeof(CUpti_ActivityMemcpy5) : sizeof(CUpti_ActivityMemcpy6);
-    case CUPTI_ACTIVITY_KIND_MEMSET: return sizeof(CUpti_ActivityMemset4);
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return before_128 ? sizeof(CUpti_ActivityMemcpy5) : sizeof(CUpti_ActivityMemcpy6);
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
       return before_128 ? sizeof(CUpti_ActivitySynchronization) : sizeof(CUpti_ActivitySynchronization2);
-    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE: return sizeof(CUpti_ActivityGraphTrace2);
-    case CUPTI_ACTIVITY_KIND_DEVICE: return sizeof(CUpti_ActivityDevice5);
-    case CUPTI_ACTIVITY_KIND_CONTEXT: return sizeof(CUpti_ActivityContext3);
-    default: return 64;
+    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+      return sizeof(CUpti_ActivityGraphTrace2);
+    case CUPTI_ACTIVITY_KIND_DEVICE:
+      return sizeof(CUpti_ActivityDevice5);
+    case CUPTI_ACTIVITY_KIND_CONTEXT:
+      return sizeof(CUpti_ActivityContext3);
+    default:
+      return 64;
   }
 }
 
@@ -114,7 +121,8 @@ void append(const Record& record, bool incomplete) {
     bool full = false;
     {
       std::lock_guard<std::mutex> guard(g_lock);
-      full = buffer->memory != nullptr && (buffer->used + bytes > buffer->size || buffer->records >= buffer->most);
+      full = buffer->memory != nullptr &&
+             (buffer->used + bytes > buffer->size || buffer->records >= buffer->most);
       if (buffer->memory != nullptr && !full) {
         memcpy(buffer->memory + buffer->used, &record, bytes < sizeof record ? bytes : sizeof record);
         if (incomplete) buffer->incomplete.push_back(buffer->used);
@@ -310,7 +318,8 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
 }
 
 EXPORT CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t*, void* value) {
-  if (attribute == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER) g_zeroed = *static_cast<uint8_t*>(value) != 0;
+  if (attribute == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER)
+    g_zeroed = *static_cast<uint8_t*>(value) != 0;
   return CUPTI_SUCCESS;
 }
 

@@ -51,7 +51,8 @@ static void call_back(CUpti_CallbackDomain domain, uint32_t cbid, const void* da
   if (callback != nullptr) callback(userdata, domain, cbid, data);
 }
 
-Call::Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params, const char* symbol)
+Call::Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params,
+           const char* symbol)
     : domain_(domain), cbid_(cbid) {
   data_.functionName = function;
   data_.functionParams = params;
@@ -86,7 +87,8 @@ void resource(CUpti_CallbackIdResource id, void* descriptor, CUstream stream) {
 
 using namespace standin;  // NOLINT
 
-EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback, void* userdata) {
+EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* handle, CUpti_CallbackFunc callback,
+                                  void* userdata) {
   if (g_attempts++ < option("refuse_subscribe", 0)) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   std::lock_guard<std::mutex> guard(g_lock);
   if (g_callback != nullptr) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
@@ -106,7 +108,8 @@ EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
 EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
                                        CUpti_CallbackId cbid) {
   const bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API, driver = domain == CUPTI_CB_DOMAIN_DRIVER_API;
-  if ((runtime && cbid >= CUPTI_RUNTIME_TRACE_CBID_SIZE) || (driver && cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE)) {
+  if ((runtime && cbid >= CUPTI_RUNTIME_TRACE_CBID_SIZE) ||
+      (driver && cbid >= CUPTI_DRIVER_TRACE_CBID_SIZE)) {
     return CUPTI_ERROR_INVALID_PARAMETER;
   }
   std::lock_guard<std::mutex> guard(g_lock);
@@ -115,8 +118,8 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle, 
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiGetCallbackState(uint32_t* enable, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
-                                         CUpti_CallbackId cbid) {
+EXPORT CUptiResult cuptiGetCallbackState(uint32_t* enable, CUpti_SubscriberHandle,
+                                         CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   std::lock_guard<std::mutex> guard(g_lock);
   if (g_callback == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   *enable = static_cast<uint32_t>(g_enabled.count({domain, cbid}));
@@ -125,9 +128,12 @@ EXPORT CUptiResult cuptiGetCallbackState(uint32_t* enable, CUpti_SubscriberHandl
 
 EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t cbid, const char** name) {
   const bool runtime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
-  if (runtime && cbid == CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020) *name = "cudaFree_v3020";
-  else if (runtime && cbid == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020) *name = "cudaMemcpy_v3020";
-  else return CUPTI_ERROR_INVALID_PARAMETER;
+  if (runtime && cbid == CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020)
+    *name = "cudaFree_v3020";
+  else if (runtime && cbid == CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020)
+    *name = "cudaMemcpy_v3020";
+  else
+    return CUPTI_ERROR_INVALID_PARAMETER;
   return CUPTI_SUCCESS;
 }
 
@@ -150,8 +156,9 @@ EXPORT CUptiResult cuptiGetVersion(uint32_t* version) {
 }
 
 EXPORT CUptiResult cuptiGetResultString(CUptiResult result, const char** text) {
-  *text = result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
-                                                                   : "CUPTI_ERROR_OTHER";
+  *text = result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+              ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+              : "CUPTI_ERROR_OTHER";
   return CUPTI_SUCCESS;
 }
 

@@ -21,7 +21,8 @@ EXPORT CUresult cuInit(unsigned flags) {
     if (const char* path = getenv("CUDA_INJECTION64_PATH")) {
       void* library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
       if (library == nullptr) fprintf(stderr, "standin: %s\n", dlerror());
-      auto* entry = library != nullptr ? reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection")) : nullptr;
+      auto* entry =
+          library != nullptr ? reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection")) : nullptr;
       if (entry == nullptr || entry() != 1) violation("InitializeInjection failed");
     }
   }
@@ -32,8 +33,8 @@ EXPORT CUresult cuInit(unsigned flags) {
 
 EXPORT CUresult cuDriverGetVersion(int* version) {
   cuDriverGetVersion_params params = {version};
-  Call call(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion, "cuDriverGetVersion", &params,
-            nullptr);
+  Call call(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion, "cuDriverGetVersion",
+            &params, nullptr);
   *version = static_cast<int>(option("driver", 13000));
   return CUDA_SUCCESS;
 }

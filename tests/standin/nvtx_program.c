@@ -59,7 +59,8 @@ static void extended_payload(void) {
   static const nvtxPayloadSchemaEntry_t entries[] = {
       {0, NVTX_PAYLOAD_ENTRY_TYPE_UINT32, "rank", 0, 0, offsetof(Step, rank), 0, 0},
       {0, NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, "loss", 0, 0, offsetof(Step, loss), 0, 0},
-      {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE, NVTX_PAYLOAD_ENTRY_TYPE_CHAR, "phase", 0, 8, offsetof(Step, phase), 0, 0},
+      {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE, NVTX_PAYLOAD_ENTRY_TYPE_CHAR, "phase", 0, 8,
+       offsetof(Step, phase), 0, 0},
   };
   nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
   nvtxPayloadSchemaAttr_t schema;

@@ -36,7 +36,9 @@ std::vector<std::string> split(const std::string& step) {
   return parts;
 }
 
-const char* kept(const std::string& text) { return strdup(text.c_str()); }  // CUPTI's names stay where they are
+const char* kept(const std::string& text) {
+  return strdup(text.c_str());
+}  // CUPTI's names stay where they are
 
 CUstream stream() { return reinterpret_cast<CUstream>(static_cast<uintptr_t>(kStream)); }
 
@@ -83,19 +85,22 @@ void all_forms() {
     config.attrs = &cluster;
     config.numAttrs = 1;
     const cudaLaunchKernelExC_v11060_params params = {&config, nullptr, nullptr};
-    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, "ExC", &params, "cudaLaunchKernelExC");
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, "ExC", &params,
+              "cudaLaunchKernelExC");
     record_kernel("cudaLaunchKernelExC", call.correlation(), kStream, 0);
   }
   CUlaunchConfig config = {};
   config.gridDimX = 4, config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 128, config.blockDimY = config.blockDimZ = 1;
   const cuLaunchKernelEx_params params = {&config, nullptr, nullptr, nullptr};
-  Call call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, "cuLaunchKernelEx");
+  Call call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params,
+            "cuLaunchKernelEx");
   record_kernel("cuLaunchKernelEx", call.correlation(), kStream, 0);
 }
 
 void copy(size_t bytes) {
-  const cudaMemcpy_v3020_params params = {reinterpret_cast<void*>(0xd00), nullptr, bytes, cudaMemcpyHostToDevice};
+  const cudaMemcpy_v3020_params params = {reinterpret_cast<void*>(0xd00), nullptr, bytes,
+                                          cudaMemcpyHostToDevice};
   Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020, "cudaMemcpy", &params, nullptr);
   record_copy(bytes, call.correlation());
 }
@@ -120,7 +125,8 @@ void failing_launch() {
 }
 
 void synchronise() {
-  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, "cudaDeviceSynchronize", nullptr, nullptr);
+  Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, "cudaDeviceSynchronize", nullptr,
+            nullptr);
   complete_everything();
   record_sync(call.correlation(), 0);
 }
@@ -138,13 +144,15 @@ void graph(int launches) {
   resource(CUPTI_CBID_RESOURCE_GRAPH_CREATED, &made, nullptr);
   {
     const cudaLaunchKernel_v7000_params params = runtime_arguments();
-    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params, "in_graph");
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params,
+              "in_graph");
     resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, &made, nullptr);
   }
   {
     cudaGraphExec_t result = nullptr;
     const cudaGraphInstantiate_v12000_params params = {&result, nullptr, 0};
-    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000, "cudaGraphInstantiate", &params, nullptr);
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000, "cudaGraphInstantiate", &params,
+              nullptr);
     CUpti_GraphData clone = {};
     clone.graph = handle<CUgraph>(9);
     clone.originalGraph = handle<CUgraph>(8);
@@ -157,8 +165,10 @@ void graph(int launches) {
   for (int i = 0; i < launches; ++i) {
     const cudaGraphLaunch_v10000_params params = {handle<cudaGraphExec_t>(0x900), nullptr};
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, "cudaGraphLaunch", &params, nullptr);
-    if (kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE)) record_graph_launch(call.correlation());
-    else record_kernel("in_graph", call.correlation(), kStream, 200);
+    if (kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
+      record_graph_launch(call.correlation());
+    else
+      record_kernel("in_graph", call.correlation(), kStream, 200);
   }
 }
 
@@ -205,7 +215,8 @@ void CUPTIAPI foreign_complete(CUcontext, uint32_t, uint8_t* buffer, size_t, siz
 
 bool callbacks_enabled() {
   uint32_t enabled = 0;
-  return cuptiGetCallbackState(&enabled, nullptr, kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) == CUPTI_SUCCESS &&
+  return cuptiGetCallbackState(&enabled, nullptr, kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) ==
+             CUPTI_SUCCESS &&
          enabled != 0;
 }
 
@@ -220,30 +231,49 @@ void do_step(const std::vector<std::string>& step) {
   const std::string& what = step[0];
   const auto number = [&](size_t i) { return i < step.size() ? atol(step[i].c_str()) : 1; };
   const auto count = static_cast<int>(number(2));
-  if (what == "init") cuInit(0), context_exists(), resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, nullptr, nullptr);
+  if (what == "init")
+    cuInit(0), context_exists(), resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, nullptr, nullptr);
   else if (what == "launch") {
     const char* name = kept(step[1]);
     for (int i = 0; i < count; ++i) launch(name, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
-  }
-  else if (what == "forms") all_forms();
-  else if (what == "copy") copy(static_cast<size_t>(number(1)));
-  else if (what == "set") set(static_cast<size_t>(number(1)));
-  else if (what == "malloc") allocate(static_cast<size_t>(number(1)));
-  else if (what == "fail") failing_launch();
-  else if (what == "sync") synchronise();
-  else if (what == "poll") record_sync(0, 600);
-  else if (what == "graph") graph(static_cast<int>(number(1)));
-  else if (what == "threads") in_threads(static_cast<int>(number(1)), count);
-  else if (what == "fork") fork_and_launch();
-  else if (what == "start") exported<int(const char*)>("ws_start")(getenv("LATE_SOCKET"));
-  else if (what == "stop") exported<int()>("ws_stop")();
-  else if (what == "flush") exported<int(uint32_t)>("ws_flush")(10000);
-  else if (what == "foreign") cuptiActivityRegisterCallbacks(foreign_request, foreign_complete);
-  else if (what == "foreign_end") setenv("STANDIN_FOREIGN_FINALIZE", "1", 1), cuptiFinalize();
-  else if (what == "wait_recording") wait_until_recording();
-  else if (what == "exit") exit(static_cast<int>(number(1)));
-  else if (what == "_exit") _exit(static_cast<int>(number(1)));
-  else if (what == "signal") raise(static_cast<int>(number(1)));
+  } else if (what == "forms")
+    all_forms();
+  else if (what == "copy")
+    copy(static_cast<size_t>(number(1)));
+  else if (what == "set")
+    set(static_cast<size_t>(number(1)));
+  else if (what == "malloc")
+    allocate(static_cast<size_t>(number(1)));
+  else if (what == "fail")
+    failing_launch();
+  else if (what == "sync")
+    synchronise();
+  else if (what == "poll")
+    record_sync(0, 600);
+  else if (what == "graph")
+    graph(static_cast<int>(number(1)));
+  else if (what == "threads")
+    in_threads(static_cast<int>(number(1)), count);
+  else if (what == "fork")
+    fork_and_launch();
+  else if (what == "start")
+    exported<int(const char*)>("ws_start")(getenv("LATE_SOCKET"));
+  else if (what == "stop")
+    exported<int()>("ws_stop")();
+  else if (what == "flush")
+    exported<int(uint32_t)>("ws_flush")(10000);
+  else if (what == "foreign")
+    cuptiActivityRegisterCallbacks(foreign_request, foreign_complete);
+  else if (what == "foreign_end")
+    setenv("STANDIN_FOREIGN_FINALIZE", "1", 1), cuptiFinalize();
+  else if (what == "wait_recording")
+    wait_until_recording();
+  else if (what == "exit")
+    exit(static_cast<int>(number(1)));
+  else if (what == "_exit")
+    _exit(static_cast<int>(number(1)));
+  else if (what == "signal")
+    raise(static_cast<int>(number(1)));
   else {
     fprintf(stderr, "no such step: %s\n", what.c_str());
     _exit(74);

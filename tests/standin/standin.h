@@ -18,7 +18,8 @@ long option(const char* name, long otherwise);
 // A CUDA call as CUPTI's callbacks see it: construct at entry; the destructor is the exit.
 class Call {
  public:
-  Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params, const char* symbol);
+  Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params,
+       const char* symbol);
   ~Call();
   void set_result(int result) { result_ = result; }
   uint32_t correlation() const { return data_.correlationId; }
