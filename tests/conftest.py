@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def library() -> Path:
     """Path of libwarpsight.so: WARPSIGHT_LIBRARY or the installed one.
 
-    A machine without a compiler skips its tests; where the build must have worked (`make test`), its absence fails them.
+    A machine without a compiler skips its tests; where the build must have worked (`make test`), its absence
+    fails them.
     """
     path = _native.library_path()
     if path is None:

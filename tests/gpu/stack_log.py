@@ -2,8 +2,9 @@
 
 usage: stack_log.py LOG.json LIBRARY [launches=100000] [threads=8]
 
-LIBRARY is launch_forms.cu, built. The log holds, per OS thread and in order, (form, stack number) of every launch; stack
-numbers name the path through ten functions of two call sites each. `check_stack_log.py` compares a trace with it.
+LIBRARY is launch_forms.cu, built. The log holds, per OS thread and in order, (form, stack number) of every
+launch; stack numbers name the path through ten functions of two call sites each. `check_stack_log.py`
+compares a trace with it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 A verb is one module `warpsight.cli.<verb>` with a function `command(...)` in typer's notation. Its docstring is the
 verb's help and begins with the verb's line in :data:`VERBS`. A module may set `CONTEXT_SETTINGS` for the parser. Verbs
-print results to standard output, everything else to standard error, and end with :class:`~warpsight.errors.WarpsightError`
-or `typer.Exit`. Nothing but the standard library is imported until a verb runs: `warpsight --help` answers at once.
+print results to standard output, everything else to standard error, and end with
+:class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is imported until
+a verb runs: `warpsight --help` answers at once.
 """
 
 from __future__ import annotations

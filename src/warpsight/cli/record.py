@@ -75,8 +75,8 @@ def command(
 ) -> None:  # fmt: skip
     """Record a program into a trace.
 
-    The program runs as it would without: same terminal, signals and exit code. `--` before it is optional. Inside another
-    recording, or as a further rank of a job that records into the same folder, it joins that recording.
+    The program runs as it would without: same terminal, signals and exit code. `--` before it is optional.
+    Inside another recording, or as a further rank of a job that records into the same folder, it joins that recording.
     """
     _set_verbosity(quiet, verbose)
     settings = Settings(

@@ -1,7 +1,8 @@
 """A trace as tracks of slices and counters: what every timeline format shows, independent of its syntax.
 
-Columns stay NumPy arrays; texts (names, shapes, stacks) are lists that the columns index. Work of a stream that overlaps
-is spread over lanes, calls of a thread over nesting depths, so the slices of one :class:`Slices` never overlap.
+Columns stay NumPy arrays; texts (names, shapes, stacks) are lists that the columns index. Work of a stream
+that overlaps is spread over lanes, calls of a thread over nesting depths, so the slices of one
+:class:`Slices` never overlap.
 """
 
 from __future__ import annotations
