@@ -162,7 +162,8 @@ class _Work:
         room = np.diff(np.append(start, start[-1] + 5_000))
         writer.add("launch", pa.table({
             "start": start, "duration": np.clip(self.rng.integers(1_500, 4_000, count), 1, np.maximum(room, 1)),
-            "function": pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), list(FUNCTIONS)), "thread": thread.astype(np.int32),
+            "function": pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), list(FUNCTIONS)),
+            "thread": thread.astype(np.int32),
             "correlation": correlation, "process": np.full(count, self.process, np.int32), "stack": stack.astype(np.int32),
             "result": np.zeros(count, np.int32), "name_id": self.names[which].astype(np.int32),
             "shape_id": shape.astype(np.int32), "captured": np.zeros(count, bool),

@@ -72,7 +72,8 @@ class PerfettoUi:
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run",
-                   "--disable-background-networking", "--disable-dev-shm-usage", f"--user-data-dir={self._profile}", "about:blank"]  # fmt: skip
+                   "--disable-background-networking", "--disable-dev-shm-usage",
+                   f"--user-data-dir={self._profile}", "about:blank"]  # fmt: skip
         # The protocol is on descriptors 3 and 4.
         shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         self._process = subprocess.Popen(

@@ -20,7 +20,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 def warpsight(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), **options.pop("env", {})}
     command = [sys.executable, "-m", "warpsight.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False, **options)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=120, check=False, **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +34,34 @@ def trace(tmp_path_factory):
 def incomplete(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "incomplete.warp"
     with TraceWriter(path) as writer:
-        writer.add("loss", [{"source": "ring", "cause": "the ring was full", "count": 1234, "severity": "lost"}])
-        writer.add("kernel", [{"name_id": writer.name("k"), "context": 1, "stream": 7, "process": 0, "graph_level": False,
-                               "start": 1, "duration": 1}])
+        writer.add(
+            "loss", [{"source": "ring", "cause": "the ring was full", "count": 1234, "severity": "lost"}]
+        )
+        writer.add(
+            "kernel",
+            [
+                {
+                    "name_id": writer.name("k"),
+                    "context": 1,
+                    "stream": 7,
+                    "process": 0,
+                    "graph_level": False,
+                    "start": 1,
+                    "duration": 1,
+                }
+            ],
+        )
     return path
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("stats", "nothing.warp"), ("info", "nothing.warp"), ("query", "nothing.warp"), ("export", "nothing.warp")],
+    [
+        ("stats", "nothing.warp"),
+        ("info", "nothing.warp"),
+        ("query", "nothing.warp"),
+        ("export", "nothing.warp"),
+    ],
 )
 def test_a_trace_that_is_not_there_is_one_line_and_exit_1(arguments, tmp_path):
     done = warpsight(*arguments, cwd=tmp_path)
@@ -81,7 +102,10 @@ def test_wrong_usage_is_a_message_and_exit_2(trace, arguments, message, tmp_path
 @pytest.mark.parametrize(
     ("verb", "arguments"),
     [("info", ("T",)), ("query", ("T", "--head", "2")), ("version", ())]
-    + [("stats", ("T", s)) for s in ("kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync")]
+    + [
+        ("stats", ("T", s))
+        for s in ("kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync")
+    ]
     + [("export", ("T", "-o", "out", "--to", f)) for f in ("perfetto", "chrome")],
 )
 def test_json_matches_its_schema(trace, verb, arguments, tmp_path):
@@ -94,7 +118,11 @@ def test_json_matches_its_schema(trace, verb, arguments, tmp_path):
 
 
 def test_loss_is_told_by_every_reading_verb(incomplete, tmp_path):
-    for arguments in (("stats", incomplete), ("query", incomplete), ("export", incomplete, "-o", tmp_path / "e")):
+    for arguments in (
+        ("stats", incomplete),
+        ("query", incomplete),
+        ("export", incomplete, "-o", tmp_path / "e"),
+    ):
         done = warpsight(*arguments, "-q")
         assert done.returncode == 0
         assert "incomplete: 1,234 lost in ring: the ring was full" in done.stderr
@@ -139,7 +167,8 @@ def test_a_link_is_replaced_not_followed(trace, tmp_path):
 @pytest.mark.parametrize("form", ["csv", "json", "ndjson", "parquet", "arrow", "table"])
 def test_every_output_holds_the_rows(trace, tmp_path, form, compress):
     out = tmp_path / "out"
-    done = warpsight("query", trace, "--head", "7", "--fields", "start,short", "--format", form, "--compress", compress, "-o", out)
+    options = ["--head", "7", "--fields", "start,short", "--format", form, "--compress", compress]
+    done = warpsight("query", trace, *options, "-o", out)
     assert (done.returncode, done.stderr) == (0, "")
     import pyarrow as pa
 
@@ -171,13 +200,18 @@ def test_every_output_holds_the_rows(trace, tmp_path, form, compress):
 def test_filters_mean_what_they_say(trace, filters, sql):
     given = [part for text in filters for part in ("--filter", text)]
     simple = warpsight("query", trace, *given, "--count", "--no-header").stdout.strip().replace(",", "")
-    exact = warpsight("query", trace, f"SELECT count(*) FROM kernel WHERE {sql}", "--no-header").stdout.strip().replace(",", "")
+    exact = (
+        warpsight("query", trace, f"SELECT count(*) FROM kernel WHERE {sql}", "--no-header")
+        .stdout.strip()
+        .replace(",", "")
+    )
     assert simple == exact
 
 
 def test_a_reader_that_goes_away_ends_the_verb_quietly(trace):
     command = [sys.executable, "-m", "warpsight.cli", "query", str(trace), "--all", "--format", "ndjson"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(SOURCE)})
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == b""

@@ -36,9 +36,7 @@ class Decoded:
                     "name": {e.iid: e.name for e in table.event_names},
                     "category": {e.iid: e.name for e in table.event_categories},
                     "label": {e.iid: e.name for e in table.debug_annotation_names},
-                    "string": {
-                        e.iid: getattr(e, "str").decode() for e in table.debug_annotation_string_values
-                    },
+                    "string": {e.iid: e.str.decode() for e in table.debug_annotation_string_values},
                 }
                 track_of[sequence] = packet.trace_packet_defaults.track_event_defaults.track_uuid
                 assert packet.trace_packet_defaults.timestamp_clock_id == 64
@@ -79,9 +77,9 @@ class Decoded:
             self.samples[self.tracks[track].name].append((time, number))
 
 
-def export(trace, selection=Selection(), form=writer):
+def export(trace, selection=None, form=writer):
     file = io.BytesIO()
-    written = form.write(trace, file, selection)
+    written = form.write(trace, file, selection or Selection())
     return file.getvalue(), written
 
 

@@ -103,7 +103,8 @@ def test_a_daemon_left_behind_is_waited_for_only_so_long(library: Path, tmp_path
 
 
 def test_a_program_that_closes_all_descriptors_goes_on_being_recorded(library: Path, tmp_path: Path) -> None:
-    close = "os.closerange(3, 4096); time.sleep(1)\nfor i in range(20): ws.emit('after', kind='after')\ntime.sleep(1); os._exit(8)"
+    close = "os.closerange(3, 4096); time.sleep(1)\nfor i in range(20): ws.emit('after', kind='after')\n"
+    close += "time.sleep(1); os._exit(8)"
     done = record(library, tmp_path / "a.warp", program(close))
     assert (done.code, done.events) == (8, 100)
     assert done.sql("SELECT count(*) FROM user_event WHERE kind = 'after'") == [(20,)]

@@ -189,7 +189,7 @@ def test_ranks_of_a_job_give_one_trace(library: Path, tmp_path: Path) -> None:
             launcher("-o", str(path), "-f", "--", *program(f"time.sleep({1 + rank}); sys.exit({rank})")),
             env=environment(library, TORCHELASTIC_RUN_ID="job-1", RANK=str(rank), WORLD_SIZE="2"),
             stderr=subprocess.PIPE,
-        )  # fmt: skip
+        )
         for rank in range(2)
     ]
     codes = [rank.wait(timeout=TIMEOUT) for rank in ranks]

@@ -5,6 +5,7 @@ Rows are looked at as the recorder wrote them, before any conversion.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import shutil
@@ -110,10 +111,8 @@ class _Server(threading.Thread):
 
     def run(self) -> None:
         while not self._stopping.is_set():
-            try:
+            with contextlib.suppress(TimeoutError):
                 self._take(self._listener.accept()[0])
-            except TimeoutError:
-                pass
             for drain, _ in self._drains:
                 self._library.ws_drain_poll(drain, 0)
 
@@ -175,7 +174,7 @@ def run(
     try:
         done = subprocess.run(
             [str(part) for part in command], env={**inherited, **names, **environment}, timeout=PATIENCE, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)  # fmt: skip
+            capture_output=True, check=False)  # fmt: skip
     finally:
         server.finish()
     folders = sorted(path for path in folder.iterdir() if path.is_dir())

@@ -31,6 +31,20 @@ KNOWN_FAULTS: tuple[tuple[tuple[int, int], tuple[int, int], str], ...] = (
 )
 
 
+_DEVICE = (
+    "device",
+    "name",
+    "uuid",
+    "pci",
+    "memory_bytes",
+    "multiprocessors",
+    "compute_capability",
+    "driver",
+    "runtime",
+    "host",
+)
+
+
 def contents(trace: Trace) -> dict[str, Any]:
     """Everything `info` shows, as plain data; the JSON of `info --json`."""
     tables = _tables(trace)
@@ -71,7 +85,7 @@ def contents(trace: Trace) -> dict[str, Any]:
                 "runtime",
                 "host",
             ),
-        ),  # fmt: skip
+        ),
         "clocks": _clocks(trace),
         "loss": _rows(trace, "loss", ("source", "cause", "count", "kind", "severity", "process")),
         "known_faults": _faults(processes),

@@ -48,9 +48,8 @@ def ask(trace: Trace, question: Question) -> duckdb.DuckDBPyRelation:
     """
     if question.table not in TABLES:
         near = get_close_matches(question.table, TABLES, n=2)
-        raise UsageError(
-            f"there is no table {question.table!r}; {'did you mean ' + ' or '.join(near) + '?' if near else 'tables: ' + ', '.join(TABLES)}"
-        )
+        hint = f"did you mean {' or '.join(near)}?" if near else f"tables: {', '.join(TABLES)}"
+        raise UsageError(f"there is no table {question.table!r}; {hint}")
     if sum(n is not None for n in (question.top, question.head, question.tail)) > 1:
         raise UsageError("--top, --head and --tail exclude each other")
     relation = trace.table(question.table)

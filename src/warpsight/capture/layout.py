@@ -453,7 +453,7 @@ u4 correlation  low half
 u4 context      context id
 u4 stream       stream id, all ones none
 u4 event        CUDA event id, 0 none
-u4 type         1 event sync, 2 stream wait event, 3 stream sync, 4 context sync; OpenCL: 5 finish, 6 wait for events, 7 blocking call
+u4 type         1 event sync, 2 stream wait event, 3 stream sync, 4 context sync; of OpenCL: 5 finish, 6 wait, 7 blocking call
 i4 result       return value
 u8 event_sync   CUPTI's id that ties a wait to the record it waits for
 """,

@@ -43,7 +43,7 @@ def command(
 
 
 def _best() -> str:
-    """cuda when a GPU and a framework that can use it are here. Asked in a process of its own: CUDA stays unloaded here."""
+    """CUDA when a GPU and a framework for it are here. Asked in a process of its own: CUDA stays unloaded here."""
     framework = next((name for name in ("torch", "cupy") if importlib.util.find_spec(name)), None)
     if framework is None:
         return "opencl"

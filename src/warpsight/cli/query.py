@@ -35,7 +35,7 @@ def command(
             "--filter",
             help="column=value, with = != < <= > >= ~regex !~regex, or low..high; units as in 10us, 64KiB. "
             "Repeated: and; `|` within one: or.",
-        ),  # fmt: skip
+        ),
     ] = None,
     fields: Annotated[str | None, typer.Option(help="Columns, separated by commas.")] = None,
     group_by: Annotated[
@@ -116,22 +116,21 @@ def _write(
         if more:
             terminal.note(f"… more than {limit} rows; --all shows them, --head N the first")
         return
-    with output.binary(out, force) as raw:
-        with _compressed(raw, compress) as file:
-            if form == "parquet":
-                import pyarrow.parquet as pq
+    with output.binary(out, force) as raw, _compressed(raw, compress) as file:
+        if form == "parquet":
+            import pyarrow.parquet as pq
 
-                pq.write_table(data, file, compression="zstd")
-            elif form == "arrow":
-                import pyarrow as pa
+            pq.write_table(data, file, compression="zstd")
+        elif form == "arrow":
+            import pyarrow as pa
 
-                with pa.ipc.new_file(file, data.schema) as writer:
-                    writer.write_table(data)
-            else:
-                wrapper = io.TextIOWrapper(file, encoding="utf-8", newline="")
-                _text(data, form, wrapper, header)
-                wrapper.flush()
-                wrapper.detach()
+            with pa.ipc.new_file(file, data.schema) as writer:
+                writer.write_table(data)
+        else:
+            wrapper = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            _text(data, form, wrapper, header)
+            wrapper.flush()
+            wrapper.detach()
 
 
 def _text(data: pa.Table, form: str, stream: IO[str], header: bool) -> None:

@@ -290,7 +290,8 @@ class Reader:
                   SELECT time, operation, coalesce(bytes, lag(bytes) OVER (PARTITION BY address ORDER BY time), 0) AS bytes
                   FROM memory WHERE process = {process} AND device IS NOT DISTINCT FROM {_null(device)}
                     AND allocator IS NOT DISTINCT FROM {_null(allocator)} AND operation IN ('allocate', 'free'))
-                SELECT time, (sum(CASE operation WHEN 'allocate' THEN bytes ELSE -bytes END) OVER (ORDER BY time))::DOUBLE AS value
+                SELECT time,
+                  (sum(CASE operation WHEN 'allocate' THEN bytes ELSE -bytes END) OVER (ORDER BY time))::DOUBLE AS value
                 FROM sized QUALIFY {self.selection.instants()} ORDER BY time""")  # fmt: skip
             where = "host" if device is None else f"GPU {device}"
             label = f"{where}: allocated, process {process}" + (f", {allocator}" if allocator else "")

@@ -119,7 +119,8 @@ class Launch:
             return
         left = self._server.connected
         self._say(
-            f"waiting up to {seconds:g} s for {left} process{'es' if left > 1 else ''} still being recorded (Ctrl-C ends the recording)"
+            f"waiting up to {seconds:g} s for {left} process{'es' if left > 1 else ''} still being recorded "
+            "(Ctrl-C ends the recording)"
         )
         deadline = time.monotonic() + seconds
         signals.wait(lambda: self._rest_ended(deadline), self._stop_waiting)

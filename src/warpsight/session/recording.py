@@ -140,8 +140,8 @@ class Recording:
             self._restore_environment()
             _current.remove(self)
             server.finish()
-            raise WarpsightError(f"this process cannot be recorded: {os.strerror(-result)}"
-                                 + (" (a forked child of a process that used a GPU)" if -result == errno.ENOTSUP else ""))  # fmt: skip
+            why = " (a forked child of a process that used a GPU)" if -result == errno.ENOTSUP else ""
+            raise WarpsightError(f"this process cannot be recorded: {os.strerror(-result)}{why}")
         self._attached = True
 
     def _detach(self) -> None:

@@ -37,13 +37,16 @@ ORDER BY time DESC LIMIT 3
 _BUSY = """
 WITH work AS (
     SELECT device, start, start + duration AS stop FROM kernel_ids WHERE start IS NOT NULL
-    UNION ALL SELECT device, start, start + duration FROM memcpy UNION ALL SELECT device, start, start +
-    duration FROM memset
+    UNION ALL SELECT device, start, start + duration FROM memcpy
+    UNION ALL SELECT device, start, start + duration FROM memset
 ), sweep AS (
     SELECT device, start, stop,
-           max(stop) OVER (PARTITION BY device ORDER BY start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM work
+           max(stop) OVER (PARTITION BY device ORDER BY start
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM work
 )
-SELECT sum(greatest(stop - greatest(start, coalesce(before, start)), 0)), max(stop) - min(start), count(DISTINCT device) FROM sweep
+SELECT sum(greatest(stop - greatest(start, coalesce(before, start)), 0)), max(stop) - min(start), count(DISTINCT device)
+FROM sweep
 """
 
 

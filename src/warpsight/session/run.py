@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsight.errors import UsageError
 from warpsight.session.child import python_command
 from warpsight.session.settings import Settings
 

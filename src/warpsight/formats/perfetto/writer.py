@@ -55,8 +55,11 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 
 class _Queue:
-    """What goes to the file, in order. Encoding runs ahead on other threads, a bounded number of tasks: NumPy works
-    without the interpreter's lock, so the next rows are read and sorted meanwhile."""
+    """What goes to the file, in order.
+
+    Encoding runs ahead on other threads, a bounded number of tasks: NumPy works without the interpreter's lock, so the
+    next rows are read and sorted meanwhile.
+    """
 
     def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor) -> None:
         self._file = file

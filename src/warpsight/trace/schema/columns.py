@@ -22,8 +22,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a trace. `sort` names the column rows are sorted by within a part; `delta` columns are stored
-    DELTA_BINARY_PACKED, all others dictionary-coded."""
+    """One table of a trace.
+
+    `sort` names the column rows are sorted by within a part; `delta` columns are stored DELTA_BINARY_PACKED, all others
+    dictionary-coded.
+    """
 
     name: str
     meaning: str
