@@ -19,7 +19,9 @@ from warpsight.trace import open as open_trace
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark-export.warp"))
     parser.add_argument("--repeat", type=int, default=3)
@@ -37,7 +39,9 @@ def main() -> None:
                     exporter.write(trace, file, only)
                 clock, processor = time.perf_counter() - clock, time.process_time() - processor
                 size = path.stat().st_size / kernels
-                print(f"{name}: {kernels / clock / 1e6:.2f} M kernels/s ({processor:.2f} s of processor time), {size:.1f} bytes per kernel")
+                print(
+                    f"{name}: {kernels / clock / 1e6:.2f} M kernels/s ({processor:.2f} s CPU), {size:.1f} bytes per kernel"
+                )
 
 
 if __name__ == "__main__":

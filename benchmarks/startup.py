@@ -25,7 +25,9 @@ def median(*command: str, repeat: int = 11) -> float:
 def main() -> None:
     print(f"python -c pass     {median(sys.executable, '-c', 'pass'):.3f} s")
     for arguments in (["--help"], ["--version"], ["stats", "--help"]):
-        print(f"warpsight {' '.join(arguments):14} {median(sys.executable, '-m', 'warpsight.cli', *arguments):.3f} s")
+        print(
+            f"warpsight {' '.join(arguments):14} {median(sys.executable, '-m', 'warpsight.cli', *arguments):.3f} s"
+        )
 
 
 if __name__ == "__main__":

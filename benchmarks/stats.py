@@ -20,7 +20,9 @@ from warpsight.trace import open as open_trace
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", type=int, default=10_000_000)
     parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark.warp"))
     parser.add_argument("--repeat", type=int, default=5)
@@ -32,9 +34,15 @@ def main() -> None:
             clock, processor = time.perf_counter(), time.process_time()
             rows = len(stats(trace).tables["kernels"])
             clock, processor = time.perf_counter() - clock, time.process_time() - processor
-            print(f"analysis: {clock:.3f} s, {processor:.3f} s of processor time, {rows} groups of {trace.count('kernel'):,} kernels")
+            print(
+                f"analysis: {clock:.3f} s, {processor:.3f} s CPU, {rows} groups of {trace.count('kernel'):,} kernels"
+            )
     clock = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "warpsight.cli", "stats", str(options.trace)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "warpsight.cli", "stats", str(options.trace)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     print(f"command:  {time.perf_counter() - clock:.3f} s")
 
 

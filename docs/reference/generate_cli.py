@@ -25,7 +25,9 @@ def page() -> str:
     ]
     for verb in VERBS:
         command = parser.verb_command(verb)
-        context = command.make_context(f"warpsight {verb}", [], resilient_parsing=True, terminal_width=100, max_content_width=100)
+        context = command.make_context(
+            f"warpsight {verb}", [], resilient_parsing=True, terminal_width=100, max_content_width=100
+        )
         parts += [f"## {verb}", f"```text\n{command.get_help(context).rstrip()}\n```"]
     return "\n\n".join(parts) + "\n"
 

@@ -13,9 +13,9 @@ from warpsight.trace import TraceWriter
 from warpsight.trace import open as open_trace
 
 
-def export(trace, selection=Selection()):
+def export(trace):
     file = io.BytesIO()
-    chrome.write(trace, file, selection)
+    chrome.write(trace, file, Selection())
     return file.getvalue()
 
 

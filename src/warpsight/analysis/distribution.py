@@ -52,7 +52,7 @@ def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, Histogram]:
     if max(int(names.max()) for names, _ in chunks).bit_length() + shift > 62:
         return _count_wide(*(np.concatenate(column) for column in zip(*chunks, strict=True)))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        counted = list(pool.map(lambda chunk: _count(*chunk, low, shift), _batched(chunks)))
+        counted = list(pool.map(lambda chunk: _count(chunk[0], chunk[1], low, shift), _batched(chunks)))
     keys = np.concatenate([k for k, _ in counted])
     order = np.argsort(keys, kind="stable")
     keys = keys[order]

@@ -43,7 +43,7 @@ def memory(trace: Trace, rows: Rows, by: str) -> Result:
         FROM levels GROUP BY ALL ORDER BY peak DESC, process, device, allocator"""
     ).to_arrow_table()
     unknown = sum(table["unknown_frees"].to_pylist())
-    findings = ()
+    findings: tuple[Finding, ...] = ()
     if unknown:
         text = f"{unknown:,} frees have no allocation in the trace: they were allocated before the recording, or twice freed"
         findings = (Finding("note", text, {"frees": unknown}),)

@@ -21,14 +21,14 @@ SUBJECTS = ("kernels", "copies", "api", "launches", "nvtx", "memory", "counters"
 BY = ("name", "shape", "stack", "device", "stream", "process")
 #: Which form of a kernel's name groups and shows it.
 NAMES = ("demangled", "short", "mangled")
+_ALL = Rows()
 _NS = dict.fromkeys(("total", "mean", "min", "median", "p95", "p99", "max", "std"), "ns")
 #: Stands for the duration of a kernel that has none.
 _MISSING = -1
-_ANY = {"device": False, "stream": False}
 
 
 def stats(
-    trace: Trace, subject: str = "kernels", rows: Rows = Rows(), *, by: str = "name", names: str = "demangled",
+    trace: Trace, subject: str = "kernels", rows: Rows = _ALL, *, by: str = "name", names: str = "demangled",
     latency: bool = False,
 ) -> Result:  # fmt: skip
     """Summaries of one subject, the longest total first.
@@ -85,7 +85,7 @@ def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Re
         latency_p99="ns",
         call_mean="ns",
     )
-    findings = ()
+    findings: tuple[Finding, ...] = ()
     if missing:
         text = (
             f"{missing:,} kernels were launched and no GPU record of them arrived; they are not counted here"
@@ -239,7 +239,7 @@ def _launches(trace: Trace, rows: Rows) -> Result:
 
 
 def _calls(trace: Trace, rows: Rows, name: str, tables: tuple[str, ...]) -> Result:
-    where = rows.where(**_ANY)
+    where = rows.where(device=False, stream=False)
     columns = "SELECT function, duration AS value, result FROM"
     source = " UNION ALL ".join(f"{columns} {t} WHERE duration IS NOT NULL AND {where}" for t in tables)
     table, numbers = _grouped(trace, f"SELECT function, value FROM ({source})", ("function",), rows.name)
@@ -269,9 +269,11 @@ def _calls(trace: Trace, rows: Rows, name: str, tables: tuple[str, ...]) -> Resu
 
 def _nvtx(trace: Trace, rows: Rows) -> Result:
     source = f"""SELECT coalesce(name, '') AS name, coalesce(domain, '') AS domain, duration AS value FROM marker
-        WHERE duration IS NOT NULL AND {rows.where(**_ANY)}"""
+        WHERE duration IS NOT NULL AND {rows.where(device=False, stream=False)}"""
     table, _ = _grouped(trace, source, ("name", "domain"), rows.name)
-    ((never,),) = trace.sql(f"SELECT count(*) FROM marker_ids WHERE open AND {rows.where(**_ANY)}").fetchall()
+    ((never,),) = trace.sql(
+        f"SELECT count(*) FROM marker_ids WHERE open AND {rows.where(device=False, stream=False)}"
+    ).fetchall()
     findings = (
         (Finding("warning", f"{never:,} ranges were never closed", {"ranges": never}),) if never else ()
     )

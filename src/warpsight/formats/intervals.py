@@ -35,7 +35,8 @@ def lanes(start: Column, end: Column) -> Column:
         if np.array_equal(onward, giver):
             break
         giver = onward
-    return (opened[giver] - 1).astype(np.int32)
+    lane: Column = (opened[giver] - 1).astype(np.int32)
+    return lane
 
 
 def nesting(start: Column, end: Column) -> Column:

@@ -198,4 +198,5 @@ class _Chunk:
             self.cells.append((first + i, byte, longer[i - 1] if i else None))
         if all(there.all() for there in longer):
             return width
-        return 1 + sum(there.view(np.uint8) for there in longer).astype(np.int64)
+        sizes: Column = np.add.reduce([there.view(np.uint8) for there in longer], axis=0, dtype=np.int64) + 1
+        return sizes
