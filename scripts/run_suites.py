@@ -113,7 +113,7 @@ SUITES = (
         _one,
         400,
     ),
-    _tool("ruff", "check", "."),
+    _tool("ruff", "check", "--output-format", "concise", "."),
     _tool("ruff", "format", "--check", "."),
     _tool("mypy", "--strict"),
     _tool("lint-imports"),
