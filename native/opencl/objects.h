@@ -73,6 +73,9 @@ ClQueue* note_queue(cl_command_queue queue, cl_context context, cl_device_id dev
 // invalid.
 ClQueue* find_queue(cl_command_queue queue);
 ClQueue* known_queue(cl_command_queue queue);
+// Whether the program must not see timestamps of this queue's events, and the end of that.
+bool hides_timestamps(cl_command_queue queue);
+void show_timestamps(ClQueue* queue);
 void retain_queue(cl_command_queue queue);
 // To be called before the program's own release is passed on. Keeps the queue until its events have ended.
 void release_queue(cl_command_queue queue);

@@ -15,6 +15,13 @@ HandleMap<ClQueue*>& queues() {
   return map;
 }
 
+// Whether timestamps are ours alone, by handle. Outlives our ClQueue: the program may still ask an event of a
+// queue that it has released.
+HandleMap<bool>& hidden_queues() {
+  static auto& map = *new HandleMap<bool>;
+  return map;
+}
+
 // Goes up when a queue appears or goes; makes every thread's memory of its last queues stale.
 std::atomic<uint32_t> g_queue_generation{1};
 
@@ -80,6 +87,7 @@ ClQueue* note_queue(cl_command_queue queue, cl_context context, cl_device_id dev
   noted->properties = asked;
   noted->listed = listed;
   noted->references = 1;
+  hidden_queues().put(queue, added);
   queues().put(queue, noted);
   g_queue_generation.fetch_add(1, std::memory_order_release);
   if (recording()) announce_objects();
@@ -98,6 +106,16 @@ ClQueue* known_queue(cl_command_queue queue) {
 ClQueue* find_queue(cl_command_queue queue) {
   ClQueue* found = known_queue(queue);
   return found ? found : adopt_queue(queue);
+}
+
+bool hides_timestamps(cl_command_queue queue) {
+  bool hidden = false;
+  return hidden_queues().get(queue, &hidden) && hidden;
+}
+
+void show_timestamps(ClQueue* queue) {
+  queue->hidden = false;
+  hidden_queues().put(queue->handle, false);
 }
 
 void retain_queue(cl_command_queue queue) {

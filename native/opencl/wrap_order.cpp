@@ -95,8 +95,7 @@ cl_int CL_API_CALL layer_clGetEventProfilingInfo(cl_event event, cl_profiling_in
   if (!g_cl_forked &&
       g_cl.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(queue), &queue, nullptr) == CL_SUCCESS &&
       queue) {
-    ClQueue* known = known_queue(queue);
-    if (known && known->hidden) return CL_PROFILING_INFO_NOT_AVAILABLE;
+    if (hides_timestamps(queue)) return CL_PROFILING_INFO_NOT_AVAILABLE;
   }
   return g_cl.clGetEventProfilingInfo(event, what, size, value, size_out);
 }

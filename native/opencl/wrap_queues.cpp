@@ -179,7 +179,7 @@ cl_int CL_API_CALL layer_clSetCommandQueueProperty(cl_command_queue queue,
   if (!known || result != CL_SUCCESS) return result;
   if (old && known->hidden) *old &= ~CL_QUEUE_PROFILING_ENABLE;
   known->properties = enable ? known->properties | properties : known->properties & ~properties;
-  if (kept && enable) known->hidden = false;
+  if (kept && enable) show_timestamps(known);
   return result;
 }
 
