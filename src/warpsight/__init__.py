@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from warpsight.errors import TraceError as TraceError
     from warpsight.errors import UsageError as UsageError
     from warpsight.errors import WarpsightError as WarpsightError
+    from warpsight.machine.discovery import detect_platform as detect_platform
+    from warpsight.machine.discovery import devices as devices
     from warpsight.session import memory as memory
     from warpsight.session.events import annotate as annotate
     from warpsight.session.events import counter as counter
@@ -51,6 +53,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     **{name: ("warpsight.session.events", name) for name in ("annotate", "counter", "emit", "mark")},
     **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
     **{name: ("warpsight.trace", name) for name in ("Trace", "TraceWriter", "open")},
+    **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
     "memory": ("warpsight.session.memory", ""),
     "run": ("warpsight.session.run", "run"),
     "time": ("warpsight.session.timing", "time"),

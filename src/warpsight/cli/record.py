@@ -10,6 +10,7 @@ import typer
 
 from warpsight.cli.record_summary import Progress, print_summary
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.formats.registry import exporter
 from warpsight.render import terminal
 from warpsight.session import join, output
 from warpsight.session.launch import Launch, join_or_serve
@@ -67,7 +68,7 @@ def command(
                     help="Wait this long for processes that outlive the program.")] = _DEFAULTS.wait,
     strict: Annotated[bool, typer.Option(envvar="WARPSIGHT_STRICT", help="Exit with 3 instead of 0 when data was lost.")] = False,
     export: Annotated[str, typer.Option(envvar="WARPSIGHT_EXPORT", metavar="FORMAT",
-                      help="Also export the trace, beside it: perfetto, chrome, …")] = "",
+                      help="Also export the trace, beside it: perfetto or chrome.")] = "",
     print_env: Annotated[bool, typer.Option("--print-env",
                          help="Print the variables that record programs of this shell, until it ends.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")] = False,
@@ -103,6 +104,8 @@ def command(
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
            export: str = "") -> int:  # fmt: skip
     """Record a program and say what came out; its exit code, or 3 under `strict` when data was lost."""
+    if export:
+        exporter(export)  # an unknown format is refused before the program runs
     server = join_or_serve(path, program, settings, force=force)
     launch = Launch(server, terminal.note)
     try:
@@ -120,7 +123,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}"
         )
     if export:
-        _export(summary.path, export)
+        _export(summary.path, export, force)
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
 
 
@@ -151,10 +154,10 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
             return None
 
 
-def _export(path: Path, kind: str) -> None:
+def _export(path: Path, kind: str, force: bool) -> None:
     from warpsight.cli import parser
 
-    code = parser.run(["export", str(path), "--format", kind])
+    code = parser.run(["export", str(path), "--to", kind, *(["-f"] if force else [])])
     if code:
         terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")
 

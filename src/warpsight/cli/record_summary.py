@@ -52,7 +52,10 @@ def print_summary(summary: Summary) -> None:
     for text in losses(summary):
         terminal.warning(text)
     path = shlex.quote(str(summary.path))
-    print(f"  look:       warpsight stats {path}  (info, query and export read it too)", file=sys.stderr)
+    print(
+        f"  look:       warpsight info {path}; warpsight stats {path}; warpsight export {path}",
+        file=sys.stderr,
+    )
 
 
 def lines(summary: Summary, found: Highlights | None) -> list[str]:
