@@ -5,6 +5,7 @@
 
 #include "cuda/api_rules.h"
 #include "cuda/buffers.h"
+#include "cuda/derived_rows.h"
 #include "cuda/extra_records.h"
 #include "cuda/functions.h"
 #include "cuda/resources.h"
@@ -112,14 +113,19 @@ void enable_kinds(bool graph_level) {
   if (graph_level) selection.kinds.push_back(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   if (cupti().cuptiActivityEnableAllSyncRecords != nullptr) cupti().cuptiActivityEnableAllSyncRecords(0);
   enabled_kinds().clear();
+  RecordedByCupti recorded = {};
   for (const auto kind : selection.kinds) {
     const CUptiResult result = cupti().cuptiActivityEnable(kind);
     if (result == CUPTI_SUCCESS) {
       enabled_kinds().push_back(kind);
+      recorded.sync |= kind == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+      recorded.event |= kind == CUPTI_ACTIVITY_KIND_CUDA_EVENT;
+      recorded.memory |= kind == CUPTI_ACTIVITY_KIND_MEMORY2;
     } else {
       append(&refused, std::string(kind_name(kind)) + " (" + result_name(result) + ")");
     }
   }
+  set_recorded_by_cupti(recorded);
   if (!refused.empty()) report_loss("cupti", "not recorded, because this CUPTI or GPU cannot: " + refused);
 }
 

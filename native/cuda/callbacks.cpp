@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "cuda/api_rules.h"
+#include "cuda/derived_rows.h"
 #include "cuda/detach.h"
 #include "cuda/graph_level.h"
 #include "cuda/kernel_filter.h"
@@ -93,6 +94,7 @@ void leave(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   }
   row.stack = t.stack != 0 ? t.stack : capture_stack();
   write(row);
+  if (rule.group != CallGroup::launch) write_derived(rule, call, row);
 }
 
 }  // namespace

@@ -15,14 +15,15 @@ struct NamedKinds {
 };
 
 const std::vector<NamedKinds>& named_kinds() {
+  // Waits, events and allocations come from the calls (derived_rows.h) unless CUPTI's records are asked for.
   static const auto* const kinds = new std::vector<NamedKinds>{
       {"kernel", {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL}, true},
       {"memcpy", {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2}, true},
       {"memset", {CUPTI_ACTIVITY_KIND_MEMSET}, true},
-      {"sync", {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION}, true},
-      {"event", {CUPTI_ACTIVITY_KIND_CUDA_EVENT}, true},
-      {"memory", {CUPTI_ACTIVITY_KIND_MEMORY2, CUPTI_ACTIVITY_KIND_MEMORY_POOL}, true},
-      {"overhead", {CUPTI_ACTIVITY_KIND_OVERHEAD}, true},
+      {"sync", {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION}, false},
+      {"event", {CUPTI_ACTIVITY_KIND_CUDA_EVENT}, false},
+      {"memory", {CUPTI_ACTIVITY_KIND_MEMORY2, CUPTI_ACTIVITY_KIND_MEMORY_POOL}, false},
+      {"overhead", {CUPTI_ACTIVITY_KIND_OVERHEAD}, false},
       {"unified_memory", {CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER}, false},
       {"environment", {CUPTI_ACTIVITY_KIND_ENVIRONMENT}, false},
       {"jit", {CUPTI_ACTIVITY_KIND_JIT}, false},
