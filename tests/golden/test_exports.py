@@ -1,0 +1,40 @@
+"""What leaves a trace, byte for byte: other programs read it, so a change must be meant (see conftest.same)."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+
+from warpsight.formats import chrome
+from warpsight.formats.selection import Selection
+from warpsight.trace import Trace
+
+Same = Callable[[str, bytes], None]
+
+
+def warpsight(*arguments: str) -> bytes:
+    return subprocess.run(
+        [sys.executable, "-m", "warpsight.cli", *arguments], capture_output=True, check=True
+    ).stdout
+
+
+def test_chrome_json(trace: Trace, same: Same) -> None:
+    file = io.BytesIO()
+    chrome.write(trace, file, Selection())
+    same("train.chrome.json", file.getvalue())
+
+
+def test_kernel_statistics_as_csv(trace: Trace, same: Same) -> None:
+    same("train.stats.csv", warpsight("stats", str(trace.path), "--csv"))
+
+
+def test_kernel_statistics_by_stack_as_json(trace: Trace, same: Same) -> None:
+    out = warpsight("stats", str(trace.path), "--by", "stack", "--json")
+    same("train.stats-by-stack.json", out.replace(str(trace.path).encode(), b"train.warp"))
+
+
+def test_query_as_ndjson(trace: Trace, same: Same) -> None:
+    question = "SELECT name, start, duration, grid_x, block_x FROM kernel ORDER BY start"
+    same("train.query.ndjson", warpsight("query", str(trace.path), question, "--format", "ndjson"))
