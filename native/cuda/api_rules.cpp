@@ -364,7 +364,11 @@ void add_known_functions(std::vector<SelectedCall>* calls, Wanted wanted) {
   }
 }
 
-bool is_launch(uint8_t domain, uint32_t cbid) { return rule_of(domain, cbid).group == CallGroup::launch; }
+// Every runtime launch ends in a driver launch with the same correlation id and kernel name, so one domain
+// sees all forms; subscribing to both would call us four times for each launch.
+bool is_launch(const ApiRule& rule) {
+  return rule.group == CallGroup::launch && rule.domain == CUPTI_CB_DOMAIN_DRIVER_API;
+}
 
 }  // namespace
 
@@ -392,11 +396,11 @@ std::vector<SelectedCall> select_calls(const std::string& api) {
     return calls;
   }
   for (const auto& r : kRules) {
-    if (everything || r.group == CallGroup::launch) calls.push_back({r.domain, r.cbid});
+    if (is_launch(r) || (everything && r.group != CallGroup::launch)) calls.push_back({r.domain, r.cbid});
   }
   if (!everything && api != "launches") {
     add_known_functions(&calls, [&api](uint8_t domain, uint32_t cbid, const char* name) {
-      return !is_launch(domain, cbid) && listed(api, name);
+      return !is_launch(rule_of(domain, cbid)) && listed(api, name);
     });
   }
   return calls;

@@ -48,7 +48,7 @@ struct ApiRule {
 constexpr uint32_t kMostCallbackIds = 2048;  // more than any release has; ids beyond it are left alone
 
 // What to subscribe to: by settings().api ("default", "launches", "all", "off" or names, which may be
-// patterns).
+// patterns). Launches are heard in the driver's domain only, except where "all" or a name asks for more.
 struct SelectedCall {
   uint8_t domain;
   uint16_t cbid;

@@ -44,6 +44,7 @@ Shape shape_of(const CUpti_ActivityKernel10& k) {
 void Decoder::begin_session(uint32_t cupti_version) {
   sizes_ = record_sizes(cupti_version);
   counters_ = {};
+  last_context_ = 0;
 }
 
 void Decoder::decode(uint8_t* memory, size_t valid) {
@@ -94,9 +95,16 @@ void Decoder::count_timestamps(uint64_t start, uint64_t end) {
   ++counters_.zero_since_report;
 }
 
+void Decoder::note(uint32_t context, uint32_t device) {
+  if (context == last_context_) return;
+  last_context_ = context;
+  note_context(context, device);
+}
+
 void Decoder::kernel(const CUpti_Activity* record) {
   const auto& k = as<CUpti_ActivityKernel10>(record);
   ++counters_.kernels;
+  note(k.contextId, k.deviceId);
   Kernel row = {};
   row.name = intern_c(k.name);
   if (kernels_filtered() && !kernel_wanted(row.name, k.name)) return;
@@ -118,6 +126,7 @@ void Decoder::kernel(const CUpti_Activity* record) {
 void Decoder::graph_launch(const CUpti_Activity* record) {
   const auto& g = as<CUpti_ActivityGraphTrace>(record);
   ++counters_.graph_launches;
+  note(g.contextId, g.deviceId);
   count_timestamps(g.start, g.end);
   Kernel row = {};
   row.start = g.start;
@@ -133,6 +142,7 @@ void Decoder::graph_launch(const CUpti_Activity* record) {
 
 void Decoder::memcpy(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemcpy6>(record);
+  note(m.contextId, m.deviceId);
   count_timestamps(m.start, m.end);
   Memcpy row = {};
   row.start = m.start;
@@ -181,6 +191,7 @@ void Decoder::memcpy_peer(const CUpti_Activity* record) {
 
 void Decoder::memset(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemset4>(record);
+  note(m.contextId, m.deviceId);
   count_timestamps(m.start, m.end);
   Memset row = {};
   row.start = m.start;

@@ -44,6 +44,9 @@ class Decoder {
   void count_timestamps(uint64_t start, uint64_t end);
 
   RecordSizes sizes_ = {};
+  void note(uint32_t context, uint32_t device);
+
+  uint32_t last_context_ = 0;  // already has a row
   ShapeCache shapes_ = {};
   DecodeCounters counters_ = {};
 };

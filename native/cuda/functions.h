@@ -56,6 +56,9 @@ struct CuptiFunctions {
   X(device_get_count, "cuDeviceGetCount", CUresult (*)(int*))                                   \
   X(device_get, "cuDeviceGet", CUresult (*)(CUdevice*, int))                                    \
   X(device_attribute, "cuDeviceGetAttribute", CUresult (*)(int*, CUdevice_attribute, CUdevice)) \
+  X(device_name, "cuDeviceGetName", CUresult (*)(char*, int, CUdevice))                         \
+  X(device_uuid, "cuDeviceGetUuid_v2", CUresult (*)(CUuuid*, CUdevice))                         \
+  X(device_memory, "cuDeviceTotalMem_v2", CUresult (*)(size_t*, CUdevice))                      \
   X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                      \
   X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))       \
   X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                               \

@@ -99,6 +99,38 @@ uint32_t device_of(uint32_t context) {
   return found == known().device_of_context.end() ? 0 : found->second;
 }
 
+// Fills what CUPTI's device record would say; false when the driver does not answer.
+bool describe_by_driver(uint32_t index, CUpti_ActivityDevice5* record, char* name, int name_bytes) {
+  const auto& d = driver();
+  CUdevice device = 0;
+  if (d.device_get == nullptr || d.device_attribute == nullptr || d.device_name == nullptr) return false;
+  if (d.device_get(&device, static_cast<int>(index)) != CUDA_SUCCESS) return false;
+  const auto ask = [&](CUdevice_attribute attribute) {
+    int value = 0;
+    return d.device_attribute(&value, attribute, device) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0u;
+  };
+  d.device_name(name, name_bytes, device);
+  record->name = name;
+  record->id = index;
+  if (d.device_uuid != nullptr) d.device_uuid(&record->uuid, device);
+  size_t bytes = 0;
+  if (d.device_memory != nullptr && d.device_memory(&bytes, device) == CUDA_SUCCESS) {
+    record->globalMemorySize = bytes;
+  }
+  // Twice the clock (kHz), for double data rate, times the bus width in bytes: kBytes/s.
+  record->globalMemoryBandwidth = uint64_t{2} * ask(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *
+                                  ask(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
+  record->numMultiprocessors = ask(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  record->computeCapabilityMajor = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  record->computeCapabilityMinor = ask(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  record->numThreadsPerWarp = ask(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  record->maxRegistersPerMultiprocessor = ask(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+  record->maxSharedMemoryPerMultiprocessor = ask(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  record->maxBlocksPerMultiprocessor = ask(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+  record->coreClockRate = ask(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  return true;
+}
+
 }  // namespace
 
 void write_device(const CUpti_ActivityDevice5& d) {
@@ -132,6 +164,18 @@ void write_device(const CUpti_ActivityDevice5& d) {
 void write_context(const CUpti_ActivityContext3& c) {
   g_context_seen.store(true, std::memory_order_relaxed);
   write_context_once(c.contextId, c.deviceId, c.nullStreamId, OnFull::wait);
+}
+
+void note_context(uint32_t context, uint32_t device) {
+  g_context_seen.store(true, std::memory_order_relaxed);
+  write_context_once(context, device, 0, OnFull::wait);
+  {
+    Guard guard;
+    if (known().devices.count(device) != 0) return;
+  }
+  CUpti_ActivityDevice5 record = {};
+  char name[256] = "";
+  if (describe_by_driver(device, &record, name, sizeof name)) write_device(record);
 }
 
 void write_stream(const CUpti_ActivityStream& s) {

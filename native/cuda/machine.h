@@ -10,6 +10,9 @@ namespace warpsight {
 // From activity records, on the worker thread. Each device and context is written once per process.
 void write_device(const CUpti_ActivityDevice5& record);
 void write_context(const CUpti_ActivityContext3& record);
+// From the rows of work: a context that began before the recording has no record of its own, nor has its
+// device.
+void note_context(uint32_t context, uint32_t device);
 void write_stream(const CUpti_ActivityStream& record);
 
 // From resource callbacks, on the program's threads.

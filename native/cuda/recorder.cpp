@@ -1,5 +1,6 @@
 #include "cuda/recorder.h"
 
+#include <cstdio>
 #include <string>
 
 #include "cuda/activity.h"
@@ -107,13 +108,20 @@ void CudaRecorder::note_late_start() {
 void CudaRecorder::stop() {
   if (state_ == State::blocked) state_ = State::off;
   if (state_ != State::recording) return;
+  const uint64_t began = now_ns();
   enable_callbacks(subscriber_, false);
   end_graph_level();
+  const uint64_t disabled = now_ns();
   flush(true);
   disable_kinds();
   drain_worker(kDrainMs);
   report_unmatched_patterns();
+  const uint64_t flushed = now_ns();
   leave_cupti();
+  if (!settings().verbose) return;
+  fprintf(stderr, "warpsight: cuda: stopped: callbacks off %.1f ms, flushed %.1f ms, detached %.1f ms\n",
+          static_cast<double>(disabled - began) / 1e6, static_cast<double>(flushed - disabled) / 1e6,
+          static_cast<double>(now_ns() - flushed) / 1e6);
 }
 
 void CudaRecorder::leave_cupti() {

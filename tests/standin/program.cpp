@@ -65,6 +65,20 @@ void launch(const char* name, uint32_t cbid) {
   driver_launch(name, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
 }
 
+void driver_launch_ex(const char* name, unsigned cluster) {
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim = {cluster, 1, 1};
+  CUlaunchConfig config = {};
+  config.gridDimX = 4, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 128, config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &attribute;
+  config.numAttrs = cluster != 0 ? 1 : 0;
+  const cuLaunchKernelEx_params params = {&config, nullptr, nullptr, nullptr};
+  Call call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params, name);
+  record_kernel(name, call.correlation(), kStream, 0);
+}
+
 // Every form once; the kernel's name is that of the form.
 void all_forms() {
   launch("cudaLaunchKernel", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
@@ -87,15 +101,9 @@ void all_forms() {
     const cudaLaunchKernelExC_v11060_params params = {&config, nullptr, nullptr};
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060, "ExC", &params,
               "cudaLaunchKernelExC");
-    record_kernel("cudaLaunchKernelExC", call.correlation(), kStream, 0);
+    driver_launch_ex("cudaLaunchKernelExC", 2);
   }
-  CUlaunchConfig config = {};
-  config.gridDimX = 4, config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = 128, config.blockDimY = config.blockDimZ = 1;
-  const cuLaunchKernelEx_params params = {&config, nullptr, nullptr, nullptr};
-  Call call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx", &params,
-            "cuLaunchKernelEx");
-  record_kernel("cuLaunchKernelEx", call.correlation(), kStream, 0);
+  driver_launch_ex("cuLaunchKernelEx", 0);
 }
 
 void copy(size_t bytes) {
@@ -121,7 +129,10 @@ void allocate(size_t bytes) {
 void failing_launch() {
   const cudaLaunchKernel_v7000_params params = runtime_arguments();
   Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params, "fails");
-  call.set_result(cudaErrorInvalidConfiguration);
+  cuLaunchKernel_params inner = {};
+  Call driver_call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &inner, "fails");
+  driver_call.set_result(CUDA_ERROR_INVALID_VALUE);
+  call.set_result(cudaErrorInvalidValue);
 }
 
 void synchronise() {
@@ -146,6 +157,8 @@ void graph(int launches) {
     const cudaLaunchKernel_v7000_params params = runtime_arguments();
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params,
               "in_graph");
+    cuLaunchKernel_params inner = {};
+    Call driver_call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &inner, "in_graph");
     resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, &made, nullptr);
   }
   {
@@ -165,6 +178,8 @@ void graph(int launches) {
   for (int i = 0; i < launches; ++i) {
     const cudaGraphLaunch_v10000_params params = {handle<cudaGraphExec_t>(0x900), nullptr};
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, "cudaGraphLaunch", &params, nullptr);
+    const cuGraphLaunch_params inner = {handle<CUgraphExec>(0x900), nullptr};
+    Call driver_call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, "cuGraphLaunch", &inner, nullptr);
     if (kind_enabled(CUPTI_ACTIVITY_KIND_GRAPH_TRACE))
       record_graph_launch(call.correlation());
     else
