@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from warpsight.capture import layout
 from warpsight.session import listener
 from warpsight.session.arena import STOP, Drainer, OwnRows
 from warpsight.session.listener import Hello, Listener
@@ -185,6 +186,9 @@ class DrainLoop:
             os.close(hello.fd)
             self._own.loss("launcher", f"process {pid} could not be taken in: {error}")
             return
+        for earlier in [t for t in self._targets if t.pid == pid > 0 and t.hung_up()]:
+            stopped = earlier.header.state == layout.STATE_STOPPED
+            self._retire(earlier, "unknown" if stopped else "exec")  # the same process came again
         self._targets.append(target)
         self.seen += 1
         listener.answer(connection, f"ok {self._control} {folder}")
