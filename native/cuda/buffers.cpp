@@ -37,7 +37,7 @@ std::atomic<uint64_t> g_requested{0}, g_completions{0}, g_refused{0}, g_foreign{
 size_t g_buffer_bytes = 0, g_pool_buffers = 0;  // set before the callbacks are registered
 bool g_discard_when_full = false;               // likewise
 sem_t g_wake;                                   // posted once per completed buffer
-bool g_wake_ready = false;                      // set before the callbacks are registered
+bool g_wake_ready = false;                      // set before the worker starts
 
 void push_free(uint32_t index) {
   uint64_t head = g_free.load(std::memory_order_relaxed);
@@ -106,8 +106,7 @@ Buffer* reversed(Buffer* list) {
 }  // namespace
 
 void configure_buffers(size_t buffer_bytes, size_t pool_bytes, bool discard_when_full) {
-  if (!g_wake_ready) {
-    g_wake_ready = sem_init(&g_wake, 0, 0) == 0;
+  if (g_buffer_bytes == 0) {
     g_buffer_bytes = buffer_bytes;  // never changes afterwards: all buffers of the process have one size
   }
   g_pool_buffers = pool_bytes / g_buffer_bytes;
@@ -167,6 +166,10 @@ void wait_for_completed(uint32_t milliseconds) {
   until.tv_nsec = static_cast<long>(nanoseconds % 1000000000ull);
   while (sem_timedwait(&g_wake, &until) != 0 && errno == EINTR) {
   }
+}
+
+void prepare_wake() {
+  if (!g_wake_ready) g_wake_ready = sem_init(&g_wake, 0, 0) == 0;
 }
 
 void wake_worker() {

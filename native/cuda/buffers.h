@@ -42,6 +42,8 @@ Buffer* take_completed();
 // Blocks until a buffer is completed, wake_worker() is called or `milliseconds` pass.
 void wait_for_completed(uint32_t milliseconds);
 void wake_worker();
+// Once, before the worker waits for the first time.
+void prepare_wake();
 
 // Zeroes a buffer and makes it available again.
 void recycle(Buffer* buffer);

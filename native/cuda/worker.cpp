@@ -77,6 +77,7 @@ timespec in_milliseconds(uint32_t milliseconds) {
 
 bool start_worker() {
   if (g_started) return true;
+  prepare_wake();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all,

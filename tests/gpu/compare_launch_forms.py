@@ -5,6 +5,8 @@ usage: compare_launch_forms.py PROGRAM [ARGUMENTS…]    (WARPSIGHT_LIBRARY name
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -20,8 +22,8 @@ def recorded(arena: recording.Arena) -> Counter[str]:
     """How often each kernel, copy, set and event was recorded, under the names the program uses."""
     found: Counter[str] = Counter()
     for name, count in Counter(arena.names(arena.rows("Kernel"))).items():
-        plain = name.split("by_", 1)
-        found["by_" + plain[1].removesuffix("Pi") if len(plain) == 2 else name] += count
+        plain = re.search(r"(by_\w+?)E?Pi$", name)
+        found[plain[1] if plain else name] += count
     found["memcpy"] = len(arena.rows("Memcpy"))
     found["memset"] = len(arena.rows("Memset"))
     found["event"] = sum(name.startswith("cudaEventRecord") for name in arena.functions())
@@ -38,7 +40,8 @@ def unjoined(arena: recording.Arena) -> int:
 
 def main(command: list[str]) -> int:
     """Run, compare, print."""
-    environment = {"CUDA_INJECTION64_PATH": str(_native.library_path())}
+    environment = {name: value for name, value in os.environ.items() if name.startswith("WARPSIGHT_")}
+    environment["CUDA_INJECTION64_PATH"] = str(_native.library_path())
     with tempfile.TemporaryDirectory() as folder:
         done = recording.run(command, Path(folder), environment)
     said = {name: int(count) for name, count in (line.split() for line in done.output.splitlines())}
