@@ -64,7 +64,7 @@ class _Queue:
     def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor) -> None:
         self._file = file
         self._pool = pool
-        self._waiting: deque[bytes | Future[bytes]] = deque()
+        self._waiting: deque[bytes | Future[list[bytes | bytearray]]] = deque()
 
     def put(self, data: bytes) -> None:
         self._waiting.append(data)
@@ -81,7 +81,8 @@ class _Queue:
             if isinstance(item, bytes):
                 self._file.write(item)
             elif len(self._waiting) > keep or item.done():
-                self._file.write(item.result())
+                for piece in item.result():
+                    self._file.write(piece)
             else:
                 return
             self._waiting.popleft()
