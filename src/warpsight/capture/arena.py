@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from warpsight.capture.markers import OpenRanges
 from warpsight.capture.parts import PartWriter
 from warpsight.capture.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
 from warpsight.trace.definitions import Definitions
+
+if TYPE_CHECKING:
+    from warpsight.capture.kernel_log import KernelLog
 
 Array = npt.NDArray[Any]
 _DEVICE_KINDS = ("Kernel", "Memcpy", "Memset")
@@ -56,6 +59,7 @@ class Arena:
         self.name = name
         self.pid = 0
         self.part = 0
+        self.kernel_log: KernelLog | None = None
         self.local = LocalIds(trace)
         self.correlations = Correlations()
         self.functions = calls.Functions()
@@ -106,6 +110,10 @@ class Arena:
         known, places = np.unique(context, return_inverse=True)
         ids = np.array([self._context_devices.get(int(c), -1) for c in known], np.int16)[places]
         return Nullable(ids, ids < 0)
+
+    def checksums(self) -> dict[int, int]:
+        """Checksums of this process's modules by module id."""
+        return {int(row["id"]): int(row["checksum"]) for rows in self.kept["Module"] for row in rows}
 
     # -- definitions
 
@@ -193,6 +201,8 @@ class Arena:
 
     def emit(self, table: str, count: int, values: Mapping[str, Any], process: int | None = -1) -> None:
         """Queue rows of a table for `process` (-1: this one, None: the trace as a whole)."""
+        if table == "kernel" and self.kernel_log is not None:
+            self.kernel_log.add(self, count, values)
         self._writer.add(table, self.process_id() if process == -1 else process, self.part, count, values)
 
     def expect(self, launches: Mapping[str, Array]) -> None:

@@ -1,4 +1,4 @@
-"""Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR`.
+"""Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR [LOG STACKS]`.
 
 Standard input has one JSON object per line, standard output one in answer to each:
 
@@ -32,6 +32,7 @@ from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
 from warpsight.capture.identities import Devices, Processes
 from warpsight.capture.journal import Commit, Journal
+from warpsight.capture.kernel_log import KernelLog, configure
 from warpsight.capture.layout import BY_KIND
 from warpsight.capture.parts import PartWriter
 from warpsight.capture.segment import open_segment, strings
@@ -77,6 +78,7 @@ class Converter:
         self._part = commit.part
         self._definitions = Definitions()
         self._definitions.load(self.root)
+        self._log = KernelLog.of(self.raw, self._definitions, commit.part)
         self._processes = Processes(commit.processes)
         self._devices = Devices(commit.devices)
         self._losses = commit.losses
@@ -92,6 +94,7 @@ class Converter:
             self._arenas[name] = Arena(
                 name, self._definitions, self._processes, self._devices, self._losses, self._writer
             )
+            self._arenas[name].kernel_log = self._log
         return self._arenas[name]
 
     def convert(self, enough_bytes: int = ENOUGH_BYTES) -> dict[str, Any]:
@@ -103,6 +106,8 @@ class Converter:
         waiting = [
             path for arena in self._folders() for path in _segments(arena, "data") if path.suffix == ".seg"
         ]
+        if self._log is not None:
+            enough_bytes = 0  # its readers want to see kernels while the program runs
         if not waiting or sum(path.stat().st_size for path in waiting) < enough_bytes:
             return {"converted": 0, "kernels": self._writer.rows["kernel"]}
         with self._recovering():
@@ -129,8 +134,7 @@ class Converter:
                 arena.finish()
             self._part += 1
             summary = self._complete(ended, list(loss), dict(settings or {}), dict(overhead or {}))
-        self._writer.close()
-        self._lock.close()
+        self.close()
         shutil.rmtree(self.raw, ignore_errors=True)
         (self.root / "recording.json").unlink(missing_ok=True)
         return summary
@@ -138,6 +142,8 @@ class Converter:
     def close(self) -> None:
         """Give the folder back without finishing."""
         self._writer.close()
+        if self._log is not None:
+            self._log.close()
         self._lock.close()
 
     @contextlib.contextmanager
@@ -148,6 +154,8 @@ class Converter:
         except BaseException:
             with contextlib.suppress(OSError):
                 self._writer.wait()
+            if self._log is not None:
+                self._log.close()
             self._load()
             raise
 
@@ -230,6 +238,8 @@ class Converter:
             self._losses,
             self._converted,
         )
+        if self._log is not None:
+            self._log.commit(self._part)
         self._journal.commit(commit, {name: arena.state() for name, arena in self._arenas.items()})
         for name in self._converted:
             (self.raw / name).unlink(missing_ok=True)
@@ -337,6 +347,8 @@ def main(arguments: list[str]) -> int:
     try:
         if not (root / manifest.FILE).exists():
             (root / "raw").mkdir(mode=0o700, exist_ok=True)  # before the first process connects
+            if len(arguments) > 1:  # file and stacks of the kernel log
+                configure(root / "raw", *arguments[1:3])
         converter = Converter(root)
     except (TraceError, OSError) as error:
         print(json.dumps({"error": str(error)}), flush=True)

@@ -7,6 +7,7 @@ definition once, and a conversion that was interrupted reads back what it had (:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ class Definitions:
         for frame in frames:
             stack = self.stack(stack, self.frame(frame), method)
         return stack
+
+    def listed(self, table: str, first: int) -> list[Any]:
+        """What was interned after the first `first` rows of a table: texts of names, tuples of all others."""
+        interned: dict[str, Any] = {
+            "name": self._names,
+            "shape": self._shapes,
+            "frame": self._frames,
+            "stack": self._stacks,
+        }
+        return list(islice(interned[table], first, None))
 
     def counts(self) -> dict[str, int]:
         """Rows of each table so far."""
