@@ -42,8 +42,8 @@ def command(
     graph: Annotated[str, typer.Option(envvar="WARPSIGHT_GRAPH", help="CUDA graphs: auto, node or graph.")] = _DEFAULTS.graph,
     counters: Annotated[str, typer.Option(envvar="WARPSIGHT_COUNTERS", metavar="off|HZ|NAMES",
                         help="GPU counters per second, or which.")] = _DEFAULTS.counters,
-    kernels: Annotated[list[str] | None, typer.Option(envvar="WARPSIGHT_KERNELS", metavar="PATTERN",
-                       help="Record only kernels whose name matches; repeatable.")] = None,
+    kernels: Annotated[list[str] | None, typer.Option(metavar="PATTERN",
+                       help="Record only kernels whose name matches; repeatable, in WARPSIGHT_KERNELS one a line.")] = None,
     duration: Annotated[float, typer.Option("--for", envvar="WARPSIGHT_FOR", metavar="S",
                         help="Stop recording after this many seconds; the program goes on.")] = _DEFAULTS.duration,
     delay: Annotated[float, typer.Option(envvar="WARPSIGHT_DELAY", metavar="S",
@@ -66,6 +66,10 @@ def command(
                      help="Milliseconds between flushes.")] = _DEFAULTS.flush,
     wait: Annotated[float, typer.Option(envvar="WARPSIGHT_WAIT", metavar="S",
                     help="Wait this long for processes that outlive the program.")] = _DEFAULTS.wait,
+    kernel_log: Annotated[Path | None, typer.Option(envvar="WARPSIGHT_KERNEL_LOG", metavar="FILE",
+                          help="Also write a JSON line for every kernel while the program runs.")] = None,
+    log_stacks: Annotated[str, typer.Option(envvar="WARPSIGHT_LOG_STACKS",
+                          help="Stacks in the kernel log: dedup (each once), full or none.")] = _DEFAULTS.log_stacks,
     strict: Annotated[bool, typer.Option(envvar="WARPSIGHT_STRICT", help="Exit with 3 instead of 0 when data was lost.")] = False,
     export: Annotated[str, typer.Option(envvar="WARPSIGHT_EXPORT", metavar="FORMAT",
                       help="Also export the trace, beside it: perfetto or chrome.")] = "",
@@ -83,9 +87,10 @@ def command(
     settings = Settings(
         backend=backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
         trace=tuple(k for k in trace.replace(",", " ").split() if k), graph=graph, counters=counters,
-        kernels=tuple(kernels or ()), duration=duration, delay=delay, ranges=ranges, leave_cupti=leave_cupti,
+        kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, ranges=ranges, leave_cupti=leave_cupti,
         opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
-        max_size=max_size, flush=flush, wait=wait,
+        max_size=max_size, flush=flush, wait=wait, kernel_log=str(kernel_log.absolute()) if kernel_log else "",
+        log_stacks=log_stacks,
     )  # fmt: skip
     if print_env:
         from warpsight.session.shell import print_environment
@@ -160,6 +165,11 @@ def _export(path: Path, kind: str, force: bool) -> None:
     code = parser.run(["export", str(path), "--to", kind, *(["-f"] if force else [])])
     if code:
         terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")
+
+
+def _patterns() -> list[str]:
+    """Patterns of the environment. Names of kernels contain spaces, at which the parser would split the variable."""
+    return [line for line in os.environ.get("WARPSIGHT_KERNELS", "").splitlines() if line]
 
 
 def _rate(text: str) -> float:

@@ -26,7 +26,8 @@ class ConverterError(WarpsightError):
 class Converter:
     """Asks for conversions one at a time. When the process dies, requests do nothing and :meth:`finish` says so."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *log: str) -> None:
+        """Start it; `log` is the file of the kernel log and how stacks stand in it, or nothing."""
         self._folder = folder
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._asked = 0
@@ -34,7 +35,7 @@ class Converter:
         self._lock = threading.Lock()  # protects the pipe and `_asked`
         self.problem = ""
         self._process = subprocess.Popen(
-            python_command("warpsight.capture.converter", str(folder)),
+            python_command("warpsight.capture.converter", str(folder), *log),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             start_new_session=True,  # Ctrl-C is for the program
         )  # fmt: skip

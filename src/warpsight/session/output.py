@@ -60,6 +60,29 @@ def create(path: Path, *, force: bool = False) -> Path:
     return path.absolute()
 
 
+def create_file(path: Path, *, force: bool = False) -> Path:
+    """Make an empty file beside a recording (mode 0600), and return its absolute path.
+
+    Raises:
+        OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags if force else flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise OutputError(f"{path} exists; -f replaces it") from None
+    except OSError as error:
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else _reason(error)
+        raise OutputError(f"{path} cannot be written: {why}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OutputError(f"{path} is not a regular file; choose another name")
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+    return path.absolute()
+
+
 def announce(folder: Path, socket: str, job: str) -> None:
     """Write `recording.json`, which says that this process records into the folder."""
     pid = os.getpid()

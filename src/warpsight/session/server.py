@@ -52,13 +52,14 @@ class Server:
         self._timers: list[threading.Timer] = []
         self._statuses: dict[int, int] = {}
         self._losses: list[dict[str, Any]] = []
+        self._log_path: Path | None = None
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
             self._listener = Listener()
             undo.callback(self._listener.close)
             self.own = OwnRows()
             output.announce(self.folder, self._listener.path, job)
-            self._converter = Converter(self.folder)
+            self._converter = Converter(self.folder, *self._kernel_log(force, undo))
             undo.callback(self._converter.close)
             bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000)
             control = 0 if settings.delay else RECORD
@@ -171,6 +172,17 @@ class Server:
         self._converter.close()
         self._listener.close()
         output.discard(self.folder)
+        if self._log_path is not None:
+            self._log_path.unlink(missing_ok=True)
+
+    def _kernel_log(self, force: bool, undo: contextlib.ExitStack) -> tuple[str, ...]:
+        """Make the file of the kernel log; what the converter is to be told about it."""
+        if not self.settings.kernel_log:
+            return ()
+        path = output.create_file(Path(self.settings.kernel_log), force=force)
+        undo.callback(path.unlink, missing_ok=True)
+        self._log_path = path
+        return str(path), self.settings.log_stacks
 
     def _after(self, seconds: float, control: int) -> None:
         timer = threading.Timer(seconds, self._loop.set_control, [control])

@@ -19,6 +19,7 @@ GRAPHS = ("auto", "node", "graph")
 BACKENDS = ("auto", "cuda", "opencl")
 ON_FULL = ("drop-newest", "drop-oldest", "wait")
 RANGES = ("off", "torch")
+LOG_STACKS = ("dedup", "full", "none")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Settings:
     flush: int = 200
     #: Seconds to wait for processes that are still connected when the program has ended.
     wait: float = 10.0
+    #: File that gets a line per kernel while the program runs ("": none), and how stacks stand in it.
+    kernel_log: str = ""
+    log_stacks: str = "dedup"
 
     def __post_init__(self) -> None:
         """Refuse values that no part of the recorder would understand.
@@ -100,7 +104,8 @@ class Settings:
         out = {
             "WARPSIGHT_STACKS": self.stacks,
             "WARPSIGHT_STACK_DEPTH": str(self.stack_depth),
-            "WARPSIGHT_GRAPH": self.graph,
+            # A kernel log has the kernels inside graphs.
+            "WARPSIGHT_GRAPH": "node" if self.kernel_log and self.graph == "auto" else self.graph,
             "WARPSIGHT_API": self.api,
             "WARPSIGHT_BUFFER_SIZE": str(self.buffer_size),
             "WARPSIGHT_FLUSH_MS": str(self.flush),
@@ -119,9 +124,15 @@ class Settings:
             out["WARPSIGHT_RANGES"] = self.ranges
         return out
 
+    def launcher_variables(self) -> dict[str, str]:
+        """WARPSIGHT_* variables of options that only a recording's launcher acts on, where they are not the default."""
+        if not self.kernel_log:
+            return {}
+        return {"WARPSIGHT_KERNEL_LOG": self.kernel_log, "WARPSIGHT_LOG_STACKS": self.log_stacks}
+
 
 _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
-            "opencl_profiling": ("on", "off")}  # fmt: skip
+            "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS}  # fmt: skip
 _BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),
            "buffer_size": (4096, 64 << 20), "device_buffers": (0, 1 << 30), "max_size": (0, 1e9),
            "flush": (10, 60_000), "wait": (0, 1e6)}  # fmt: skip

@@ -22,7 +22,7 @@ def print_environment(path: Path, settings: Settings, *, force: bool = False) ->
     """
     variables = recorder_variables(settings, os.environ)
     server = Served(path, settings, force=force, watch=_shell())
-    for name, value in {**variables, SOCKET: server.socket}.items():
+    for name, value in {**variables, **settings.launcher_variables(), SOCKET: server.socket}.items():
         print(f"export {name}={shlex.quote(value)}")
     server.leave()
     print(f"recording into {server.folder} until this shell ends", file=sys.stderr)
