@@ -35,6 +35,26 @@ _ARROW_TYPES = {
 }
 
 
+def spread(value: Any, count: int, kind: Any = None) -> Array:
+    """`count` rows of one value: a read-only array of stride 0, which costs nothing and :func:`one_value` knows."""
+    return np.broadcast_to(np.asarray(value, kind), (count,))
+
+
+def one_value(values: Any) -> bool:
+    """Whether an array is one value for all rows, as :func:`spread` makes it (not: happens to be equal)."""
+    return isinstance(values, np.ndarray) and values.strides == (0,) and len(values) > 1
+
+
+def pick(values: Array, chosen: Any) -> Array:
+    """The chosen rows (indices, mask or slice); one value for all rows stays that."""
+    if one_value(values):
+        picked = chosen if isinstance(chosen, slice) else np.asarray(chosen)
+        if isinstance(picked, slice):
+            return values[picked]
+        return spread(values[0], int(np.count_nonzero(picked)) if picked.dtype == bool else len(picked), values.dtype)
+    return values[chosen]
+
+
 class Nullable:
     """Values with a mask of the rows that are null; `null` None stands for none."""
 
@@ -46,11 +66,13 @@ class Nullable:
 
     def take(self, order: Array) -> Nullable:
         """The rows in another order."""
-        return Nullable(self.values[order], None if self.null is None else self.null[order])
+        return Nullable(pick(self.values, order), None if self.null is None else pick(self.null, order))
 
 
 def zero_is_null(values: Array) -> Nullable:
     """An id column whose 0 means none."""
+    if one_value(values):
+        return Nullable(values, None if values[0] else spread(True, len(values)))
     return Nullable(values, values == 0)
 
 
@@ -68,6 +90,8 @@ def constant(values: Any) -> bool:
     """Whether every row has the same number: it compresses to nothing without a dictionary."""
     if isinstance(values, Nullable):
         values = values.values
+    if one_value(values):
+        return True
     if isinstance(values, np.ndarray) and values.ndim:
         return not len(values) or bool(values[0] == values[-1] and (values == values[0]).all())
     return values is None or not isinstance(values, (str, pa.Array, pa.ChunkedArray))
@@ -94,7 +118,7 @@ def arrow(column: Column, values: Any, count: int) -> pa.Array:
 def _with_nulls(kind: pa.DataType, values: Array, null: Array | None) -> pa.Array:
     if null is None or not null.any():
         return pa.array(values)
-    if null.all():
+    if one_value(null) or null.all():
         return pa.nulls(len(values), kind)
     bitmap = pa.py_buffer(np.packbits(~null, bitorder="little"))
     return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(values)])
@@ -106,4 +130,4 @@ def take(values: Any, order: Array) -> Any:
         return values.take(order)
     if isinstance(values, pa.Array):
         return values.take(pa.array(order))
-    return values if values is None or np.ndim(values) == 0 else values[order]
+    return values if values is None or np.ndim(values) == 0 else pick(values, order)

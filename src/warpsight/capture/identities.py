@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.capture.columns import Nullable
+from warpsight.capture.columns import Nullable, one_value, spread
 
 Array = npt.NDArray[Any]
 
@@ -82,6 +82,10 @@ class DeviceIndex:
 
     def translate(self, index: Array, none: int | None = None) -> Nullable:
         """A column of indices; `none` stands for no device."""
+        if one_value(index):
+            if none is not None and int(index[0]) == none:
+                return Nullable(spread(0, len(index), np.int16), spread(True, len(index)))
+            return Nullable(spread(self.get(int(index[0])), len(index), np.int16), None)
         places = np.minimum(index, 0xFFFF).astype(np.int32)
         ids = self._ids[places]
         if (ids < 0).any():

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.capture import layout
+from warpsight.capture.columns import one_value, spread
 from warpsight.trace.definitions import Definitions
 
 Array = npt.NDArray[Any]
@@ -60,6 +61,8 @@ class Lookup:
 
     def unresolved(self, local: Array) -> list[int]:
         """Distinct local ids of a column that are not defined yet."""
+        if one_value(local):
+            local = local[:1]
         found = self._raw(local)
         if not len(found) or int(found.min()) != _UNRESOLVED:
             return []
@@ -67,6 +70,11 @@ class Lookup:
 
     def translate(self, local: Array) -> Array:
         """Trace ids of a column."""
+        if one_value(local):
+            missing = self.missing
+            (value,) = self.translate(local[:1].copy())
+            self.missing = missing + (self.missing - missing) * len(local)
+            return spread(value, len(local), np.int32)
         found = self._raw(local)
         if len(found) and int(found.min()) == _UNRESOLVED:
             bad = found == _UNRESOLVED

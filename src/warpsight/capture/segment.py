@@ -13,18 +13,21 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from warpsight.capture import layout
+from warpsight.capture.columns import pick, spread
 
 HEADER = layout.dtype(layout.BLOCK_HEADER)
 DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record in layout.RECORDS}
 #: Offset of the CRC in a block header; the CRC covers what is before it and the committed payload.
 _CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
 _ZEROS = bytes(layout.BLOCK_BYTES)
+#: Blocks taken apart into columns at once: half of a second-level cache.
+_BLOCKS_AT_ONCE = 8
 
 Array = npt.NDArray[Any]
 
@@ -39,8 +42,7 @@ class Damage:
     kind: int = 0
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """One valid block: its header fields as Python values and the committed payload as bytes in place."""
 
     kind: int
@@ -98,13 +100,15 @@ class Segment:
 
     def blocks(self, first: int = 0) -> Iterator[Block]:
         """Every valid block from slot `first` on, in file order."""
-        for slot in range(first, self.slots):
-            offset = slot * layout.BLOCK_BYTES
-            block = self._block(offset, self.data[offset : offset + layout.BLOCK_BYTES])
+        size = layout.BLOCK_BYTES
+        slots = self.data[first * size : self.slots * size].reshape(-1, size)
+        headers = np.ascontiguousarray(slots[:, : layout.BLOCK_HEADER_BYTES]).view(HEADER)
+        for slot, fields in enumerate(headers.ravel().tolist(), first):
+            block = self._block(slot * size, self.data[slot * size : (slot + 1) * size], fields)
             if block is not None:
                 yield block
-        tail = len(self.data) % layout.BLOCK_BYTES
-        if tail:
+        tail = len(self.data) % size
+        if tail and self.slots >= first:
             yield from self._tail(len(self.data) - tail)
 
     def _tail(self, offset: int) -> Iterator[Block]:
@@ -113,7 +117,7 @@ class Segment:
         if len(rest) >= layout.BLOCK_HEADER_BYTES:
             header = rest[: layout.BLOCK_HEADER_BYTES].view(HEADER)[0]
             if int(header["committed"]) <= len(rest) - layout.BLOCK_HEADER_BYTES:
-                block = self._block(offset, rest)
+                block = self._block(offset, rest, header.tolist())
                 if block is not None:
                     yield block
                 return
@@ -122,8 +126,7 @@ class Segment:
                 offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block"
             )
 
-    def _block(self, offset: int, slot: Array) -> Block | None:
-        fields = slot[: layout.BLOCK_HEADER_BYTES].view(HEADER)[0].tolist()
+    def _block(self, offset: int, slot: Array, fields: tuple[int, ...]) -> Block | None:
         (
             magic,
             version,
@@ -247,7 +250,7 @@ class Rows:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._columns[key]
-        return Rows(self._dtype, {name: column[key] for name, column in self._columns.items()})
+        return Rows(self._dtype, {name: pick(column, key) for name, column in self._columns.items()})
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
@@ -270,26 +273,65 @@ def gather(parts: list[tuple[Block, Array]], kind: int) -> Batch:
     return _batch(parts, dtype, rows)
 
 
+class _Column:
+    """A column being filled: only its first value while every row has it, an array from then on."""
+
+    __slots__ = ("_array", "_count", "_first", "_type")
+
+    def __init__(self, kind: np.dtype[Any], count: int) -> None:
+        self._type = kind
+        self._count = count
+        self._first: Any = None
+        self._array: Array | None = None
+
+    def put(self, at: int, values: Array) -> None:
+        """Take the rows from `at` on; rows come in order, without gaps."""
+        if self._array is None:
+            if not at:
+                self._first = values[0]
+            if bool((values == self._first).all()):
+                return
+            self._array = np.empty(self._count, self._type)
+            self._array[:at] = self._first
+        self._array[at : at + len(values)] = values
+
+    def array(self) -> Array:
+        """All rows."""
+        if self._array is None:
+            return spread(0 if self._first is None else self._first, self._count, self._type)
+        return self._array
+
+
 def columns(parts: list[tuple[Block, Array]], kind: int) -> Batch:
-    """Join blocks into columns, a block at a time: it stays in the cache while its fields are taken apart."""
+    """Join blocks into columns; those with one value throughout are read-only arrays of stride 0.
+
+    A few blocks at a time are taken apart: they stay in the cache meanwhile.
+    """
     dtype = DTYPES[kind]
-    count = sum(len(body) for _, body in parts) // dtype.itemsize
-    out = {name: np.empty(count, dtype[name]) for name in dtype.names or ()}
+    bodies = [body for _, body in parts if len(body)]
+    count = sum(map(len, bodies)) // dtype.itemsize
+    out = {name: _Column(dtype[name], count) for name in dtype.names or ()}
     first = 0
-    for _, body in parts:
-        rows = body.view(dtype)
-        last = first + len(rows)
+    for place in range(0, len(bodies), _BLOCKS_AT_ONCE):
+        rows = np.concatenate(bodies[place : place + _BLOCKS_AT_ONCE]).view(dtype)
         for name, column in out.items():
-            column[first:last] = rows[name]
-        first = last
-    return _batch(parts, dtype, Rows(dtype, out))
+            column.put(first, rows[name])
+        first += len(rows)
+    return _batch(parts, dtype, Rows(dtype, {name: column.array() for name, column in out.items()}))
 
 
 def _batch(parts: list[tuple[Block, Array]], dtype: np.dtype[Any], rows: Any) -> Batch:
     counts = [len(body) // dtype.itemsize for _, body in parts]
-    thread = np.repeat(np.array([block.thread for block, _ in parts], np.uint32).view(np.int32), counts)
-    session = np.repeat(np.array([block.session for block, _ in parts], np.int64), counts)
+    thread = _repeat(np.array([block.thread for block, _ in parts], np.uint32).view(np.int32), counts)
+    session = _repeat(np.array([block.session for block, _ in parts], np.int64), counts)
     return Batch(rows, thread, session)
+
+
+def _repeat(values: Array, counts: list[int]) -> Array:
+    """Each block's value for each of its rows."""
+    if len(values) and bool((values == values[0]).all()):
+        return spread(values[0], sum(counts), values.dtype)
+    return np.repeat(values, counts)
 
 
 def read(path: Path) -> tuple[dict[int, Batch], list[tuple[int, str]], list[Damage]]:
