@@ -48,7 +48,7 @@ def check(path: Path) -> tuple[int, int]:
         rows = trace.sql(
             "SELECT count(*), count(*) FILTER (WHERE f.function IS NULL OR f.function <> 'loop') FROM kernel k "
             "LEFT JOIN stack s ON s.id = k.stack LEFT JOIN frame f ON f.id = s.frame "
-            "WHERE k.graph IS NULL AND k.name LIKE '%AddFunctor%' OR k.name LIKE '%CUDAFunctorOnSelf_add%'"
+            "WHERE k.graph IS NULL AND k.name LIKE '%OnSelf_add%'"
         ).fetchall()
     return int(rows[0][0]), int(rows[0][1])
 

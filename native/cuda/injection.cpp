@@ -1,4 +1,5 @@
 // How the recorder gets into a process: the driver's injection entry, or a late start by the runtime.
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <atomic>
@@ -20,19 +21,26 @@ CudaRecorder& recorder() {
   return *value;
 }
 
-// The driver was told to load us and will call InitializeInjection itself, at a better moment than now.
-bool driver_will_inject() {
+// The driver was told to load us and, not being initialised yet, will call InitializeInjection itself, at a
+// better moment than now. An initialised one will not: ws.record sets the variable in a running program for
+// its children.
+bool driver_will_inject(void* cuda) {
   const char* path = getenv("CUDA_INJECTION64_PATH");
-  return path != nullptr && strstr(path, "warpsight") != nullptr;
+  if (path == nullptr || strstr(path, "warpsight") == nullptr) return false;
+  const auto count = reinterpret_cast<CUresult (*)(int*)>(dlsym(cuda, "cuDeviceGetCount"));
+  int devices = 0;
+  return count != nullptr && count(&devices) == CUDA_ERROR_NOT_INITIALIZED;
 }
 
 }  // namespace
 
 bool register_cuda_backend() {
-  if (g_registered.load() || driver_will_inject()) return true;
+  if (g_registered.load()) return true;
   void* cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (cuda == nullptr) return false;
+  const bool injected_later = driver_will_inject(cuda);
   dlclose(cuda);
+  if (injected_later) return false;
   if (!g_registered.exchange(true)) add_recorder(&recorder());
   return true;
 }

@@ -278,6 +278,12 @@ def test_a_late_start_says_what_it_lacks(record: Record) -> None:
     assert arena.lost("recording began after CUDA did") == 1
 
 
+def test_a_late_start_records_although_children_are_to_be_injected(record: Record) -> None:
+    """ws.record sets CUDA_INJECTION64_PATH for children; an initialised driver has no use for it any more."""
+    arena = record("init", "inject_children", "start", "launch:work:5", "sync", "stop", late=True).only
+    assert joined(arena) == 5
+
+
 @pytest.mark.parametrize("why", ["no_detach=1", "version=23"])
 def test_where_detaching_is_not_possible_it_says_so_and_can_start_again(record: Record, why: str) -> None:
     each = ("start", "graph:3", "launch:work:10", "sync", "stop")

@@ -39,7 +39,10 @@ EXPORT CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuDeviceGetCount(int* count) { return *count = 1, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetCount(int* count) {
+  if (!g_initialised) return CUDA_ERROR_NOT_INITIALIZED;
+  return *count = 1, CUDA_SUCCESS;
+}
 EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) { return *device = ordinal, CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice) {
   snprintf(text, static_cast<size_t>(size), "0000:1b:00.0");

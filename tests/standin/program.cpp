@@ -273,6 +273,8 @@ void do_step(const std::vector<std::string>& step) {
     fork_and_launch();
   else if (what == "start")
     exported<int(const char*)>("ws_start")(getenv("LATE_SOCKET"));
+  else if (what == "inject_children")  // what ws.record does to the environment of a running program
+    setenv("CUDA_INJECTION64_PATH", getenv("WARPSIGHT_LIBRARY"), 1);
   else if (what == "stop")
     exported<int()>("ws_stop")();
   else if (what == "flush")
