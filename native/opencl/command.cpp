@@ -240,7 +240,7 @@ void EnqueueCall::write_api(cl_int result, uint64_t returned, uint32_t stack, ui
   row.result = result;
   row.function = request_.function;
   row.domain = kApiOpencl;
-  row.flags = launch ? 1 : 0;
+  row.flags = launch ? (timed_ ? 1 : 1 | 8) : 0;  // 8: no row of the kernel will come
   row.shape = request_.shape;
   row.object = reinterpret_cast<uint64_t>(request_.queue);
   row.bytes = request_.bytes;

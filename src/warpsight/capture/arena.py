@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from warpsight.capture import calls, definition_rows, device_rows, host_rows, layout, markers
 from warpsight.capture.blocks import BlockTracker
-from warpsight.capture.columns import Nullable
-from warpsight.capture.correlation import Correlations, Window
+from warpsight.capture.columns import Nullable, pick
+from warpsight.capture.correlation import Correlations
 from warpsight.capture.device_rows import Waiting
 from warpsight.capture.graphs import Graphs
 from warpsight.capture.identities import DeviceIndex, Devices, Processes
@@ -74,6 +74,8 @@ class Arena:
         self.data_blocks = BlockTracker()
         self.definition_blocks = BlockTracker()
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
+        #: Columns of launches of this segment, and which of them expect a kernel.
+        self._new_expected: list[tuple[Mapping[str, Array], Array]] = []
         self._processes = processes
         self._trace_devices = devices
         self._devices = DeviceIndex(devices)
@@ -205,11 +207,9 @@ class Arena:
             self.kernel_log.add(self, count, values)
         self._writer.add(table, self.process_id() if process == -1 else process, self.part, count, values)
 
-    def expect(self, launches: Mapping[str, Array]) -> None:
-        """Watch for the kernels of launches."""
-        self._expected = {
-            n: np.concatenate([a, launches[n].astype(a.dtype)]) for n, a in self._expected.items()
-        }
+    def expect(self, launches: Mapping[str, Array], expected: Array) -> None:
+        """Watch for the kernels of those launches that are `expected` to have one."""
+        self._new_expected.append((launches, expected))
 
     def take_expected(self) -> dict[str, Array]:
         """The launches whose kernels have not arrived; they are no longer watched."""
@@ -218,22 +218,35 @@ class Arena:
         return taken
 
     def _forget_arrived(self) -> None:
-        expected = self._expected
-        missing = np.ones(len(expected["session"]), bool)
-        for window, chosen in self.correlations.split(expected["session"]):
-            missing[chosen] = ~window.seen(window.own(expected["correlation"][chosen]))
-        if len(missing) and int(missing.sum()) > calls.MAXIMUM_WAITING:
-            surplus = np.flatnonzero(missing)[: -calls.MAXIMUM_WAITING]
-            missing[surplus] = False
+        pieces = [(self._expected, np.ones(len(self._expected["session"]), bool)), *self._new_expected]
+        self._new_expected = []
+        # most kernels come with their launches, so only the few launches that wait are ever copied
+        waiting = [self._still_expected(*piece) for piece in pieces if len(piece[1])]
+        if not waiting:
+            return
+        joined = {
+            name: np.concatenate([w[name].astype(kind) for w in waiting]) for name, kind in _EXPECTED.items()
+        }
+        surplus = len(joined["session"]) - calls.MAXIMUM_WAITING
+        if surplus > 0:
+            joined = {name: values[surplus:] for name, values in joined.items()}
             self.loss.count(
                 "cupti",
                 "kernel record never arrived; the launch is in table launch only",
-                len(surplus),
+                surplus,
                 "kernel",
                 "lost",
             )
-        if not missing.all():
-            self._expected = {name: values[missing] for name, values in expected.items()}
+        self._expected = joined
+
+    def _still_expected(self, launches: Mapping[str, Array], expected: Array) -> dict[str, Array]:
+        """The expected launches whose kernels have not arrived."""
+        missing = np.array(expected)
+        correlation = launches["correlation"]
+        for window, chosen in self.correlations.split(launches["session"], correlation):
+            missing[chosen] &= ~window.seen(window.own(pick(correlation, chosen)))
+        places = np.flatnonzero(missing)
+        return {name: pick(values, places) for name, values in launches.items()}
 
     def note_clocks(self, rows: Array) -> None:
         """Keep pairs of monotonic and real time for the manifest's fit."""
@@ -269,9 +282,7 @@ class Arena:
                 f"wait_{kind}_age": waiting.age,
             }
         out |= {f"expected_{name}": values for name, values in self._expected.items()}
-        for session, window in self.correlations.windows.items():
-            out |= {f"window_{session}_{name}": values for name, values in window.state().items()}
-        return out
+        return out | self.correlations.state()
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Take up what :meth:`state` gave."""
@@ -284,11 +295,7 @@ class Arena:
             rows = Rows.of(_typed(state[f"wait_{kind}_rows"], kind))
             self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
         self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
-        for key in state:
-            if key.startswith("window_") and key.endswith("_window"):
-                prefix = key.removesuffix("window")
-                fields = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-                self.correlations.windows[int(prefix.split("_")[1])] = Window.restore(fields)
+        self.correlations = Correlations.restore(state)
 
 
 def _typed(data: Array, kind: str) -> Array:

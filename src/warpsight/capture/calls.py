@@ -9,15 +9,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.capture import functions
-from warpsight.capture.columns import Nullable, zero_is_null
-from warpsight.capture.correlation import LAUNCH
+from warpsight.capture.columns import Nullable, bits, one_value, pick, spread, zero_is_null
+from warpsight.capture.layout import API_OPENCL
 from warpsight.capture.segment import Batch
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Array = npt.NDArray[Any]
-_LAUNCH_FLAG, _CAPTURED_FLAG, _NESTED_FLAG = 1, 2, 4
+_LAUNCH_FLAG, _CAPTURED_FLAG, _NESTED_FLAG, _UNTIMED_FLAG = 1, 2, 4, 8
 _NOT_RETURNED = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Launches that may wait for their kernel rows at once; beyond it the oldest are no longer watched.
 MAXIMUM_WAITING = 4_000_000
@@ -33,6 +33,8 @@ class Functions:
 
     def codes(self, domain: Array, number: Array) -> Array:
         """Codes of a column of functions."""
+        if one_value(domain) and one_value(number):
+            return spread(self.codes(domain[:1].copy(), number[:1].copy())[0], len(number), np.int16)
         key = (domain.astype(np.int32) & 7) << 16 | number
         codes: Array = self._codes[key]
         if (codes < 0).any():
@@ -49,6 +51,8 @@ class Functions:
 
     def expects_kernel(self, codes: Array) -> Array:
         """Whether a launch by this function is one kernel (not a graph, not a host function)."""
+        if one_value(codes):
+            return spread(not self._without_kernel[codes[0]], len(codes))
         return np.asarray(~self._without_kernel[codes])
 
 
@@ -58,20 +62,13 @@ def convert(arena: Arena, batch: Batch) -> None:
     stack = arena.local.stacks(rows["stack"])
     flags = rows["flags"]
     codes = arena.functions.codes(rows["domain"], rows["function"])
-    launch = (flags & _LAUNCH_FLAG) != 0
-    shown = (flags & _NESTED_FLAG) == 0
-    expected = (
-        launch & shown & ((flags & _CAPTURED_FLAG) == 0) & (rows["result"] == 0) & (rows["correlation"] != 0)
-    )
-    expected &= arena.functions.expects_kernel(codes)
-    start = rows["start"].astype(np.int64)
-    correlation = np.zeros(len(rows), np.int64)
+    launch, shown = bits(flags, _LAUNCH_FLAG), ~bits(flags, _NESTED_FLAG)
     low = rows["correlation"]
-    for window, chosen in arena.correlations.split(batch.session):
-        ids = window.unwrap(low[chosen])
-        correlation[chosen] = window.full(ids)
-        real = slice(None) if bool((low[chosen] != 0).all()) else low[chosen] != 0
-        window.put(ids[real], stack[chosen][real], start[chosen][real], (expected[chosen] * LAUNCH)[real])
+    arena.correlations.opencl = arena.correlations.opencl or bool((rows["domain"] == API_OPENCL).any())
+    expected = launch & shown & ~bits(flags, _CAPTURED_FLAG | _UNTIMED_FLAG) & (rows["result"] == 0) & (low != 0)
+    expected &= arena.functions.expects_kernel(codes)
+    start = rows["start"].view(np.int64)
+    correlation = _note(arena, batch, stack, start, expected)
     duration = rows["duration"]
     values = {
         "start": start,
@@ -86,10 +83,30 @@ def convert(arena: Arena, batch: Batch) -> None:
     _write_others(arena, rows, values, ~launch & shown)
 
 
-def _chosen(arena: Arena, values: dict[str, Any], mask: Array) -> dict[str, Any]:
+def _note(arena: Arena, batch: Batch, stack: Array, start: Array, expected: Array) -> Array:
+    """Note the calls in the windows of their sessions; gives their 64-bit correlation ids."""
+    low = batch.rows["correlation"]
+    correlation = np.zeros(0, np.int64)
+    for window, chosen in arena.correlations.split(batch.session, low):
+        ids = window.unwrap(pick(low, chosen))
+        full = window.full(ids)
+        if isinstance(chosen, slice):
+            correlation = full
+        else:
+            correlation = correlation if len(correlation) else np.zeros(len(low), np.int64)
+            correlation[chosen] = full
+        noted = [ids, *(pick(values, chosen) for values in (stack, start, expected))]
+        real = pick(low, chosen) != 0
+        if not real.all():
+            noted = [pick(values, real) for values in noted]
+        window.put(*noted)
+    return correlation
+
+
+def _chosen(arena: Arena, values: dict[str, Any], mask: Array | slice) -> dict[str, Any]:
     out = values
-    if not mask.all():
-        out = {name: v.take(mask) if isinstance(v, Nullable) else v[mask] for name, v in values.items()}
+    if not isinstance(mask, slice):
+        out = {name: v.take(mask) if isinstance(v, Nullable) else pick(v, mask) for name, v in values.items()}
     return {
         **{k: v for k, v in out.items() if k != "codes"},
         "function": arena.functions.texts(out["codes"]),
@@ -106,21 +123,24 @@ def _write_launches(
     if expected.any():
         arena.expect(
             {
-                "session": session[expected],
-                "correlation": values["correlation"].values[expected],
-                "name": name[expected],
-                "shape": shape[expected],
-                "stack": values["stack"].values[expected],
-            }
+                "session": session,
+                "correlation": values["correlation"].values,
+                "name": name,
+                "shape": shape,
+                "stack": values["stack"].values,
+            },
+            expected,
         )
+    count = int(np.count_nonzero(mask))
+    chosen = slice(None) if count == len(mask) else np.flatnonzero(mask)
     arena.emit(
         "launch",
-        int(mask.sum()),
+        count,
         {
-            **_chosen(arena, values, mask),
-            "name_id": zero_is_null(name[mask]),
-            "shape_id": zero_is_null(shape[mask]),
-            "captured": (rows["flags"][mask] & _CAPTURED_FLAG) != 0,
+            **_chosen(arena, values, chosen),
+            "name_id": zero_is_null(pick(name, chosen)),
+            "shape_id": zero_is_null(pick(shape, chosen)),
+            "captured": bits(pick(rows["flags"], chosen), _CAPTURED_FLAG),
         },
     )
 
@@ -128,16 +148,13 @@ def _write_launches(
 def _write_others(arena: Arena, rows: Array, values: dict[str, Any], mask: Array) -> None:
     if not mask.any():
         return
+    chosen = np.flatnonzero(mask)
     arena.emit(
         "api",
-        int(mask.sum()),
+        len(chosen),
         {
-            **_chosen(arena, values, mask),
-            "object": zero_is_null(rows["object"][mask]),
-            "bytes": zero_is_null(
-                rows["bytes"].view(np.int64)[mask]
-                if rows["bytes"].flags.c_contiguous
-                else rows["bytes"][mask].astype(np.int64)
-            ),
+            **_chosen(arena, values, chosen),
+            "object": zero_is_null(pick(rows["object"], chosen)),
+            "bytes": zero_is_null(pick(rows["bytes"], chosen).astype(np.int64)),
         },
     )

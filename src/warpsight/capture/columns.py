@@ -55,6 +55,13 @@ def pick(values: Array, chosen: Any) -> Array:
     return values[chosen]
 
 
+def bits(values: Array, mask: int) -> Array:
+    """Which rows have one of the mask's bits."""
+    if one_value(values):
+        return spread(bool(values[0] & mask), len(values))
+    return np.asarray((values & mask) != 0)
+
+
 class Nullable:
     """Values with a mask of the rows that are null; `null` None stands for none."""
 

@@ -7,16 +7,21 @@ then `wraps << 48 | session << 32 | low`, so that sessions stay apart whatever w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from warpsight.capture.columns import one_value, pick
 
 Array = npt.NDArray[Any]
 #: Ids a window holds before its older half is closed; memory is touched only as far as ids are used.
 WINDOW_IDS = 8_000_000
 #: Ids whose calls are kept across a commit: kernels arrive within far fewer.
 SAVED_IDS = 1_000_000
+#: The OpenCL recorder's first correlation id (native/opencl/recorder.cpp).
+FIRST_OPENCL = 0x40000000
 UNKNOWN = -1
 #: `flags` of an id
 LAUNCH, SEEN = 1, 2
@@ -59,23 +64,34 @@ class Window:
         """64-bit ids, unique in the process, of unwrapped ones."""
         if len(ids) and int(ids.max()) >= _RANGE:
             return ids >> 32 << 48 | ids & (_RANGE - 1) | self.session << 32
-        return ids + (self.session << 32)
+        return ids + (self.session << 32) if self.session else ids
 
     def own(self, full: Array) -> Array:
         """The unwrapped ids of this session's 64-bit ones."""
+        if len(full) and not self.session and int(full.max()) < _RANGE:
+            return full
         return full >> 48 << 32 | full & (_RANGE - 1)
 
     def put(self, ids: Array, stack: Array, start: Array, launch: Array) -> None:
-        """Note calls; of two with the same id the later wins (a runtime call around a driver call)."""
+        """Note calls and which of them expect a kernel.
+
+        Of two with the same id the later wins (a runtime call around a driver call).
+        """
         if not len(ids):
             return
-        index = self._cover(ids)
-        if int(index.min()) < 0:  # far older than everything the window still holds
-            fits = index >= 0
-            index, stack, start, launch = index[fits], stack[fits], start[fits], launch[fits]
-        self._arrays["call"][index] = stack + np.int32(1)
+        used = self.base + self._size
+        first = int(ids.min())
+        index = self._cover(ids, first)
+        if first < self.base:  # far older than everything the window still holds
+            fits = np.flatnonzero(index >= 0)
+            index, stack, start, launch = index[fits], *(pick(v, fits) for v in (stack, start, launch))
+        flags = pick(launch, slice(0, 1)) if one_value(launch) else launch
+        self._arrays["call"][index] = stack[0] + np.int32(1) if one_value(stack) else stack + np.int32(1)
         self._arrays["start"][index] = start
-        self._arrays["flags"][index] |= launch.astype(np.uint8)
+        if first >= used:  # nothing is known of any of them
+            self._arrays["flags"][index] = flags.view(np.uint8)
+        else:
+            self._arrays["flags"][index] |= flags.view(np.uint8)
 
     def get(self, ids: Array) -> tuple[Array, Array]:
         """Stack and start of the calls; stack UNKNOWN where no call was noted."""
@@ -124,9 +140,9 @@ class Window:
         out[~inside] = ~np.isin(ids[~inside], self._late["id"])
         return out
 
-    def _cover(self, ids: Array) -> Array:
-        """Make room for ids and give their places; ids before the window get negative places."""
-        first, last = int(ids.min()), int(ids.max())
+    def _cover(self, ids: Array, first: int) -> Array:
+        """Make room for ids, the lowest being `first`, and give their places; negative ones are before the window."""
+        last = int(ids.max())
         if not self._size:
             self._move(max(first - WINDOW_IDS // 8, 0))
         elif last - self.base >= len(self._arrays["call"]):
@@ -185,22 +201,58 @@ class Window:
 
 
 class Correlations:
-    """The windows of one process, by recorder session."""
+    """The windows of one process, by recorder session and, where it uses both APIs, by API.
+
+    CUDA counts its correlation ids from 1 and the OpenCL recorder from :data:`FIRST_OPENCL`, so one window over both
+    would have to move with every batch.
+    """
 
     def __init__(self) -> None:
-        self.windows: dict[int, Window] = {}
+        #: (session, 1 for OpenCL's ids) → window
+        self.windows: dict[tuple[int, int], Window] = {}
+        #: Whether the process is known to use OpenCL; until then high ids are CUDA's, after a billion calls.
+        self.opencl = False
 
-    def split(self, session: Array) -> list[tuple[Window, Array | slice]]:
-        """The windows of a batch of rows, each with the rows that belong to it."""
+    def split(self, session: Array, ids: Array) -> list[tuple[Window, Array | slice]]:
+        """The windows of a batch of rows, each with the rows that belong to it, by their (32 or 64-bit) ids."""
         if not len(session):
             return []
         first = int(session[0])
-        if int(session[-1]) == first and bool((session == first).all()):
+        one = one_value(session) or (int(session[-1]) == first and bool((session == first).all()))
+        if one and not self.opencl:
             return [(self.window(first), slice(None))]
-        return [(self.window(int(s)), np.flatnonzero(session == s)) for s in np.unique(session)]
+        key = session.astype(np.int64) << 1
+        if self.opencl:
+            key = key | ((ids & (_RANGE - 1)) >= FIRST_OPENCL)
+        known = np.unique(key).tolist()
+        if len(known) == 1:
+            return [(self.window(known[0] >> 1, known[0] & 1), slice(None))]
+        return [(self.window(k >> 1, k & 1), np.flatnonzero(key == k)) for k in known]
 
-    def window(self, session: int) -> Window:
-        """The window of a session."""
-        if session not in self.windows:
-            self.windows[session] = Window(session)
-        return self.windows[session]
+    def window(self, session: int, opencl: int = 0) -> Window:
+        """The window of a session and API."""
+        found = self.windows.get((session, opencl))
+        if found is None:
+            found = self.windows[session, opencl] = Window(session)
+        return found
+
+    def state(self) -> dict[str, Array]:
+        """The windows as named arrays."""
+        return {
+            f"window_{session}_{opencl}_{name}": values
+            for (session, opencl), window in self.windows.items()
+            for name, values in window.state().items()
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Array]) -> Correlations:
+        """The windows that gave `state`, among whatever else it holds."""
+        out = cls()
+        for key in state:
+            if key.startswith("window_") and key.endswith("_window"):
+                prefix = key.removesuffix("window")
+                session, opencl = (int(number) for number in prefix.split("_")[1:3])
+                fields = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+                out.windows[session, opencl] = Window.restore(fields)
+                out.opencl |= bool(opencl)
+        return out

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.capture import clock_checks, layout
-from warpsight.capture.columns import Nullable, enumerated, zero_is_null
+from warpsight.capture.columns import Nullable, bits, enumerated, one_value, pick, spread, zero_is_null
 from warpsight.capture.correlation import UNKNOWN
 from warpsight.capture.segment import DTYPES, Batch, Rows
 
@@ -61,7 +61,7 @@ class Waiting:
 def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
     """Join rows of `kind` and those that waited with their calls; `final`: nothing may wait on."""
     waiting = arena.waiting[kind]
-    rows, session, age = batch.rows, batch.session, np.zeros(len(batch.rows), np.int8)
+    rows, session, age = batch.rows, batch.session, spread(0, len(batch.rows), np.int8)
     if len(waiting.rows):
         rows = Rows.join(waiting.rows, rows)
         session = np.concatenate([waiting.session, session])
@@ -70,13 +70,14 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
         return
     correlation, stack, called = _join(arena, kind, rows, session)
     stack = _graph_stacks(arena, rows, stack)
-    hold = (stack == UNKNOWN) & (rows["correlation"] != 0) & (age < MAXIMUM_AGE)
-    if final or not hold.any():
-        arena.waiting[kind] = Waiting.none(kind)
-    else:
-        arena.waiting[kind] = Waiting(rows[hold], session[hold], age[hold])
-        rows, correlation, stack, called = rows[~hold], correlation[~hold], stack[~hold], called[~hold]
+    arena.waiting[kind] = Waiting.none(kind)
     orphans = stack == UNKNOWN
+    if not final and orphans.any():
+        hold = orphans & (rows["correlation"] != 0) & (age < MAXIMUM_AGE)
+        arena.waiting[kind] = Waiting(rows[hold], pick(session, hold), pick(age, hold))
+        kept = np.flatnonzero(~hold)
+        rows, correlation, stack, called = rows[kept], *(v[kept] for v in (correlation, stack, called))
+        orphans = orphans[kept]
     if orphans.any():
         real = int((orphans & (rows["correlation"] != 0)).sum())
         arena.loss.count(
@@ -93,10 +94,10 @@ def convert(arena: Arena, kind: str, batch: Batch, final: bool) -> None:
 def _join(arena: Arena, kind: str, rows: Rows, session: Array) -> tuple[Array, Array, Array]:
     """Full correlation ids, stacks of the calls (UNKNOWN: no call yet) and the calls' start times."""
     low = rows["correlation"]
-    correlation = np.zeros(len(rows), np.int64)
-    stack, called = np.full(len(rows), UNKNOWN, np.int32), np.zeros(len(rows), np.int64)
-    for window, chosen in arena.correlations.split(session):
-        ids = window.unwrap(low[chosen])
+    correlation, called = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    stack = np.full(len(rows), UNKNOWN, np.int32)
+    for window, chosen in arena.correlations.split(session, low):
+        ids = window.unwrap(pick(low, chosen))
         found, start = window.get(ids)
         if kind == "Kernel":
             window.see(ids)
@@ -114,7 +115,7 @@ def _join(arena: Arena, kind: str, rows: Rows, session: Array) -> tuple[Array, A
 def _graph_stacks(arena: Arena, rows: Rows, stack: Array) -> Array:
     """Rows of graph nodes take the stack of the node's creation where it is known."""
     nodes = rows["graph_node"]
-    if not nodes.any():
+    if not (nodes[0] if one_value(nodes) else nodes.any()):
         return stack
     made = arena.graphs.stacks(nodes)
     return np.where(made > 0, made, stack)
@@ -134,10 +135,9 @@ def _where(arena: Arena, rows: Rows, correlation: Array) -> dict[str, Any]:
 
 def _times(arena: Arena, rows: Rows, kind: str) -> tuple[Array, Array, Array | None]:
     """Start, duration and which of them were lost (both 0)."""
-    start = rows["start"].astype(np.int64)
-    duration = rows["end"].astype(np.int64)
-    lost = (start == 0) | (duration == 0)
-    duration -= start
+    start, end = rows["start"].view(np.int64), rows["end"].view(np.int64)
+    lost = (start == 0) | (end == 0)
+    duration = end - start
     count = int(lost.sum())
     backwards = int((duration < 0).sum())
     if backwards > count:
@@ -162,7 +162,7 @@ def _kernels(arena: Arena, rows: Rows, correlation: Array, stack: Array, called:
             "shape_id": zero_is_null(arena.local.shapes(rows["shape"])),
             **_where(arena, rows, correlation),
             "stack": zero_is_null(stack),
-            "graph_level": (rows["flags"] & 1) != 0,
+            "graph_level": bits(rows["flags"], 1),
             "module": zero_is_null(rows["module"]),
             "queued": zero_is_null(rows["queued"]),
             "submitted": zero_is_null(rows["submitted"]),

@@ -49,7 +49,7 @@ _STATES = {ord(c): c for c in "RSDTZ"}
 def _correlation(arena: Arena, batch: Batch) -> Nullable:
     low = batch.rows["correlation"]
     full = np.zeros(len(low), np.int64)
-    for window, chosen in arena.correlations.split(batch.session):
+    for window, chosen in arena.correlations.split(batch.session, low):
         full[chosen] = window.full(window.unwrap(low[chosen]))
     return Nullable(full, low == 0)
 
@@ -106,8 +106,8 @@ def _event(arena: Arena, batch: Batch) -> None:
 def _memory(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
     correlation = _correlation(arena, batch)
-    stack = arena.local.stacks(rows["stack"])
-    for window, chosen in arena.correlations.split(batch.session):
+    stack = np.array(arena.local.stacks(rows["stack"]))
+    for window, chosen in arena.correlations.split(batch.session, rows["correlation"]):
         found, _ = window.get(window.own(correlation.values[chosen]))
         stack[chosen] = np.where(
             (stack[chosen] == 0) & (rows["correlation"][chosen] != 0), np.maximum(found, 0), stack[chosen]
@@ -125,7 +125,7 @@ def _memory(arena: Arena, batch: Batch) -> None:
             "kind": enumerated(rows["kind"], {**MEMORY_KINDS, 255: "reported"}),
             "device": arena.devices(rows["device"], none=65535),
             "context": zero_is_null(rows["context"]),
-            "stream": Nullable(rows["stream"], reported),
+            "stream": Nullable(rows["stream"], reported | (rows["stream"] == _NO_STREAM)),
             "correlation": correlation,
             "pool": zero_is_null(rows["pool"]),
             "pool_size": zero_is_null(rows["pool_size"]),
