@@ -65,7 +65,9 @@ def convert(arena: Arena, batch: Batch) -> None:
     launch, shown = bits(flags, _LAUNCH_FLAG), ~bits(flags, _NESTED_FLAG)
     low = rows["correlation"]
     arena.correlations.opencl = arena.correlations.opencl or bool((rows["domain"] == API_OPENCL).any())
-    expected = launch & shown & ~bits(flags, _CAPTURED_FLAG | _UNTIMED_FLAG) & (rows["result"] == 0) & (low != 0)
+    expected = (
+        launch & shown & ~bits(flags, _CAPTURED_FLAG | _UNTIMED_FLAG) & (rows["result"] == 0) & (low != 0)
+    )
     expected &= arena.functions.expects_kernel(codes)
     start = rows["start"].view(np.int64)
     correlation = _note(arena, batch, stack, start, expected)

@@ -51,7 +51,9 @@ def pick(values: Array, chosen: Any) -> Array:
         picked = chosen if isinstance(chosen, slice) else np.asarray(chosen)
         if isinstance(picked, slice):
             return values[picked]
-        return spread(values[0], int(np.count_nonzero(picked)) if picked.dtype == bool else len(picked), values.dtype)
+        return spread(
+            values[0], int(np.count_nonzero(picked)) if picked.dtype == bool else len(picked), values.dtype
+        )
     return values[chosen]
 
 

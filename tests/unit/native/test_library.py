@@ -27,5 +27,11 @@ def test_it_needs_no_static_tls():
 
 def test_it_links_to_nothing_but_libc():
     needed = {line.split("[")[1].rstrip("]") for line in dynamic_section().splitlines() if "(NEEDED)" in line}
-    assert needed <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2",
-                      "ld-linux-aarch64.so.1"}
+    assert needed <= {
+        "libc.so.6",
+        "libm.so.6",
+        "libpthread.so.0",
+        "libdl.so.2",
+        "ld-linux-x86-64.so.2",
+        "ld-linux-aarch64.so.1",
+    }
