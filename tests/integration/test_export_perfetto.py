@@ -154,7 +154,7 @@ def test_tracks_are_below_their_process_and_device(trace, decoded):
 
 
 def test_counters_keep_time_value_and_unit(trace, decoded):
-    expected = trace.sql("SELECT time, value FROM counter WHERE name = 'power' ORDER BY time").fetchall()
+    expected = trace.sql("SELECT time, value FROM counter WHERE name = 'power' ORDER BY ALL").fetchall()
     assert sorted(decoded.samples["GPU 0: power"]) == expected
     units = {t.name: t.counter.unit_name for t in decoded.tracks.values() if t.HasField("counter")}
     assert units["GPU 0: power"] == "W"

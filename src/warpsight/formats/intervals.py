@@ -39,17 +39,21 @@ def lanes(start: Column, end: Column) -> Column:
     return lane
 
 
-def nesting(start: Column, end: Column) -> Column:
+def nesting(start: Column, end: Column, fixed: int = 0) -> Column:
     """Depth per interval from 0 at the outermost; -1 where an interval crosses another and cannot be nested.
 
     Intervals must be sorted by start, longer ones first. Intervals of one depth do not overlap, and each lies inside
-    the one of the depth above that began last.
+    the one of the depth above that began last. Of two that cross the shorter one goes, but never one of the first
+    `fixed`, which must nest among themselves.
     """
     depth = np.full(len(start), -1, np.int32)
-    left = np.arange(len(start))
+    ends = np.sort(end[:fixed])
+    crosses = np.searchsorted(ends, start, "right") < np.searchsorted(ends, end, "left")
+    crosses[:fixed] = False
+    left = np.flatnonzero(~crosses)
     while len(left):
         found = _depths(start[left], end[left])
-        crossing = _crossing(start[left], end[left], found)
+        crossing = _crossing(start[left], end[left], found, fixed)
         if not crossing.any():
             depth[left] = found
             break
@@ -65,13 +69,17 @@ def _depths(start: Column, end: Column) -> Column:
     return (np.arange(len(start)) - np.searchsorted(ends, 2 * start, "right")).astype(np.int32)
 
 
-def _crossing(start: Column, end: Column, depth: Column) -> Column:
+def _crossing(start: Column, end: Column, depth: Column, fixed: int) -> Column:
     crossing = np.zeros(len(start), bool)
     rows = np.flatnonzero(depth == 0)
     crossing[rows[1:]] = start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
     for level in range(1, int(depth.max(initial=0)) + 1):
         above, rows = rows, np.flatnonzero(depth == level)
         parent = above[np.maximum(np.cumsum(depth == level - 1)[rows] - 1, 0)]
-        crossing[rows] |= end[rows] > end[parent]
+        across = end[rows] > end[parent]
+        shorter = (end - start)[parent] < (end - start)[rows]
+        crossing[rows[across & ~shorter]] = True
+        crossing[parent[across & shorter]] = True
         crossing[rows[1:]] |= start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
+    crossing[:fixed] = False
     return crossing

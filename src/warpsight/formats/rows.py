@@ -2,379 +2,231 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsight.formats.intervals import lanes, nesting
-from warpsight.formats.selection import DEVICE_TABLES, Selection
-from warpsight.formats.timeline import CATEGORY, Column, Counter, Slices, Texts, Track
+from warpsight.formats.batch import Batch, by_key
+from warpsight.formats.correlation import Correlations
+from warpsight.formats.counters import counters
+from warpsight.formats.placing import Depths, Lanes
+from warpsight.formats.queries import NO_STREAM, Queries, Window
+from warpsight.formats.selection import Selection
+from warpsight.formats.timeline import Column, Counter, Slices, Texts, Track
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
-#: Rows of a thread's timeline: table, expression of the name's index or text column.
-_HOST = {"launch": "function", "api": "function", "op": "name_id", "marker": "name_id", "user_event": "name"}
-_CATEGORY_OF = {"marker": "nvtx", "user_event": "event"}
-_OPTIONAL = ("correlation", "shape", "stack", "bytes", "flow")
-
-
-@dataclass
-class Batch:
-    """Rows of several tables with the key of the track they belong to; optional columns are None or full."""
-
-    key: Column
-    start: Column
-    end: Column
-    name: Column
-    category: Column
-    correlation: Column | None = None
-    shape: Column | None = None
-    stack: Column | None = None
-    bytes: Column | None = None
-    flow: Column | None = None
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.start)
-
-    def take(self, rows: Column | slice) -> Batch:
-        """Some of the rows."""
-        optional = {c: None if getattr(self, c) is None else getattr(self, c)[rows] for c in _OPTIONAL}
-        return Batch(
-            self.key[rows], self.start[rows], self.end[rows], self.name[rows], self.category[rows], **optional
-        )
-
-
-def _concat(batches: list[Batch]) -> Batch:
-    batches = [b for b in batches if len(b)] or batches[:1]
-    if len(batches) == 1:
-        return batches[0]
-    columns: dict[str, Any] = {
-        c: np.concatenate([getattr(b, c) for b in batches])
-        for c in ("key", "start", "end", "name", "category")
-    }
-    for column in _OPTIONAL:
-        if any(getattr(b, column) is not None for b in batches):
-            columns[column] = np.concatenate([
-                np.full(len(b), 0) if getattr(b, column) is None else getattr(b, column) for b in batches
-            ])  # fmt: skip
-    return Batch(**columns)
+#: Order of the groups and tracks within a process; threads come first in every viewer.
+_RANGES, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 10
+_EXPLICIT = np.uint64(1 << 63)
 
 
 class Reader:
-    """Reads one trace for one export; `pieces` yields everything to be written, track by track."""
+    """Reads one trace for one export; `pieces` yields everything to be written, in windows of time."""
 
     def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
+        """Prepare; nothing but sums is read yet."""
         self.trace = trace
         self.selection = selection
-        self.texts = texts
-        self.origin, self.horizon = self._extent()
+        self.queries = Queries(trace, selection, texts)
+        self.origin = self.queries.origin
         self._uuids = count(1)
         self._parents: dict[int, Track] = {}
         #: Flows of the process read last that end at more than one slice: kernels of one graph launch.
         self.shared_flows: Column = np.empty(0, np.uint64)
-        self._processes = trace.sql("SELECT * FROM process ORDER BY process").fetchall()
-        self._process_columns = trace.sql("SELECT * FROM process").columns
-        self._devices = dict(trace.sql("SELECT device, name FROM device ORDER BY device").fetchall())
         #: Kernels that were launched and never reported by the device: they have no place on a timeline.
-        self.unfinished = self._scalar("SELECT count(*) FROM kernel_ids WHERE start IS NULL")
+        self.unfinished = self.queries.scalar("SELECT count(*) FROM kernel_ids WHERE start IS NULL")
 
     def parents(self, track: Track) -> list[Track]:
         """The tracks above a track, outermost first."""
         above = self._parents.get(track.parent or 0)
         return [] if above is None else [*self.parents(above), above]
 
+    def group(self, track: Track) -> Track:
+        """Remember a track that others lie below."""
+        self._parents[track.uuid] = track
+        return track
+
+    def uuid(self) -> int:
+        """A number for a new track."""
+        return next(self._uuids)
+
     def pieces(self) -> Iterator[Slices | Counter]:
-        """All tracks: every process's devices and threads, then counters."""
-        for track, process in self.processes():
-            device, host = self._device_batch(process), self._host_batch(process)
-            if self.selection.flows:
-                _connect(device, host, process)
-                if device.flow is not None:
-                    flows = np.sort(device.flow[device.flow != 0])
-                    self.shared_flows = np.unique(flows[1:][flows[1:] == flows[:-1]])
-            yield from self._streams(track, process, device)
-            del device
-            yield from self._threads(track, process, host)
-        yield from self._counters()
+        """Every process's threads and devices, then counters."""
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="read") as pool:
+            for track, process in self.processes():
+                tracks = _ProcessTracks(self, track, process)
+                for device, host in self._batches(process, pool):
+                    yield from tracks.threads(host)
+                    yield from tracks.streams(device)
+                yield from tracks.others()
+        yield from counters(self.queries, self.uuid)
 
     def processes(self) -> Iterator[tuple[Track, int]]:
         """Track and id of every selected process; a process id that occurs twice (two hosts) is replaced."""
         seen: set[int] = set()
-        for values in self._processes:
-            row = dict(zip(self._process_columns, values, strict=True))
-            if self.selection.processes and row["process"] not in self.selection.processes:
+        rows = self.trace.sql("SELECT process, pid, command, rank FROM process ORDER BY process").fetchall()
+        for process, pid, command, rank in rows:
+            if self.selection.processes and process not in self.selection.processes:
                 continue
-            pid = row["pid"] if row["pid"] not in seen else 1_000_000_000 + row["process"]
+            pid = pid if pid not in seen else 1_000_000_000 + process
             seen.add(pid)
-            name = row["command"] if row["rank"] is None else f"rank {row['rank']}: {row['command']}"
-            yield (
-                self._parent(
-                    Track(next(self._uuids), name[:200], pid=pid, command=row["command"], is_group=True)
-                ),
-                row["process"],
-            )
+            name = command if rank is None else f"rank {rank}: {command}"
+            yield self.group(Track(self.uuid(), name[:200], pid=pid, command=command, is_group=True)), process
 
-    def _parent(self, track: Track) -> Track:
-        self._parents[track.uuid] = track
-        return track
+    def _batches(self, process: int, pool: ThreadPoolExecutor) -> Iterator[tuple[Batch, Batch]]:
+        """Device and host rows window by window, the next one read while the last is written."""
+        joined = self.queries.correlations(process) if self.selection.flows else None
+        self.shared_flows = np.empty(0, np.uint64) if joined is None else joined.shared
+        edges = self.queries.edges(process)
 
-    def _scalar(self, sql: str) -> int:
-        value = self.trace.sql(sql).fetchall()[0][0]
-        return 0 if value is None else int(value)
+        def read(window: Window) -> tuple[Batch, Batch]:
+            device, host = self.queries.device(process, window), self.queries.host(process, window)
+            if joined is not None:
+                joined.connect(device)
+                joined.connect(host)
+            _depend(device, edges, process)
+            return device, host
 
-    def _extent(self) -> tuple[int, int]:
-        first, last = [], []
-        for table in (*DEVICE_TABLES, *_HOST):
-            source = _source(table)
-            sql = f"SELECT min(start), max(start + coalesce(duration, 0)) FROM {source} WHERE {self.selection.where(table)}"
-            first.append(self.trace.sql(sql).fetchall()[0])
-        for table in ("memory", "counter"):
-            sql = f"SELECT min(time), max(time) FROM {table} WHERE {self.selection.instants()}"
-            last.append(self.trace.sql(sql).fetchall()[0])
-        times = [row for row in (*first, *last) if row is not None and row[0] is not None]
-        return min((row[0] for row in times), default=0), max((row[1] for row in times), default=0)
+        ahead: deque[Future[tuple[Batch, Batch]]] = deque()
+        for window in self.queries.windows(process):
+            ahead.append(pool.submit(read, window))
+            if len(ahead) > 1:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+class _ProcessTracks:
+    """The tracks of one process, made when their first slice comes."""
+
+    def __init__(self, reader: Reader, track: Track, process: int) -> None:
+        self.reader = reader
+        self.track = track
+        self.process = process
+        trace = reader.trace
+        self._threads = dict(trace.sql(f"SELECT thread, name FROM thread WHERE process = {process}").fetchall())
+        self._devices = dict(trace.sql("SELECT device, name FROM device").fetchall())
+        self._streams = {
+            (context, stream): name
+            for context, stream, name in trace.sql(
+                f"SELECT context, stream, name FROM stream WHERE process = {process} AND name IS NOT NULL"
+            ).fetchall()
+        }
+        self._contexts = int(trace.sql(f"SELECT count(*) FROM context WHERE process = {process}").fetchall()[0][0])
+        self._known: dict[tuple[object, ...], Track] = {}
+        self._lanes: dict[object, Lanes] = {}
+        self._depths: dict[int, Depths] = {}
 
     # -- devices
 
-    def _device_batch(self, process: int) -> Batch:
-        batches = [self._device_rows("kernel", process,
-                   "name_id", "shape_id", "CASE WHEN graph IS NULL THEN 0 ELSE stack END", "NULL")]  # fmt: skip
-        for table, name in (
-            ("memcpy", "'Memcpy ' || kind"),
-            ("memset", "'Memset'"),
-            ("sync", "'Wait: ' || kind"),
-        ):
-            size = "NULL" if table == "sync" else "bytes"
-            batches.append(self._device_rows(table, process, name, "NULL", "NULL", size))
-        return _concat(batches)
-
-    def _device_rows(self, table: str, process: int, name: str, shape: str, stack: str, size: str) -> Batch:
-        if not self.selection.wants(table):
-            return _nothing()
-        source, where = _source(table), self.selection.where(table, process)
-        if name != "name_id":
-            name = self._indexed(source, name, where)
-        # Waits have tracks of their own: they are the host's, though told per stream.
-        key = "((coalesce(device, -1)::BIGINT + 2) << 56) | (context::BIGINT << 28) | (stream & 268435455)::BIGINT"
-        key = f"-({key})" if table == "sync" else key
-        rows = self._columns(f"""
-            SELECT {key} AS key, start, start + coalesce(duration, 0) AS "end", {_or0(name)}::INTEGER AS name,
-              coalesce(correlation, 0) AS correlation, {_or0(shape)} AS shape, {_or0(stack)} AS stack, {_or0(size)} AS bytes
-            FROM {source} WHERE {where}""", drop=tuple(c for c, e in
-            (("shape", shape), ("stack", stack), ("bytes", size)) if e == "NULL"))  # fmt: skip
-        return _batch(rows, table)
-
-    def _streams(self, process: Track, number: int, batch: Batch) -> Iterator[Slices]:
-        groups: dict[int, Track] = {}
-        found = list(_by_key(batch))
-        several = len({abs(key) >> 28 & 268435455 for key, _ in found}) > 1
-        for key, rows in found:
-            device = (abs(key) >> 56) - 2
-            if device not in groups:
-                label = f"GPU {device}: {self._devices.get(device, 'unknown')}" if device >= 0 else "GPU"
-                groups[device] = self._parent(
-                    Track(next(self._uuids), label, process.uuid, device, process.pid, is_group=True)
-                )
-            stream, context = abs(key) & 268435455, abs(key) >> 28 & 268435455
-            name = f"Stream {stream}" if stream != 268435455 else "Context"
-            name = f"{name}, context {context}" if several else name
+    def streams(self, batch: Batch) -> Iterator[Slices]:
+        """Device work of a window, stream by stream."""
+        for key, rows in by_key(batch):
+            device, context, stream = (abs(key) >> 56) - 2, abs(key) >> 28 & NO_STREAM, abs(key) & NO_STREAM
+            name = self._streams.get((context, stream)) or (f"Stream {stream}" if stream != NO_STREAM else "Context")
+            name = f"{name}, context {context}" if self._contexts > 1 else name
             name = f"{name}: waits" if key < 0 else name
-            part = batch.take(rows)
-            yield from self._laned(part, name, groups[device], stream * 2 + (key < 0))
+            yield from self._laned(batch.take(rows), name, self._device(device), stream * 2 + (key < 0))
+
+    def _device(self, device: int) -> Track:
+        label = f"GPU {device}: {self._devices.get(device, 'unknown')}" if device >= 0 else "GPU"
+        return self._made(
+            ("device", device),
+            lambda: self.reader.group(Track(self.reader.uuid(), label, self.track.uuid, _DEVICES + device,
+                                            self.track.pid, is_group=True)),
+        )  # fmt: skip
+
+    def _made(self, key: tuple[object, ...], make: Callable[[], Track]) -> Track:
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
 
     def _laned(
         self, part: Batch, name: str, parent: Track, rank: int, source: bool = False
     ) -> Iterator[Slices]:
         """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
-        lane = lanes(part.start, part.end)
+        place = self._lanes.setdefault((parent.uuid, name), Lanes()).place(part.start, part.end)
 
-        def track(_: int) -> Track:
-            return Track(next(self._uuids), name, parent.uuid, rank, parent.pid)
+        def track(lane: int) -> Track:
+            return self._made(
+                (parent.uuid, name, lane),
+                lambda: Track(self.reader.uuid(), name, parent.uuid, rank, self.track.pid),
+            )
 
-        yield from self._split(part, lane, track, source)
-
-    def _split(self, part: Batch, lane: Column, track: Any, source: bool) -> Iterator[Slices]:
-        highest = int(lane.max(initial=-1))
-        for i in range(highest + 1):
-            yield _slices(part if highest == 0 else part.take(np.flatnonzero(lane == i)), track(i), source)
+        yield from _split(part, place, track, source)
 
     # -- threads
 
-    def _host_batch(self, process: int) -> Batch:
-        return _concat([self._host_rows(table, process) for table in _HOST])
-
-    def _host_rows(self, table: str, process: int) -> Batch:
-        if not self.selection.wants(table):
-            return _nothing()
-        source, where = _source(table), self.selection.where(table, process)
-        name = _HOST[table]
-        if name != "name_id":
-            name = self._indexed(source, name, where)
-        called = table in ("launch", "api")
-        unfinished = "-1" if called else "start"
-        key = "thread::BIGINT * 2" + (" + (kind = 'start/end')::BIGINT" if table == "marker" else "")
-        rows = self._columns(f"""
-            SELECT {key} AS key, start, coalesce(start + duration, {unfinished}) AS "end", {_or0(name)}::INTEGER AS name,
-              {"coalesce(correlation, 0)" if called else "0"} AS correlation, coalesce(stack, 0) AS stack
-            FROM {source} WHERE {where}""", drop=() if called else ("correlation",))  # fmt: skip
-        batch = _batch(rows, table)
-        return self._close(batch) if called else batch
-
-    def _close(self, batch: Batch) -> Batch:
-        """Calls that never returned last until the end of the trace and say so."""
-        never = np.flatnonzero(batch.end < 0)
-        if len(never):
-            batch.end, batch.name = batch.end.copy(), batch.name.copy()
-            batch.end[never] = self.horizon
-            for old in np.unique(batch.name[never]):
-                new = self.texts.name(f"{self.texts.names[old]} (never returned)")
-                batch.name[never[batch.name[never] == old]] = new
-        return batch
-
-    def _threads(self, process: Track, number: int, batch: Batch) -> Iterator[Slices]:
-        names = dict(self.trace.sql(f"SELECT thread, name FROM thread WHERE process = {number}").fetchall())
-        main: dict[int, Track] = {}
-        for key, rows in _by_key(batch):
-            thread, part = key >> 1, batch.take(rows)
-            if thread not in main:
-                label = names.get(thread) or f"thread {thread}"
-                main[thread] = Track(next(self._uuids), label, process.uuid, 0, process.pid, thread)
-            home = main[thread]
+    def threads(self, batch: Batch) -> Iterator[Slices]:
+        """Calls and ranges of a window, thread by thread."""
+        for key, rows in by_key(batch):
+            part, home = batch.take(rows), self._thread(key >> 1)
             if key & 1:  # ranges that may end on another thread, in any order
-                yield from self._laned(part, f"{home.name}: ranges", process, 1, True)
+                yield from self._laned(part, f"{home.name}: ranges", self.track, _RANGES, True)
                 continue
             if not bool((part.start[1:] > part.start[:-1]).all()):
                 part = part.take(np.lexsort((-part.end, part.start)))
-            depth = nesting(part.start, part.end)
-            yield from self._split(part, depth, lambda i, home=home: home, True)
+            depth = self._depths.setdefault(key, Depths()).place(part.start, part.end)
+            yield from _split(part, depth, lambda _, home=home: home, True)
             crossing = part.take(np.flatnonzero(depth < 0))
             if len(crossing):
-                yield from self._laned(crossing, f"{home.name}: overlapping", process, 1, True)
+                yield from self._laned(crossing, f"{home.name}: overlapping", self.track, _RANGES, True)
 
-    # -- counters
+    def _thread(self, thread: int) -> Track:
+        label = self._threads.get(thread) or f"thread {thread}"
+        return self._made(
+            ("thread", thread),
+            lambda: Track(self.reader.uuid(), label, self.track.uuid, 0, self.track.pid, thread),
+        )
 
-    def _counters(self) -> Iterator[Counter]:
-        rank = 0
-        if self.selection.wants("counter"):
-            chosen = self.trace.sql(
-                "SELECT DISTINCT device, name, unit, process FROM counter ORDER BY ALL"
-            ).fetchall()
-            for device, name, unit, process in chosen:
-                if self.selection.devices and device not in self.selection.devices:
-                    continue
-                rows = self._columns(f"""
-                    SELECT time, value FROM counter WHERE name = {_quote(name)} AND unit = {_quote(unit)}
-                      AND device IS NOT DISTINCT FROM {_null(device)} AND process IS NOT DISTINCT FROM {_null(process)}
-                      AND {self.selection.instants()} ORDER BY time""")  # fmt: skip
-                where = "" if device is None else f"GPU {device}: "
-                track = Track(next(self._uuids), f"{where}{name}", rank=(rank := rank + 1), unit=unit)
-                yield Counter(track, rows["time"], rows["value"])
-        if self.selection.wants("memory"):
-            yield from self._memory(rank)
+    # -- the rest
 
-    def _memory(self, rank: int) -> Iterator[Counter]:
-        """Bytes allocated over time per process, device and allocator."""
-        groups = self.trace.sql(
-            "SELECT DISTINCT process, device, allocator FROM memory WHERE operation IN ('allocate', 'free') ORDER BY ALL"
-        ).fetchall()
-        for process, device, allocator in groups:
-            if self.selection.processes and process not in self.selection.processes:
-                continue
-            rows = self._columns(f"""
-                WITH sized AS (
-                  SELECT time, operation, coalesce(bytes, lag(bytes) OVER (PARTITION BY address ORDER BY time), 0) AS bytes
-                  FROM memory WHERE process = {process} AND device IS NOT DISTINCT FROM {_null(device)}
-                    AND allocator IS NOT DISTINCT FROM {_null(allocator)} AND operation IN ('allocate', 'free'))
-                SELECT time,
-                  (sum(CASE operation WHEN 'allocate' THEN bytes ELSE -bytes END) OVER (ORDER BY time))::DOUBLE AS value
-                FROM sized QUALIFY {self.selection.instants()} ORDER BY time""")  # fmt: skip
-            where = "host" if device is None else f"GPU {device}"
-            label = f"{where}: allocated, process {process}" + (f", {allocator}" if allocator else "")
-            yield Counter(
-                Track(next(self._uuids), label, rank=(rank := rank + 1), unit="B"),
-                rows["time"],
-                rows["value"],
-            )
-
-    # -- reading
-
-    def _indexed(self, source: str, expression: str, where: str) -> str:
-        """SQL that turns a text expression with few values into its index in the texts."""
-        values = self.trace.sql(f"SELECT DISTINCT {expression} FROM {source} WHERE {where}").fetchall()
-        if not values:
-            return "0"
-        cases = " ".join(f"WHEN {_quote(v)} THEN {self.texts.name(v)}" for (v,) in values if v is not None)
-        return f"CASE {expression} {cases} ELSE 0 END" if cases else "0"
-
-    def _columns(self, sql: str, drop: tuple[str, ...] = ()) -> dict[str, Column]:
-        columns = self.trace.sql(sql).fetchnumpy()
-        return {name: np.ma.getdata(values) for name, values in columns.items() if name not in drop}
+    def others(self) -> Iterator[Slices]:
+        """Samples, builds and the recorder's own time."""
+        queries = self.reader.queries
+        samples = queries.samples(self.process)
+        for key, rows in by_key(samples):
+            name = f"{self._threads.get(key) or f'thread {key}'}: samples"
+            yield from self._laned(samples.take(rows), name, self.track, _SAMPLES)
+        for name, rank, batch in (
+            ("Builds", _BUILDS, queries.build(self.process)),
+            ("Recorder overhead", _OVERHEAD, queries.overhead(self.process)),
+        ):
+            for _, rows in by_key(batch):
+                yield from self._laned(batch.take(rows), name, self.track, rank)
 
 
-def _source(table: str) -> str:
-    return f"{table}_ids" if table in ("kernel", "launch", "marker", "op") else table
-
-
-def _or0(expression: str) -> str:
-    return "0" if expression in ("NULL", "0") else f"coalesce({expression}, 0)"
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _null(value: int | str | None) -> str:
-    return "NULL" if value is None else _quote(value) if isinstance(value, str) else str(int(value))
-
-
-def _batch(rows: dict[str, Column], table: str) -> Batch:
-    category = np.full(len(rows["start"]), CATEGORY[_CATEGORY_OF.get(table, table)], np.int8)
-    return Batch(category=category, **rows)
-
-
-def _nothing() -> Batch:
-    none = np.empty(0, np.int64)
-    return Batch(none, none, none, none, np.empty(0, np.int8))
-
-
-def _by_key(batch: Batch) -> Iterator[tuple[int, Column | slice]]:
-    """Row numbers of every key, in order of start."""
-    if not len(batch):
+def _split(part: Batch, place: Column, track: Callable[[int], Track], source: bool) -> Iterator[Slices]:
+    """One run of slices per lane or depth."""
+    if len(place) and int(place.min()) == int(place.max()) >= 0:
+        yield part.slices(track(int(place[0])), source)
         return
-    rows: Column | None = None
-    if not bool((batch.start[1:] >= batch.start[:-1]).all()):
-        rows = np.argsort(batch.start, kind="stable")
-    key = batch.key if rows is None else batch.key[rows]
-    if bool((key == key[0]).all()):
-        yield int(key[0]), slice(None) if rows is None else rows
+    for i in range(int(place.max(initial=-1)) + 1):
+        rows = np.flatnonzero(place == i)
+        if len(rows):
+            yield part.take(rows).slices(track(i), source)
+
+
+def _depend(device: Batch, edges: tuple[Column, Column], process: int) -> None:
+    """Give work that others wait for explicitly, and the waiting work, one flow per awaited correlation.
+
+    Work that waits for several gets the arrow from the one that was submitted last.
+    """
+    awaited, waiting = edges
+    if not len(awaited) or device.correlation is None:
         return
-    values = np.unique(key)
-    kind = np.int16 if len(values) < 32768 else np.int64  # NumPy sorts short integers by radix
-    place = np.searchsorted(values, key).astype(kind)
-    order = np.argsort(place, kind="stable")
-    bounds = np.cumsum(np.bincount(place))
-    order = order if rows is None else rows[order]
-    for value, first, last in zip(values, np.concatenate([[0], bounds[:-1]]), bounds, strict=True):
-        yield int(value), order[first:last]
-
-
-def _connect(device: Batch, host: Batch, process: int) -> None:
-    """Give rows on both sides that share a correlation one flow number; others get none."""
-    if device.correlation is None or host.correlation is None:
-        return
-    salt = np.uint64((process + 1) << 48)
-    for rows, other in ((device, host), (host, device)):
-        assert rows.correlation is not None
-        assert other.correlation is not None
-        joined = np.isin(rows.correlation, other.correlation) & (rows.correlation != 0)
-        rows.flow = np.where(joined, rows.correlation.astype(np.uint64) ^ salt, np.uint64(0))
-
-
-def _slices(part: Batch, track: Track, source: bool) -> Slices:
-    optional = {c: getattr(part, c) for c in _OPTIONAL}
-    return replace(Slices(track, part.start, part.end, part.name, part.category, source=source), **optional)
+    salt = np.uint64((process + 1) << 48) ^ _EXPLICIT
+    device.waited = np.where(
+        np.isin(device.correlation, awaited), device.correlation.astype(np.uint64) ^ salt, np.uint64(0)
+    )
+    order = np.lexsort((awaited, waiting))
+    awaited, waiting = awaited[order], waiting[order]
+    last = np.searchsorted(waiting, device.correlation, "right") - 1
+    found = (last >= 0) & (waiting[last] == device.correlation)
+    device.waits = np.where(found, awaited[last].astype(np.uint64) ^ salt, np.uint64(0))

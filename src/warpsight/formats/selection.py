@@ -18,6 +18,9 @@ KINDS: dict[str, tuple[str, ...]] = {
     "nvtx": ("marker",),
     "op": ("op",),
     "event": ("user_event",),
+    "sample": ("sample",),
+    "overhead": ("overhead",),
+    "build": ("build",),
     "memory": ("memory",),
     "counter": ("counter",),
 }

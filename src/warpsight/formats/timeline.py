@@ -50,8 +50,13 @@ class Slices:
     shape: Column | None = None
     stack: Column | None = None
     bytes: Column | None = None
+    graph: Column | None = None
+    node: Column | None = None
     #: 0: no flow; else the number shared by a launch and its work
     flow: Column | None = None
+    #: Explicit dependencies: the flow that begins here, and one that ends here; 0 none
+    waited: Column | None = None
+    waits: Column | None = None
     #: The flow begins at these slices instead of ending there
     source: bool = False
 
@@ -90,7 +95,7 @@ class Texts:
         return self._added[text]
 
 
-CATEGORIES = ("kernel", "memcpy", "memset", "sync", "launch", "api", "nvtx", "op", "event")
+CATEGORIES = ("kernel", "memcpy", "memset", "sync", "launch", "api", "nvtx", "op", "event", "sample", "overhead", "build")
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 
 

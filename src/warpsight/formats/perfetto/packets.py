@@ -19,8 +19,8 @@ CLOCK_REALTIME, CLOCK_MONOTONIC = 1, 3
 CLOCK_DELTA = 64
 _CLEARED, _NEEDED = 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
-_CORRELATION, _SHAPE, _STACK, _BYTES = 1, 2, 3, 4
-_ANNOTATIONS = ((_CORRELATION, "correlation"), (_SHAPE, "shape"), (_STACK, "stack"), (_BYTES, "bytes"))
+_ANNOTATIONS = ("correlation", "shape", "stack", "bytes", "graph", "node")
+_ANNOTATION = {name: i for i, name in enumerate(_ANNOTATIONS, 1)}
 
 
 def packet(*fields: bytes) -> bytes:
@@ -89,22 +89,23 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     categories, category = by_frequency(data.category.astype(np.int64))
     interned = interned_names(1, (CATEGORIES[i] for i in categories))
     interned += interned_names(2, (texts.names[i] or "?" for i in names))
-    interned += b"".join(text(3, number(1, iid) + text(2, label)) for iid, label in _ANNOTATIONS)
+    interned += interned_names(3, _ANNOTATIONS)
     event: list[Part] = [Constant(number(9, _BEGIN)), Varint(10, name), *_category(category)]
     strings: dict[str, int] = {}
-    if data.correlation is not None:
-        event.append(_annotation(_CORRELATION, Varint(3, data.correlation), data.correlation > 0))
-    if data.bytes is not None:
-        event.append(_annotation(_BYTES, Varint(3, data.bytes), data.bytes > 0))
-    for iid, column, lookup in (
-        (_SHAPE, data.shape, dict(enumerate(texts.shapes))),
-        (_STACK, data.stack, texts.stacks),
+    for label in ("correlation", "bytes", "graph", "node"):
+        column = getattr(data, label)
+        if column is not None:
+            event.append(_annotation(label, Varint(3, column), column > 0))
+    for label, column, lookup in (
+        ("shape", data.shape, dict(enumerate(texts.shapes))),
+        ("stack", data.stack, texts.stacks),
     ):
         if column is not None:
-            event.append(_annotation(iid, Varint(17, _strings(column, lookup, strings)), column > 0))
-    if data.flow is not None:
-        # Not `terminating`: all kernels of a graph launch share one flow.
-        event.append(Fixed64(47, data.flow, data.flow != 0))
+            event.append(_annotation(label, Varint(17, _strings(column, lookup, strings)), column > 0))
+    for column in (data.flow, data.waited, data.waits):
+        if column is not None:
+            # Not `terminating`: all kernels of a graph launch share one flow.
+            event.append(Fixed64(47, column, column != 0))
     interned += interned_names(29, strings)
     last = np.concatenate([[origin], data.end[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
@@ -118,8 +119,8 @@ def _category(column: Column) -> list[Part]:
     return [Constant(number(3, 1))] if len(column) and int(column.max()) == 1 else [Varint(3, column)]
 
 
-def _annotation(iid: int, value: Part, present: Column) -> Message:
-    return Message(4, [Constant(number(1, iid)), value], present)
+def _annotation(label: str, value: Part, present: Column) -> Message:
+    return Message(4, [Constant(number(1, _ANNOTATION[label])), value], present)
 
 
 def _strings(column: Column, lookup: Mapping[int, str], strings: dict[str, int]) -> Column:

@@ -1,0 +1,66 @@
+"""The counters of a timeline: sampled numbers, and the bytes allocated over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from warpsight.formats.queries import Queries, quote
+from warpsight.formats.timeline import Counter, Track
+
+
+def counters(queries: Queries, uuid: Callable[[], int]) -> Iterator[Counter]:
+    """All counters of the selection, in the order they are shown."""
+    rank = 0
+    for found in (_sampled(queries), _allocated(queries)):
+        for name, unit, sql in found:
+            rows = queries.columns(sql)
+            if len(rows["time"]):
+                rank += 1
+                yield Counter(Track(uuid(), name, rank=rank, unit=unit), rows["time"], rows["value"])
+
+
+def _sampled(queries: Queries) -> Iterator[tuple[str, str, str]]:
+    selection = queries.selection
+    if not selection.wants("counter"):
+        return
+    chosen = queries.trace.sql("SELECT DISTINCT device, name, unit, process FROM counter ORDER BY ALL").fetchall()
+    several = len({process for *_, process in chosen if process is not None}) > 1
+    for device, name, unit, process in chosen:
+        if selection.devices and device not in selection.devices:
+            continue
+        if selection.processes and process is not None and process not in selection.processes:
+            continue
+        where = "" if device is None else f"GPU {device}: "
+        whose = f", process {process}" if several and process is not None else ""
+        yield f"{where}{name}{whose}", unit, f"""
+            SELECT time, value FROM counter WHERE name = {quote(name)} AND unit = {quote(unit)}
+              AND device IS NOT DISTINCT FROM {_null(device)} AND process IS NOT DISTINCT FROM {_null(process)}
+              AND {selection.instants()} ORDER BY time"""
+
+
+def _allocated(queries: Queries) -> Iterator[tuple[str, str, str]]:
+    """Bytes allocated over time per process, device and allocator."""
+    selection = queries.selection
+    if not selection.wants("memory"):
+        return
+    groups = queries.trace.sql(
+        "SELECT DISTINCT process, device, allocator FROM memory WHERE operation IN ('allocate', 'free') ORDER BY ALL"
+    ).fetchall()
+    several = len({process for process, _, _ in groups}) > 1
+    for process, device, allocator in groups:
+        if selection.processes and process not in selection.processes:
+            continue
+        where = "host" if device is None else f"GPU {device}"
+        label = f"{where}: allocated" + (f" by {allocator}" if allocator else "")
+        yield label + (f", process {process}" if several else ""), "B", f"""
+            WITH sized AS (
+              SELECT time, operation, coalesce(bytes, lag(bytes) OVER (PARTITION BY address ORDER BY time), 0) AS bytes
+              FROM memory WHERE process = {process} AND device IS NOT DISTINCT FROM {_null(device)}
+                AND allocator IS NOT DISTINCT FROM {_null(allocator)} AND operation IN ('allocate', 'free'))
+            SELECT time,
+              (sum(CASE operation WHEN 'allocate' THEN bytes ELSE -bytes END) OVER (ORDER BY time))::DOUBLE AS value
+            FROM sized QUALIFY {selection.instants()} ORDER BY time"""
+
+
+def _null(value: int | str | None) -> str:
+    return "NULL" if value is None else quote(value) if isinstance(value, str) else str(int(value))
