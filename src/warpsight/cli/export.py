@@ -16,7 +16,9 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="New file, `-` for standard output; by default beside the trace."
+            "-o",
+            "--output",
+            help="New file, `-` for standard output; NAME.pftrace or NAME.json in this folder by default.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,

@@ -162,7 +162,8 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
 def _export(path: Path, kind: str, force: bool) -> None:
     from warpsight.cli import parser
 
-    code = parser.run(["export", str(path), "--to", kind, *(["-f"] if force else [])])
+    beside = str(path.with_suffix(exporter(kind).suffix))
+    code = parser.run(["export", str(path), "--to", kind, "-o", beside, *(["-f"] if force else [])])
     if code:
         terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")
 

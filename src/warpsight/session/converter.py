@@ -32,6 +32,7 @@ class Converter:
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._asked = 0
         self._answered = 0
+        self._again = False
         self._lock = threading.Lock()  # protects the pipe and `_asked`
         self.problem = ""
         self._process = subprocess.Popen(
@@ -64,8 +65,9 @@ class Converter:
         return self._asked == self._answered
 
     def convert(self) -> None:
-        """Ask for conversion of what is closed, unless it is still busy with the last request."""
-        if self.idle and self.alive:
+        """Ask for conversion of what is closed; while it is busy with the last request, when it has answered that."""
+        self._again = not self.idle
+        if not self._again and self.alive:
             self._ask({"do": "convert"})
 
     def hurry(self) -> None:
@@ -83,6 +85,7 @@ class Converter:
             ConverterError: when it failed or died; the raw data is still there.
         """
         self.hurry()
+        self._again = False
         self._ask({"do": "finish", **request})
         waiting = self._asked
         while waiting:
@@ -149,6 +152,8 @@ class Converter:
                     continue
                 if "converted" in answer or "finished" in answer or "error" in answer:
                     self._answered += 1
+                    if self._again and self.idle:
+                        self.convert()
                 self._answers.put(answer)
         self._process.wait()
         self._answers.put(None)
