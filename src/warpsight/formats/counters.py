@@ -23,7 +23,9 @@ def _sampled(queries: Queries) -> Iterator[tuple[str, str, str]]:
     selection = queries.selection
     if not selection.wants("counter"):
         return
-    chosen = queries.trace.sql("SELECT DISTINCT device, name, unit, process FROM counter ORDER BY ALL").fetchall()
+    chosen = queries.trace.sql(
+        "SELECT DISTINCT device, name, unit, process FROM counter ORDER BY ALL"
+    ).fetchall()
     several = len({process for *_, process in chosen if process is not None}) > 1
     for device, name, unit, process in chosen:
         if selection.devices and device not in selection.devices:
@@ -32,10 +34,14 @@ def _sampled(queries: Queries) -> Iterator[tuple[str, str, str]]:
             continue
         where = "" if device is None else f"GPU {device}: "
         whose = f", process {process}" if several and process is not None else ""
-        yield f"{where}{name}{whose}", unit, f"""
+        yield (
+            f"{where}{name}{whose}",
+            unit,
+            f"""
             SELECT time, value FROM counter WHERE name = {quote(name)} AND unit = {quote(unit)}
               AND device IS NOT DISTINCT FROM {_null(device)} AND process IS NOT DISTINCT FROM {_null(process)}
-              AND {selection.instants()} ORDER BY time"""
+              AND {selection.instants()} ORDER BY time""",
+        )
 
 
 def _allocated(queries: Queries) -> Iterator[tuple[str, str, str]]:
@@ -52,14 +58,18 @@ def _allocated(queries: Queries) -> Iterator[tuple[str, str, str]]:
             continue
         where = "host" if device is None else f"GPU {device}"
         label = f"{where}: allocated" + (f" by {allocator}" if allocator else "")
-        yield label + (f", process {process}" if several else ""), "B", f"""
+        yield (
+            label + (f", process {process}" if several else ""),
+            "B",
+            f"""
             WITH sized AS (
               SELECT time, operation, coalesce(bytes, lag(bytes) OVER (PARTITION BY address ORDER BY time), 0) AS bytes
               FROM memory WHERE process = {process} AND device IS NOT DISTINCT FROM {_null(device)}
                 AND allocator IS NOT DISTINCT FROM {_null(allocator)} AND operation IN ('allocate', 'free'))
             SELECT time,
               (sum(CASE operation WHEN 'allocate' THEN bytes ELSE -bytes END) OVER (ORDER BY time))::DOUBLE AS value
-            FROM sized QUALIFY {selection.instants()} ORDER BY time"""
+            FROM sized QUALIFY {selection.instants()} ORDER BY time""",
+        )
 
 
 def _null(value: int | str | None) -> str:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 #: Rows of a thread's timeline: table, expression of the name's index or text column.
-HOST_TABLES = {"launch": "function", "api": "function", "op": "name_id", "marker": "name_id", "user_event": "name"}
+HOST_TABLES = {
+    "launch": "function",
+    "api": "function",
+    "op": "name_id",
+    "marker": "name_id",
+    "user_event": "name",
+}
 _DEVICE_NAMES = {"kernel": "coalesce(name_id, 0)", "memcpy": "'Memcpy ' || kind", "memset": "'Memset'",
                  "sync": "'Wait: ' || kind"}  # fmt: skip
 _CATEGORY_OF = {"marker": "nvtx", "user_event": "event"}
@@ -155,10 +161,16 @@ class Queries:
         rows = self.trace.sql(
             f"SELECT DISTINCT context, device FROM context WHERE process = {process} AND device IS NOT NULL"
         ).fetchall()
-        devices = {device for _, device in rows} or {d for (d,) in self.trace.sql("SELECT device FROM device").fetchall()}
+        devices = {device for _, device in rows} or {
+            d for (d,) in self.trace.sql("SELECT device FROM device").fetchall()
+        }
         default = devices.pop() if len(devices) == 1 else -1
         cases = " ".join(f"WHEN {context} THEN {device}" for context, device in rows)
-        return f"coalesce(device, CASE context {cases} ELSE {default} END)" if cases else f"coalesce(device, {default})"
+        return (
+            f"coalesce(device, CASE context {cases} ELSE {default} END)"
+            if cases
+            else f"coalesce(device, {default})"
+        )
 
     def host(self, process: int, window: Window) -> Batch:
         """Calls, operators, ranges and events of threads."""
@@ -199,7 +211,9 @@ class Queries:
     def _indexed(self, table: str, expression: str) -> str:
         """SQL that turns a text expression with few values into its index in the texts."""
         if (table, expression) not in self._names:
-            values = self.trace.sql(f"SELECT DISTINCT {expression} FROM {source(table)} ORDER BY 1").fetchall()
+            values = self.trace.sql(
+                f"SELECT DISTINCT {expression} FROM {source(table)} ORDER BY 1"
+            ).fetchall()
             cases = " ".join(f"WHEN {quote(v)} THEN {self.texts.name(v)}" for (v,) in values if v is not None)
             self._names[table, expression] = f"CASE {expression} {cases} ELSE 0 END" if cases else "0"
         return self._names[table, expression]
@@ -211,13 +225,17 @@ class Queries:
         if not self.selection.wants("build") or not self.trace.count("build"):
             return nothing()
         name = self._indexed("build", "'Build ' || program")
-        return self._batch("build", process, Window(), "0", name, {"stack": "coalesce(stack, 0)"}, "start + duration")
+        return self._batch(
+            "build", process, Window(), "0", name, {"stack": "coalesce(stack, 0)"}, "start + duration"
+        )
 
     def overhead(self, process: int) -> Batch:
         """Time the recorder took."""
         if not self.selection.wants("overhead") or not self.trace.count("overhead"):
             return nothing()
-        return self._batch("overhead", process, Window(), "0", self._indexed("overhead", "kind"), {}, "start + duration")
+        return self._batch(
+            "overhead", process, Window(), "0", self._indexed("overhead", "kind"), {}, "start + duration"
+        )
 
     def samples(self, process: int) -> Batch:
         """Samples as slices: from one to the next of its thread as long as the stack stays the same.
@@ -247,8 +265,12 @@ class Queries:
     def _leaves(self, stack: Column) -> Column:
         """The innermost frame's function of each stack, as an index into the texts."""
         ids, places = np.unique(stack, return_inverse=True)
-        found = dict(self.trace.sql("SELECT s.id, f.function FROM stack s JOIN frame f ON s.frame = f.id").fetchall())
-        names: Column = np.array([self.texts.name(found.get(int(i), "no Python frame")) for i in ids], np.int32)
+        found = dict(
+            self.trace.sql("SELECT s.id, f.function FROM stack s JOIN frame f ON s.frame = f.id").fetchall()
+        )
+        names: Column = np.array(
+            [self.texts.name(found.get(int(i), "no Python frame")) for i in ids], np.int32
+        )
         return names[places]
 
     def edges(self, process: int) -> tuple[Column, Column]:

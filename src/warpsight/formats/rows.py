@@ -110,7 +110,9 @@ class _ProcessTracks:
         self.track = track
         self.process = process
         trace = reader.trace
-        self._threads = dict(trace.sql(f"SELECT thread, name FROM thread WHERE process = {process}").fetchall())
+        self._threads = dict(
+            trace.sql(f"SELECT thread, name FROM thread WHERE process = {process}").fetchall()
+        )
         self._devices = dict(trace.sql("SELECT device, name FROM device").fetchall())
         self._streams = {
             (context, stream): name
@@ -118,7 +120,9 @@ class _ProcessTracks:
                 f"SELECT context, stream, name FROM stream WHERE process = {process} AND name IS NOT NULL"
             ).fetchall()
         }
-        self._contexts = int(trace.sql(f"SELECT count(*) FROM context WHERE process = {process}").fetchall()[0][0])
+        self._contexts = int(
+            trace.sql(f"SELECT count(*) FROM context WHERE process = {process}").fetchall()[0][0]
+        )
         self._known: dict[tuple[object, ...], Track] = {}
         self._lanes: dict[object, Lanes] = {}
         self._depths: dict[int, Depths] = {}
@@ -129,7 +133,9 @@ class _ProcessTracks:
         """Device work of a window, stream by stream."""
         for key, rows in by_key(batch):
             device, context, stream = (abs(key) >> 56) - 2, abs(key) >> 28 & NO_STREAM, abs(key) & NO_STREAM
-            name = self._streams.get((context, stream)) or (f"Stream {stream}" if stream != NO_STREAM else "Context")
+            name = self._streams.get((context, stream)) or (
+                f"Stream {stream}" if stream != NO_STREAM else "Context"
+            )
             name = f"{name}, context {context}" if self._contexts > 1 else name
             name = f"{name}: waits" if key < 0 else name
             yield from self._laned(batch.take(rows), name, self._device(device), stream * 2 + (key < 0))

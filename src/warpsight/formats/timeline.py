@@ -95,7 +95,20 @@ class Texts:
         return self._added[text]
 
 
-CATEGORIES = ("kernel", "memcpy", "memset", "sync", "launch", "api", "nvtx", "op", "event", "sample", "overhead", "build")
+CATEGORIES = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "sync",
+    "launch",
+    "api",
+    "nvtx",
+    "op",
+    "event",
+    "sample",
+    "overhead",
+    "build",
+)
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 
 
