@@ -40,8 +40,9 @@ class Batch:
 
     def take(self, rows: Column | slice) -> Batch:
         """Some of the rows, without their key."""
-        columns = {c: getattr(self, c) for c in (*_ALWAYS[1:], *OPTIONAL)}
-        return Batch(self.key[:0], **{c: None if v is None else v[rows] for c, v in columns.items()})
+        columns: dict[str, Any] = {c: getattr(self, c) for c in (*_ALWAYS[1:], *OPTIONAL)}
+        taken: dict[str, Any] = {c: None if v is None else v[rows] for c, v in columns.items()}
+        return Batch(self.key[:0], **taken)
 
     def slices(self, track: Track, source: bool) -> Slices:
         """The rows as slices of a track."""

@@ -55,7 +55,8 @@ class Correlations:
         """Flows that end at more than one slice: kernels of one graph launch."""
         places = np.flatnonzero(self._repeated)
         ids = places + self._low if self._ids is None else self._ids[places]
-        return ids[ids != 0].astype(np.uint64) ^ self._salt
+        flows: Column = ids[ids != 0].astype(np.uint64) ^ self._salt
+        return flows
 
     def _places(self, correlation: Column) -> Column:
         if self._ids is not None:

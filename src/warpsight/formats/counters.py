@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from warpsight.formats.queries import Queries, quote
 from warpsight.formats.timeline import Counter, Track
 
 
-def counters(queries: Queries, uuid: Callable[[], int]) -> Iterator[Counter]:
-    """All counters of the selection, in the order they are shown."""
-    rank = 0
+#: Counters come after everything else of their group.
+_LAST = 1 << 30
+
+
+def counters(queries: Queries, uuid: Callable[[], int], groups: Mapping[int | None, Track]) -> Iterator[Counter]:
+    """All counters of the selection, in the order they are shown.
+
+    `groups` are the tracks of devices (None: of the host) below which counters belong; others lie at the top.
+    """
+    rank = _LAST
     for found in (_sampled(queries), _allocated(queries)):
-        for name, unit, sql in found:
+        for device, name, unit, sql in found:
             rows = queries.columns(sql)
-            if len(rows["time"]):
-                rank += 1
-                yield Counter(Track(uuid(), name, rank=rank, unit=unit), rows["time"], rows["value"])
+            if not len(rows["time"]):
+                continue
+            rank += 1
+            group = groups.get(device)
+            label = name if group is None or device is None else name.removeprefix(f"GPU {device}: ")
+            track = Track(uuid(), label, None if group is None else group.uuid, rank, unit=unit)
+            yield Counter(track, rows["time"], rows["value"])
 
 
-def _sampled(queries: Queries) -> Iterator[tuple[str, str, str]]:
+def _sampled(queries: Queries) -> Iterator[tuple[int | None, str, str, str]]:
     selection = queries.selection
     if not selection.wants("counter"):
         return
@@ -35,6 +46,7 @@ def _sampled(queries: Queries) -> Iterator[tuple[str, str, str]]:
         where = "" if device is None else f"GPU {device}: "
         whose = f", process {process}" if several and process is not None else ""
         yield (
+            device,
             f"{where}{name}{whose}",
             unit,
             f"""
@@ -44,7 +56,7 @@ def _sampled(queries: Queries) -> Iterator[tuple[str, str, str]]:
         )
 
 
-def _allocated(queries: Queries) -> Iterator[tuple[str, str, str]]:
+def _allocated(queries: Queries) -> Iterator[tuple[int | None, str, str, str]]:
     """Bytes allocated over time per process, device and allocator."""
     selection = queries.selection
     if not selection.wants("memory"):
@@ -56,9 +68,10 @@ def _allocated(queries: Queries) -> Iterator[tuple[str, str, str]]:
     for process, device, allocator in groups:
         if selection.processes and process not in selection.processes:
             continue
-        where = "host" if device is None else f"GPU {device}"
-        label = f"{where}: allocated" + (f" by {allocator}" if allocator else "")
+        where = "" if device is None else f"GPU {device}: "
+        label = f"{where}allocated" + (f" by {allocator}" if allocator else "")
         yield (
+            device,
             label + (f", process {process}" if several else ""),
             "B",
             f"""

@@ -70,16 +70,23 @@ def _depths(start: Column, end: Column) -> Column:
 
 
 def _crossing(start: Column, end: Column, depth: Column, fixed: int) -> Column:
-    crossing = np.zeros(len(start), bool)
+    """Which intervals to take out: of pairs that cross, the shorter ones.
+
+    While such pairs are among the intervals, depths counted beside them are wrong; intervals that only look misplaced
+    go when no pair is left.
+    """
+    crossing, misplaced = np.zeros(len(start), bool), np.zeros(len(start), bool)
     rows = np.flatnonzero(depth == 0)
-    crossing[rows[1:]] = start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
+    misplaced[rows[1:]] = start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
     for level in range(1, int(depth.max(initial=0)) + 1):
         above, rows = rows, np.flatnonzero(depth == level)
         parent = above[np.maximum(np.cumsum(depth == level - 1)[rows] - 1, 0)]
-        across = end[rows] > end[parent]
-        shorter = (end - start)[parent] < (end - start)[rows]
+        outlasts = end[rows] > end[parent]
+        across = outlasts & (start[rows] < end[parent])
+        shorter = ((end - start)[parent] < (end - start)[rows]) & (parent >= fixed)
         crossing[rows[across & ~shorter]] = True
         crossing[parent[across & shorter]] = True
-        crossing[rows[1:]] |= start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
-    crossing[:fixed] = False
-    return crossing
+        misplaced[rows[outlasts]] = True
+        misplaced[rows[1:]] |= start[rows[1:]] < np.maximum.accumulate(end[rows])[:-1]
+    crossing[:fixed] = misplaced[:fixed] = False
+    return crossing if crossing.any() else misplaced

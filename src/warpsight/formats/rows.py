@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from warpsight.formats.batch import Batch, by_key
-from warpsight.formats.correlation import Correlations
 from warpsight.formats.counters import counters
 from warpsight.formats.placing import Depths, Lanes
 from warpsight.formats.queries import NO_STREAM, Queries, Window
@@ -37,6 +36,8 @@ class Reader:
         self.origin = self.queries.origin
         self._uuids = count(1)
         self._parents: dict[int, Track] = {}
+        #: Tracks per device, one for each process that used it; None: the processes themselves.
+        self.groups: dict[int | None, list[Track]] = {}
         #: Flows of the process read last that end at more than one slice: kernels of one graph launch.
         self.shared_flows: Column = np.empty(0, np.uint64)
         #: Kernels that were launched and never reported by the device: they have no place on a timeline.
@@ -47,9 +48,10 @@ class Reader:
         above = self._parents.get(track.parent or 0)
         return [] if above is None else [*self.parents(above), above]
 
-    def group(self, track: Track) -> Track:
-        """Remember a track that others lie below."""
+    def group(self, track: Track, device: int | None = None) -> Track:
+        """Remember a track that others lie below: a process's, or a device's."""
         self._parents[track.uuid] = track
+        self.groups.setdefault(device, []).append(track)
         return track
 
     def uuid(self) -> int:
@@ -65,7 +67,15 @@ class Reader:
                     yield from tracks.threads(host)
                     yield from tracks.streams(device)
                 yield from tracks.others()
-        yield from counters(self.queries, self.uuid)
+        yield from counters(self.queries, self.uuid, self._only_groups())
+
+    def _only_groups(self) -> dict[int | None, Track]:
+        """The group of each device that one process used, and of the only process: counters go below them."""
+        groups: dict[int | None, Track] = {}
+        for device, tracks in self.groups.items():
+            if len(tracks) == 1:
+                groups[device] = tracks[0]
+        return groups
 
     def processes(self) -> Iterator[tuple[Track, int]]:
         """Track and id of every selected process; a process id that occurs twice (two hosts) is replaced."""
@@ -144,9 +154,13 @@ class _ProcessTracks:
         label = f"GPU {device}: {self._devices.get(device, 'unknown')}" if device >= 0 else "GPU"
         return self._made(
             ("device", device),
-            lambda: self.reader.group(Track(self.reader.uuid(), label, self.track.uuid, _DEVICES + device,
-                                            self.track.pid, is_group=True)),
-        )  # fmt: skip
+            lambda: self.reader.group(
+                Track(
+                    self.reader.uuid(), label, self.track.uuid, _DEVICES + device, self.track.pid, is_group=True
+                ),
+                device,
+            ),
+        )
 
     def _made(self, key: tuple[object, ...], make: Callable[[], Track]) -> Track:
         if key not in self._known:
@@ -179,7 +193,7 @@ class _ProcessTracks:
             if not bool((part.start[1:] > part.start[:-1]).all()):
                 part = part.take(np.lexsort((-part.end, part.start)))
             depth = self._depths.setdefault(key, Depths()).place(part.start, part.end)
-            yield from _split(part, depth, lambda _, home=home: home, True)
+            yield from _split(part, depth, _only(home), True)
             crossing = part.take(np.flatnonzero(depth < 0))
             if len(crossing):
                 yield from self._laned(crossing, f"{home.name}: overlapping", self.track, _RANGES, True)
@@ -206,6 +220,10 @@ class _ProcessTracks:
         ):
             for _, rows in by_key(batch):
                 yield from self._laned(batch.take(rows), name, self.track, rank)
+
+
+def _only(track: Track) -> Callable[[int], Track]:
+    return lambda _: track
 
 
 def _split(part: Batch, place: Column, track: Callable[[int], Track], source: bool) -> Iterator[Slices]:

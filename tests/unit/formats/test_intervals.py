@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsight.formats.intervals import lanes, nesting
+from warpsight.formats.placing import Depths, Lanes
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 25)), max_size=60)
 
@@ -57,3 +58,37 @@ def test_properly_nested_calls_keep_their_depth():
 def test_a_crossing_interval_is_told_apart():
     start, end = np.array([0, 5]), np.array([10, 15])
     assert nesting(start, end).tolist() == [0, -1]
+
+
+def test_a_call_across_the_end_of_a_range_goes_instead_of_the_range():
+    # Two ranges one after the other, each with calls; one call reaches from the first into the second.
+    rows = [(0, 100), (10, 20), (95, 105), (101, 200), (110, 120), (150, 160)]
+    start, end = (np.array(c) for c in zip(*rows, strict=True))
+    assert nesting(start, end).tolist() == [0, 1, -1, 0, 1, 1]
+
+
+@given(INTERVALS, st.integers(1, 9))
+def test_lanes_placed_in_windows_never_hold_overlapping_work(pairs, size):
+    start, end = columns(pairs, lambda r: r)
+    lanes_of = Lanes()
+    cut = [i for i in range(1, len(start)) if i % size == 0 and start[i] > start[i - 1]]
+    lane = [lanes_of.place(s, e) for s, e in zip(np.split(start, cut), np.split(end, cut), strict=True)]
+    rows = list(zip(start, end, np.concatenate(lane), strict=True))
+    for i, a in enumerate(rows):
+        assert not [b for b in rows[:i] if b[2] == a[2] and overlap(a, b)]
+
+
+@given(INTERVALS, st.integers(1, 9))
+def test_depths_placed_in_windows_are_stacks(pairs, size):
+    start, end = columns(pairs, lambda r: (r[0], -r[1]))
+    depths = Depths()
+    cut = [i for i in range(1, len(start)) if i % size == 0 and start[i] > start[i - 1]]
+    depth = [depths.place(s, e) for s, e in zip(np.split(start, cut), np.split(end, cut), strict=True)]
+    stack = []
+    for s, e, d in zip(start, end, np.concatenate(depth), strict=True):
+        if d < 0:
+            continue
+        while stack and stack[-1] <= s:
+            stack.pop()
+        assert not stack or e <= stack[-1]
+        stack.append(e)

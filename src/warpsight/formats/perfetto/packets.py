@@ -19,6 +19,8 @@ CLOCK_REALTIME, CLOCK_MONOTONIC = 1, 3
 CLOCK_DELTA = 64
 _CLEARED, _NEEDED = 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
+#: Children of a track in order of their ranks.
+_EXPLICIT_ORDER = 3
 _ANNOTATIONS = ("correlation", "shape", "stack", "bytes", "graph", "node")
 _ANNOTATION = {name: i for i, name in enumerate(_ANNOTATIONS, 1)}
 
@@ -49,6 +51,8 @@ def describe(track: Track) -> bytes:
         fields += text(2, track.name) + number(12, track.rank)
         if track.parent is not None:
             fields += number(5, track.parent)
+    if track.is_group:
+        fields += number(11, _EXPLICIT_ORDER)
     if track.unit is not None:
         fields += text(8, number(3, 3) if track.unit == "B" else text(6, track.unit))
     return packet(number(10, 1), text(60, fields))
@@ -102,10 +106,9 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     ):
         if column is not None:
             event.append(_annotation(label, Varint(17, _strings(column, lookup, strings)), column > 0))
-    for column in (data.flow, data.waited, data.waits):
-        if column is not None:
-            # Not `terminating`: all kernels of a graph launch share one flow.
-            event.append(Fixed64(47, column, column != 0))
+    # Not `terminating`: all kernels of a graph launch share one flow.
+    flows = (column for column in (data.flow, data.waited, data.waits) if column is not None)
+    event.extend(Fixed64(47, column, column != 0) for column in flows)
     interned += interned_names(29, strings)
     last = np.concatenate([[origin], data.end[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
