@@ -48,13 +48,12 @@ def one_value(values: Any) -> bool:
 def pick(values: Array, chosen: Any) -> Array:
     """The chosen rows (indices, mask or slice); one value for all rows stays that."""
     if one_value(values):
-        picked = chosen if isinstance(chosen, slice) else np.asarray(chosen)
-        if isinstance(picked, slice):
-            return values[picked]
-        return spread(
-            values[0], int(np.count_nonzero(picked)) if picked.dtype == bool else len(picked), values.dtype
-        )
-    return values[chosen]
+        if isinstance(chosen, slice):
+            return np.asarray(values[chosen])
+        picked = np.asarray(chosen)
+        rows = int(np.count_nonzero(picked)) if picked.dtype == bool else len(picked)
+        return spread(values[0], rows, values.dtype)
+    return np.asarray(values[chosen])
 
 
 def bits(values: Array, mask: int) -> Array:

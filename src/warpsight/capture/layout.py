@@ -372,7 +372,7 @@ u4 name         string: kernel of a launch, 0 none
 i4 result       the API's return code
 u2 function     function id: CUPTI callback id, or OpenCL function number
 u1 domain       API_*
-u1 flags        1 launch, 2 captured into a graph instead of run, 4 nested call not shown by itself, 8 launch no kernel row will follow
+u1 flags        1 launch, 2 captured into a graph instead of run, 4 nested call not shown by itself, 8 no kernel row will follow
 u4 shape        shape id of a launch when the call tells it, else 0
 u8 object       stream/queue handle, event or pointer argument that matters for the call; 0 none
 u8 bytes        size argument, 0 none
