@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from warpsight.formats.queries import Queries, quote
 from warpsight.formats.timeline import Counter, Track
 
-
 #: Counters come after everything else of their group.
 _LAST = 1 << 30
 
 
-def counters(queries: Queries, uuid: Callable[[], int], groups: Mapping[int | None, Track]) -> Iterator[Counter]:
+def counters(
+    queries: Queries, uuid: Callable[[], int], groups: Mapping[int | None, Track]
+) -> Iterator[Counter]:
     """All counters of the selection, in the order they are shown.
 
     `groups` are the tracks of devices (None: of the host) below which counters belong; others lie at the top.
