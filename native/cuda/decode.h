@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/modules.h"
 #include "cuda/shape_cache.h"
 #include "cuda/versions.h"
 
@@ -48,6 +49,7 @@ class Decoder {
 
   uint32_t last_context_ = 0;  // already has a row
   ShapeCache shapes_ = {};
+  ModuleCache modules_;
   DecodeCounters counters_ = {};
 };
 

@@ -11,14 +11,10 @@
 
 #include "cuda/cuda.h"
 #include "cuda/functions.h"
-#include "ring/crc32.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
 namespace {
-
-constexpr size_t kMostChecksummed =
-    1 << 20;  // a large image's first MiB and its size tell it apart well enough
 
 struct KnownStream {
   uint32_t context, stream, device;
@@ -37,7 +33,6 @@ Known& known() {
   return *value;
 }
 std::atomic<bool> g_context_seen{false};
-std::atomic<uint32_t> g_modules{0};  // last module id given
 
 struct Guard {
   Guard() { pthread_mutex_lock(&g_lock); }
@@ -231,23 +226,7 @@ bool name_cuda_stream(const void* handle, uint32_t name) {
   return write(row);
 }
 
-void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
-  Module row = {};
-  row.id = g_modules.fetch_add(1) + 1;
-  row.size = module.cubinSize;
-  row.time = now_ns();
-  if (module.pCubin != nullptr) {
-    row.checksum = crc32(0, module.pCubin, std::min(module.cubinSize, kMostChecksummed));
-  }
-  if (cupti().cuptiGetContextId != nullptr && context != nullptr) {
-    cupti().cuptiGetContextId(context, &row.context);
-    row.device = device_of(row.context);
-  }
-  char name[32];
-  snprintf(name, sizeof name, "cubin %u", module.moduleId);
-  row.name = intern(name);
-  write(row);
-}
+uint32_t device_of_context(uint32_t context) { return device_of(context); }
 
 bool context_seen() { return g_context_seen.load(std::memory_order_relaxed); }
 

@@ -19,7 +19,8 @@ void write_stream(const CUpti_ActivityStream& record);
 void context_created(CUcontext context);
 void stream_created(CUcontext context, CUstream stream);
 void stream_destroyed(CUstream stream);
-void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
+// The device of a context that has a row, all ones when it has none.
+uint32_t device_of_context(uint32_t context);
 
 // True once this process has made or shown a CUDA context since libwarpsight was loaded.
 bool context_seen();

@@ -2,6 +2,7 @@
 
 #include "cuda/graphs.h"
 #include "cuda/machine.h"
+#include "cuda/modules.h"
 
 namespace warpsight {
 namespace {
@@ -11,6 +12,7 @@ constexpr CUpti_CallbackIdResource kIds[] = {
     CUPTI_CBID_RESOURCE_STREAM_CREATED,
     CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_MODULE_LOADED,
+    CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
     CUPTI_CBID_RESOURCE_GRAPH_CREATED,
     CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_GRAPH_CLONED,
@@ -41,6 +43,10 @@ void on_resource(CUpti_CallbackId cbid, const void* data) {
     case CUPTI_CBID_RESOURCE_MODULE_LOADED:
       if (detail != nullptr)
         module_loaded(resource.context, *static_cast<const CUpti_ModuleResourceData*>(detail));
+      return;
+    case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
+      if (detail != nullptr)
+        module_unloading(resource.context, *static_cast<const CUpti_ModuleResourceData*>(detail));
       return;
     default:
       if (detail != nullptr) on_graph(cbid, *static_cast<const CUpti_GraphData*>(detail));

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "cuda/buffers.h"
+#include "cuda/cubins.h"
 #include "cuda/functions.h"
 #include "cuda/machine.h"
 #include "cuda/own_threads.h"
@@ -56,6 +57,7 @@ void* run(void*) {
     const uint64_t wanted = g_drains_wanted;
     pthread_mutex_unlock(&g_lock);
     decode_completed();
+    write_cubins();
     pthread_mutex_lock(&g_lock);
     g_drains_done = wanted;
     pthread_cond_broadcast(&g_drained);

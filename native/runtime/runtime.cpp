@@ -188,6 +188,18 @@ timespec deadline_after(uint32_t ms) {
 
 Runtime& runtime() { return *g_runtime; }
 
+std::string recording_folder() {
+  Runtime& r = runtime();
+  pthread_mutex_lock(&r.lock);
+  std::string folder = r.connection.raw_directory;  // NAME.warp/raw/ARENA
+  pthread_mutex_unlock(&r.lock);
+  for (int level = 0; level < 2; ++level) {
+    const size_t slash = folder.rfind('/');
+    folder.resize(slash == std::string::npos ? 0 : slash);
+  }
+  return folder;
+}
+
 uint64_t now_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

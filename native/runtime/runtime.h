@@ -30,6 +30,7 @@ struct Settings {
   bool yield = false;                            // WARPSIGHT_YIELD=1: leave CUPTI to the program
   bool dormant = false;          // WARPSIGHT=dormant: load, connect, record nothing until told
   bool opencl_profiling = true;  // WARPSIGHT_OPENCL_PROFILING=off
+  bool cubins = false;           // WARPSIGHT_CUBINS=1: keep the images of loaded modules
   bool verbose = false;          // WARPSIGHT_VERBOSE=1: one line per event of our own on stderr
 };
 const Settings& settings();
@@ -49,6 +50,9 @@ class Recorder {
 // process records. Cheap afterwards; false forever in a process without WARPSIGHT_SOCKET. Safe from any
 // thread.
 bool ensure_runtime();
+
+// NAME.warp, the folder of the recording this process belongs to; empty when the launcher did not say.
+std::string recording_folder();
 
 // Registers a backend; starts it at once, on the calling thread, when the control word says record.
 void add_recorder(Recorder* recorder);

@@ -95,6 +95,7 @@ Settings read_settings() {
   read_choice("WARPSIGHT_ON_FULL", kFull, &s.on_full);
   read_choice("WARPSIGHT_YIELD", kSwitch, &s.yield);
   read_choice("WARPSIGHT_OPENCL_PROFILING", kSwitch, &s.opencl_profiling);
+  read_choice("WARPSIGHT_CUBINS", kSwitch, &s.cubins);
   read_choice("WARPSIGHT_VERBOSE", kSwitch, &s.verbose);
   return s;
 }
@@ -164,6 +165,7 @@ std::string settings_json() {
   out += ",\"flush_ms\":" + std::to_string(s.flush_ms);
   out += ",\"on_full\":" + json_string(choice_name(kFull, s.on_full));
   out += std::string(",\"yield\":") + (s.yield ? "true" : "false");
+  out += std::string(",\"cubins\":") + (s.cubins ? "true" : "false");
   out += std::string(",\"opencl_profiling\":") + (s.opencl_profiling ? "true" : "false");
   return out + "}";
 }

@@ -156,7 +156,12 @@ class _ProcessTracks:
             ("device", device),
             lambda: self.reader.group(
                 Track(
-                    self.reader.uuid(), label, self.track.uuid, _DEVICES + device, self.track.pid, is_group=True
+                    self.reader.uuid(),
+                    label,
+                    self.track.uuid,
+                    _DEVICES + device,
+                    self.track.pid,
+                    is_group=True,
                 ),
                 device,
             ),
