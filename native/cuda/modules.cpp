@@ -1,0 +1,143 @@
+#include "cuda/modules.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "cuda/cubin_names.h"
+#include "cuda/cubins.h"
+#include "cuda/functions.h"
+#include "cuda/machine.h"
+#include "ring/crc32.h"
+#include "runtime/runtime.h"
+
+namespace warpsight {
+namespace {
+
+// A large image's first MiB and its size tell it apart well enough.
+constexpr size_t kMostChecksummed = 1 << 20;
+constexpr uint32_t kAmbiguous = 0;
+
+struct Holder {
+  uint64_t checksum;
+  uint32_t module;  // kAmbiguous: different images of the context have this kernel
+};
+struct Loaded {
+  uint32_t context, id;
+  std::vector<uint64_t> kernels;  // keys of its kernels
+};
+
+// Nothing calls CUPTI while holding it.
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the containers
+struct Known {
+  std::unordered_map<uint64_t, Holder> holders;  // by context and name
+  std::unordered_map<uint64_t, Loaded> modules;  // by context and CUPTI's module id
+};
+Known& known() {
+  static Known* const value = new Known;  // never destroyed: callbacks outlive static destructors
+  return *value;
+}
+std::atomic<uint32_t> g_modules{0};     // last module id given
+std::atomic<uint64_t> g_generation{0};  // goes up when a kernel's module may have changed
+
+struct Guard {
+  Guard() { pthread_mutex_lock(&g_lock); }
+  ~Guard() { pthread_mutex_unlock(&g_lock); }
+};
+
+uint64_t key_of(uint32_t context, std::string_view name) {
+  return std::hash<std::string_view>{}(name) ^ (context * 0x9E3779B97F4A7C15ull);
+}
+
+uint64_t pair_of(uint32_t context, uint32_t number) { return static_cast<uint64_t>(context) << 32 | number; }
+
+// The size beside the CRC: two images that differ in either are different.
+uint64_t checksum_of(const CUpti_ModuleResourceData& module) {
+  if (module.pCubin == nullptr) return 0;
+  const uint64_t crc = crc32(0, module.pCubin, std::min(module.cubinSize, kMostChecksummed));
+  return static_cast<uint64_t>(module.cubinSize) << 32 | crc;
+}
+
+uint32_t id_of(CUcontext context) {
+  uint32_t id = 0;
+  if (cupti().cuptiGetContextId != nullptr && context != nullptr) cupti().cuptiGetContextId(context, &id);
+  return id;
+}
+
+void take_kernel(void* data, std::string_view name) {
+  auto* loaded = static_cast<Loaded*>(data);
+  loaded->kernels.push_back(key_of(loaded->context, name));
+}
+
+// Under g_lock.
+void forget(const Loaded& loaded) {
+  auto& holders = known().holders;
+  for (const uint64_t key : loaded.kernels) {
+    const auto found = holders.find(key);
+    if (found != holders.end() && found->second.module == loaded.id) holders.erase(found);
+  }
+}
+
+void remember(uint32_t number, uint64_t checksum, Loaded loaded) {
+  Guard guard;
+  auto& before = known().modules[pair_of(loaded.context, number)];
+  forget(before);
+  for (const uint64_t key : loaded.kernels) {
+    const auto [place, fresh] = known().holders.try_emplace(key, Holder{checksum, loaded.id});
+    if (!fresh && place->second.checksum != checksum) place->second = {0, kAmbiguous};
+  }
+  before = std::move(loaded);
+  g_generation.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
+  Module row = {};
+  row.id = g_modules.fetch_add(1) + 1;
+  row.size = module.cubinSize;
+  row.time = now_ns();
+  row.checksum = checksum_of(module);
+  row.context = id_of(context);
+  row.device = device_of_context(row.context);
+  char name[32];
+  snprintf(name, sizeof name, "cubin %u", module.moduleId);
+  row.name = intern(name);
+  write(row);
+  Loaded loaded = {row.context, row.id, {}};
+  kernels_of_cubin(module.pCubin, module.cubinSize, take_kernel, &loaded);
+  remember(module.moduleId, row.checksum, std::move(loaded));
+  keep_cubin(row.checksum, module.pCubin, module.cubinSize);
+}
+
+void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
+  const uint32_t id = id_of(context);
+  Guard guard;
+  const auto found = known().modules.find(pair_of(id, module.moduleId));
+  if (found == known().modules.end()) return;
+  forget(found->second);
+  known().modules.erase(found);
+  g_generation.fetch_add(1, std::memory_order_release);
+}
+
+uint32_t ModuleCache::module_of(uint32_t context, uint32_t name_id, const char* name) {
+  const uint64_t generation = g_generation.load(std::memory_order_acquire);
+  if (generation == 0 || name == nullptr) return 0;
+  if (generation != generation_) {
+    known_.clear();
+    generation_ = generation;
+  }
+  const auto [place, fresh] = known_.try_emplace(pair_of(context, name_id), 0);
+  if (!fresh) return place->second;
+  Guard guard;
+  const auto found = known().holders.find(key_of(context, name));
+  if (found != known().holders.end()) place->second = found->second.module;
+  return place->second;
+}
+
+}  // namespace warpsight

@@ -1,0 +1,27 @@
+// Loaded modules: a row for each, and which module a kernel comes from.
+#pragma once
+
+#include <cupti.h>
+
+#include <cstdint>
+#include <unordered_map>
+
+namespace warpsight {
+
+// From CUPTI's resource callbacks, on the program's thread.
+void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
+void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module);
+
+// What the decoder remembers of kernels: their module by name id and context, until modules come or go.
+class ModuleCache {
+ public:
+  // The module that holds a kernel in a context; 0 when it was loaded before recording began, or when several
+  // different modules of the context have a kernel of that name.
+  uint32_t module_of(uint32_t context, uint32_t name_id, const char* name);
+
+ private:
+  std::unordered_map<uint64_t, uint32_t> known_;
+  uint64_t generation_ = 0;
+};
+
+}  // namespace warpsight
