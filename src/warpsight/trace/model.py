@@ -120,7 +120,10 @@ class Trace:
         if self._connection is None:
             raise TraceError(f"{self.path} is closed")
         if not hasattr(self._local, "cursor"):
-            self._local.cursor = self._connection.cursor()
+            opened = self._connection.cursor()
+            for statement in views.variables():
+                opened.execute(statement)
+            self._local.cursor = opened
         cursor: duckdb.DuckDBPyConnection = self._local.cursor
         return cursor
 
