@@ -28,6 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from warpsight.capture import definition_rows, losses
+from warpsight.capture.allocator import keep_freed_memory
 from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
 from warpsight.capture.identities import Devices, Processes
@@ -343,6 +344,7 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Serve requests on standard input until it ends or the trace is finished."""
     os.umask(0o077)
+    keep_freed_memory()
     root = Path(arguments[0])
     try:
         if not (root / manifest.FILE).exists():

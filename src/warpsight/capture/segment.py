@@ -155,8 +155,9 @@ class Segment:
         if committed > len(slot) - layout.BLOCK_HEADER_BYTES:
             self._lost(offset, "a block header is damaged")
             return None
-        payload = slot[layout.BLOCK_HEADER_BYTES : layout.BLOCK_HEADER_BYTES + committed]
-        if zlib.crc32(payload.data, zlib.crc32(slot[:_CRC_OFFSET].data)) != crc:
+        view = slot.data
+        end = layout.BLOCK_HEADER_BYTES + committed
+        if zlib.crc32(view[layout.BLOCK_HEADER_BYTES : end], zlib.crc32(view[:_CRC_OFFSET])) != crc:
             self._lost(offset, "a block's checksum does not match", kind)
             return None
         if kind not in DTYPES:
@@ -177,7 +178,7 @@ class Segment:
             row_bytes,
             bool(flags & 1),
             offset // layout.BLOCK_BYTES,
-            payload,
+            slot[layout.BLOCK_HEADER_BYTES : end],
         )
 
     def _lost(self, offset: int, cause: str, kind: int = 0) -> None:

@@ -18,6 +18,10 @@ ROW_GROUP_ROWS = 262_144
 #: zstd level 1: level 3 saves 2-4 % of the bytes for twice the time (benchmarks/convert.py).
 COMPRESSION_LEVEL = 1
 
+#: Ids stored without a dictionary: zstd finds their repetitions for a third of the time a dictionary takes. Kernels are
+#: what readers group by name, shape and stack, and dictionary pages make that quicker; launches are joined by correlation.
+_PLAIN_IDS = {"launch": ("name_id", "shape_id", "stack"), "api": ("stack",)}
+
 #: Columns whose ranges readers prune row groups by, beside times and ids.
 _STATISTICS = ("name_id", "device", "stream", "process", "thread")
 
@@ -59,7 +63,7 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
     temporary = path.with_name("." + path.name)
     delta = [name for name in table.delta if name in data.column_names]
     # Booleans have no dictionary encoding in Parquet, floats gain nothing from one.
-    direct = {*delta, *plain}
+    direct = {*delta, *plain, *_PLAIN_IDS.get(table.name, ())}
     dictionary = [c.name for c in table.columns if c.name not in direct and c.type not in ("bool", "float64")]
     data = data.replace_schema_metadata({b"ARROW:schema": _arrow_schema(table)})
     try:

@@ -65,7 +65,7 @@ def _base(table: str, files: Sequence[str]) -> str:
 def _looked_up(table: str) -> str:
     own = TABLES[table].columns
     columns = [f't."{c.name}"' for c in own]
-    columns += [f"getvariable('warpsight_name').\"{c}\"[t.name_id] AS \"{c}\"" for c in _NAME]
+    columns += [f'getvariable(\'warpsight_name\')."{c}"[t.name_id] AS "{c}"' for c in _NAME]
     if any(c.name == "shape_id" for c in own):
-        columns += [f"getvariable('warpsight_shape').\"{c}\"[t.shape_id] AS \"{c}\"" for c in _SHAPE]
+        columns += [f'getvariable(\'warpsight_shape\')."{c}"[t.shape_id] AS "{c}"' for c in _SHAPE]
     return f'SELECT {", ".join(columns)} FROM "{table}_ids" t'
