@@ -115,7 +115,7 @@ void Decoder::kernel(const CUpti_Activity* record) {
   row.correlation = k.correlationId;
   row.shape = shapes_.id(shape_of(k));
   row.context = k.contextId;
-  row.module = modules_.module_of(k.contextId, row.name, k.name);
+  row.module = modules_.module_of(k.contextId, row.name, k.name, k.start);
   row.stream = k.streamId;
   row.graph = k.graphId;
   row.device = static_cast<uint16_t>(k.deviceId);

@@ -25,7 +25,8 @@ constexpr uint32_t kAmbiguous = 0;
 
 struct Holder {
   uint64_t checksum;
-  uint32_t module;  // kAmbiguous: different images of the context have this kernel
+  KernelModule kernel;  // module kAmbiguous: different images of the context have this kernel
+  bool gone;            // the module was unloaded; records of its kernels may still come
 };
 struct Loaded {
   uint32_t context, id;
@@ -79,17 +80,24 @@ void forget(const Loaded& loaded) {
   auto& holders = known().holders;
   for (const uint64_t key : loaded.kernels) {
     const auto found = holders.find(key);
-    if (found != holders.end() && found->second.module == loaded.id) holders.erase(found);
+    if (found != holders.end() && found->second.kernel.module == loaded.id) found->second.gone = true;
   }
 }
 
-void remember(uint32_t number, uint64_t checksum, Loaded loaded) {
+void remember(uint32_t number, uint64_t checksum, uint64_t time, Loaded loaded) {
   Guard guard;
   auto& before = known().modules[pair_of(loaded.context, number)];
   forget(before);
   for (const uint64_t key : loaded.kernels) {
-    const auto [place, fresh] = known().holders.try_emplace(key, Holder{checksum, loaded.id});
-    if (!fresh && place->second.checksum != checksum) place->second = {0, kAmbiguous};
+    const auto [place, fresh] =
+        known().holders.try_emplace(key, Holder{checksum, {loaded.id, kAmbiguous, 0}, false});
+    Holder& holder = place->second;
+    if (fresh) continue;
+    if (holder.gone) {
+      holder = {checksum, {loaded.id, holder.kernel.module, time}, false};
+    } else if (holder.checksum != checksum) {
+      holder = {0, {kAmbiguous, kAmbiguous, 0}, false};
+    }
   }
   before = std::move(loaded);
   g_generation.fetch_add(1, std::memory_order_release);
@@ -111,7 +119,7 @@ void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
   write(row);
   Loaded loaded = {row.context, row.id, {}};
   kernels_of_cubin(module.pCubin, module.cubinSize, take_kernel, &loaded);
-  remember(module.moduleId, row.checksum, std::move(loaded));
+  remember(module.moduleId, row.checksum, row.time, std::move(loaded));
   keep_cubin(row.checksum, module.pCubin, module.cubinSize);
 }
 
@@ -125,19 +133,21 @@ void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module)
   g_generation.fetch_add(1, std::memory_order_release);
 }
 
-uint32_t ModuleCache::module_of(uint32_t context, uint32_t name_id, const char* name) {
+uint32_t ModuleCache::module_of(uint32_t context, uint32_t name_id, const char* name, uint64_t start) {
   const uint64_t generation = g_generation.load(std::memory_order_acquire);
   if (generation == 0 || name == nullptr) return 0;
   if (generation != generation_) {
     known_.clear();
     generation_ = generation;
   }
-  const auto [place, fresh] = known_.try_emplace(pair_of(context, name_id), 0);
-  if (!fresh) return place->second;
-  Guard guard;
-  const auto found = known().holders.find(key_of(context, name));
-  if (found != known().holders.end()) place->second = found->second.module;
-  return place->second;
+  const auto [place, fresh] = known_.try_emplace(pair_of(context, name_id));
+  KernelModule& kernel = place->second;
+  if (fresh) {
+    Guard guard;
+    const auto found = known().holders.find(key_of(context, name));
+    if (found != known().holders.end()) kernel = found->second.kernel;
+  }
+  return start >= kernel.since ? kernel.module : kernel.earlier;
 }
 
 }  // namespace warpsight

@@ -12,15 +12,21 @@ namespace warpsight {
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module);
 
+// Which module has a kernel. Records arrive late: a kernel that began before `since` is of the module before.
+struct KernelModule {
+  uint32_t module, earlier;
+  uint64_t since;
+};
+
 // What the decoder remembers of kernels: their module by name id and context, until modules come or go.
 class ModuleCache {
  public:
   // The module that holds a kernel in a context; 0 when it was loaded before recording began, or when several
   // different modules of the context have a kernel of that name.
-  uint32_t module_of(uint32_t context, uint32_t name_id, const char* name);
+  uint32_t module_of(uint32_t context, uint32_t name_id, const char* name, uint64_t start);
 
  private:
-  std::unordered_map<uint64_t, uint32_t> known_;
+  std::unordered_map<uint64_t, KernelModule> known_;
   uint64_t generation_ = 0;
 };
 

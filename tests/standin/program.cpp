@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "cubin.h"
 #include "standin.h"
 
 extern "C" CUresult cuDriverGetVersion(int*);
@@ -25,10 +26,10 @@ constexpr auto kDriver = CUPTI_CB_DOMAIN_DRIVER_API;
 constexpr uint32_t kStream = 7;
 constexpr int kPatienceMs = 30000;
 
-std::vector<std::string> split(const std::string& step) {
+std::vector<std::string> split(const std::string& step, char separator = ':') {
   std::vector<std::string> parts;
   size_t from = 0;
-  for (size_t to = step.find(':'); to != std::string::npos; to = step.find(':', from)) {
+  for (size_t to = step.find(separator); to != std::string::npos; to = step.find(separator, from)) {
     parts.push_back(step.substr(from, to - from));
     from = to + 1;
   }
@@ -242,6 +243,23 @@ void wait_until_recording() {
   }
 }
 
+// A module with the kernels of a comma list; `filling` makes images with the same kernels differ.
+void load_module(const std::string& kernels, uint32_t number, char filling) {
+  const std::string image = kernels == "damaged" ? std::string(ELFMAG) + std::string(99, '\xee')
+                                                 : cubin(split(kernels, ','), filling);
+  CUpti_ModuleResourceData module = {};
+  module.moduleId = number;
+  module.cubinSize = image.size();
+  module.pCubin = image.data();
+  resource(CUPTI_CBID_RESOURCE_MODULE_LOADED, &module, nullptr);
+}
+
+void unload_module(uint32_t number) {
+  CUpti_ModuleResourceData module = {};
+  module.moduleId = number;
+  resource(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, &module, nullptr);
+}
+
 void do_step(const std::vector<std::string>& step) {
   const std::string& what = step[0];
   const auto number = [&](size_t i) { return i < step.size() ? atol(step[i].c_str()) : 1; };
@@ -261,6 +279,10 @@ void do_step(const std::vector<std::string>& step) {
     allocate(static_cast<size_t>(number(1)));
   else if (what == "fail")
     failing_launch();
+  else if (what == "module")
+    load_module(step[1], static_cast<uint32_t>(count), step.size() > 3 ? step[3][0] : 'a');
+  else if (what == "unload")
+    unload_module(static_cast<uint32_t>(number(1)));
   else if (what == "sync")
     synchronise();
   else if (what == "poll")

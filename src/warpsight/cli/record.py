@@ -66,6 +66,7 @@ def command(
                      help="Milliseconds between flushes.")] = _DEFAULTS.flush,
     wait: Annotated[float, typer.Option(envvar="WARPSIGHT_WAIT", metavar="S",
                     help="Wait this long for processes that outlive the program.")] = _DEFAULTS.wait,
+    cubins: Annotated[bool, typer.Option(envvar="WARPSIGHT_CUBINS", help="Keep the code of CUDA modules, each once, in the trace.")] = False,
     kernel_log: Annotated[Path | None, typer.Option(envvar="WARPSIGHT_KERNEL_LOG", metavar="FILE",
                           help="Also write a JSON line for every kernel while the program runs.")] = None,
     log_stacks: Annotated[str, typer.Option(envvar="WARPSIGHT_LOG_STACKS",
@@ -90,7 +91,7 @@ def command(
         kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, ranges=ranges, leave_cupti=leave_cupti,
         opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
         max_size=max_size, flush=flush, wait=wait, kernel_log=str(kernel_log.absolute()) if kernel_log else "",
-        log_stacks=log_stacks,
+        log_stacks=log_stacks, cubins=cubins,
     )  # fmt: skip
     if print_env:
         from warpsight.session.shell import print_environment

@@ -54,6 +54,8 @@ class Settings:
     flush: int = 200
     #: Seconds to wait for processes that are still connected when the program has ended.
     wait: float = 10.0
+    #: Keep the code of loaded CUDA modules in the trace.
+    cubins: bool = False
     #: File that gets a line per kernel while the program runs ("": none), and how stacks stand in it.
     kernel_log: str = ""
     log_stacks: str = "dedup"
@@ -120,6 +122,8 @@ class Settings:
             out["WARPSIGHT_KERNELS"] = "\n".join(self.kernels)
         if self.leave_cupti:
             out["WARPSIGHT_YIELD"] = "1"
+        if self.cubins:
+            out["WARPSIGHT_CUBINS"] = "1"
         if self.ranges != "off":
             out["WARPSIGHT_RANGES"] = self.ranges
         return out
