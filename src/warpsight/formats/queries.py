@@ -57,6 +57,7 @@ class Queries:
         self.selection = selection
         self.texts = texts
         self._names: dict[tuple[str, str], str] = {}
+        self._contexts: dict[int, list[int]] = {}
         self._tables = [
             t for t in (*DEVICE_TABLES, *HOST_TABLES) if selection.wants(t) and trace.count(t)
         ]  # fmt: skip
@@ -151,10 +152,29 @@ class Queries:
             columns |= {"graph": "coalesce(graph, 0)", "node": "coalesce(graph_node, 0)"}
             # The launch has the stack of what is launched now; a node's own is that of its creation.
             columns["stack"] = "CASE WHEN graph IS NULL THEN 0 ELSE coalesce(stack, 0) END"
-        key = f"((({self._device_of(process)})::BIGINT + 2) << 56) | (context::BIGINT << 28) | (stream & {NO_STREAM})::BIGINT"
+        context = self._context_index(process)
+        key = f"((({self._device_of(process)})::BIGINT + 2) << 56) | ({context} << 32) | (stream & {NO_STREAM})::BIGINT"
         # Waits have tracks of their own: they are the host's, though told per stream.
         return self._batch(table, process, window, f"-({key})" if table == "sync" else key, name, columns,
                            "start + coalesce(duration, 0)")  # fmt: skip
+
+    def contexts(self, process: int) -> list[int]:
+        """Contexts of a process's work; keys have a context's place in this list."""
+        if process not in self._contexts:
+            work = [t for t in self._tables if t in DEVICE_TABLES]
+            every = " UNION ".join(
+                f"SELECT DISTINCT context FROM {source(t)} WHERE process = {process}" for t in work
+            )
+            found = self.trace.sql(f"{every} ORDER BY 1").fetchall() if work else []
+            self._contexts[process] = [context for (context,) in found]
+        return self._contexts[process]
+
+    def _context_index(self, process: int) -> str:
+        found = self.contexts(process)
+        if len(found) < 2:
+            return "0::BIGINT"
+        cases = " ".join(f"WHEN {context} THEN {i}" for i, context in enumerate(found))
+        return f"(CASE context {cases} END)::BIGINT"
 
     def _device_of(self, process: int) -> str:
         """A row's device: its own, else its context's, else the only one of the process, else -1."""
@@ -283,8 +303,8 @@ class Queries:
         return rows["a"], rows["b"]
 
 
-#: The stream bits of a key when work has no stream.
-NO_STREAM = 268435455
+#: The stream bits of a key when work has no stream: -1.
+NO_STREAM = (1 << 32) - 1
 
 
 def source(table: str) -> str:

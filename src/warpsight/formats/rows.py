@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 #: Order of the groups and tracks within a process; threads come first in every viewer.
-_RANGES, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 10
+_RANGES, _OVERLAPPING, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 5, 10
 _EXPLICIT = np.uint64(1 << 63)
 
 
@@ -49,9 +49,13 @@ class Reader:
         return [] if above is None else [*self.parents(above), above]
 
     def group(self, track: Track, device: int | None = None) -> Track:
-        """Remember a track that others lie below: a process's, or a device's."""
-        self._parents[track.uuid] = track
+        """Remember a process's or a device's track; counters may lie below it."""
         self.groups.setdefault(device, []).append(track)
+        return self.below(track)
+
+    def below(self, track: Track) -> Track:
+        """Remember a track that others lie below."""
+        self._parents[track.uuid] = track
         return track
 
     def uuid(self) -> int:
@@ -86,8 +90,8 @@ class Reader:
                 continue
             pid = pid if pid not in seen else 1_000_000_000 + process
             seen.add(pid)
-            name = command if rank is None else f"rank {rank}: {command}"
-            yield self.group(Track(self.uuid(), name[:200], pid=pid, command=command, is_group=True)), process
+            name = _program(command) if rank is None else f"rank {rank}: {_program(command)}"
+            yield self.group(Track(self.uuid(), name, pid=pid, command=command, is_group=True)), process
 
     def _batches(self, process: int, pool: ThreadPoolExecutor) -> Iterator[tuple[Batch, Batch]]:
         """Device and host rows window by window, the next one read while the last is written."""
@@ -123,15 +127,18 @@ class _ProcessTracks:
         self._threads = dict(
             trace.sql(f"SELECT thread, name FROM thread WHERE process = {process}").fetchall()
         )
-        self._devices = dict(trace.sql("SELECT device, name FROM device").fetchall())
+        self._devices = {
+            device: f"{'Device' if platform == 'opencl' else 'GPU'} {device}: {name}"
+            for device, name, platform in trace.sql("SELECT device, name, platform FROM device").fetchall()
+        }
         self._streams = {
             (context, stream): name
             for context, stream, name in trace.sql(
                 f"SELECT context, stream, name FROM stream WHERE process = {process} AND name IS NOT NULL"
             ).fetchall()
         }
-        self._contexts = int(
-            trace.sql(f"SELECT count(*) FROM context WHERE process = {process}").fetchall()[0][0]
+        self._defaults = set(
+            trace.sql(f"SELECT context, null_stream FROM context WHERE process = {process}").fetchall()
         )
         self._known: dict[tuple[object, ...], Track] = {}
         self._lanes: dict[object, Lanes] = {}
@@ -141,17 +148,23 @@ class _ProcessTracks:
 
     def streams(self, batch: Batch) -> Iterator[Slices]:
         """Device work of a window, stream by stream."""
+        contexts = self.reader.queries.contexts(self.process)
         for key, rows in by_key(batch):
-            device, context, stream = (abs(key) >> 56) - 2, abs(key) >> 28 & NO_STREAM, abs(key) & NO_STREAM
-            name = self._streams.get((context, stream)) or (
-                f"Stream {stream}" if stream != NO_STREAM else "Context"
-            )
-            name = f"{name}, context {context}" if self._contexts > 1 else name
+            device, stream = (abs(key) >> 56) - 2, abs(key) & NO_STREAM
+            context = contexts[abs(key) >> 32 & 0xFFFFFF]
+            name = self._stream(context, stream)
+            name = f"{name}, context {context}" if len(contexts) > 1 else name
             name = f"{name}: waits" if key < 0 else name
             yield from self._laned(batch.take(rows), name, self._device(device), stream * 2 + (key < 0))
 
+    def _stream(self, context: int, stream: int) -> str:
+        name = self._streams.get((context, stream))
+        if name or stream == NO_STREAM:
+            return name or "Context"
+        return f"Stream {stream} (default)" if (context, stream) in self._defaults else f"Stream {stream}"
+
     def _device(self, device: int) -> Track:
-        label = f"GPU {device}: {self._devices.get(device, 'unknown')}" if device >= 0 else "GPU"
+        label = self._devices.get(device, f"GPU {device}") if device >= 0 else "GPU"
         return self._made(
             ("device", device),
             lambda: self.reader.group(
@@ -193,7 +206,7 @@ class _ProcessTracks:
         for key, rows in by_key(batch):
             part, home = batch.take(rows), self._thread(key >> 1)
             if key & 1:  # ranges that may end on another thread, in any order
-                yield from self._laned(part, f"{home.name}: ranges", self.track, _RANGES, True)
+                yield from self._laned(part, "Ranges", home, _RANGES, True)
                 continue
             if not bool((part.start[1:] > part.start[:-1]).all()):
                 part = part.take(np.lexsort((-part.end, part.start)))
@@ -201,13 +214,15 @@ class _ProcessTracks:
             yield from _split(part, depth, _only(home), True)
             crossing = part.take(np.flatnonzero(depth < 0))
             if len(crossing):
-                yield from self._laned(crossing, f"{home.name}: overlapping", self.track, _RANGES, True)
+                yield from self._laned(crossing, "Overlapping", home, _OVERLAPPING, True)
 
     def _thread(self, thread: int) -> Track:
         label = self._threads.get(thread) or f"thread {thread}"
         return self._made(
             ("thread", thread),
-            lambda: Track(self.reader.uuid(), label, self.track.uuid, 0, self.track.pid, thread),
+            lambda: self.reader.below(
+                Track(self.reader.uuid(), label, self.track.uuid, 0, self.track.pid, thread)
+            ),
         )
 
     # -- the rest
@@ -217,8 +232,7 @@ class _ProcessTracks:
         queries = self.reader.queries
         samples = queries.samples(self.process)
         for key, rows in by_key(samples):
-            name = f"{self._threads.get(key) or f'thread {key}'}: samples"
-            yield from self._laned(samples.take(rows), name, self.track, _SAMPLES)
+            yield from self._laned(samples.take(rows), "Samples", self._thread(key), _SAMPLES)
         for name, rank, batch in (
             ("Builds", _BUILDS, queries.build(self.process)),
             ("Recorder overhead", _OVERHEAD, queries.overhead(self.process)),
@@ -229,6 +243,15 @@ class _ProcessTracks:
 
 def _only(track: Track) -> Callable[[int], Track]:
     return lambda _: track
+
+
+def _program(command: str) -> str:
+    """A command line as a track's name: without folders (viewers cut a name at its last slash), at most 60 characters."""
+    words = [word.strip("'").rsplit("/", 1)[-1] for word in command.split() if word]
+    if "-c" in words:
+        words = [*words[: words.index("-c") + 1], "…"]
+    name = " ".join(words)
+    return name if len(name) <= 60 else f"{name[:59]}…"
 
 
 def _split(part: Batch, place: Column, track: Callable[[int], Track], source: bool) -> Iterator[Slices]:

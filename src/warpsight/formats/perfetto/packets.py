@@ -43,7 +43,9 @@ def describe(track: Track) -> bytes:
     fields = number(1, track.uuid)
     if track.tid is not None:
         assert track.pid is not None
-        fields += text(4, number(1, track.pid) + number(2, track.tid) + text(5, track.name))
+        # Viewers show the number beside the name: without a name it is enough.
+        name = text(5, track.name) if track.name != f"thread {track.tid}" else b""
+        fields += text(4, number(1, track.pid) + number(2, track.tid) + name)
     elif track.command is not None:
         assert track.pid is not None
         fields += text(3, number(1, track.pid) + text(6, track.name) + text(2, track.command))
