@@ -7,29 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.selection import TIMED
+from warpsight.machine.cupti import known_problems
 from warpsight.trace import store
 from warpsight.trace.schema import TABLES
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
-#: Versions of CUPTI with known faults: first and last affected (major, minor), and what a trace of them lacks.
-KNOWN_FAULTS: tuple[tuple[tuple[int, int], tuple[int, int], str], ...] = (
-    ((12, 4), (12, 4), "CUPTI 12.4 Update 1 delivers no kernel records on some systems"),
-    (
-        (12, 0),
-        (12, 5),
-        "CUPTI before 12.6 must not be finalised while CUDA graphs exist; recording only pauses at the end",
-    ),
-    ((13, 0), (13, 0), "CUPTI 13.0 can crash in its own NVTX support; warpsight does not use it"),
-    ((12, 0), (13, 0), "graph ids of CUPTI before 13.1 Update 1 can be wrong after a graph was updated"),
-    (
-        (12, 0),
-        (13, 3),
-        "CUPTI before 13.4 Update 1 can report stale kernel names after a module was unloaded",
-    ),
-)
-
+#: ns; of a clock reading that does not tell.
+_UNKNOWN_UNCERTAINTY = 1_000
 
 _DEVICE = (
     "device",
@@ -56,6 +42,7 @@ def contents(trace: Trace) -> dict[str, Any]:
     )
     for process in processes:
         process["settings"] = json.loads(process["settings"]) if process["settings"] else {}
+    devices = _rows(trace, "device", _DEVICE)
     manifest = trace.manifest
     return {
         "trace": trace.path,
@@ -70,25 +57,10 @@ def contents(trace: Trace) -> dict[str, Any]:
         "settings": manifest.get("settings") or {},
         "overhead": manifest.get("overhead") or {},
         "processes": processes,
-        "devices": _rows(
-            trace,
-            "device",
-            (
-                "device",
-                "name",
-                "uuid",
-                "pci",
-                "memory_bytes",
-                "multiprocessors",
-                "compute_capability",
-                "driver",
-                "runtime",
-                "host",
-            ),
-        ),
+        "devices": devices,
         "clocks": _clocks(trace),
         "loss": _rows(trace, "loss", ("source", "cause", "count", "kind", "severity", "process")),
-        "known_faults": _faults(processes),
+        "known_faults": _faults(devices),
     }
 
 
@@ -135,30 +107,34 @@ def _realtime(trace: Trace, moment: int | None) -> int | None:
 
 
 def _clocks(trace: Trace) -> list[dict[str, Any]]:
-    """Per device (none: the host): readings, and how far its clock drifted against CLOCK_MONOTONIC, in ppm."""
+    """Per device (none: the host): readings, and how far its clock drifted against CLOCK_MONOTONIC, in ppm.
+
+    No drift is given that the readings' uncertainty could explain: over 50 ms, 10 µs at both ends look like 400 ppm.
+    """
     sql = """SELECT device, count(*) AS readings, max(uncertainty) AS uncertainty,
              CASE WHEN count(*) < 2 THEN NULL WHEN device IS NULL THEN regr_slope(realtime - monotonic, monotonic)
-                  ELSE regr_slope(device_time - monotonic, monotonic) END * 1e6 AS drift_ppm
+                  ELSE regr_slope(device_time - monotonic, monotonic) END * 1e6 AS drift_ppm,
+             max(monotonic) - min(monotonic) AS span
              FROM clock GROUP BY device ORDER BY device"""
-    names = ("device", "readings", "uncertainty", "drift_ppm")
-    return [dict(zip(names, row, strict=True)) for row in trace.sql(sql).fetchall()]
+    out = []
+    for device, readings, uncertainty, drift, span in trace.sql(sql).fetchall():
+        doubt = 2e6 * (_UNKNOWN_UNCERTAINTY if uncertainty is None else uncertainty) / span if span else None
+        known = drift is not None and doubt is not None and abs(drift) > doubt
+        out.append({
+            "device": device, "readings": readings, "uncertainty": uncertainty,
+            "drift_ppm": round(drift, 2) if known else None,
+        })  # fmt: skip
+    return out
 
 
-def _faults(processes: list[dict[str, Any]]) -> list[str]:
-    """Known faults of the CUPTI versions that the processes' recorders reported (setting `cupti`, as major.minor)."""
-    found = []
-    for process in processes:
-        version = _version(process["settings"].get("cupti") or process["settings"].get("cupti_version"))
-        if version is not None:
-            found += [text for low, high, text in KNOWN_FAULTS if low <= version <= high]
-    return list(dict.fromkeys(found))
-
-
-def _version(value: Any) -> tuple[int, int] | None:
-    """`"13.0.85"` and CUPTI's number 130000 (13.0) alike."""
-    if isinstance(value, int):
-        return value // 10000, value % 10000 // 100
-    parts = str(value or "").split(".")
-    if len(parts) >= 2 and parts[0].isdigit() and parts[1].isdigit():
-        return int(parts[0]), int(parts[1])
-    return None
+def _faults(devices: list[dict[str, Any]]) -> list[str]:
+    """What is known to be wrong with the CUPTI that recorded: a device's `runtime` is "CUPTI 130001"."""
+    versions = {
+        d["runtime"].removeprefix("CUPTI ") for d in devices if str(d["runtime"]).startswith("CUPTI ")
+    }
+    return [
+        f"CUPTI {version}: {text}"
+        for version in sorted(versions)
+        if version.isdigit()
+        for text in known_problems(int(version))
+    ]

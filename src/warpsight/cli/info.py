@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -106,9 +107,10 @@ def _table(rows: list[dict[str, Any]], title: str, stream: IO[str], **units: str
 def _pairs(values: dict[str, Any], title: str, stream: IO[str]) -> None:
     if values:
         stream.write(f"\n{title}\n")
-        width = max(map(len, values)) + 2
+        width = max(len(name.removesuffix("_ns")) for name in values) + 2
         for name, value in values.items():
-            stream.write(f"  {name:{width}}{_readable(name, value)}\n")
+            text = _readable(name, value)
+            stream.write(f"  {name.removesuffix('_ns'):{width}}{text}".rstrip() + "\n")
 
 
 def _readable(name: str, value: Any) -> str:
@@ -116,4 +118,6 @@ def _readable(name: str, value: Any) -> str:
 
     if isinstance(value, (int, float)) and not isinstance(value, bool) and name.endswith("_ns"):
         return numbers.duration(value)
+    if isinstance(value, list):
+        return shlex.join(map(str, value)) if name == "command" else ", ".join(map(str, value))
     return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.render import numbers, terminal
@@ -20,7 +21,11 @@ _LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_media
 #: Texts are not squeezed below this while columns can be given up instead.
 _TEXT_WIDTH = 24
 _LEAST_TEXT_WIDTH = 8
+#: A stack needs room for two or three frames.
+_STACK_WIDTH = 48
 _GAP = 2
+#: `function (file:line)` of a frame.
+_FRAME = re.compile(r" \((?:[^()]*[/\\])?[^()/\\:]*(?::(\d+))?\)")
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ def show(table: pa.Table, *, title: str | None = None, top: int | None = None, s
     shown = table if top is None else table.slice(0, top)
     columns = _columns(shown)
     if target.isatty():
+        columns = [_short_frames(c) if c.name == "stack" else c for c in columns]
         _fitted(columns, title, target)
     else:
         _plain(columns, title, target, header)
@@ -61,6 +67,11 @@ def _columns(table: pa.Table) -> list[_Column]:
         ]
         out.append(_Column(field.name, cells, right))
     return out
+
+
+def _short_frames(column: _Column) -> _Column:
+    """Stacks as `function:line ← function:line`: files would fill the width with the innermost frame alone."""
+    return replace(column, cells=[_FRAME.sub(lambda m: f":{m[1]}" if m[1] else "", c) for c in column.cells])
 
 
 def _plain(columns: list[_Column], title: str | None, stream: IO[str], header: bool) -> None:
@@ -88,13 +99,17 @@ def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:
 
 
 def _line(row: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]) -> str:
-    cells = [
-        numbers.shorten(cell, width).rjust(width)
-        if column.right
-        else numbers.shorten(cell, width).ljust(width)
-        for cell, column, width in zip(row, columns, widths, strict=True)
-    ]
+    cells = []
+    for cell, column, width in zip(row, columns, widths, strict=True):
+        # A stack begins with its innermost frame: cut the outer ones, not the middle.
+        cut = column.name == "stack" and len(cell) > width > 1
+        short = f"{cell[: width - 1]}…" if cut else numbers.shorten(cell, width)
+        cells.append(short.rjust(width) if column.right else short.ljust(width))
     return (" " * _GAP).join(cells).rstrip()
+
+
+def _least(column: _Column, minimum: int) -> int:
+    return _STACK_WIDTH if column.name == "stack" and minimum == _TEXT_WIDTH else minimum
 
 
 def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
@@ -102,7 +117,7 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
     chosen = list(columns)
 
     def room(minimum: int) -> int:
-        fixed = sum(c.width if c.right else min(c.width, minimum) for c in chosen)
+        fixed = sum(c.width if c.right else min(c.width, _least(c, minimum)) for c in chosen)
         return width - fixed - _GAP * (len(chosen) - 1)
 
     for name in _LEAST_NEEDED:
@@ -119,8 +134,9 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
         if column.right:
             widths.append(column.width)
             continue
-        grown = min(column.width, min(column.width, least) + spare)
-        spare -= grown - min(column.width, least)
+        wanted = min(column.width, _least(column, least))
+        grown = min(column.width, wanted + spare)
+        spare -= grown - wanted
         widths.append(grown)
     return chosen, [max(1, min(w, width)) for w in widths]
 
