@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.formats import chrome
+from warpsight.formats import chrome, queries
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
 from warpsight.trace import TraceWriter
@@ -211,3 +211,85 @@ def test_unfinished_work_is_told(tmp_path):
     assert written["unplaced"] == 1
     names = [(s[3], s[1], s[2]) for s in Decoded(data).slices]
     assert ("cuLaunchKernel (never returned)", 120, 150) in names
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A small OpenCL-like program: work without a device id, samples, a build, overhead, an event, a wait list, a graph."""
+    with TraceWriter(tmp_path / "t.warp") as w:
+        command = "/usr/bin/python /home/me/train.py --steps 9"
+        w.add(
+            "process",
+            [{"process": 0, "pid": 9, "host": "h", "command": command, "executable": "p", "start": 0}],
+        )
+        w.add("thread", [{"thread": 9, "name": "main", "process": 0}])
+        device = {"device": 0, "index": 0, "uuid": "u", "name": "PoCL", "vendor": "v", "platform": "opencl"}
+        w.add("device", [device])
+        w.add("context", [{"context": 1 << 30, "device": 0, "api": "opencl", "process": 0}])
+        work = {"context": 1 << 30, "stream": 1, "process": 0, "graph_level": False, "duration": 50}
+        first = {**work, "name_id": w.name("first"), "start": 100, "correlation": 1}
+        second = {**work, "name_id": w.name("second"), "start": 200, "correlation": 2}
+        w.add("kernel", [first, {**second, "graph": 5, "graph_node": 77}])
+        w.add(
+            "flow",
+            [{"from_correlation": 1, "to_correlation": 2, "kind": "wait list", "process": 0}],
+        )
+        stacks = [
+            w.stack([("main", "t.py", 1, None, "python", None), (f, "t.py", 2, None, "python", None)])
+            for f in "ab"
+        ]
+        sample = {"thread": 9, "state": "R", "gil": True, "process": 0}
+        times = [(0, 0), (10, 0), (20, 1), (100, 1)]
+        w.add("sample", [{**sample, "time": t, "stack": stacks[i]} for t, i in times])
+        w.add("build", [{"start": 5, "duration": 20, "program": "kernels.cl", "process": 0}])
+        w.add("overhead", [{"start": 60, "duration": 5, "kind": "buffer flush", "process": 0}])
+        event = {"name": "epoch", "kind": "mark", "thread": 9, "process": 0}
+        w.add("user_event", [{**event, "start": 40, "duration": 0}])
+    with open_trace(tmp_path / "t.warp") as opened:
+        yield opened
+
+
+def found_by_category(decoded):
+    found = defaultdict(list)
+    for track, start, end, name, category, *_ in decoded.slices:
+        found[category].append((decoded.tracks[track].name, name, start, end))
+    return found
+
+
+def test_every_kind_of_row_has_a_track(program):
+    decoded = Decoded(export(program)[0])
+    found = found_by_category(decoded)
+    assert found["build"] == [("Builds", "Build kernels.cl", 5, 25)]
+    assert found["overhead"] == [("Recorder overhead", "buffer flush", 60, 65)]
+    assert [row[1:] for row in found["event"]] == [("epoch", 40, 40)]
+    # Samples of one stack are one slice; the pause before the last one stays empty.
+    assert found["sample"] == [("Samples", "a", 0, 20), ("Samples", "b", 20, 30), ("Samples", "b", 100, 110)]
+
+
+def test_work_without_a_device_id_is_on_the_device_of_its_context(program):
+    decoded = Decoded(export(program)[0])
+    (track,) = {s[0] for s in decoded.slices if s[4] == "kernel"}
+    parent = decoded.tracks[decoded.tracks[track].parent_uuid]
+    assert parent.name == "Device 0: PoCL"
+    assert decoded.tracks[parent.parent_uuid].process.process_name == "python train.py --steps 9"
+
+
+def test_wait_lists_are_flows_and_graphs_are_annotations(program):
+    kernels = {s[3]: s for s in Decoded(export(program)[0]).slices if s[4] == "kernel"}
+    assert len(kernels["first"][6]) == 1
+    assert kernels["first"][6] == kernels["second"][6]
+    assert (kernels["second"][5]["graph"], kernels["second"][5]["node"]) == (5, 77)
+    assert "graph" not in kernels["first"][5]
+
+
+def test_windows_of_time_do_not_show(trace, monkeypatch):
+    def content(decoded):
+        return Counter(
+            (decoded.tracks[s[0]].name, *s[1:5], tuple(sorted(s[5].items())), s[6]) for s in decoded.slices
+        )
+
+    whole = content(Decoded(export(trace)[0]))
+    monkeypatch.setattr(queries, "WINDOW_ROWS", 3_000)
+    windows = Decoded(export(trace)[0])
+    assert content(windows) == whole
+    test_slices_of_a_track_nest(windows)
