@@ -174,6 +174,64 @@ def test_ids_of_two_processes_are_one_set(recording: Recording) -> None:
         ).fetchall() == [(0, "GPU-aaaa"), (1, "GPU-bbbb"), (2, "GPU-aaaa")]
 
 
+def test_opencl_and_cuda_in_one_process_keep_their_calls_apart(recording: Recording) -> None:
+    arena = recording.process(1)
+    first = 0x40000000
+    for step in range(3):
+        with recording.file(arena) as out:
+            out.write("Api", launches(1 + 5 * step, 5))
+            out.write("Api", launches(first + 5 * step, 5, domain=layout.API_OPENCL, function=59, stack=1))
+        with recording.file(arena) as out:  # kernels come after their calls' segment is converted
+            out.write("Kernel", kernels(1 + 5 * step, 5))
+            out.write("Kernel", kernels(first + 5 * step, 5, context=0x40000000))
+    with recording.finish() as trace:
+        found = trace.sql(
+            f"SELECT correlation >= {first}, stack, count(*) FROM kernel WHERE start IS NOT NULL GROUP BY ALL ORDER BY 1"
+        ).fetchall()
+        assert found == [(False, 2, 15), (True, 1, 15)]
+        assert trace.loss.num_rows == 0
+        assert trace.count("kernel") == 30
+
+
+def test_launches_whose_kernels_are_not_timed_are_not_lost_kernels(recording: Recording) -> None:
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        out.write("Api", launches(0x40000000, 5, domain=layout.API_OPENCL, function=59, flags=9))
+    with recording.finish() as trace:
+        assert trace.tables["launch"] == 5
+        assert trace.count("kernel") == 0
+        assert trace.loss.num_rows == 0
+
+
+def test_launches_as_the_driver_names_them_count_once(recording: Recording) -> None:
+    arena = recording.process(1)
+    kernel, graph = 307, 514  # cuLaunchKernel, cuGraphLaunch
+    with recording.file(arena) as out:
+        out.write(
+            "Api", launches(1, 4, domain=2, function=[kernel, kernel, graph, kernel], flags=[1, 3, 1, 1])
+        )
+        out.write("Kernel", kernels(1, 1))
+        out.write("Kernel", kernels(3, 1, graph_node=[7]), writer=9)
+        out.write("Kernel", kernels(3, 1, graph_node=[8]), writer=10)
+        # waits, events and allocations are rows of their own beside the calls they come from
+        out.write("Sync", {"start": [5], "end": 9, "type": 3, "context": 1, "correlation": 9})
+        out.write("Memory", {"time": [5], "operation": 1, "bytes": 8, "kind": 3, "stream": 0xFFFFFFFF})
+    with recording.finish() as trace:
+        assert trace.sql("SELECT correlation, count(start) FROM kernel GROUP BY 1 ORDER BY 1").fetchall() == [
+            (1, 1),
+            (3, 2),
+            (4, 0),  # the captured launch (2) went into a graph; this one never arrived
+        ]
+        assert trace.sql("SELECT function, captured FROM launch ORDER BY correlation").fetchall() == [
+            ("cuLaunchKernel", False),
+            ("cuLaunchKernel", True),
+            ("cuGraphLaunch", False),
+            ("cuLaunchKernel", False),
+        ]
+        assert (trace.tables["sync"], trace.tables["memory"], trace.count("api")) == (1, 1, 0)
+        assert trace.sql("SELECT stream FROM memory").fetchall() == [(None,)]
+
+
 def test_kernels_of_a_graph_take_the_stack_of_their_nodes_origin(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena, "definitions") as out:

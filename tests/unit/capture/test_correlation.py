@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpsight.capture import correlation
-from warpsight.capture.correlation import LAUNCH, UNKNOWN, Window
+from warpsight.capture.correlation import FIRST_OPENCL, LAUNCH, UNKNOWN, Correlations, Window
 
 
 def put(window: Window, first: int, count: int) -> np.ndarray:
@@ -46,6 +46,23 @@ def test_a_damaged_id_does_not_size_memory() -> None:
     put(window, 1, 5)
     put(window, 2_000_000_000, 5)
     assert len(window._arrays["call"]) == correlation.WINDOW_IDS
+
+
+def test_ids_of_cuda_and_opencl_have_windows_of_their_own_once_both_are_used() -> None:
+    windows = Correlations()
+    ids = np.array([5, FIRST_OPENCL + 3, 6, FIRST_OPENCL + 4], np.uint32)
+    session = np.zeros(4, np.int64)
+    assert [chosen for _, chosen in windows.split(session, ids)] == [slice(None)]
+    windows.opencl = True
+    rows = {tuple(ids[chosen].tolist()) for _, chosen in windows.split(session, ids)}
+    assert rows == {(5, 6), (FIRST_OPENCL + 3, FIRST_OPENCL + 4)}
+    for window, chosen in windows.split(session, ids):
+        unwrapped = window.unwrap(ids[chosen])
+        window.put(unwrapped, unwrapped.astype(np.int32), unwrapped, np.ones(2, np.uint8))
+    again = Correlations.restore(windows.state())
+    assert again.opencl
+    for window, chosen in again.split(session, ids):
+        assert window.get(ids[chosen].astype(np.int64))[0].tolist() == ids[chosen].tolist()
 
 
 def test_state_survives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import warpsight.trace
@@ -45,6 +47,31 @@ def folder(tmp_path: Path) -> Path:
         writer.add("counter", [{"time": 1, "name": "power", "value": 3.5, "unit": "W", "source": "nvml"}])
         writer.describe(settings={"source": "test"})
     return path
+
+
+def test_names_and_shapes_are_looked_up_and_missing_ones_are_null(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "a.warp") as writer:
+        names = [writer.name(text) for text in ("first", "second", "third")]
+        shape = writer.shape(grid_x=4, block_x=32)
+        where = {"context": 1, "stream": 7, "process": 0, "graph_level": False}
+        given = [(names[2], shape), (names[0], None), (None, shape), (99, 99)]
+        writer.add(
+            "kernel", [{"start": i, "name_id": n, "shape_id": s, **where} for i, (n, s) in enumerate(given)]
+        )
+    text = "SELECT short, grid_x, cluster_x, launch_type FROM kernel ORDER BY start"
+    with warpsight.trace.open(tmp_path / "a.warp") as trace:
+        found = trace.sql(text).fetchall()
+        assert [row[:2] for row in found] == [("third", 4), ("first", None), (None, 4), (None, None)]
+        in_thread: list[object] = []
+        worker = threading.Thread(target=lambda: in_thread.extend(trace.sql(text).fetchall()))
+        worker.start()
+        worker.join()
+        assert in_thread == found
+        (path,) = (tmp_path / "a.warp" / "table=name").glob("*.parquet")
+        kept = pq.read_table(path, partitioning=None)
+    pq.write_table(kept.filter(pc.not_equal(kept["id"], 2)), path)  # an id that was lost shifts no other
+    with warpsight.trace.open(tmp_path / "a.warp") as trace:
+        assert [row[0] for row in trace.sql(text).fetchall()] == ["third", "first", None, None]
 
 
 def test_what_is_written_is_read(folder: Path) -> None:
