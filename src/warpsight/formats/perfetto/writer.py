@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
-from warpsight.formats.timeline import Slices, load_stacks, load_texts
+from warpsight.formats.timeline import Counter, Slices, Texts, load_stacks, load_texts
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
-#: Rows encoded by one task.
-_TASK_ROWS = 8 * wire.CHUNK_ROWS
-_TASKS_AHEAD = 32
+#: Runs of slices that may be encoded or wait to be written while more are read: they hold the memory of about one window.
+_TASKS_AHEAD = 12
 
 
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
@@ -40,25 +40,30 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
                 if track.uuid not in described:
                     described.add(track.uuid)
                     queue.put(packets.describe(track))
-            if isinstance(piece, Slices):
-                load_stacks(trace, texts, piece)
-                opening, parts = packets.slices(sequence, piece, texts, reader.origin)
-                written["slices"] += rows
-            else:
-                opening, parts = packets.counter(sequence, piece, reader.origin)
-                written["samples"] += rows
-            queue.put(opening)
-            queue.encode(parts, rows)
+            written["slices" if isinstance(piece, Slices) else "samples"] += rows
+            queue.encode(partial(_encode, trace, texts, piece, sequence, reader.origin))
         queue.drain(0)
     written["tracks"] = len(described)
     return written
+
+
+def _encode(
+    trace: Trace, texts: Texts, piece: Slices | Counter, sequence: int, origin: int
+) -> list[bytes | bytearray]:
+    """A packet sequence: what opens it and its rows."""
+    if isinstance(piece, Slices):
+        load_stacks(trace, texts, piece)
+        opening, parts = packets.slices(sequence, piece, texts, origin)
+    else:
+        opening, parts = packets.counter(sequence, piece, origin)
+    return [opening, *wire.encode(parts, 0, len(piece))]
 
 
 class _Queue:
     """What goes to the file, in order.
 
     Encoding runs ahead on other threads, a bounded number of tasks: NumPy works without the interpreter's lock, so the
-    next rows are read and sorted meanwhile.
+    next rows are read and placed meanwhile.
     """
 
     def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor) -> None:
@@ -69,10 +74,9 @@ class _Queue:
     def put(self, data: bytes) -> None:
         self._waiting.append(data)
 
-    def encode(self, parts: Sequence[wire.Part], rows: int) -> None:
-        for begin in range(0, rows, _TASK_ROWS):
-            self._waiting.append(self._pool.submit(wire.encode, parts, begin, min(begin + _TASK_ROWS, rows)))
-            self.drain(_TASKS_AHEAD)
+    def encode(self, task: Callable[[], list[bytes | bytearray]]) -> None:
+        self._waiting.append(self._pool.submit(task))
+        self.drain(_TASKS_AHEAD)
 
     def drain(self, keep: int) -> None:
         """Write what is ready, waiting until at most `keep` items are left."""
