@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -152,8 +153,14 @@ def generate(root: Path, mix: str, kernels: int) -> None:
             out.write("Kernel", kernel, thread=PID + 1)
 
 
-def convert(root: Path) -> tuple[float, float, int]:
-    """Seconds to convert, seconds to finish, peak resident bytes of the converter process."""
+def processor_seconds(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def convert(root: Path) -> tuple[float, float, float, int]:
+    """Seconds and processor seconds to convert, seconds to finish, peak resident bytes of the converter process."""
     child = subprocess.Popen(
         [sys.executable, "-m", "warpsight.capture.converter", str(root)],
         stdin=subprocess.PIPE,
@@ -167,12 +174,14 @@ def convert(root: Path) -> tuple[float, float, int]:
     )  # wait until it has started: an unknown request is answered at once
     child.stdin.flush()
     child.stdout.readline()
+    used = processor_seconds(child.pid)
     begin = time.perf_counter()
     child.stdin.write('{"do": "convert"}\n')
     child.stdin.flush()
     answer = json.loads(child.stdout.readline())
     middle = time.perf_counter()
     assert "error" not in answer, answer
+    used = processor_seconds(child.pid) - used
     peak = next(
         line
         for line in (Path(f"/proc/{child.pid}/status")).read_text().splitlines()
@@ -185,7 +194,7 @@ def convert(root: Path) -> tuple[float, float, int]:
     assert "error" not in answer, answer
     child.stdin.close()
     child.wait()
-    return middle - begin, end - middle, int(peak.split()[1]) * 1024
+    return middle - begin, used, end - middle, int(peak.split()[1]) * 1024
 
 
 def main() -> None:
@@ -198,14 +207,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         root = options.keep or Path(scratch) / "bench.warp"
         generate(root, options.mix, options.kernels)
-        took, finish, peak = convert(root)
+        took, used, finish, peak = convert(root)
         size = {
             t: sum(f.stat().st_size for f in root.glob(f"table={t}/**/*.parquet"))
             for t in ("kernel", "launch")
         }
         print(
             f"{options.mix}: {options.kernels / took / 1e6:.2f} M kernels/s, "
-            f"finish {finish:.3f} s, peak {peak / 1e6:.0f} MB"
+            f"{used / options.kernels * 1e6:.2f} s of processor time per million, finish {finish:.3f} s, peak {peak / 1e6:.0f} MB"
         )
         print(
             f"bytes per kernel: {size['kernel'] / options.kernels:.2f}"

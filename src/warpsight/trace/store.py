@@ -22,6 +22,9 @@ COMPRESSION_LEVEL = 1
 #: what readers group by name, shape and stack, and dictionary pages make that quicker; launches are joined by correlation.
 _PLAIN_IDS = {"launch": ("name_id", "shape_id", "stack"), "api": ("stack",)}
 
+#: Deltas of times are noise already: zstd takes 2 % off them for a third of the time of writing and reading them.
+_UNCOMPRESSED = ("start", "duration")
+
 #: Columns whose ranges readers prune row groups by, beside times and ids.
 _STATISTICS = ("name_id", "device", "stream", "process", "thread")
 
@@ -65,6 +68,7 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
     # Booleans have no dictionary encoding in Parquet, floats gain nothing from one.
     direct = {*delta, *plain, *_PLAIN_IDS.get(table.name, ())}
     dictionary = [c.name for c in table.columns if c.name not in direct and c.type not in ("bool", "float64")]
+    packed = [name for name in data.column_names if name not in _UNCOMPRESSED]
     data = data.replace_schema_metadata({b"ARROW:schema": _arrow_schema(table)})
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -73,8 +77,8 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
                 data,
                 file,
                 row_group_size=ROW_GROUP_ROWS,
-                compression="zstd",
-                compression_level=COMPRESSION_LEVEL,
+                compression=dict.fromkeys(packed, "zstd") | dict.fromkeys(_UNCOMPRESSED, "none"),
+                compression_level=dict.fromkeys(packed, COMPRESSION_LEVEL),
                 use_dictionary=dictionary,
                 column_encoding=dict.fromkeys(delta, "DELTA_BINARY_PACKED"),
                 store_schema=False,
