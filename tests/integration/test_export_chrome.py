@@ -50,7 +50,12 @@ def test_each_flow_begins_at_a_launch_and_ends_at_its_work(events):
 
 def test_devices_and_processes_are_named(events):
     names = {e["args"]["name"] for e in events if e["name"] in ("process_name", "thread_name")}
-    assert {"GPU 0: NVIDIA H200", "rank 0: python train.py --rank 0", "Stream 7 (default)", "MainThread"} <= names
+    assert {
+        "GPU 0: NVIDIA H200",
+        "rank 0: python train.py --rank 0",
+        "Stream 7 (default)",
+        "MainThread",
+    } <= names
     placed = {(e["pid"], e["tid"]) for e in events if e["ph"] == "X"}
     named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
     assert placed <= named
