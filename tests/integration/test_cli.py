@@ -104,7 +104,7 @@ def test_wrong_usage_is_a_message_and_exit_2(trace, arguments, message, tmp_path
     [("info", ("T",)), ("query", ("T", "--head", "2")), ("version", ())]
     + [
         ("stats", ("T", s))
-        for s in ("kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync")
+        for s in ("kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync")
     ]
     + [("export", ("T", "-o", "out", "--to", f)) for f in ("perfetto", "chrome")],
 )

@@ -1,4 +1,4 @@
-"""How often and how long: summaries of kernels, copies, API calls, ranges, synchronisation, memory and counters."""
+"""How often and how long: summaries of kernels, copies, API calls, ranges, events, synchronisation, memory and counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 #: What `stats` can be asked about.
-SUBJECTS = ("kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync")
+SUBJECTS = ("kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync")
 #: How kernels can be grouped.
 BY = ("name", "shape", "stack", "device", "stream", "process")
 #: Which form of a kernel's name groups and shows it.
@@ -280,6 +280,13 @@ def _nvtx(trace: Trace, rows: Rows) -> Result:
     return Result({"nvtx": with_units(_by_total(table), **_NS, share="%")}, findings)
 
 
+def _events(trace: Trace, rows: Rows) -> Result:
+    source = f"""SELECT name, kind, duration AS value FROM user_event
+        WHERE {rows.where(device=False, stream=False)}"""
+    table, _ = _grouped(trace, source, ("name", "kind"), rows.name)
+    return Result({"events": with_units(_by_total(table), **_NS, share="%")})
+
+
 def _sync(trace: Trace, rows: Rows) -> Result:
     table, _ = _grouped(
         trace, f"SELECT kind, duration AS value FROM sync WHERE {rows.where()}", ("kind",), rows.name
@@ -287,4 +294,5 @@ def _sync(trace: Trace, rows: Rows) -> Result:
     return Result({"sync": with_units(_by_total(table), **_NS, share="%")})
 
 
-_SIMPLE = {"copies": _copies, "api": _api, "launches": _launches, "nvtx": _nvtx, "sync": _sync}
+_SIMPLE = {"copies": _copies, "api": _api, "launches": _launches, "nvtx": _nvtx, "events": _events,
+           "sync": _sync}  # fmt: skip

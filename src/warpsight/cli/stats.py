@@ -20,7 +20,7 @@ def command(
     subject: Annotated[
         str,
         typer.Argument(
-            help="kernels, copies, api, launches, nvtx, memory, counters or sync.", metavar="SUBJECT"
+            help="kernels, copies, api, launches, nvtx, events, memory, counters or sync.", metavar="SUBJECT"
         ),
     ] = "kernels",
     by: Annotated[
@@ -53,7 +53,7 @@ def command(
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Sum up kernels, copies, API calls, ranges, memory or counters.
+    """Sum up kernels, copies, API calls, ranges, events, memory or counters.
 
     Times are exact: percentiles interpolate between neighbours, nothing is sampled. Shares are of the time of the rows
     that count.

@@ -130,7 +130,7 @@ def test_kernels_that_never_finished_are_told_and_not_counted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "subject", ["kernels", "copies", "api", "launches", "nvtx", "memory", "counters", "sync"]
+    "subject", ["kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync"]
 )
 def test_an_empty_trace_gives_empty_tables(tmp_path, subject):
     TraceWriter(tmp_path / "t.warp").close()
