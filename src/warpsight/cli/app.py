@@ -31,7 +31,7 @@ VERBS: dict[str, Verb] = {
     "recover": Verb("Make a trace of what an interrupted recording left.", "Record"),
     "pack": Verb("Make one file of a trace folder.", "Record"),
     "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
-    "stats": Verb("Sum up kernels, copies, API calls, ranges, memory or counters.", "Read"),
+    "stats": Verb("Sum up kernels, copies, API calls, ranges, events, memory or counters.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
     "export": Verb("Write a trace in another tool's format.", "Read"),
     "devices": Verb("List the devices of this machine.", "Machine"),
