@@ -46,7 +46,7 @@ from warpsight.trace.schema import TABLES
 #: rest.
 ENOUGH_BYTES = 16 << 20
 #: Segments of a round: bounds what a crash repeats and how long raw data stays.
-_ROUND_SEGMENTS = 4
+_ROUND_SEGMENTS = 8
 
 
 class Converter:
