@@ -31,7 +31,8 @@ def command(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, memory or counter; repeatable."
+            help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, "
+            "memory or counter; repeatable."
         ),
     ] = None,
     process: Annotated[
