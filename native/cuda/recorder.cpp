@@ -115,7 +115,6 @@ void CudaRecorder::stop() {
   flush(true);
   disable_kinds();
   drain_worker(kDrainMs);
-  report_unmatched_patterns();
   const uint64_t flushed = now_ns();
   leave_cupti();
   if (!settings().verbose) return;
@@ -149,6 +148,7 @@ void CudaRecorder::flush(bool forced) {
   if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
     report_loss("cuda", "decoding was not finished in time at the end of the recording");
   }
+  if (forced) report_unmatched_patterns();
   report_counters();
 }
 

@@ -73,11 +73,15 @@ class OpenclRecorder final : public Recorder {
   }
 
   // Events that are still out write their rows when they come.
-  void stop() override { finish(); }
+  void stop() override {
+    finish();
+    report_unmatched_cl_patterns();
+  }
 
   void flush(bool forced) override {
     if (!forced) return;
     if (!g_exiting) finish();
+    report_unmatched_cl_patterns();
     int32_t left = outstanding_commands();
     if (g_exiting && left > 0) {
       report_loss("opencl", "commands had not ended when the program did", static_cast<uint64_t>(left));

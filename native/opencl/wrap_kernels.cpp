@@ -2,6 +2,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "command.h"
@@ -16,12 +17,19 @@ HandleMap<ClKernel*>& kernels() {
   return map;
 }
 
+constexpr size_t kMostPatterns = 64;  // bits of g_matched
+std::atomic<uint64_t> g_matched{0};   // bit i: pattern i has matched a kernel, or its failure has been told
+
 // WARPSIGHT_KERNELS: OpenCL names are not mangled, so a pattern simply matches the name.
 bool wanted_name(const char* name) {
   const auto& patterns = settings().kernels;
-  return patterns.empty() ||
-         std::any_of(patterns.begin(), patterns.end(),
-                     [name](const std::string& pattern) { return fnmatch(pattern.c_str(), name, 0) == 0; });
+  bool wanted = patterns.empty();
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    if (fnmatch(patterns[i].c_str(), name, 0) != 0) continue;
+    wanted = true;
+    if (i < kMostPatterns) g_matched.fetch_or(1ull << i, std::memory_order_relaxed);
+  }
+  return wanted;
 }
 
 // Sizes that the compiler decided, asked once per kernel and device.
@@ -181,6 +189,16 @@ cl_int CL_API_CALL layer_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t 
 }
 
 }  // namespace
+
+void report_unmatched_cl_patterns() {
+  const auto& patterns = settings().kernels;
+  const size_t count = std::min(patterns.size(), kMostPatterns);
+  const uint64_t matched = g_matched.exchange(~0ull, std::memory_order_relaxed);
+  for (size_t i = 0; i < count; ++i) {
+    if ((matched >> i & 1) == 0)
+      report_loss("opencl", "kernel pattern '" + patterns[i] + "' matched no kernel", 1, Severity::note);
+  }
+}
 
 void note_kernel(cl_kernel handle, uint32_t module) {
   size_t length = 0;

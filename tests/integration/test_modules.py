@@ -89,3 +89,18 @@ def test_the_kernel_log_has_the_checksum_of_the_module(standin: Path, library: P
     ((checksum,),) = found.sql("SELECT checksum FROM module")
     assert log.read_text().count(f'"kernel_name":"gemm","kernel_checksum":"{checksum:016x}"') == 2
     assert len(log.read_text().splitlines()) == found.sql("SELECT count(*) FROM kernel")[0][0] > 2
+
+
+def test_a_pattern_that_matched_nothing_is_told_when_the_program_ends(
+    standin: Path, library: Path, tmp_path: Path
+) -> None:
+    found = run(
+        standin,
+        library,
+        tmp_path / "a.warp",
+        "launch:gemm:1",
+        options=("--kernels", "ge*", "--kernels", "x y"),
+    )
+    assert found.sql("SELECT cause, severity FROM loss WHERE cause LIKE '%pattern%'") == [
+        ("kernel pattern 'x y' matched no kernel", "note")
+    ]

@@ -117,6 +117,13 @@ def test_only_kernels_that_match_are_recorded(library: Path, tmp_path: Path) -> 
     assert kernels(found) == {"touch": 3}
 
 
+def test_a_pattern_that_matched_nothing_is_told(library: Path, tmp_path: Path) -> None:
+    found = run(library, tmp_path, "launch('touch', 3)", "--kernels", "to*", "--kernels", "gemm*")
+    assert found.sql("SELECT cause FROM loss WHERE cause LIKE '%pattern%'") == [
+        ("kernel pattern 'gemm*' matched no kernel",)
+    ]
+
+
 def test_patterns_of_the_environment_are_lines(library: Path, tmp_path: Path) -> None:
     found = run(
         library, tmp_path, "launch('touch', 3); launch('scale', 4)", WARPSIGHT_KERNELS="touch\nfill it\n"
