@@ -20,6 +20,8 @@ from warpsight.formats.timeline import Column, Counter, Slices, Texts, Track
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
+#: Row numbers of a batch, or all of them
+Rows = Column | slice
 #: Order of the groups and tracks within a process; threads come first in every viewer.
 _RANGES, _OVERLAPPING, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 5, 10
 _EXPLICIT = np.uint64(1 << 63)
@@ -155,7 +157,7 @@ class _ProcessTracks:
             name = self._stream(context, stream)
             name = f"{name}, context {context}" if len(contexts) > 1 else name
             name = f"{name}: waits" if key < 0 else name
-            yield from self._laned(batch.take(rows), name, self._device(device), stream * 2 + (key < 0))
+            yield from self._laned(batch, rows, name, self._device(device), stream * 2 + (key < 0))
 
     def _stream(self, context: int, stream: int) -> str:
         name = self._streams.get((context, stream))
@@ -186,10 +188,11 @@ class _ProcessTracks:
         return self._known[key]
 
     def _laned(
-        self, part: Batch, name: str, parent: Track, rank: int, source: bool = False
+        self, batch: Batch, rows: Rows, name: str, parent: Track, rank: int, source: bool = False
     ) -> Iterator[Slices]:
         """One track per lane; tracks of one name are shown as one by the Perfetto UI."""
-        place = self._lanes.setdefault((parent.uuid, name), Lanes()).place(part.start, part.end)
+        lanes = self._lanes.setdefault((parent.uuid, name), Lanes())
+        place = lanes.place(batch.start[rows], batch.end[rows])
 
         def track(lane: int) -> Track:
             return self._made(
@@ -197,24 +200,26 @@ class _ProcessTracks:
                 lambda: Track(self.reader.uuid(), name, parent.uuid, rank, self.track.pid),
             )
 
-        yield from _split(part, place, track, source)
+        yield from _split(batch, rows, place, track, source)
 
     # -- threads
 
     def threads(self, batch: Batch) -> Iterator[Slices]:
         """Calls and ranges of a window, thread by thread."""
         for key, rows in by_key(batch):
-            part, home = batch.take(rows), self._thread(key >> 1)
+            home = self._thread(key >> 1)
             if key & 1:  # ranges that may end on another thread, in any order
-                yield from self._laned(part, "Ranges", home, _RANGES, True)
+                yield from self._laned(batch, rows, "Ranges", home, _RANGES, True)
                 continue
-            if not bool((part.start[1:] > part.start[:-1]).all()):
-                part = part.take(np.lexsort((-part.end, part.start)))
-            depth = self._depths.setdefault(key, Depths()).place(part.start, part.end)
-            yield from _split(part, depth, _only(home), True)
-            crossing = part.take(np.flatnonzero(depth < 0))
+            start, end = batch.start[rows], batch.end[rows]
+            if not bool((start[1:] > start[:-1]).all()):
+                order = np.lexsort((-end, start))
+                rows, start, end = _among(rows, order), start[order], end[order]
+            depth = self._depths.setdefault(key, Depths()).place(start, end)
+            yield from _split(batch, rows, depth, _only(home), True)
+            crossing = np.flatnonzero(depth < 0)
             if len(crossing):
-                yield from self._laned(crossing, "Overlapping", home, _OVERLAPPING, True)
+                yield from self._laned(batch, _among(rows, crossing), "Overlapping", home, _OVERLAPPING, True)
 
     def _thread(self, thread: int) -> Track:
         label = self._threads.get(thread) or f"thread {thread}"
@@ -232,13 +237,13 @@ class _ProcessTracks:
         queries = self.reader.queries
         samples = queries.samples(self.process)
         for key, rows in by_key(samples):
-            yield from self._laned(samples.take(rows), "Samples", self._thread(key), _SAMPLES)
+            yield from self._laned(samples, rows, "Samples", self._thread(key), _SAMPLES)
         for name, rank, batch in (
             ("Builds", _BUILDS, queries.build(self.process)),
             ("Recorder overhead", _OVERHEAD, queries.overhead(self.process)),
         ):
             for _, rows in by_key(batch):
-                yield from self._laned(batch.take(rows), name, self.track, rank)
+                yield from self._laned(batch, rows, name, self.track, rank)
 
 
 def _only(track: Track) -> Callable[[int], Track]:
@@ -254,15 +259,22 @@ def _program(command: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
 
 
-def _split(part: Batch, place: Column, track: Callable[[int], Track], source: bool) -> Iterator[Slices]:
+def _among(rows: Rows, which: Column) -> Column:
+    """Some of the chosen rows; a slice is all rows."""
+    return which if isinstance(rows, slice) else rows[which]
+
+
+def _split(
+    batch: Batch, rows: Rows, place: Column, track: Callable[[int], Track], source: bool
+) -> Iterator[Slices]:
     """One run of slices per lane or depth."""
     if len(place) and int(place.min()) == int(place.max()) >= 0:
-        yield part.slices(track(int(place[0])), source)
+        yield batch.take(rows).slices(track(int(place[0])), source)
         return
     for i in range(int(place.max(initial=-1)) + 1):
-        rows = np.flatnonzero(place == i)
-        if len(rows):
-            yield part.take(rows).slices(track(i), source)
+        chosen = np.flatnonzero(place == i)
+        if len(chosen):
+            yield batch.take(_among(rows, chosen)).slices(track(i), source)
 
 
 def _depend(device: Batch, edges: tuple[Column, Column], process: int) -> None:
