@@ -106,8 +106,13 @@ void write_cubins() {
     kept().waiting_bytes = 0;
   }
   if (images.empty()) return;
-  const std::string folder = recording_folder() + "/cubins";
-  int error = mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
+  const std::string root = recording_folder();
+  const std::string folder = root + "/cubins";
+  int error = 0;
+  if (root.empty())
+    error = ENOENT;  // the launcher did not say where it records
+  else if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    error = errno;
   uint64_t lost = 0;
   for (const Image& image : images) {
     const int result = error != 0 ? error : write_image(folder, image);

@@ -242,6 +242,12 @@ def test_kernel_patterns(record: Record) -> None:
     assert arena.lost("'gemm(*'") == 0
 
 
+def test_cubins_that_cannot_be_written_are_counted(record: Record) -> None:
+    arena = record("init", "module:gemm:1", "module:relu:2", "sync", "stop", WARPSIGHT_CUBINS="1").only
+    assert arena.lost("cubins cannot be written") == 2  # this launcher names no folder
+    assert len(arena.rows("Module")) == 2
+
+
 def test_api_off_launches_and_names(record: Record) -> None:
     steps = ("init", "launch:work:2", "copy:8", "malloc:8", "sync")
     assert not len(record(*steps, WARPSIGHT_API="off").arenas[-1].rows("Api"))

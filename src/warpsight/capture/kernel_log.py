@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from warpsight.capture.columns import Nullable
 from warpsight.capture.kernel_log_text import Texts
@@ -170,6 +169,8 @@ def _combinations(columns: list[Array], count: int) -> tuple[Array, Array]:
 
 def _lines(ids: Array, tails: pa.Array, correlation: Array) -> memoryview:
     """Lines of kernels, ready to be written."""
+    import pyarrow.compute as pc  # not needed, and so not loaded, without a log
+
     begin, end = (
         pa.scalar(text, pa.large_string()) for text in ('{"type":"kernel_launch","kernel_launch_id":', "}\n")
     )
