@@ -21,8 +21,8 @@ the recording host. `?` marks columns that may be null.
 
 {", ".join(f"`{name}`" for name in NAMED)} have a column `name_id`: their views add `name`, `demangled` and
 `short` from table `name`, and where there is a `shape_id` the columns of table `shape`. `<table>_ids` is the
-same relation without these joins: group it by id first and join the text afterwards, which for millions of
-rows is several times faster.
+same relation without them. Looking them up costs only what a statement uses, and once per distinct id where
+rows are read in bulk (docs/explanation/performance.md).
 """
 
 
