@@ -27,6 +27,7 @@ from warpsight.session.samples import HostSampler
 from warpsight.session.settings import SOCKET, Settings, recorder_variables
 from warpsight.session.summary import Summary
 from warpsight.session.target import Ending, exit_text
+from warpsight.session.unrecorded import Unrecorded
 
 #: A process that is told to stop has this long to hand over its last rows.
 _STOP_S = 2.5
@@ -68,6 +69,9 @@ class Server:
         self._loop.on_segments = self._converter.convert
         self._counters = CounterSampler(self.own, settings.counters)
         self._samples = HostSampler(self.own, self._loop, settings.sample)
+        self._unrecorded = Unrecorded(
+            _native.library_path() or Path(), lambda cause: self.note_loss("launcher", cause, severity="lost")
+        )
 
     @property
     def socket(self) -> str:
@@ -90,6 +94,8 @@ class Server:
         self._loop.start()
         self._counters.start()
         self._samples.start()
+        if self.settings.backend != "opencl" and not self.settings.leave_cupti:
+            self._unrecorded.start()
         if self.settings.delay:
             self._after(self.settings.delay, RECORD)
         if self.settings.duration:
@@ -143,6 +149,7 @@ class Server:
         for timer in self._timers:
             timer.cancel()
         self._stop_remaining()
+        self._unrecorded.stop()
         self._samples.stop()
         self._counters.stop()
         self._loop.stop()
@@ -166,6 +173,7 @@ class Server:
         """Give up before a program ran: nothing remains on disk."""
         for timer in self._timers:
             timer.cancel()
+        self._unrecorded.stop()
         self._samples.stop()
         self._counters.stop()
         self._loop.stop()

@@ -73,6 +73,8 @@ class Settings:
                 )
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
+            if not isinstance(value, (int, float)):
+                raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value!r}")
             if not least <= value <= most:
                 raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value:g}")
         from warpsight.session.counters import parse
@@ -99,6 +101,8 @@ class Settings:
         if unknown := [name for name in options if name not in known]:
             raise UsageError(f"there is no option {', '.join(unknown)}; options: {', '.join(sorted(known))}")
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        if values.get("sample") == "off":  # as on the command line
+            values["sample"] = 0.0
         return cls(**values)
 
     def variables(self) -> dict[str, str]:

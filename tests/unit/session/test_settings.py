@@ -47,3 +47,12 @@ def test_a_backend_loads_only_its_own_hooks(fake_library: str) -> None:
 def test_another_tool_is_named_not_replaced(fake_library: str) -> None:
     with pytest.raises(UsageError, match=r"/other\.so"):
         recorder_variables(Settings(), {"CUDA_INJECTION64_PATH": "/other.so"})
+
+
+def test_sampling_is_switched_off_by_the_same_word_as_on_the_command_line():
+    assert Settings.of({"sample": "off"}).sample == 0
+
+
+def test_a_word_where_a_number_belongs_is_named():
+    with pytest.raises(UsageError, match="is a number"):
+        Settings.of({"flush": "often"})
