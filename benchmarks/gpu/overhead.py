@@ -1,6 +1,6 @@
 """Overhead of recording as a ratio to the bare run: interleaved pairs, with an upper bound of the paired median.
 
-usage: overhead.py [--pairs 15] [--only torch,empty,after] [-o results.json]
+usage: overhead.py [--pairs 15] [--only torch,empty,after] [--minimal LIBRARY] [-o results.json]
 
 One pair is a bare process and a recorded process, in alternating order. The bound is distribution-free: the order
 statistic that the true median exceeds with less than 5 % probability. A bar is met when the bound is within it.
@@ -18,10 +18,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+RATIOS = [
+    ("recorded", "bare"),
+    ("recorded", "minimal"),
+    ("minimal", "bare"),
+    ("recorded with stacks", "bare"),
+]
 RECORD = [sys.executable, "-m", "warpsight", "record", "-q", "-f"]
 
 
@@ -68,19 +75,36 @@ def summary(name: str, ratios: list[float], bare: list[float]) -> dict[str, Any]
     }
 
 
-def torch_pairs(pairs: int) -> list[dict[str, Any]]:
-    """All torch workloads of a pair run in the same two processes."""
-    command = [sys.executable, str(HERE / "torch_workloads.py")]
-    bare_s: dict[str, list[float]] = {}
-    ratios: dict[str, list[float]] = {}
+def in_turn(cases: dict[str, Callable[[], Any]], pairs: int) -> Iterator[tuple[str, Any]]:
+    """Every case once per pair, the order reversed from pair to pair; yields the case and what it gave."""
+    names = list(cases)
     for pair in range(pairs):
-        order = [run, recorded] if pair % 2 == 0 else [recorded, run]
-        results = {f: f(command) for f in order}
-        for name, bare in results[run].items():
-            b, r = statistics.median(bare["bare"]), statistics.median(results[recorded][name]["bare"])
-            bare_s.setdefault(name, []).append(b)
-            ratios.setdefault(name, []).append(r / b)
-    return [summary(f"torch {name}", ratios[name], bare_s[name]) for name in ratios]
+        for case in names if pair % 2 == 0 else names[::-1]:
+            yield case, cases[case]()
+
+
+def compared(name: str, times: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """A line for each ratio of interest among the cases that were measured."""
+    lines = []
+    for top, bottom in RATIOS:
+        if top in times and bottom in times:
+            ratios = [a / b for a, b in zip(times[top], times[bottom], strict=True)]
+            lines.append(summary(f"{name}: {top} / {bottom}", ratios, times[bottom]))
+    return lines
+
+
+def torch_pairs(pairs: int, minimal: str | None, workloads: str) -> list[dict[str, Any]]:
+    """All torch workloads of a pair run in the same two processes (three with a minimal injection library)."""
+    command = [sys.executable, str(HERE / "torch_workloads.py"), "--workloads", workloads]
+    cases = {"bare": lambda: run(command), "recorded": lambda: recorded(command)}
+    if minimal:
+        cases["minimal"] = lambda: run(command, {"CUDA_INJECTION64_PATH": minimal})
+    times: dict[str, dict[str, list[float]]] = {}
+    for case, results in in_turn(cases, pairs):
+        for workload, result in results.items():
+            by_case = times.setdefault(workload, {})
+            by_case.setdefault(case, []).append(statistics.median(result["bare"]))
+    return [line for workload in times for line in compared(f"torch {workload}", times[workload])]
 
 
 def empty_pairs(pairs: int, minimal: str | None) -> list[dict[str, Any]]:
@@ -95,22 +119,10 @@ def empty_pairs(pairs: int, minimal: str | None) -> list[dict[str, Any]]:
     }
     if minimal:
         cases["minimal"] = lambda: run([program], {"CUDA_INJECTION64_PATH": minimal})
-    times: dict[str, list[float]] = {case: [] for case in cases}
-    names = list(cases)
-    for pair in range(pairs):
-        for case in names if pair % 2 == 0 else names[::-1]:
-            times[case].append(statistics.median(cases[case]()["total_ns"]))
-    lines = []
-    for top, bottom in [
-        ("recorded", "bare"),
-        ("recorded", "minimal"),
-        ("minimal", "bare"),
-        ("recorded with stacks", "bare"),
-    ]:
-        if top in times and bottom in times:
-            ratios = [a / b for a, b in zip(times[top], times[bottom], strict=True)]
-            lines.append(summary(f"empty kernels: {top} / {bottom}", ratios, times[bottom]))
-    return lines
+    times: dict[str, list[float]] = {}
+    for case, result in in_turn(cases, pairs):
+        times.setdefault(case, []).append(statistics.median(result["total_ns"]))
+    return compared("empty kernels", times)
 
 
 def after_pairs(pairs: int) -> list[dict[str, Any]]:
@@ -134,13 +146,14 @@ def main() -> None:
     )
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--only", default="empty,torch,after")
+    parser.add_argument("--workloads", default="add,decode,graph,train", help="of torch_workloads.py")
     parser.add_argument("--minimal", help="path of a minimal CUPTI injection library")
     parser.add_argument("-o", "--output", help="write the figures as JSON lines")
     options = parser.parse_args()
     lines: list[dict[str, Any]] = []
     for what in options.only.split(","):
         new = {
-            "torch": lambda: torch_pairs(options.pairs),
+            "torch": lambda: torch_pairs(options.pairs, options.minimal, options.workloads),
             "empty": lambda: empty_pairs(options.pairs, options.minimal),
             "after": lambda: after_pairs(options.pairs),
         }[what]()
