@@ -23,6 +23,7 @@ _TEXT_WIDTH = 24
 _LEAST_TEXT_WIDTH = 8
 #: A stack needs room for two or three frames.
 _STACK_WIDTH = 48
+_PLAIN_PADDING = 64
 _GAP = 2
 #: `function (file:line)` of a frame.
 _FRAME = re.compile(r" \((?:[^()]*[/\\])?[^()/\\:]*(?::(\d+))?\)")
@@ -77,10 +78,17 @@ def _short_frames(column: _Column) -> _Column:
 def _plain(columns: list[_Column], title: str | None, stream: IO[str], header: bool) -> None:
     if title:
         stream.write(f"{title}\n")
-    widths = [c.width for c in columns]
+    # Padding every line to a kernel name of 600 characters would make the rest unreadable: a longer text stays whole,
+    # and only its own line is out of line.
+    widths = [c.width if c.right else min(c.width, _PLAIN_PADDING) for c in columns]
     rows = [[c.name for c in columns]] if header else []
     rows += [list(row) for row in zip(*(c.cells for c in columns), strict=True)]
-    stream.writelines(_line(row, columns, widths) + "\n" for row in rows)
+    for row in rows:
+        cells = [
+            cell.rjust(w) if c.right else cell.ljust(w)
+            for cell, c, w in zip(row, columns, widths, strict=True)
+        ]
+        stream.write((" " * _GAP).join(cells).rstrip() + "\n")
 
 
 def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Estimated nanoseconds that one recorded call, one device record and one stack take in the program
-#: (one H200 host, medians: benchmarks/gpu/overhead.py).
-CALL_NS, DEVICE_ROW_NS, STACK_NS = 150, 60, 350
+#: Estimated nanoseconds in the program: a launch with its kernel's record (mostly CUPTI's), its stack, any other
+#: recorded call, a device record without a launch of its own (nodes of graphs). Measured on one H200 host
+#: (docs/explanation/overhead.md); other machines differ, hence "about".
+LAUNCH_NS, STACK_NS, CALL_NS, NODE_NS = 1000, 700, 300, 40
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,15 @@ class Summary:
     def own_cost(self) -> float:
         """Estimated share of the run that recording took: work in the program's threads plus the launcher's CPU."""
         rows = self.rows
-        calls = rows.get("launch", 0) + rows.get("api", 0) + rows.get("marker", 0) + rows.get("user_event", 0)
-        device = rows.get("kernel", 0) + rows.get("memcpy", 0) + rows.get("memset", 0)
-        inside = calls * CALL_NS + device * DEVICE_ROW_NS + rows.get("launch", 0) * STACK_NS
+        launches, device = (
+            rows.get("launch", 0),
+            rows.get("kernel", 0) + rows.get("memcpy", 0) + rows.get("memset", 0),
+        )
+        calls = rows.get("api", 0) + rows.get("marker", 0) + rows.get("user_event", 0)
+        stacks = launches if rows.get("stack", 0) else 0
+        inside = (
+            launches * LAUNCH_NS + stacks * STACK_NS + calls * CALL_NS + max(device - launches, 0) * NODE_NS
+        )
         return (inside + self.overhead.get("launcher_cpu_ns", 0)) / max(self.duration, 1)
 
 

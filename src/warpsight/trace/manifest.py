@@ -15,14 +15,10 @@ FORMAT = "warpsight trace"
 
 
 def version() -> str:
-    """The installed version of warpsight, or `0+unknown` in a source tree."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
+    """The version of warpsight."""
+    from warpsight._version import __version__
 
-    try:
-        return installed("warpsight")
-    except PackageNotFoundError:
-        return "0+unknown"
+    return __version__
 
 
 def write(root: Path, content: dict[str, Any]) -> None:
