@@ -44,11 +44,12 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The trace's own files: the manifest first, then every part."""
-    found = sorted(
+    """The trace's own files: the manifest first, then every part, then the code that `--cubins` kept."""
+    parts = sorted(
         path for path in folder.rglob("*.parquet") if path.is_file() and not path.name.startswith(".")
     )
-    return [folder / manifest.FILE, *found]
+    cubins = sorted((folder / "cubins").glob("*.cubin"))
+    return [folder / manifest.FILE, *parts, *cubins]
 
 
 def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:

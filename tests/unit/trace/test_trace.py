@@ -259,6 +259,15 @@ def test_a_packed_trace_opens_like_the_folder_and_unpacks_to_the_same(folder: Pa
     assert packed.read_bytes() == first
 
 
+def test_kept_code_travels_with_a_packed_trace(folder: Path, tmp_path: Path) -> None:
+    cubins = folder / "cubins"
+    cubins.mkdir()
+    (cubins / "00000000000000aa.cubin").write_bytes(b"\x7fELF code")
+    pack.pack(folder, tmp_path / "a.warp.zip")
+    unpacked = pack.unpack(tmp_path / "a.warp.zip", tmp_path / "b.warp")
+    assert (unpacked / "cubins" / "00000000000000aa.cubin").read_bytes() == b"\x7fELF code"
+
+
 def test_remote_folders_and_files_open(folder: Path, tmp_path: Path) -> None:
     pack.pack(folder, tmp_path / "run.warp.zip")
     for url in (folder.as_uri(), (tmp_path / "run.warp.zip").as_uri()):
