@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 #: Estimated nanoseconds in the program: a launch with its kernel's record (mostly CUPTI's), its stack, any other
-#: recorded call, a device record without a launch of its own (nodes of graphs). Measured on one H200 host
-#: (docs/explanation/overhead.md); other machines differ, hence "about".
-LAUNCH_NS, STACK_NS, CALL_NS, NODE_NS = 1000, 700, 300, 40
+#: recorded call, a device record without a launch of its own (a node of a graph). Rounded from differences between runs
+#: on one H200 host (docs/explanation/overhead.md), but for the other calls, which are a guess: hence "about".
+LAUNCH_NS, STACK_NS, CALL_NS, NODE_NS = 1000, 700, 300, 160
 
 
 @dataclass(frozen=True)
