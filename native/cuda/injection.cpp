@@ -52,7 +52,11 @@ bool register_cuda_backend() {
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace warpsight;
   if (g_registered.exchange(true)) return 1;
+  if (!ensure_runtime()) {
+    g_registered.store(false);  // somebody may attach later
+    return 1;
+  }
   recorder().set_injected();
-  if (ensure_runtime()) add_recorder(&recorder());
+  add_recorder(&recorder());
   return 1;
 }

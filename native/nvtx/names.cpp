@@ -75,9 +75,9 @@ uint32_t message_id(int32_t type, const void* message) {
   if (message == nullptr) return 0;
   switch (type) {
     case kAscii:
-      return intern_c(static_cast<const char*>(message));
+      return intern_c_event(static_cast<const char*>(message));
     case kUnicode:
-      return intern(utf8(static_cast<const wchar_t*>(message)));
+      return intern_event(utf8(static_cast<const wchar_t*>(message)));
     case kRegistered:
       return id_of(*static_cast<RegisteredString*>(const_cast<void*>(message)));
     default:

@@ -294,8 +294,8 @@ uint32_t payload_attributes(const ExtendedPayload* payloads, size_t count, uint3
     if (!json.empty()) continue;  // the first payload that can be read describes the event
     append_object(&json, *schema, static_cast<const uint8_t*>(payloads[i].bytes), size, 0, &text);
   }
-  if (message != nullptr && !text.empty()) *message = intern(text);
-  return json.empty() ? 0 : intern(json);
+  if (message != nullptr && !text.empty()) *message = intern_event(text);
+  return json.empty() ? 0 : intern_event(json);
 }
 
 }  // namespace warpsight::nvtx

@@ -45,6 +45,10 @@ constexpr uint32_t kShards = 64;
 StringShard g_strings[kShards];
 uint32_t g_next_string = kFirstStringId;  // atomic
 
+uint32_t g_event_limit = 0;  // atomic; texts of events that are remembered at most, 0 all
+uint32_t g_event_texts = 0;  // atomic; of those, how many are
+uint32_t g_next_once = 0;    // atomic; the next once-id above kFirstOnceString, wraps within its range
+
 struct ShapeTable {
   SpinLock lock;  // protects the slots
   Shape* slots;   // id 0 = empty
@@ -137,6 +141,19 @@ StringSlot intern_slot(std::string_view text) {
   return StringSlot{};
 }
 
+// Writes a text under an id of its own that nothing remembers.
+uint32_t write_once(std::string_view text) {
+  constexpr auto kFirst = static_cast<uint32_t>(kFirstOnceString);
+  constexpr uint32_t kOnceIds = 0x7fffffff - kFirst;
+  const uint32_t number = __atomic_fetch_add(&g_next_once, 1u, __ATOMIC_RELAXED) % kOnceIds;
+  const String row = {kFirst + number, static_cast<uint32_t>(text.size())};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (append_definition(String::kKind, &row, sizeof(row), text, attempt == 1)) return row.id;
+    if (attempt == 0) wait_for_definitions(String::kKind, OnFull::drop);
+  }
+  return 0;
+}
+
 constexpr size_t kShapeBytes = sizeof(Shape) - sizeof(uint32_t);
 
 const char* shape_content(const Shape& shape) { return reinterpret_cast<const char*>(&shape.grid_x); }
@@ -211,6 +228,7 @@ void forget_definitions() {
   for (StringShard& shard : g_strings) new (&shard) StringShard{};
   new (&g_shapes) ShapeTable{};
   g_next_string = kFirstStringId;
+  g_event_texts = 0;
 }
 
 uint32_t intern(std::string_view text) {
@@ -218,18 +236,50 @@ uint32_t intern(std::string_view text) {
   return intern_slot(text.substr(0, kMaxStringBytes)).id;
 }
 
-uint32_t intern_c(const char* text) {
+void set_event_text_limit(uint32_t texts) { __atomic_store_n(&g_event_limit, texts, __ATOMIC_RELAXED); }
+
+namespace {
+
+// The slot of a text of an event; `text` is null in it when nothing remembers the id.
+StringSlot event_slot(std::string_view text) {
+  const uint32_t limit = __atomic_load_n(&g_event_limit, __ATOMIC_RELAXED);
+  if (limit == 0) return intern_slot(text);
+  const uint64_t hash = hash_bytes(text.data(), text.size());
+  {
+    StringShard& shard = g_strings[hash % kShards];
+    LockGuard guard(shard.lock);
+    if (const StringSlot* known = find(shard, text, hash)) return *known;
+  }
+  if (__atomic_load_n(&g_event_texts, __ATOMIC_RELAXED) >= limit)
+    return {nullptr, static_cast<uint32_t>(text.size()), write_once(text), hash};
+  __atomic_fetch_add(&g_event_texts, 1u, __ATOMIC_RELAXED);
+  return intern_slot(text);
+}
+
+uint32_t intern_cached(const char* text, bool event) {
   if (!text || !*text || !arena()) return 0;
   ThreadState* state = thread_state();
-  if (!state) return intern(text);
-  const uint64_t hash = mix(reinterpret_cast<uintptr_t>(text));
-  CachedName& cached = state->names[hash % kCachedNames];
-  if (cached.address == text && strcmp(cached.text, text) == 0) return cached.id;
+  CachedName* cached = nullptr;
+  if (state) {
+    cached = &state->names[mix(reinterpret_cast<uintptr_t>(text)) % kCachedNames];
+    if (cached->address == text && strcmp(cached->text, text) == 0) return cached->id;
+  }
   const size_t length = strlen(text);
-  const StringSlot slot = intern_slot({text, length < kMaxStringBytes ? length : kMaxStringBytes});
-  if (slot.id && slot.text && length < kMaxStringBytes) cached = {text, slot.text, slot.id};
+  const std::string_view cut = {text, length < kMaxStringBytes ? length : kMaxStringBytes};
+  const StringSlot slot = event ? event_slot(cut) : intern_slot(cut);
+  if (cached && slot.id && slot.text && length < kMaxStringBytes) *cached = {text, slot.text, slot.id};
   return slot.id;
 }
+
+}  // namespace
+
+uint32_t intern_event(std::string_view text) {
+  return text.empty() || !arena() ? 0 : event_slot(text.substr(0, kMaxStringBytes)).id;
+}
+
+uint32_t intern_c(const char* text) { return intern_cached(text, false); }
+
+uint32_t intern_c_event(const char* text) { return intern_cached(text, true); }
 
 uint32_t intern_shape(const Shape& shape) {
   if (!arena()) return 0;

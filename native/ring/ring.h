@@ -70,6 +70,11 @@ uint32_t intern(std::string_view text);
 // For C strings at addresses that usually stay (kernel names, API names): a per-thread cache by pointer that
 // compares the whole text before it believes the pointer.
 uint32_t intern_c(const char* text);
+// For texts of events, of which a program may make new ones for ever: beyond the limit (0: none, the default)
+// they are written for one row each, under ids from kFirstOnceString on, and not remembered.
+uint32_t intern_event(std::string_view text);
+uint32_t intern_c_event(const char* text);
+void set_event_text_limit(uint32_t texts);
 uint32_t intern_shape(const Shape& shape);  // shape.id is ignored
 
 struct ArenaMap;  // arena.h

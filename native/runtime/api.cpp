@@ -19,7 +19,7 @@ constexpr uint8_t kPush = 1, kPop = 2, kInstant = 5;
 
 __thread uint32_t t_depth = 0;  // open ws_push ranges of this thread
 
-uint32_t intern_text(const char* text) { return text ? intern(text) : 0; }
+uint32_t intern_text(const char* text) { return text ? intern_event(text) : 0; }
 
 int written(bool ok) { return ok ? 0 : -ENOBUFS; }
 
@@ -150,3 +150,6 @@ WARPSIGHT_EXPORT int ws_write_row(uint16_t kind, const void* row, uint32_t row_b
 WARPSIGHT_EXPORT uint32_t ws_intern(const char* text, uint64_t length) {
   return text ? intern({text, static_cast<size_t>(length)}) : 0;
 }
+
+// The id of a launch shape, laid out as in layout.py (its `id` is ignored); 0 when nothing records.
+WARPSIGHT_EXPORT uint32_t ws_intern_shape(const Shape* shape) { return shape ? intern_shape(*shape) : 0; }

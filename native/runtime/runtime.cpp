@@ -16,6 +16,7 @@
 
 #include "cuda/cuda.h"
 #include "ring/thread_hook.h"
+#include "runtime/attach.h"
 #include "runtime/identity.h"
 #include "runtime/settings.h"
 #include "runtime/state.h"
@@ -28,6 +29,7 @@ volatile bool g_recording = false;
 namespace {
 
 constexpr uint32_t kExitFlushMs = 2000;
+constexpr uint32_t kRingEventTexts = 65536;  // of a flight recorder; what comes after is written each time
 uint32_t g_forks = 0;  // generations of processes since the library was loaded; tells cached thread ids apart
 
 Runtime* const g_runtime = new Runtime;  // never destroyed: our thread uses it until the process is gone
@@ -46,6 +48,7 @@ bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {
 }
 
 void at_exit() {
+  end_attach();
   Runtime& r = runtime();
   if (r.pid != getpid() || phase_of(r) != Phase::running) return;
   pthread_mutex_lock(&r.lock);
@@ -69,6 +72,7 @@ void after_fork() {
   forget_arena();
   forget_thread_names(true);
   set_wait_handler(nullptr);
+  forget_attach();
   close_connection(&old.connection);
   Runtime* fresh = new (&old) Runtime;  // the old vectors and strings leak: their state is unknown
   fresh->phase = never ? Phase::disabled : Phase::unstarted;
@@ -120,6 +124,7 @@ void say_refused(const std::string& path, int error, const std::string& reason) 
 // Arena, connection, first rows, thread. 0 or an errno; on failure everything is as before.
 int start(Runtime& r, const std::string& path) {
   set_full_policy(settings().on_full);
+  if (settings().ring) set_event_text_limit(kRingEventTexts);
   ArenaHeader* header = create_arena();
   if (!header) return errno;
   std::string reason;
@@ -131,6 +136,7 @@ int start(Runtime& r, const std::string& path) {
     return error;
   }
   r.pid = getpid();
+  r.launcher = path;
   r.requests = Requests{};
   register_handlers();
   set_thread_hook(write_own_thread_row);
@@ -139,6 +145,7 @@ int start(Runtime& r, const std::string& path) {
   write_clock_row();
   report_start_problems();
   prepare_stacks();
+  // A dormant process follows its launcher's control word from here on, and records when that says so.
   if (!settings().dormant) __atomic_fetch_or(&header->control, r.connection.control, __ATOMIC_ACQ_REL);
   const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_ACQUIRE);
   set_recording((control & kControlRecord) && !(control & kControlStop));
@@ -157,6 +164,12 @@ bool start_once(Runtime& r) {
   pthread_mutex_lock(&r.lock);
   if (phase_of(r) == Phase::unstarted) {
     const std::string& path = settings().socket;
+    if (path.empty() && settings().dormant) {
+      register_handlers();
+      set_phase(r, await_attach() ? Phase::stopped : Phase::disabled);  // whoever attaches starts us
+      pthread_mutex_unlock(&r.lock);
+      return false;
+    }
     set_phase(r, !path.empty() && start(r, path) == 0 ? Phase::running : Phase::disabled);
   }
   const bool running = phase_of(r) == Phase::running;
@@ -198,6 +211,14 @@ std::string recording_folder() {
     folder.resize(slash == std::string::npos ? 0 : slash);
   }
   return folder;
+}
+
+std::string launcher_socket() {
+  Runtime& r = runtime();
+  pthread_mutex_lock(&r.lock);
+  const std::string path = phase_of(r) == Phase::running ? r.launcher : std::string();
+  pthread_mutex_unlock(&r.lock);
+  return path;
 }
 
 uint64_t now_ns() {

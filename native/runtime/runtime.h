@@ -31,6 +31,7 @@ struct Settings {
   bool dormant = false;          // WARPSIGHT=dormant: load, connect, record nothing until told
   bool opencl_profiling = true;  // WARPSIGHT_OPENCL_PROFILING=off
   bool cubins = false;           // WARPSIGHT_CUBINS=1: keep the images of loaded modules
+  bool ring = false;             // WARPSIGHT_RING=1: a flight recorder, which must stay bounded for weeks
   bool verbose = false;          // WARPSIGHT_VERBOSE=1: one line per event of our own on stderr
 };
 const Settings& settings();

@@ -96,6 +96,7 @@ Settings read_settings() {
   read_choice("WARPSIGHT_YIELD", kSwitch, &s.yield);
   read_choice("WARPSIGHT_OPENCL_PROFILING", kSwitch, &s.opencl_profiling);
   read_choice("WARPSIGHT_CUBINS", kSwitch, &s.cubins);
+  read_choice("WARPSIGHT_RING", kSwitch, &s.ring);
   read_choice("WARPSIGHT_VERBOSE", kSwitch, &s.verbose);
   return s;
 }

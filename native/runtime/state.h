@@ -46,6 +46,7 @@ struct Runtime {
   std::vector<Registered> recorders;  // under recorder_lock
   bool recorders_started = false;     // under recorder_lock: what fork asks
   Connection connection;
+  std::string launcher;  // under `lock`: the socket of the recording that runs, or ran last
   Requests requests;
   bool thread_alive = false;  // under `lock`
   pthread_t thread = {};
@@ -54,6 +55,7 @@ struct Runtime {
 
 Runtime& runtime();
 inline void set_recording(bool on) { __atomic_store_n(&g_recording, on, __ATOMIC_RELAXED); }
+std::string launcher_socket();        // of the recording that runs; empty without one
 void register_handlers();             // fork and exit, once; under `lock` or before there are threads
 int start_runtime(const char* path);  // connects now; 0 or an errno
 int stop_runtime(uint32_t ms);        // ends the recording, so that another can start; 0 or an errno

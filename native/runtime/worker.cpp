@@ -108,7 +108,7 @@ bool follow_control(Runtime& r, ArenaHeader* header) {
 void answer_flush(Runtime& r, ArenaHeader* header) {
   const uint32_t asked = load(&header->flush_request);
   if (asked == load(&header->flush_done)) return;
-  flush_recorders(r, false);
+  flush_recorders(r, asked == load(&header->forced_flush));
   __atomic_store_n(&header->flush_done, asked, __ATOMIC_RELEASE);
 }
 

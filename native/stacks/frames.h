@@ -21,7 +21,7 @@ struct Place {
 };
 
 struct Chain {
-  Place* places;  // innermost first
+  Place* places;  // innermost first; null: only count and hash are wanted
   uint32_t count;
   bool cut;
   uint64_t hash;  // of the places
@@ -109,15 +109,14 @@ WARPSIGHT_INLINE bool content_mark(const PythonLayout& o, Memory& memory, uint64
 template <class Memory>
 WARPSIGHT_INLINE bool fingerprint(const PythonLayout& o, Memory& memory, uint64_t code, LastText* file,
                                   uint64_t* out) {
-  uint64_t table;
   uint32_t version = 0;
-  if (!load(memory, code + o.code_linetable, &table)) return false;
   if (o.code_version && !load(memory, code + o.code_version, &version)) return false;
-  uint64_t mark = code * kMixA + table * kMixC + version * kMixE;
+  uint64_t mark = code * kMixA + version * kMixE;
   if (!o.versions_are_unique() || __builtin_expect(!version, 0)) {
-    uint64_t texts;
+    uint64_t table, texts;
+    if (!load(memory, code + o.code_linetable, &table)) return false;
     if (!content_mark(o, memory, code, table, file, &texts)) return false;
-    mark += texts;
+    mark += texts + table * kMixC;
   }
   *out = (mark ^ mark >> 32) & ~kEntry;
   return true;
@@ -193,11 +192,13 @@ WARPSIGHT_INLINE bool walk_frames(const PythonLayout& o, Memory& memory, uint64_
       uint8_t entry = o.minor < 11;
       if (o.frame_is_entry && !load(memory, frame + o.frame_is_entry, &entry)) return false;
       if (entry) place.fingerprint |= kEntry;
-      chain->places[chain->count++] = place;
+      if (chain->places) chain->places[chain->count] = place;
+      ++chain->count;
       chain->hash = ((chain->hash + place.instruction * kMixB) ^ place.fingerprint) * kMixD;
     } else {
       if (++skipped > 4 * kMostDepth) return false;  // a loop in memory that is changing under us
-      if (kind == FrameKind::shim && chain->count) chain->places[chain->count - 1].fingerprint |= kEntry;
+      if (kind == FrameKind::shim && chain->count && chain->places)
+        chain->places[chain->count - 1].fingerprint |= kEntry;
     }
     if (!load(memory, frame + o.frame_previous, &frame)) return false;
   }

@@ -61,6 +61,14 @@ uint32_t ThreadCache::find(uint64_t hash, uint32_t words) const {
   return 0;
 }
 
+uint32_t ThreadCache::find_hash(uint64_t hash, uint32_t words) const {
+  for (uint32_t probe = 0; probe < kProbes; ++probe) {
+    const Slot& slot = slots[((hash >> 32) + probe) & (kSlots - 1)];
+    if (slot.id && slot.hash == hash && slot.words == words) return slot.id;
+  }
+  return 0;
+}
+
 void ThreadCache::add(uint64_t hash, uint32_t words, uint32_t id) {
   if (log_used + words > kLogWords) clear();
   Slot* slot = &slots[hash >> 32 & (kSlots - 1)];

@@ -33,6 +33,9 @@ struct ThreadCache {
 
   // The id kept for scratch[0:words]; 0 when there is none.
   uint32_t find(uint64_t hash, uint32_t words) const;
+  // The same by hash and length alone. For hashes of Chain::hash's kind: each step is a bijection of the hash
+  // so far, so stacks that differ in one place never meet, and others do once in 2^64.
+  uint32_t find_hash(uint64_t hash, uint32_t words) const;
   void add(uint64_t hash, uint32_t words, uint32_t id);
   void clear();
 };

@@ -237,12 +237,18 @@ void context_exists() {
 void complete_everything() {
   std::lock_guard<std::mutex> guard(g_lock);
   for (ThreadBuffer* buffer : g_buffers) {
+    std::vector<size_t> stuck;  // what a stuck kernel holds up: itself and everything behind it
     for (const size_t offset : buffer->incomplete) {
       auto* kernel = reinterpret_cast<CUpti_ActivityKernel10*>(buffer->memory + offset);
+      const bool holds = kernel->name != nullptr && strncmp(kernel->name, kStuck, strlen(kStuck)) == 0;
+      if (!stuck.empty() || (holds && anything_stuck())) {
+        stuck.push_back(offset);
+        continue;
+      }
       kernel->start = now();
       kernel->end = kernel->start + 1000;
     }
-    buffer->incomplete.clear();
+    buffer->incomplete = stuck;
   }
 }
 

@@ -1,5 +1,6 @@
 // The part of libcuda the recorder and the program use.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 using namespace standin;  // NOLINT
+bool dump_taken();        // dumps.cpp
 
 namespace {
 std::atomic<bool> g_initialised{false};
@@ -26,6 +28,7 @@ EXPORT CUresult cuInit(unsigned flags) {
       if (entry == nullptr || entry() != 1) violation("InitializeInjection failed");
     }
   }
+  serve_dump_requests();
   cuInit_params params = {flags};
   Call call(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuInit, "cuInit", &params, nullptr);
   return CUDA_SUCCESS;
@@ -62,4 +65,37 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return *mode = CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxSynchronize() {
+  while (anything_stuck()) usleep(2000);
+  return dump_taken() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
+// Functions of the stand-in are their names.
+EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
+  return *name = reinterpret_cast<const char*>(function), CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+}
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
+                               unsigned block_y, unsigned block_z, unsigned, CUstream stream, void**,
+                               void**) {
+  cuLaunchKernel_params params = {};
+  params.gridDimX = x, params.gridDimY = y, params.gridDimZ = z;
+  params.blockDimX = block_x, params.blockDimY = block_y, params.blockDimZ = block_z;
+  params.hStream = stream;
+  const char* name = reinterpret_cast<const char*>(function);
+  Call call(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params,
+            name);
+  record_kernel(name, call.correlation(), 7, 0);
+  return CUDA_SUCCESS;
+}
+#undef cuGetProcAddress
+EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
+                                    CUdriverProcAddressQueryResult* status) {
+  static void* const self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  *function = dlsym(self, symbol);
+  if (status != nullptr) *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }

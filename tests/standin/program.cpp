@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "standin.h"
 
 extern "C" CUresult cuDriverGetVersion(int*);
+extern "C" CUresult cuCtxSynchronize();
 
 using namespace standin;  // NOLINT
 
@@ -80,6 +82,21 @@ void driver_launch_ex(const char* name, unsigned cluster) {
   record_kernel(name, call.correlation(), kStream, 0);
 }
 
+// As the CUDA runtime does: the driver's own look-up, itself found by dlsym.
+void by_look_up(const char* name, int count) {
+  using Look = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+  using Launch = CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                              unsigned, CUstream, void**, void**);
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  auto* look = reinterpret_cast<Look>(dlsym(driver, "cuGetProcAddress_v2"));
+  void* found = nullptr;
+  if (look == nullptr || look("cuLaunchKernel", &found, 13000, 0, nullptr) != CUDA_SUCCESS) _exit(75);
+  for (int i = 0; i < count; ++i) {
+    reinterpret_cast<Launch>(found)(reinterpret_cast<CUfunction>(const_cast<char*>(name)), 4, 1, 1, 128, 1, 1,
+                                    0, stream(), nullptr, nullptr);
+  }
+}
+
 // Every form once; the kernel's name is that of the form.
 void all_forms() {
   launch("cudaLaunchKernel", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
@@ -140,7 +157,37 @@ void synchronise() {
   Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020, "cudaDeviceSynchronize", nullptr,
             nullptr);
   complete_everything();
+  call.set_result(static_cast<int>(cuCtxSynchronize()));
+  complete_everything();
   record_sync(call.correlation(), 0);
+}
+
+uint64_t microseconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000u + static_cast<uint64_t>(now.tv_nsec) / 1000u;
+}
+
+// Launches at a steady rate, each batch completed before the next.
+void at_rate(const char* name, long per_second, long milliseconds) {
+  constexpr uint64_t kStep = 10000;  // microseconds
+  const uint64_t began = microseconds();
+  uint64_t launched = 0;
+  for (uint64_t now = began; now < began + static_cast<uint64_t>(milliseconds) * 1000u;
+       now = microseconds()) {
+    const uint64_t due = (now - began) * static_cast<uint64_t>(per_second) / 1000000u;
+    for (; launched < due; ++launched) launch(name, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+    complete_everything();
+    const uint64_t spent = microseconds() - now;
+    if (spent < kStep) usleep(static_cast<useconds_t>(kStep - spent));
+  }
+  synchronise();
+}
+
+void compute(long milliseconds) {
+  const uint64_t until = microseconds() + static_cast<uint64_t>(milliseconds) * 1000u;
+  while (microseconds() < until) {
+  }
 }
 
 template <class T>
@@ -221,6 +268,24 @@ Function* exported(const char* name) {
   return function;
 }
 
+// The same inside of ranges of ever new names, a hundred a second, as programs number their steps.
+void in_ranges(long per_second, long milliseconds) {
+  auto* push = exported<int(const char*, const char*)>("ws_push");
+  auto* pop = exported<int()>("ws_pop");
+  const uint64_t until = microseconds() + static_cast<uint64_t>(milliseconds) * 1000u;
+  for (long step = 0; microseconds() < until; ++step) {
+    const uint64_t began = microseconds();
+    push(("step " + std::to_string(step)).c_str(), nullptr);
+    for (long i = 0; i < per_second / 100; ++i)
+      launch("work", CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+    pop();
+    complete_everything();
+    const uint64_t spent = microseconds() - began;
+    if (spent < 10000) usleep(static_cast<useconds_t>(10000 - spent));
+  }
+  synchronise();
+}
+
 // Another CUPTI client without a subscriber: it puts its buffers in place of the recorder's.
 void CUPTIAPI foreign_request(uint8_t** buffer, size_t* size, size_t* most) {
   *size = 1 << 16;
@@ -285,6 +350,21 @@ void do_step(const std::vector<std::string>& step) {
     unload_module(static_cast<uint32_t>(number(1)));
   else if (what == "sync")
     synchronise();
+  else if (what == "stuck") {  // stuck:MILLISECONDS, or for ever
+    stuck_for(step.size() > 1 ? number(1) : -1);
+    launch(kStuck, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+  } else if (what == "looked_up")
+    by_look_up(kept(step[1]), count);
+  else if (what == "rate")
+    at_rate(kept(step[1]), number(2), number(3));
+  else if (what == "ranges")
+    in_ranges(number(1), number(2));
+  else if (what == "sleep")
+    usleep(static_cast<useconds_t>(number(1)) * 1000u);
+  else if (what == "compute")
+    compute(number(1));
+  else if (what == "fault")
+    device_exception();
   else if (what == "poll")
     record_sync(0, 600);
   else if (what == "graph")

@@ -38,7 +38,16 @@ void record_copy(uint64_t bytes, uint32_t correlation);
 void record_set(uint64_t bytes, uint32_t correlation);
 void record_sync(uint32_t correlation, uint32_t result);
 void record_graph_launch(uint32_t correlation);
-void complete_everything();  // the GPU has finished: records get their timestamps
+void complete_everything();  // the GPU has finished: records get their timestamps, but not those of stuck
+                             // kernels
+
+// Kernels whose name begins so complete only when they are let go.
+constexpr char kStuck[] = "stuck";
+void let_stuck_go();
+bool anything_stuck();
+void stuck_for(long milliseconds);  // negative: for ever
+void serve_dump_requests();         // the driver's pipe for core dumps asked for by the user
+[[noreturn]] void device_exception();
 
 void context_exists();
 void resource(CUpti_CallbackIdResource id, void* descriptor, CUstream stream);

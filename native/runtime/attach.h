@@ -1,0 +1,16 @@
+// Waiting, in a process started with WARPSIGHT=dormant and no launcher, for somebody to attach.
+#pragma once
+
+namespace warpsight {
+
+// Listens at /tmp/warpsight-attach-UID/PID from a thread of its own, once per process; false when it cannot.
+// A process that nobody attaches to pays for a thread that sleeps in the kernel.
+bool await_attach();
+
+// At exit: removes the socket.
+void end_attach();
+
+// In a forked child: the socket is the parent's.
+void forget_attach();
+
+}  // namespace warpsight
