@@ -46,7 +46,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "ws_statistics": (c_uint64, c_int),  # 0 rows written, 1 rows dropped
     # stacks without a recording (native/stacks/probe.cpp)
     "ws_stack_take": (c_uint32,),  # id in this process's arena
-    "ws_stack_cost": (c_uint64, c_uint32),  # times; CPU ns for all of them
+    "ws_stack_cost": (c_uint64, c_uint32, c_uint32),  # times, bytes used between; median ns
     # samples of other processes' Python threads (native/stacks/remote.cpp); rows go to the caller's arena
     "ws_sampler_open": (c_void_p, c_int),  # pid; NULL when the process has no readable interpreter (yet)
     "ws_sampler_sample": (c_int, c_void_p),  # threads sampled, -ESRCH when it is gone, -EAGAIN when it moved

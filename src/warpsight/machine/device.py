@@ -14,7 +14,7 @@ class Device:
     """
 
     index: int
-    platform: str  # cuda or opencl
+    platform: str  # cuda, opencl, rocm, level zero, metal, maca, cann
     uuid: str
     name: str
     vendor: str

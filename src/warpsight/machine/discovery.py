@@ -1,26 +1,26 @@
-"""All devices of this machine, each once, from whatever can describe it: NVML, the CUDA driver, OpenCL."""
+"""All devices of this machine, each once, from whatever can describe it: NVML, the CUDA driver, the kernel, OpenCL."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from warpsight.machine import cuda_driver, nvml, opencl
+from warpsight.machine import cuda_driver, nvml, opencl, vendors
 from warpsight.machine.device import Device
-
-_SYS_PCI = Path("/sys/bus/pci/devices")
+from warpsight.machine.pci import numa_node
 
 
 def devices() -> list[Device]:
-    """CUDA devices first, then OpenCL devices that are not the same hardware. Empty when there is none.
+    """CUDA devices first, then those of other vendors, then OpenCL devices that are not the same hardware.
 
     NVML sees every GPU of the machine, the CUDA driver those this process may use (with more detail); their
-    rows are joined by UUID. An OpenCL device is the same hardware when UUID or PCI address agree.
+    rows are joined by UUID. An OpenCL device is the same hardware when UUID or PCI address agree, or when it has
+    neither and its vendor's GPUs are known already. Empty when there is none.
     """
     found = _cuda_devices()
+    found += vendors.devices(len(found))
     known = {d.uuid for d in found} | {d.pci for d in found if d.pci}
     for one in opencl.devices():
-        if one.uuid in known or one.pci in known or (one.nvidia and found):
+        if one.uuid in known or one.pci in known or _vendor_known(one, found):
             continue
         found.append(_from_opencl(one, len(found)))
     return found
@@ -33,15 +33,20 @@ def detect_platform() -> str:
     return "opencl" if opencl.devices() else "cpu"
 
 
-def numa_node(pci: str | None, root: Path = _SYS_PCI) -> int | None:
-    """The NUMA node of a PCI device; None when the kernel does not know."""
-    if not pci:
-        return None
-    try:
-        node = int((root / pci / "numa_node").read_text())
-    except (OSError, ValueError):
-        return None
-    return node if node >= 0 else None
+def not_asked(found: list[Device]) -> list[str]:
+    """What could not be asked about devices of other vendors, one clause each."""
+    return vendors.missing(found)
+
+
+def _vendor_known(one: opencl.OpenclDevice, found: list[Device]) -> bool:
+    """Whether an OpenCL device is one of those found for want of an address that says otherwise."""
+    if one.nvidia:
+        return any(device.vendor == "NVIDIA" for device in found)
+    if one.pci is not None or one.kind != "gpu":
+        return False
+    spelled = {"Advanced Micro Devices": "AMD", "AMD": "AMD", "Intel": "Intel", "Apple": "Apple"}
+    vendor = next((short for name, short in spelled.items() if name in one.vendor), None)
+    return any(device.vendor == vendor for device in found)
 
 
 def _cuda_devices() -> list[Device]:

@@ -1,0 +1,42 @@
+"""Asking a vendor's tool: an argument vector, a time limit, no output when anything is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+SECONDS = 10.0
+
+
+def output(program: str, *arguments: str) -> str | None:
+    """What a program prints; None when it is not installed, fails, or takes longer than ten seconds."""
+    path = shutil.which(program)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def document(program: str, *arguments: str) -> Any:
+    """The JSON a program prints, None when there is none. Text before the document (warnings) is skipped."""
+    text = output(program, *arguments)
+    if text is None:
+        return None
+    begin = min((place for sign in "{[" if (place := text.find(sign)) >= 0), default=-1)
+    try:
+        return json.loads(text[begin:]) if begin >= 0 else None
+    except ValueError:
+        return None
+
+
+def installed(*programs: str) -> bool:
+    """Whether one of these programs is on PATH."""
+    return any(shutil.which(program) for program in programs)
