@@ -78,7 +78,9 @@ class Trace:
         if name not in TABLES:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
         schema = TABLES[name].schema()
-        pieces = [pq.read_table(file, partitioning=None).cast(schema) for file in self._files[name]]
+        pieces = [
+            store.conform(TABLES[name], pq.read_table(file, partitioning=None)) for file in self._files[name]
+        ]
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     @property
@@ -141,6 +143,12 @@ class Trace:
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
         return f"<Trace {self.path}: {told or 'no device work'}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        from importlib import import_module
+
+        return str(import_module("warpsight.jupyter.display").trace_html(self))
 
 
 def _check(statements: Sequence[Any], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:

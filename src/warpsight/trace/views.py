@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from warpsight.trace.schema import TABLES
+from warpsight.trace.schema import LATER, TABLES
 
 _NAME = ("name", "demangled", "short")
 _SHAPE = tuple(c.name for c in TABLES["shape"].columns if c.name != "id")
@@ -57,9 +57,24 @@ def _base(table: str, files: Sequence[str]) -> str:
     if not files:
         nulls = ", ".join(f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' for c in columns)
         return f"SELECT {nulls} WHERE false"
-    names = ", ".join(f'"{c.name}"' for c in columns)
+    absent, mixed = _absent(table, files)
+    names = ", ".join(
+        f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' if c.name in absent else f'"{c.name}"'
+        for c in columns
+    )
     listed = ", ".join(quote(file) for file in files)
-    return f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false)"
+    return f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = {mixed})"
+
+
+def _absent(table: str, files: Sequence[str]) -> tuple[set[str], bool]:
+    """Later columns that no part has, and whether parts differ: one that was recovered may have newer parts at its end."""
+    later = set(LATER.get(table, ()))
+    if not later:
+        return later, False
+    import pyarrow.parquet as pq
+
+    first, last = (later - set(pq.read_schema(file).names) for file in (files[0], files[-1]))
+    return first & last, first != last
 
 
 def _looked_up(table: str) -> str:

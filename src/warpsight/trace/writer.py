@@ -74,11 +74,10 @@ class TraceWriter:
         full = [(f, None, None, None, "python", None) if isinstance(f, str) else f for f in frames]
         return self.definitions.stack_of(full, method) or None
 
-    def add(self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
-        """Append rows: an Arrow table, a mapping of columns, or an iterable of rows as mappings.
-
-        Columns that may be null can be left out. Rows are sorted by the table's sort column and stored per
-        process.
+    def conformed(
+        self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+    ) -> pa.Table:
+        """Rows as :meth:`add` takes them, with exactly the columns and types of the schema.
 
         Raises:
             UsageError: for a table or column that is not in the schema, or a value that does not fit.
@@ -89,9 +88,26 @@ class TraceWriter:
             )
         schema = TABLES[table].schema()
         try:
-            data = store.conform(TABLES[table], _arrow(rows, schema))
-        except (KeyError, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            return store.conform(TABLES[table], _arrow(rows, schema))
+        except (
+            KeyError,
+            OverflowError,
+            pa.ArrowInvalid,
+            pa.ArrowTypeError,
+            pa.ArrowNotImplementedError,
+        ) as error:
             raise UsageError(f"rows for table {table}: {error.args[0]}") from None
+
+    def add(self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
+        """Append rows: an Arrow table, a mapping of columns, or an iterable of rows as mappings.
+
+        Columns that may be null can be left out. Rows are sorted by the table's sort column and stored per
+        process.
+
+        Raises:
+            UsageError: for a table or column that is not in the schema, or a value that does not fit.
+        """
+        data = self.conformed(table, rows)
         if not len(data):
             return
         if table in self._small:

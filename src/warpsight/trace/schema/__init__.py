@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from warpsight.trace.schema import definitions, device_work, host_work
+from warpsight.trace.schema import definitions, device_work, host_work, instruction_work
 from warpsight.trace.schema.columns import Column, Table
 
 #: Goes up when a table or column changes meaning; readers refuse newer ones.
 SCHEMA_VERSION = 1
 
-TABLES: dict[str, Table] = {t.name: t for t in (*device_work.TABLES, *host_work.TABLES, *definitions.TABLES)}
+_GROUPS = (device_work, host_work, instruction_work, definitions)
+TABLES: dict[str, Table] = {t.name: t for group in _GROUPS for t in group.TABLES}
 
-__all__ = ["SCHEMA_VERSION", "TABLES", "Column", "Table"]
+#: Columns added to tables since schema 1 was first written, all nullable: a part that lacks them holds nulls.
+LATER: dict[str, tuple[str, ...]] = {**device_work.LATER}
+
+__all__ = ["LATER", "SCHEMA_VERSION", "TABLES", "Column", "Table"]

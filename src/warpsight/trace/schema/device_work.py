@@ -53,6 +53,8 @@ destination_device int16? - device id of a peer copy
 stack        int32? -   host stack of the call
 graph        int32? -   graph id
 graph_node   int64? id  graph node id
+source_address      uint64? - address read, where the source of the trace tells it
+destination_address uint64? - address written, where the source of the trace tells it
 """,
     "start",
 )
@@ -73,6 +75,7 @@ asynchronous bool   -   issued by an asynchronous call
 stack        int32? -   host stack of the call
 graph        int32? -   graph id
 graph_node   int64? id  graph node id
+address      uint64? -  address written, where the source of the trace tells it
 """,
     "start",
 )
@@ -141,5 +144,8 @@ graph        int32  -   graph id
 process      int32  -   process id in the trace
 """,
 )
+
+#: Columns that traces made before them lack: they read as null there.
+LATER = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
 
 TABLES = (KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH, GRAPH_NODE, GRAPH_EDGE)

@@ -69,6 +69,7 @@ start        int64  ns  begin
 duration     int64? ns  end - start
 name_id      int32? -   operator name (table name)
 sequence     int64? -   autograd sequence number
+correlation  int64? id  the operator's own id where a source tells it; joins flow
 shapes       string? -  JSON list of input shapes
 stack        int32? -   host stack
 attributes   string? -  JSON object
