@@ -66,6 +66,7 @@ class _Writer:
         self.texts = texts
         self.described: set[int] = set()
         self._pids: dict[int, int] = {}
+        self._threads: dict[int | None, int] = {}
         self._separator = b"\n"
         self._names: list[str] = []
         self._shapes = _quoted(texts.shapes)
@@ -88,11 +89,17 @@ class _Writer:
         if track.is_group:
             pid = track.pid if track.command is not None and track.pid is not None else _ID_BASE + track.uuid
             self._pids[track.uuid] = pid
-            self._meta("process_name", pid, 0, name=track.name)
+            # A device's track names the process whose work it shows: pids of the format are groups of tracks.
+            owner = {"process": track.pid} if pid != track.pid and track.pid is not None else {}
+            self._meta("process_name", pid, 0, name=track.name, **owner)
             self._meta("process_sort_index", pid, 0, sort_index=track.uuid)
             return
         pid, tid = self._place(track)
-        self._meta("thread_name", pid, tid, name=track.name)
+        if track.tid is not None:
+            self._threads[track.uuid] = track.tid
+        # A thread's ranges that do not nest have a track of their own.
+        owner = {"thread": self._threads[track.parent]} if track.parent in self._threads else {}
+        self._meta("thread_name", pid, tid, name=track.name, **owner)
         self._meta("thread_sort_index", pid, tid, sort_index=track.rank)
 
     def _place(self, track: Track) -> tuple[int, int]:

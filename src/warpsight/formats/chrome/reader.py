@@ -1,0 +1,150 @@
+"""Reading Chrome's Trace Event Format (the public document "Trace Event Format", and what tools make of it).
+
+The file is read twice: names of processes and threads may stand behind the events they name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from warpsight.formats.chrome.events import ChromeEvent, decode, text
+from warpsight.formats.chrome.rows import Rows
+from warpsight.formats.chrome.stream import EventStream
+from warpsight.formats.chrome.times import MISSING, nanoseconds
+from warpsight.formats.chrome.tracks import Tracks
+from warpsight.formats.registry import Coverage, Options
+from warpsight.formats.source import Source
+from warpsight.formats.target import Target
+
+COVERAGE = Coverage(
+    kept=(
+        "array and object forms, also when the array is not closed; X, B and E, b/n/e (S/T/F) by category and id, i/I/R, C, M",
+        "CUPTI's dialect (`CUDA_Runtime`, `CUDA_Driver`, `GPU_Kernel`, `correlationId`) and warpsight's own: kernels, copies, "
+        "fills, waits, launches and calls in their tables, with shapes and stacks; everything else as ranges with category "
+        "and arguments; names of processes, threads, devices and streams; times to the nanosecond",
+    ),
+    lost=(
+        "arrows (s, t, f) where both ends tell a correlation they repeat it; others are counted in `loss`",
+        "object snapshots, memory dumps and sampled stacks (N, O, D, V, P; `stackFrames`): counted in `loss`",
+        "colours, thread clocks (`tts`, `tdur`), flow binding points",
+        "of warpsight's own export: the parts of a name that the viewer is not shown (`void`, mangling), stack frames past the "
+        "32nd, ids of graphs, and what kind of memory a copy touched",
+    ),
+    tested=(
+        "warpsight's own export of a trace of 3,000 kernels: the same kernels, launches, ranges and counters",
+        "every phase of the public specification, written for the test; CUPTI's dialect as its converter writes it",
+    ),
+)
+
+
+def sniff(source: Source) -> bool:
+    """JSON with the fields that every trace event has."""
+    head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head[:1] == b"{":
+        return b'"traceEvents"' in head
+    return head[:1] == b"[" and b'"ph"' in head and b'"ts"' in head
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read one file of any dialect."""
+    tracks = Tracks(target)
+    first = EventStream(source, decode)
+    for events in first:
+        tracks.learn(events)
+    reading = _Reading(target, tracks)
+    for events in EventStream(source, decode):
+        reading.piece(events)
+    if not reading.events:
+        raise source.error("holds no trace events")
+    reading.close()
+    other = first.header.get("otherData")
+    told = other if isinstance(other, dict) else {}
+    target.source.update({
+        "tool": text(told.get("recorder")) or "Chrome trace events", "version": told.get("version"),
+        "clock": text(told.get("clock")) or "unknown",
+    })  # fmt: skip
+    for place in first.damaged:
+        target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
+
+
+class _Reading:
+    def __init__(self, target: Target, tracks: Tracks) -> None:
+        self.target = target
+        self.rows = Rows(target, tracks)
+        self.events = 0
+        self._begun: dict[tuple[Any, Any], list[tuple[ChromeEvent, int]]] = {}
+        self._async: dict[tuple[Any, ...], list[tuple[ChromeEvent, int]]] = {}
+        self._lost: Counter[str] = Counter()
+
+    def piece(self, events: list[ChromeEvent]) -> None:
+        self.events += len(events)
+        times = nanoseconds([e.ts for e in events]).tolist()
+        lengths = nanoseconds([bytes(e.dur) or b"0" for e in events]).tolist()
+        for event, time, length in zip(events, times, lengths, strict=True):
+            phase = event.ph
+            if phase == "M":
+                continue
+            if time == MISSING:
+                self._lost["events without a time that can be read"] += 1
+            elif phase == "X":
+                if bytes(event.dur):
+                    self.rows.complete(event, time, max(length, 0) if length != MISSING else 0)
+                else:
+                    self.rows.complete(event, time, None)
+            else:
+                self._other(event, time)
+        self.rows.flush()
+
+    def _other(self, event: ChromeEvent, time: int) -> None:
+        phase = event.ph
+        if phase == "B":
+            self._begun.setdefault((str(event.pid), str(event.tid)), []).append((detached(event), time))
+        elif phase == "E":
+            self._end(self._begun.get((str(event.pid), str(event.tid)), []), time, "push/pop")
+        elif phase in ("b", "S"):
+            self._async.setdefault(_identity(event), []).append((detached(event), time))
+        elif phase in ("e", "F"):
+            self._end(self._async.get(_identity(event), []), time, "start/end")
+        elif phase in ("i", "I", "R", "n", "T"):
+            self.rows.instant(event, time)
+        elif phase == "C":
+            self.rows.counter(event, time)
+        elif phase in ("s", "t", "f"):
+            if text(event.name) != "launch" or text(event.cat) != "flow":
+                self._lost["arrows between events"] += 1
+        else:
+            self._lost[f"events of phase {text(phase)[:20] or 'none'}"] += 1
+
+    def _end(self, begun: list[tuple[ChromeEvent, int]], time: int, kind: str) -> None:
+        if not begun:
+            self._lost["ends of ranges that never began"] += 1
+            return
+        event, start = begun.pop()
+        self.rows.complete(event, start, max(time - start, 0), kind=kind)
+
+    def close(self) -> None:
+        """What was never closed stays open; what was not kept is said."""
+        for open_ranges, kind in ((self._begun, "push/pop"), (self._async, "start/end")):
+            for begun in open_ranges.values():
+                for event, start in begun:
+                    self.rows.complete(event, start, None, kind=kind)
+        self.rows.flush()
+        for cause, count in self._lost.items():
+            self.target.lost(count, f"{cause} are not kept", "event")
+
+
+def _identity(event: ChromeEvent) -> tuple[Any, ...]:
+    """Asynchronous ranges are joined by category and id; a local id counts within its process."""
+    if isinstance(event.id2, dict):
+        local = event.id2.get("local")
+        if local is not None:
+            return text(event.cat), str(event.pid), str(local)
+        return text(event.cat), str(event.id2.get("global"))
+    return text(event.cat), str(event.id)
+
+
+def detached(event: ChromeEvent) -> ChromeEvent:
+    """The event without views of the piece it was read from."""
+    args = type(event.args)(bytes(event.args))
+    return ChromeEvent(ph=event.ph, cat=event.cat, name=event.name, pid=event.pid, tid=event.tid, args=args)

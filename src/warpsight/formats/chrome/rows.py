@@ -1,0 +1,268 @@
+"""Events of Chrome's format into rows of tables, dialect by dialect; what is nobody's kernel or call is a range."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol
+
+import msgspec
+
+from warpsight.formats.chrome.events import text
+from warpsight.formats.chrome.tracks import Place
+from warpsight.formats.target import Target
+from warpsight.trace.definitions import Frame
+
+Row = dict[str, Any]
+_KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op"))
+_COPY = frozenset(("memcpy", "gpu_memcpy", "memcopy"))
+_FILL = frozenset(("memset", "gpu_memset"))
+_CALL = frozenset(("launch", "api", "cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "driver"))
+_OVERHEAD = frozenset(("overhead",))
+_PREFIX = re.compile(r"^(?:Runtime|Driver|Kernel): ?")
+_VERSION = re.compile(r"_v\d{3,6}$")
+_SHAPE = re.compile(
+    r"grid (\d+)×(\d+)×(\d+), block (\d+)×(\d+)×(\d+)(?:, cluster (\d+)×(\d+)×(\d+))?(?:, (\d+) registers)?"
+    r"(?:, shared (\d+)\+(\d+) B)?(?:, (.+))?$"
+)
+_FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
+_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b")
+#: Arguments that became columns.
+_USED = frozenset((
+    "correlation", "correlationId", "correlation_id", "device", "deviceId", "device_id", "context", "contextId", "context_id",
+    "stream", "streamId", "stream_id", "bytes", "size", "shape", "stack", "grid", "block", "gridDim", "blockDim",
+))  # fmt: skip
+
+
+class Happening(Protocol):
+    """A range or a moment of some track: what formats with tracks have in common."""
+
+    name: Any
+    cat: Any
+
+    def arguments(self) -> dict[str, Any]:
+        """What is told beside name and category."""
+
+
+class Placer(Protocol):
+    """Says where work ran."""
+
+    def host(self, event: Any) -> tuple[int, int]:
+        """Process and thread of host work."""
+
+    def device(self, event: Any, told: dict[str, Any]) -> Place:
+        """Device, context and stream of device work."""
+
+
+class Rows:
+    """Turns complete events into rows of one trace, table by table."""
+
+    def __init__(self, target: Target, tracks: Placer) -> None:
+        """Rows go to `target`."""
+        self._target = target
+        self._tracks = tracks
+        self._rows: dict[str, list[Row]] = {}
+        self._ordinals: dict[str, int] = {}
+        self._stacks: dict[str, int | None] = {}
+
+    def complete(self, event: Happening, start: int, duration: int | None, *, kind: str = "push/pop") -> None:
+        """A range with begin and end; `duration` None when it was never closed."""
+        category = text(event.cat).lower()
+        told = event.arguments()
+        if duration is not None and kind == "push/pop":
+            name = text(event.name)
+            if category in _KERNEL or name.startswith("Kernel: "):
+                return self._kernel(event, told, start, duration)
+            if category in _COPY or category in _FILL:
+                return self._copy(event, told, start, duration, category in _COPY)
+            if category in _CALL:
+                return self._call(event, told, start, duration, category)
+            if category == "sync" and name.startswith("Wait: "):
+                return self._sync(event, told, start, duration)
+            if category in _OVERHEAD:
+                return self._overhead(event, start, duration)
+            if category == "op":
+                return self._operator(event, told, start, duration)
+        self._marker(event, told, start, duration, kind)
+
+    def flush(self) -> None:
+        """Hand the rows on."""
+        for table, rows in self._rows.items():
+            self._target.add(table, rows)
+        self._rows = {}
+
+    # Rows of each table
+
+    def _kernel(self, event: Happening, told: Row, start: int, duration: int) -> None:
+        place = self._tracks.device(event, told)
+        name = _PREFIX.sub("", text(event.name))
+        self._add("kernel", told, {
+            "start": start, "duration": duration, "name_id": self._target.name(name), "shape_id": self._shape(told),
+            "device": place.device, "context": place.context, "stream": place.stream, "correlation": _correlation(told),
+            "process": place.process, "stack": self._stack(told), "graph_level": False,
+        })  # fmt: skip
+
+    def _copy(self, event: Happening, told: Row, start: int, duration: int, is_copy: bool) -> None:
+        place = self._tracks.device(event, told)
+        found = _COPY_KIND.search(text(event.name))
+        columns: Row = {
+            "kind": found[1] if found else "unknown",
+            "source_kind": "unknown",
+            "destination_kind": "unknown",
+        }
+        self._add("memcpy" if is_copy else "memset", told, {
+            "start": start, "duration": duration, "bytes": _number(told.get("bytes", told.get("size"))) or 0,
+            "asynchronous": True, "device": place.device, "context": place.context, "stream": place.stream,
+            "correlation": _correlation(told), "process": place.process, "stack": self._stack(told),
+            **(columns if is_copy else {"value": 0, "memory_kind": "unknown"}),
+        })  # fmt: skip
+
+    def _sync(self, event: Happening, told: Row, start: int, duration: int) -> None:
+        place = self._tracks.device(event, told)
+        self._add("sync", told, {
+            "start": start, "duration": duration, "kind": text(event.name).removeprefix("Wait: "), "device": place.device,
+            "context": place.context, "stream": place.stream, "correlation": _correlation(told), "process": place.process,
+        })  # fmt: skip
+
+    def _call(self, event: Happening, told: Row, start: int, duration: int, category: str) -> None:
+        process, thread = self._tracks.host(event)
+        function = _VERSION.sub("", _PREFIX.sub("", text(event.name)))
+        launches = category == "launch" or (
+            category != "api" and "Launch" in function and "HostFunc" not in function
+        )
+        row: Row = {"start": start, "duration": duration, "function": function, "thread": thread, "process": process,
+                    "correlation": _correlation(told), "stack": self._stack(told)}  # fmt: skip
+        if launches:
+            row |= {"shape_id": self._shape(told), "captured": False}
+        else:
+            row["bytes"] = _number(told.get("bytes"))
+        self._add("launch" if launches else "api", told, row)
+
+    def _overhead(self, event: Happening, start: int, duration: int) -> None:
+        process, thread = self._tracks.host(event)
+        row = {"start": start, "duration": duration, "kind": text(event.name).lower(), "thread": thread}
+        self._add("overhead", {}, {**row, "process": process})
+
+    def _operator(self, event: Happening, told: Row, start: int, duration: int) -> None:
+        process, thread = self._tracks.host(event)
+        self._add("op", {}, {
+            "start": start, "duration": duration, "name_id": self._target.name(text(event.name)), "thread": thread,
+            "process": process, "stack": self._stack(told), "attributes": _json(told),
+        })  # fmt: skip
+
+    def _marker(self, event: Happening, told: Row, start: int, duration: int | None, kind: str) -> None:
+        process, thread = self._tracks.host(event)
+        category = text(event.cat) or None
+        self._add("marker", {}, {
+            "start": start, "duration": duration, "kind": kind, "open": duration is None and kind != "instant",
+            "name_id": self._target.name(text(event.name)), "category": category, "process": process, "thread": thread,
+            "source": "nvtx" if category == "nvtx" else "framework", "stack": self._stack(told), "attributes": _json(told),
+        })  # fmt: skip
+
+    def instant(self, event: Happening, start: int) -> None:
+        """A moment."""
+        self._marker(event, event.arguments(), start, None, "instant")
+
+    def counter(self, event: Happening, time: int) -> None:
+        """One row per numeric argument; an argument named as a unit is one."""
+        process, _ = self._tracks.host(event)
+        name = text(event.name)
+        for key, value in event.arguments().items():
+            number = _float(value)
+            if number is None:
+                continue
+            is_unit = key in _UNITS
+            self._add("counter", {}, {
+                "time": time, "name": name if is_unit or not key else f"{name} {key}", "value": number,
+                "unit": key if is_unit else "1", "source": "chrome", "process": process,
+            })  # fmt: skip
+
+    def _add(self, table: str, told: Row, row: Row) -> None:
+        ordinal = self._ordinals.get(table, 0)
+        self._ordinals[table] = ordinal + 1
+        for key, value in told.items():
+            if key not in _USED:
+                json = msgspec.json.encode(value).decode()
+                self._target.attribute(table, ordinal, key, json, row.get("process"))
+        self._rows.setdefault(table, []).append(row)
+
+    # Values
+
+    def _shape(self, told: Row) -> int | None:
+        found = _SHAPE.match(told["shape"]) if isinstance(told.get("shape"), str) else None
+        if found:
+            numbers = [int(n or 0) for n in found.groups()[:12]]
+            if max(numbers) >= 1 << 31:
+                return None
+            columns = dict(zip(_SHAPE_COLUMNS, numbers, strict=True))
+            return self._target.shape(**columns, launch_type=found[13] or "regular")
+        grid, block = (
+            _triple(told.get(a, told.get(b))) for a, b in (("grid", "gridDim"), ("block", "blockDim"))
+        )
+        if grid is None or block is None:
+            return None
+        return self._target.shape(**dict(zip(_SHAPE_COLUMNS[:6], (*grid, *block), strict=True)))
+
+    def _stack(self, told: Row) -> int | None:
+        shown = told.get("stack")
+        if not isinstance(shown, str) or not shown:
+            return None
+        if shown not in self._stacks:
+            self._stacks[shown] = self._target.stack([_frame(part) for part in reversed(shown.split(" ← "))])
+        return self._stacks[shown]
+
+
+_SHAPE_COLUMNS = (
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "cluster_x", "cluster_y", "cluster_z", "registers",
+    "shared_static", "shared_dynamic",
+)  # fmt: skip
+_UNITS = frozenset(("%", "B", "B/s", "W", "mW", "MHz", "°C", "1", "value", "J", "s", "ns", "Hz", "kB", "MB"))
+
+
+def _frame(shown: str) -> Frame:
+    found = _FRAME.match(shown)
+    if found is None:
+        return (shown, None, None, None, "python", None)
+    line = int(found[3]) if found[3] and len(found[3]) < 10 else None
+    return (found[1], found[2], line, None, "python", None)
+
+
+def _correlation(told: Row) -> int | None:
+    return _number(
+        next((told[k] for k in ("correlation", "correlationId", "correlation_id") if k in told), None)
+    )
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            return None
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _float(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _triple(value: Any) -> tuple[int, int, int] | None:
+    if isinstance(value, str):
+        value = re.findall(r"\d+", value)
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    numbers = [_number(v) for v in value]
+    if any(n is None or not 0 <= n < 1 << 31 for n in numbers):
+        return None
+    return numbers[0], numbers[1], numbers[2]  # type: ignore[return-value]
+
+
+def _json(told: Row) -> str | None:
+    left = {key: value for key, value in told.items() if key != "stack"}
+    return msgspec.json.encode(left).decode() if left else None

@@ -1,0 +1,1 @@
+"""CUTracer's instruction traces and kernel events: NDJSON (plain or compressed) and text."""

@@ -1,0 +1,214 @@
+"""An instruction trace as a file: its records as columns, chunk by chunk, and what is missing of it."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsight.formats.cutracer import records
+from warpsight.formats.cutracer.lines import Chunk, chunks
+from warpsight.formats.source import Source
+
+_INT, _TEXT = pa.int64(), pa.string()
+#: Fields with one type in every record; others are read record by record.
+TYPES: dict[str, pa.DataType] = {
+    "type": _TEXT, "ctx": _TEXT, "trace_index": _INT, "timestamp": _INT, "grid_launch_id": _INT,
+    "cta": pa.list_(_INT), "warp": _INT, "opcode_id": _INT, "pc": _TEXT, "sass": _TEXT, "ipoint": _TEXT,
+    "active_mask": _TEXT, "mem_space": _INT, "is_load": pa.bool_(), "access_size": _INT,
+    "kernel_launch_id": _INT, "kernel_name": _TEXT, "kernel_checksum": _TEXT, "grid": pa.list_(_INT),
+    "block": pa.list_(_INT), "nregs": _INT, "shmem": _INT, "stream_id": pa.uint64(), "callstack_id": _TEXT,
+    "cluster_dim": pa.list_(_INT), "correlation_id": _INT,
+}  # fmt: skip
+_PYTHON: dict[str, Any] = {
+    name: {_INT: int, pa.uint64(): int, _TEXT: str, pa.bool_(): bool}.get(kind, list[int]) | None
+    for name, kind in TYPES.items()
+}
+_CLP = b"\xfdCLP"
+
+
+@dataclass
+class Header:
+    """What describing records said: the kernel, its instructions by opcode id, host stacks, completion."""
+
+    kernel: dict[str, Any] = field(default_factory=dict)
+    sass: dict[int, str] = field(default_factory=dict)
+    stacks: dict[str, str] = field(default_factory=dict)
+    completion: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, record: dict[str, Any]) -> None:
+        """Note one describing record."""
+        kind = record.get("type")
+        if kind == "kernel_metadata":
+            self.kernel = record
+            for key, entry in (record.get("instructions") or {}).items():
+                self.sass[int(key)] = str(entry.get("sass", ""))
+        elif kind == "callstack_def" and record.get("frames"):
+            self.stacks[str(record.get("callstack_id"))] = caller(record["frames"], str(record.get("source")))
+        elif kind == "capture_completion":
+            self.completion = record
+
+
+def caller(frames: Sequence[str], source: str) -> str:
+    """The innermost frame: Python stacks are written outermost first, stacks of `backtrace` innermost first."""
+    return frames[0] if source == "backtrace" else frames[-1]
+
+
+class TraceFile:
+    """Reads an NDJSON trace once, in chunks of columns; :attr:`notes` says what is missing, after reading."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Open the file.
+
+        Raises:
+            FormatError: when it does not exist or is a CLP archive.
+        """
+        self.source = Source(path)
+        self.header = Header()
+        self.notes: list[str] = []
+        self.lines = 0
+        if self.source.head[:4] == _CLP or str(path).endswith(".clp"):
+            raise self.source.error(
+                "is a CLP archive; take it apart first: clp-s x ARCHIVE OUT, then use OUT"
+            )
+
+    def chunks(self, fields: Sequence[str]) -> Iterator[tuple[Chunk, pa.Table]]:
+        """Columns of every chunk, one row per line; describing records are rows too (their `type` says so).
+
+        Fields that are lists or numbers of varying type come as JSON text. `sass` is filled in from the instruction table,
+        `caller` from the stacks.
+
+        Raises:
+            FormatError: for a line inside the file that is no JSON object, with its number.
+        """
+        needed = _needed(fields)
+        with ThreadPoolExecutor(2, thread_name_prefix="sass") as pool:
+            waiting: deque[tuple[Chunk, Future[pa.Table]]] = deque()
+            for chunk in chunks(self.source):
+                waiting.append((chunk, pool.submit(self._columns, chunk, needed)))
+                if len(waiting) > 2:
+                    yield self._finished(*waiting.popleft(), fields)
+            while waiting:
+                yield self._finished(*waiting.popleft(), fields)
+        if self.source.truncated:
+            self.notes.append(f"{self.source.name}: {self.source.damage}; records up to there were read")
+        self._check_completion()
+
+    def _check_completion(self) -> None:
+        said = self.header.completion
+        if said and (said.get("status") != "complete" or said.get("dropped_records")):
+            dropped = said.get("dropped_records", 0)
+            self.notes.append(f"the capture says it is {said.get('status')}, {dropped} records dropped")
+
+    def _finished(
+        self, chunk: Chunk, future: Future[pa.Table], fields: Sequence[str]
+    ) -> tuple[Chunk, pa.Table]:
+        table = future.result()
+        self.lines += len(table)
+        self._describe(chunk, table)
+        columns = {}
+        for name in fields:
+            if name == "sass":
+                columns[name] = self._sass(table)
+            elif name == "caller":
+                columns[name] = self._callers(table)
+            else:
+                columns[name] = table[name]
+        return chunk, pa.table({"type": table["type"], **columns})
+
+    def _describe(self, chunk: Chunk, table: pa.Table) -> None:
+        kinds = table["type"].combine_chunks()
+        rows = pc.indices_nonzero(pc.is_in(kinds, pa.array(sorted(records.DESCRIBING)))).to_pylist()
+        if not rows:
+            return
+        ends = chunk.ends()
+        for row in rows:
+            self.header.take(msgspec.json.decode(chunk.line(row, ends)))
+
+    def _sass(self, table: pa.Table) -> pa.Array:
+        own = table["sass"].combine_chunks()
+        if not self.header.sass or not own.null_count:
+            return own
+        numbers = pa.array(self.header.sass, _INT)
+        texts = pa.array(self.header.sass.values(), _TEXT)
+        places = pc.index_in(table["opcode_id"].combine_chunks(), numbers)
+        looked_up = pa.DictionaryArray.from_arrays(places, texts)
+        if own.null_count == len(own):
+            return looked_up
+        return pc.coalesce(own.cast(_TEXT), looked_up.cast(_TEXT))
+
+    def _callers(self, table: pa.Table) -> pa.Array:
+        ids = pa.array(self.header.stacks, _TEXT)
+        texts = pa.array(self.header.stacks.values(), _TEXT)
+        return texts.take(pc.index_in(table["callstack_id"].combine_chunks(), ids))
+
+    def _columns(self, chunk: Chunk, fields: tuple[str, ...]) -> pa.Table:
+        """The chunk's columns: all lines at once where every field has its usual type, else line by line."""
+        try:
+            rows = _decoder(fields).decode_lines(chunk.data)
+        except msgspec.DecodeError:
+            return self._slowly(chunk, fields)
+        return pa.table({name: _column(name, [getattr(row, name) for row in rows]) for name in fields})
+
+    def _slowly(self, chunk: Chunk, fields: tuple[str, ...]) -> pa.Table:
+        rows: list[dict[str, Any]] = []
+        ends = chunk.ends()
+        for place in range(len(ends)):
+            try:
+                record = msgspec.json.decode(chunk.line(place, ends))
+                if not isinstance(record, dict):
+                    raise msgspec.DecodeError("expected an object")
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                if chunk.open_end and place == len(ends) - 1:
+                    self.source.ended_early(f"the last record (line {chunk.first + place}) is cut off")
+                    break
+                raise self.source.error(f"no JSON object: {error}", line=chunk.first + place) from None
+            rows.append({name: record.get(name) for name in fields})
+        return pa.table({name: _column(name, [row[name] for row in rows]) for name in fields})
+
+
+@lru_cache(maxsize=32)
+def _decoder(fields: tuple[str, ...]) -> Any:
+    """A parser that keeps only these fields; not tracked by the garbage collector, since there are millions."""
+    kinds = [(name, _PYTHON.get(name, Any), None) for name in fields]
+    return msgspec.json.Decoder(msgspec.defstruct("Fields", kinds, gc=False))
+
+
+def _needed(fields: Sequence[str]) -> tuple[str, ...]:
+    """Columns to read: those asked for, those they are made from, and the type."""
+    wanted = dict.fromkeys(["type", *fields])
+    if "sass" in wanted:
+        wanted["opcode_id"] = None
+    if "caller" in wanted:
+        del wanted["caller"]
+        wanted["callstack_id"] = None
+    return tuple(wanted)
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    """Values as the field's type; as JSON text when they have several types."""
+    try:
+        if name in TYPES:
+            return pa.array(values, TYPES[name])
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        texts = [None if v is None else v if isinstance(v, str) else json.dumps(v) for v in values]
+        return pa.array(texts, _TEXT)
+
+
+def warps_per_cta(path: Path | str) -> int | None:
+    """Warps of each block of the traced kernel, as the trace's metadata says; None where it does not."""
+    trace = TraceFile(path)
+    for _ in trace.chunks(()):
+        break
+    block = trace.header.kernel.get("block")
+    return -(-int(block[0]) * int(block[1]) * int(block[2]) // 32) if block else None

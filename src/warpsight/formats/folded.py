@@ -1,0 +1,155 @@
+"""Folded stacks, as flamegraph.pl and most viewers read them: `frame;frame;frame weight`, outermost frame first."""
+
+from __future__ import annotations
+
+import re
+from typing import IO, TYPE_CHECKING
+
+from warpsight.formats import weighted
+from warpsight.formats.registry import Coverage, Options
+from warpsight.formats.selection import Selection
+from warpsight.trace.definitions import Frame
+
+if TYPE_CHECKING:
+    from warpsight.formats.source import Source
+    from warpsight.formats.target import Target
+    from warpsight.trace import Trace
+
+COVERAGE = Coverage(
+    kept=(
+        "Every stack with its weight, laid end to end; lines whose leaf is `[GPU_Kernel]NAME` as `kernel` rows with the "
+        "rest as host stack.",
+    ),
+    lost=(
+        "Fractions of weights (rounded and said so); annotations after a frame (`_[k]`, `_[j]`) stay in its name.",
+    ),
+    tested=("flamegraph.pl's format: tests/golden/formats/folded, lines of our own",),
+)
+WRITTEN = Coverage(
+    kept=("ns of kernels, copies and sets by host stack; the stack is their own or their launch's.",),
+    lost=("Times, streams, processes; `flame --to folded` has more levels.",),
+    tested=("reading it back",),
+)
+_LINE = re.compile(rb"^(\S.*?)\s+(\d+(?:\.\d+)?)\s*$")
+
+
+def sniff(source: Source) -> bool:
+    """Whether nearly all of the first lines are stacks with a weight, and some have several frames."""
+    lines = [line for line in source.head.splitlines()[:50] if line.strip()]
+    if len(source.head) >= 65_536:
+        lines = lines[:-1] or lines
+    if not lines or b"\0" in source.head:
+        return False
+    found = [_LINE.match(line) for line in lines]
+    several = sum(1 for match in found if match and b";" in match[1])
+    return sum(match is not None for match in found) * 10 >= len(lines) * 9 and several * 2 >= len(lines)
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read a file.
+
+    Raises:
+        FormatError: when no line has a stack and a weight.
+    """
+    stacks: dict[bytes, int] = {}
+    skipped, rounded, first_bad = 0, 0, 0
+    with source.open() as file:
+        for number, line in enumerate(file, 1):
+            match = _LINE.match(line)
+            if match is None:
+                if line.strip():
+                    skipped, first_bad = skipped + 1, first_bad or number
+                continue
+            whole, _, part = match[2].partition(b".")
+            rounded += bool(part.strip(b"0"))
+            stacks[match[1]] = stacks.get(match[1], 0) + int(whole) + (part[:1] >= b"5")
+    if not stacks:
+        raise source.error("no line has a stack and a weight", line=first_bad or 1)
+    if skipped:
+        target.lost(
+            skipped, f"lines without a weight were skipped, the first is line {first_bad:,}", "sample"
+        )
+    if rounded:
+        target.note(f"{rounded:,} weights had fractions and were rounded")
+    weighted.place(
+        target, ((_frames(stack), weight) for stack, weight in stacks.items()), "the file's own unit"
+    )
+
+
+def _frames(stack: bytes) -> tuple[Frame, ...]:
+    parts = stack.decode("utf-8", "replace").split(";")
+    return tuple((part.strip() or "?", None, None, None, "native", None) for part in parts)
+
+
+def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+    """Write host stacks with the device work they launched, in ns; returns counts of lines and unplaced kernels."""
+    stacks: dict[str, int] = {}
+    for stack, leaf, weight in device_time(trace, selection):
+        stacks[f"{stack};{leaf}" if stack else leaf] = (
+            stacks.get(f"{stack};{leaf}" if stack else leaf, 0) + weight
+        )
+    for stack, _, weight in weighted_events(trace, selection):
+        stacks[stack] = stacks.get(stack, 0) + weight
+    for line, weight in sorted(stacks.items()):
+        file.write(f"{line} {weight}\n".encode())
+    unplaced = trace.sql("SELECT count(*) FROM kernel_ids WHERE start IS NULL").fetchall()[0][0]
+    return {"lines": len(stacks), "unplaced": int(unplaced)}
+
+
+def device_time(trace: Trace, selection: Selection) -> list[tuple[str, str, int]]:
+    """Folded host stack, leaf and ns of all kernels, copies and sets; the stack is their own or their launch's."""
+    parts = []
+    for table, leaf in (
+        ("kernel", "coalesce(demangled, '?')"),
+        ("memcpy", "kind"),
+        ("memset", "memory_kind"),
+    ):
+        if selection.wants(table):
+            label = {"kernel": "Kernel", "memcpy": "Memcpy", "memset": "Memset"}[table]
+            parts.append(
+                f"SELECT process, correlation, stack, '[GPU_{label}]' || {leaf} AS leaf, duration FROM {table} "
+                f"WHERE {selection.where(table)} AND duration IS NOT NULL"
+            )
+    if not parts:
+        return []
+    rows = trace.sql(f"""
+        WITH work AS ({" UNION ALL ".join(parts)}),
+          calls AS (SELECT process, correlation, any_value(stack) AS stack FROM (
+            SELECT process, correlation, stack FROM launch_ids UNION ALL SELECT process, correlation, stack FROM api)
+            WHERE correlation IS NOT NULL GROUP BY ALL)
+        SELECT coalesce(w.stack, c.stack, 0), w.leaf, sum(w.duration)::BIGINT FROM work w
+          LEFT JOIN calls c ON c.process = w.process AND c.correlation = w.correlation GROUP BY ALL ORDER BY ALL""")
+    return _folded(trace, rows.fetchall())
+
+
+def weighted_events(trace: Trace, selection: Selection) -> list[tuple[str, str, int]]:
+    """The stacks of a file that had weights and no times."""
+    if not selection.wants("user_event"):
+        return []
+    rows = trace.sql(
+        f"SELECT coalesce(stack, 0), name, sum(duration)::BIGINT FROM user_event WHERE kind = '{weighted.KIND}' "
+        f"AND {selection.where('user_event')} GROUP BY ALL ORDER BY ALL"
+    )
+    return _folded(trace, rows.fetchall())
+
+
+def _folded(trace: Trace, rows: list[tuple[int, str, int]]) -> list[tuple[str, str, int]]:
+    frames = dict(trace.sql("SELECT id, function FROM frame").fetchall())
+    tree = {
+        i: (parent, frame) for i, parent, frame in trace.sql("SELECT id, parent, frame FROM stack").fetchall()
+    }
+    texts: dict[int, str] = {0: ""}
+
+    def text(stack: int) -> str:
+        chain, at = [], stack
+        while at in tree:
+            at, frame = tree[at]
+            chain.append(frames[frame].replace(";", ":"))
+        return ";".join(reversed(chain))
+
+    out = []
+    for stack, leaf, weight in rows:
+        if stack not in texts:
+            texts[stack] = text(stack)
+        out.append((texts[stack], leaf.replace(";", ":"), weight))
+    return out

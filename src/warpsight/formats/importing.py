@@ -1,0 +1,201 @@
+"""Foreign files into traces: for good (:func:`import_files`) or for one question (:func:`open_any`)."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsight.errors import TraceError, UsageError
+from warpsight.formats import registry
+from warpsight.formats.errors import FormatError
+from warpsight.formats.source import Source
+
+if TYPE_CHECKING:
+    from warpsight.formats.target import Target
+    from warpsight.trace import Trace
+
+_Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class ImportedFile:
+    """One file that was read; `damage` is empty when it was whole."""
+
+    path: str
+    format: str
+    bytes: int
+    damage: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A finished import: rows by table, and the rows of table `loss` that it wrote."""
+
+    path: Path
+    files: tuple[ImportedFile, ...]
+    rows: Mapping[str, int]
+    losses: tuple[Mapping[str, Any], ...]
+    seconds: float
+
+
+def import_files(
+    paths: Sequence[_Path],
+    out: _Path,
+    form: str | None = None,
+    force: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Imported:
+    """Read files of any known format into one new trace; several files become several processes (ranks) of it.
+
+    Args:
+        paths: Files or folders.
+        out: The trace folder to make.
+        form: The format of all of them; found by their content when None.
+        force: Replace an existing trace at `out`, once everything has been read.
+        options: Options of the reader, by key.
+
+    Raises:
+        FormatError: when a file is no format known, or damaged beyond what can be salvaged; nothing is left at `out`.
+        TraceError: when `out` exists.
+        UsageError: for a format or option that does not exist.
+    """
+    from warpsight.trace.writer import TraceWriter
+
+    if not paths:
+        raise UsageError("there is nothing to import: name at least one file")
+    target = Path(out)
+    _check_free(target, force)
+    began = time.perf_counter()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        with TraceWriter(made / "trace") as writer:
+            files, rows, losses = _read_all(writer, paths, form, options or {})
+        if target.exists():
+            _check_free(target, force)
+            shutil.rmtree(target)
+        (made / "trace").rename(target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return Imported(target, files, rows, losses, time.perf_counter() - began)
+
+
+def open_any(path: _Path) -> Trace:
+    """Open a trace (folder, packed file, URL), or any foreign file, which is read into a private temporary folder.
+
+    Raises:
+        TraceError: when there is nothing, or the trace is damaged.
+        FormatError: when it is neither a trace nor a file of a known format.
+    """
+    from warpsight.trace import open as open_trace
+    from warpsight.trace.model import Trace
+
+    text = os.fspath(path)
+    if is_trace(text):
+        return open_trace(path)
+    temporary = tempfile.TemporaryDirectory(prefix="warpsight-")  # mode 0700
+    try:
+        made = import_files([path], Path(temporary.name) / "trace")
+        return Trace(made.path, path=text, temporary=temporary)
+    except BaseException:
+        temporary.cleanup()
+        raise
+
+
+def is_trace(path: str) -> bool:
+    """Whether a path is to be opened as a trace of our own; what does not exist is, so that one message says so."""
+    from warpsight.trace import manifest
+
+    if "://" in path or "::" in path or not os.path.exists(path):
+        return True
+    place = Path(path)
+    if place.is_dir():
+        own = (place / manifest.FILE).exists() or (place / "raw").is_dir()
+        with Source(place) as source:
+            return own or registry.sniff(source) is None
+    return place.name == manifest.FILE or _is_pack(place)
+
+
+def _is_pack(path: Path) -> bool:
+    from warpsight.trace import manifest, pack
+
+    if path.name.endswith(pack.SUFFIX):
+        return True
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return manifest.FILE in archive.namelist()
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
+        return False
+
+
+def _check_free(target: Path, force: bool) -> None:
+    from warpsight.trace import manifest
+
+    if not os.path.lexists(target):
+        return
+    if not force:
+        raise TraceError(f"{target} exists already; -f replaces it")
+    if not (target / manifest.FILE).is_file() or target.is_symlink():
+        raise TraceError(f"{target} exists and is not a trace; it is left alone")
+
+
+def _read_all(
+    writer: Any, paths: Sequence[_Path], form: str | None, options: Mapping[str, str]
+) -> tuple[tuple[ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
+    from warpsight.formats.target import Target
+
+    target = Target(writer)
+    files, described = [], []
+    for number, path in enumerate(paths):
+        with Source(path) as source:
+            name = form or _sniffed(source)
+            target.begin(f"{number}:{source.name}")
+            read_into(target, source, name, options)
+            if source.truncated:
+                target.lost(1, f"{source.name} is not whole: {source.damage}; what comes after is missing")
+            files.append(ImportedFile(source.name, name, source.size, source.damage))
+            described.append({"format": name, "file": source.name, **target.source})
+    target.describe(source=described[0] if len(described) == 1 else described)
+    target.close()
+    return tuple(files), dict(target.rows), tuple(target.losses)
+
+
+def _sniffed(source: Source) -> str:
+    found = registry.sniff(source)
+    if found is not None:
+        return found
+    if not source.is_directory and not source.head:
+        raise source.error("is empty" if not source.compression else "ends before any data comes out of it")
+    raise source.error(
+        f"is none of the formats known: {', '.join(registry.READERS)}; --from FORMAT names one all the same"
+    )
+
+
+def read_into(target: Target, source: Source, name: str, options: Mapping[str, str]) -> None:
+    """Read one source of a named format.
+
+    Raises:
+        FormatError: when it cannot be read.
+        UsageError: for a format or option that does not exist.
+    """
+    chosen = registry.reader(name)
+    for key in options:
+        if key not in chosen.options:
+            known = ", ".join(chosen.options) or "none"
+            raise UsageError(f"format {name} has no option {key!r}; options: {known}")
+    try:
+        chosen.read(source, target, registry.Options(options))
+    except UsageError as error:  # a number that no column holds: nobody meant it
+        raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(source.name, f"holds text that is no UTF-8 ({error.reason})") from error
+    except csv.Error as error:
+        raise FormatError(source.name, f"holds a line that is no CSV ({error})") from error

@@ -1,0 +1,123 @@
+"""Kineto's JSON, as torch.profiler writes it: for HTA, TraceLens, Chrome, Perfetto, and back.
+
+Every event is put together by SQL, as text: times are microseconds with three decimals made of integers.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from warpsight.errors import UsageError
+from warpsight.formats.kineto import event_text
+from warpsight.formats.registry import Coverage
+from warpsight.formats.selection import Selection
+
+if TYPE_CHECKING:
+    from warpsight.trace import Trace
+
+_ROWS = 50_000
+WRITTEN = Coverage(
+    kept=(
+        "one process: launches and other calls, kernels, copies, fills, waits, operators, ranges, Python functions with ids, "
+        "memory events, counters, ac2g and forward-backward arrows; devices, rank, world size, the wall clock",
+        "stacks of calls and operators as `Call stack` where the trace has no Python functions",
+    ),
+    lost=(
+        "times of kernels that never finished; tables that Kineto has no events for: samples, builds, graphs, losses",
+        "static and dynamic shared memory are one number; clusters and module ids are not written",
+    ),
+    tested=(
+        "both real traces: imported, written, imported again, every table equal",
+        "HTA 0.5 loads what is written",
+    ),
+)
+
+
+def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+    """Write one process of a trace; returns what was written: slices, samples, tracks, unplaced kernels.
+
+    Raises:
+        UsageError: when the selection holds several processes: the format holds one.
+    """
+    process = _process(trace, selection)
+    file.write(_header(trace, process))
+    written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": 0, "arrows": 0}
+    separator = b"\n"
+    for kind, sql in event_text.statements(trace, selection, process):
+        for events in _texts(trace, sql):
+            file.write(separator + b",\n".join(events))
+            separator = b",\n"
+            written[kind] += len(events)
+    file.write(b'\n],"traceName":' + msgspec.json.encode(str(trace.path)) + b"}\n")
+    unplaced = f"SELECT count(*) FROM kernel_ids WHERE start IS NULL AND process = {process}"
+    written["unplaced"] = trace.sql(unplaced).fetchall()[0][0]
+    written.pop("arrows", None)
+    return written
+
+
+def _process(trace: Trace, selection: Selection) -> int:
+    listed = trace.sql("SELECT process, pid, rank FROM process ORDER BY process").fetchall()
+    chosen = [row for row in listed if not selection.processes or row[0] in selection.processes]
+    if len(chosen) == 1:
+        return int(chosen[0][0])
+    if not chosen:
+        raise UsageError("the trace has no such process")
+    told = ", ".join(f"{p} (rank {r})" if r is not None else f"{p} (pid {pid})" for p, pid, r in chosen[:8])
+    raise UsageError(f"Kineto's format holds one process; choose one with --process: {told}")
+
+
+def _texts(trace: Trace, sql: str) -> Any:
+    """Lists of encoded events."""
+    relation = trace.sql(sql)
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    for batch in reader(_ROWS):
+        if len(batch):
+            yield [text.encode() for text in batch.column(0).to_pylist()]
+
+
+def _header(trace: Trace, process: int) -> bytes:
+    """Everything before the events."""
+    content: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": _devices(trace, process)}
+    row = trace.sql(f"SELECT rank, world_size, settings FROM process WHERE process = {process}").fetchall()[0]
+    if row[2]:
+        versions = msgspec.json.decode(row[2])
+        content |= {key: value for key, value in versions.items() if isinstance(value, (int, float, str))}
+    if row[0] is not None:
+        content["distributedInfo"] = {"backend": "nccl", "rank": row[0], "world_size": row[1]}
+    pairs = trace.sql(f"""SELECT realtime - monotonic FROM clock WHERE process = {process} OR process IS NULL
+                          ORDER BY monotonic LIMIT 1""").fetchall()
+    content |= {
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": pairs[0][0] if pairs else 0,
+        "recorder": "warpsight",
+    }
+    source = trace.manifest.get("source")
+    if isinstance(source, dict) and source.get("trace_id"):
+        content["trace_id"] = source["trace_id"]
+    return msgspec.json.encode(content)[:-1] + b',"traceEvents":['
+
+
+def _devices(trace: Trace, process: int) -> list[dict[str, Any]]:
+    rows = trace.sql(f"""
+        SELECT "index" AS id, name, memory_bytes AS "totalGlobalMem", compute_capability,
+          threads_per_multiprocessor AS "maxThreadsPerMultiprocessor", warp_size AS "warpSize",
+          multiprocessors AS "numSms", registers_per_multiprocessor AS "regsPerMultiprocessor",
+          shared_per_multiprocessor AS "sharedMemPerMultiprocessor"
+        FROM device WHERE device IN (SELECT device FROM kernel_ids WHERE process = {process} UNION
+                                     SELECT device FROM memory WHERE process = {process}) ORDER BY 1""")
+    names = relation_columns(rows)
+    found = []
+    for values in rows.fetchall():
+        device = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        capability = str(device.pop("compute_capability", "")).split(".")
+        if len(capability) == 2 and all(part.isdigit() for part in capability):
+            device["computeMajor"], device["computeMinor"] = map(int, capability)
+        found.append(device)
+    return found
+
+
+def relation_columns(relation: Any) -> list[str]:
+    """Names of a relation's columns."""
+    return list(relation.columns)

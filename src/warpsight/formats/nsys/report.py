@@ -1,0 +1,259 @@
+"""What all tables of a report share: its strings, and who processes, threads, devices and streams are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from warpsight.formats.databases import Rows, Tables, distinct, distinct_rows, numbered, whole
+
+if TYPE_CHECKING:
+    from warpsight.formats.target import Target
+
+Array = npt.NDArray[Any]
+INT, REAL, TEXT, ADDRESS = pa.int64(), pa.float64(), pa.string(), pa.uint64()
+#: cudaLaunchKernel_v7000: the runtime's functions carry the CUDA version that introduced them.
+_VERSION = re.compile(r"_v\d{4,5}$")
+
+
+class Report:
+    """An opened export and the trace it goes to."""
+
+    def __init__(self, tables: Tables, target: Target) -> None:
+        self.tables = tables
+        self.target = target
+        #: Tables that were read, so that the others can be named.
+        self.read: set[str] = set()
+        self._processes: dict[int, int] = {}
+
+    def rows(self, table: str, columns: Mapping[str, pa.DataType]) -> Rows:
+        """A small table as a whole."""
+        self.read.add(table)
+        return whole(self.tables, table, columns)
+
+    # Strings
+
+    @cached_property
+    def _strings(self) -> tuple[Array, pa.ChunkedArray]:
+        rows = self.rows("StringIds", {"id": INT, "value": TEXT})
+        ids = rows.numbers("id")
+        order = np.argsort(ids, kind="stable")
+        return ids[order], rows.column("value").take(pa.array(order))
+
+    def texts(self, ids: Array) -> list[str | None]:
+        """Texts of string ids; None where there is none."""
+        known, values = self._strings
+        if not len(known):
+            return [None] * len(ids)
+        places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        hits = known[places] == ids
+        return values.take(pa.array(np.where(hits, places, 0), mask=~hits)).to_pylist()  # type: ignore[no-any-return]
+
+    def matching(self, pattern: re.Pattern[str]) -> list[int]:
+        """Ids of the strings that a pattern matches."""
+        known, values = self._strings
+        return [
+            n
+            for n, text in zip(known.tolist(), values.to_pylist(), strict=True)
+            if text and pattern.match(text)
+        ]
+
+    def strings(self, rows: Rows, column: str) -> pa.Array:
+        """A column of string ids as dictionary-coded text."""
+        known, places = distinct(rows.numbers(column, -1))
+        return pa.array(self.texts(known), TEXT).take(places).dictionary_encode()
+
+    def name_ids(self, rows: Rows, column: str) -> pa.Array:
+        """A column of string ids as ids of the trace's names."""
+        known, places = distinct(rows.numbers(column, -1))
+        return pa.array(self.target.names(self.texts(known)), pa.int32()).take(places)
+
+    def functions(self, rows: Rows, column: str = "nameId") -> pa.Array:
+        """Names of API functions as the API spells them."""
+        known, places = distinct(rows.numbers(column, -1))
+        texts = [_VERSION.sub("", text or "unknown function") for text in self.texts(known)]
+        return pa.array(texts, TEXT).take(places).dictionary_encode()
+
+    # Who
+
+    @cached_property
+    def _known(self) -> dict[int, dict[str, Any]]:
+        """What the report says of each process, by pid and machine (globalPid without its hardware id bits)."""
+        names = self.rows("PROCESSES", {"globalPid": INT, "pid": INT, "name": TEXT})
+        ranks = self.rows("MPI_RANKS", {"globalTid": INT, "rank": INT})
+        known: dict[int, dict[str, Any]] = {}
+        for row in names.data.to_pylist():
+            if row["globalPid"] is not None:
+                known[row["globalPid"]] = {"command": row["name"] or ""}
+        for row in ranks.data.to_pylist():
+            if row["globalTid"] is not None and row["rank"] is not None:
+                known.setdefault(row["globalTid"] & ~0xFFFFFF, {})["rank"] = row["rank"]
+        return known
+
+    @cached_property
+    def _hosts(self) -> dict[int, str]:
+        """Host names by machine (globalVid: the upper bits of every global id)."""
+        rows = self.rows("TARGET_INFO_SYSTEM_ENV", {"globalVid": INT, "name": TEXT, "value": TEXT})
+        return {
+            (row["globalVid"] or 0) >> 48: row["value"] or ""
+            for row in rows.data.to_pylist()
+            if row["name"] == "Hostname"
+        }
+
+    def host(self, number: int = 0) -> str:
+        """The host of a global id, or the only one there is."""
+        hosts = self._hosts
+        return hosts.get(number >> 48, next(iter(hosts.values()), "")) if hosts else ""
+
+    def process(self, number: int) -> int:
+        """Process id in the trace of a globalPid or globalTid: bits 24 to 47 are the pid, those above the machine."""
+        key = number & ~0xFFFFFF
+        found = self._processes.get(key)
+        if found is None:
+            pid = (key >> 24) & 0xFFFFFF
+            known = self._known.get(key, {})
+            # One pid of one machine is one process; the key keeps machines of a merged report apart.
+            found = self.target.process(
+                pid, scope=f"{self.target.scope}/{key >> 48}", host=self.host(key), **known
+            )
+            self._processes[key] = found
+        return found
+
+    def processes(self, values: Array) -> Array:
+        """A column of global ids as process ids."""
+        return numbered(values, self.process)
+
+    def threads(self, values: Array) -> tuple[Array, Array]:
+        """A column of globalTid as (thread, process) ids."""
+        names = self._thread_names
+        return (
+            numbered(
+                values, lambda one: self.target.thread(self.process(one), one & 0xFFFFFF, names.get(one))
+            ),
+            self.processes(values),
+        )
+
+    @cached_property
+    def _thread_names(self) -> dict[int, str]:
+        rows = self.rows("ThreadNames", {"nameId": INT, "globalTid": INT})
+        texts = self.texts(rows.numbers("nameId", -1))
+        return {
+            tid: text for tid, text in zip(rows.numbers("globalTid", -1).tolist(), texts, strict=True) if text
+        }
+
+    # Where
+
+    @cached_property
+    def _cards(self) -> dict[int, dict[str, Any]]:
+        from warpsight.formats.nsys.devices import cards
+
+        return cards(self)
+
+    @cached_property
+    def _ordinals(self) -> dict[tuple[int, int], int]:
+        """Card of a CUDA ordinal of a pid: CUDA_VISIBLE_DEVICES makes ordinals a matter of the process."""
+        rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"gpuId": INT, "cudaId": INT, "pid": INT})
+        return {(r["pid"], r["cudaId"]): r["gpuId"] for r in rows.data.to_pylist() if r["gpuId"] is not None}
+
+    def device(self, number: int, pid: int = -1) -> int:
+        """Device id of a CUDA ordinal in a process."""
+        return self.card(self._ordinals.get((pid, number), number), number)
+
+    def card(self, number: int, ordinal: int | None = None) -> int:
+        """Device id of one of the machine's GPUs by Nsight's own number."""
+        known = dict(self._cards.get(number, {}))
+        key = known.get("uuid") or (self.target.scope, "gpu", number)
+        known.setdefault("index", number if ordinal is None else ordinal)
+        known.setdefault("name", f"CUDA device {known['index']}")  # a report without its table of GPUs
+        return self.target.device(key, vendor="NVIDIA", platform="cuda", host=self.host(), **known)
+
+    def places(self, rows: Rows) -> dict[str, Any]:
+        """Columns device, context, stream and process of rows with deviceId, contextId, streamId and globalPid."""
+        pids = rows.numbers("globalPid")
+        process = self.processes(pids)
+        pid = (pids >> 24) & 0xFFFFFF
+        device = _by_pair(rows.numbers("deviceId", -1), pid, self.device)
+        context = rows.numbers("contextId", 0).astype(np.int64)
+        stream = self._streams(rows.numbers("streamId", -1))
+        self._announce(process, pid, context, stream, device)
+        return {
+            "device": pa.array(device, mask=device < 0),
+            "context": context,
+            "stream": stream,
+            "process": process,
+        }
+
+    @staticmethod
+    def _streams(values: Array) -> Array:
+        """Stream ids; CUPTI's "no stream" (all bits set) is -1."""
+        return np.where(values >= 0xFFFFFFFF, -1, values)
+
+    @cached_property
+    def _stream_info(self) -> dict[tuple[int, int, int], dict[str, Any]]:
+        rows = self.rows(
+            "TARGET_INFO_CUDA_STREAM",
+            {"streamId": INT, "processId": INT, "contextId": INT, "priority": INT, "flag": INT},
+        )
+        return {
+            (r["processId"], r["contextId"], r["streamId"]): {
+                "priority": _signed(r["priority"]),
+                "flags": _signed(r["flag"]),
+            }
+            for r in rows.data.to_pylist()
+        }
+
+    @cached_property
+    def _context_info(self) -> dict[tuple[int, int], int | None]:
+        columns = {"nullStreamId": INT, "processId": INT, "contextId": INT}
+        rows = self.rows("TARGET_INFO_CUDA_CONTEXT_INFO", columns)
+        return {(r["processId"], r["contextId"]): r["nullStreamId"] for r in rows.data.to_pylist()}
+
+    def _announce(self, process: Array, pid: Array, context: Array, stream: Array, device: Array) -> None:
+        """Rows of tables context and stream for what occurs."""
+        if not len(process):
+            return
+        occurring, _ = distinct_rows([process, pid, context, stream, device])
+        for owner, number, ctx, strm, dev in occurring.tolist():
+            null = self._context_info.get((number, ctx))
+            where = {} if dev < 0 else {"device": dev}
+            self.target.context(owner, ctx, null_stream=null, **where)
+            if strm >= 0:
+                info = self._stream_info.get((number, ctx, strm), {})
+                self.target.stream(owner, ctx, strm, **where, **info)
+
+
+def _by_pair(first: Array, second: Array, function: Any) -> Array:
+    known, places = distinct_rows([first, second])
+    ids = [-1 if a < 0 else function(a, b) for a, b in known.tolist()]
+    return np.array(ids, np.int64)[np.asarray(places)] if ids else np.empty(0, np.int64)
+
+
+def _signed(value: int | None) -> int | None:
+    """A 32-bit number that was exported without its sign (priorities below 0 are the urgent ones)."""
+    return None if value is None else (value + 2**31) % 2**32 - 2**31
+
+
+def duration(rows: Rows) -> Array:
+    """End - start."""
+    return rows.numbers("end") - rows.numbers("start")
+
+
+def labels(rows: Rows, column: str, known: Mapping[int, str], other: str = "unknown") -> pa.Array:
+    """A column of enumeration values as words."""
+    values, places = distinct(rows.numbers(column, -1))
+    texts = pa.array([known.get(value, other) for value in values.tolist()], TEXT)
+    return texts.take(places).dictionary_encode()
+
+
+def nullable(values: Array, null: Array) -> pa.Array:
+    """A column with nulls."""
+    return pa.array(values, mask=null)
+
+
+__all__ = ["ADDRESS", "INT", "REAL", "TEXT", "Report", "duration", "labels", "nullable"]

@@ -1,0 +1,102 @@
+"""AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite) and rocprof, rocprofv2 (CSV).
+
+JSON after rocprofiler-sdk's `cxx/serialization.hpp`, CSV after its `generateCSV.cpp` and the documents of rocprof and rocprofv2,
+rocpd after `rocprofiler-sdk-rocpd/rocpd_tables.sql` 3.0 to 4.1 (times inline, or in a table of their own). rocprofv3's PFTrace is
+an ordinary Perfetto trace: the reader of that format takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warpsight.formats.registry import Coverage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from warpsight.formats.registry import Options
+    from warpsight.formats.source import Source
+    from warpsight.formats.target import Target
+
+_SQLITE = b"SQLite format 3\0"
+_ENDINGS = ("_results.db", "_results.json", "_trace.csv", "_counter_collection.csv")
+
+
+def sniff(source: Source) -> bool:
+    """rocprofv3's JSON, a rocpd database, a CSV with rocprof's columns, or a folder with such files."""
+    if source.is_directory:
+        return any(True for _ in _members(source.path))
+    head = source.head
+    if head.startswith(_SQLITE):
+        return b"rocpd_" in head
+    if head.lstrip()[:1] == b"{":
+        return b'"rocprofiler-sdk-tool"' in head[:4096]
+    from warpsight.formats.rocprof.csv_form import is_trace
+
+    return is_trace(head)
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read one file, or the files of one run's folder.
+
+    Raises:
+        FormatError: for a file that is none of the forms, or is damaged.
+    """
+    del options
+    if source.is_directory:
+        for path in _members(source.path):
+            with source.member(path) as member:
+                _read_file(member, target)
+        return
+    _read_file(source, target)
+
+
+def _read_file(source: Source, target: Target) -> None:
+    if source.head.startswith(_SQLITE):
+        from warpsight.formats.rocprof.rocpd_form import read_database
+
+        read_database(source, target)
+    elif source.head.lstrip()[:1] == b"{":
+        from warpsight.formats.rocprof.json_form import read_document
+
+        read_document(source, target)
+    else:
+        from warpsight.formats.rocprof.csv_form import read_table
+
+        read_table(source, target)
+
+
+def _members(folder: Path) -> Iterator[Path]:
+    """Files of a run, the fullest form of each process only: the same run may have been written in all three."""
+    chosen: dict[str, tuple[int, list[Path]]] = {}
+    for path in sorted(p for end in _ENDINGS for p in folder.rglob(f"*{end}")):
+        rank = next(number for number, end in enumerate(_ENDINGS) if path.name.endswith(end))
+        rank = min(rank, 2)
+        run = str(path.parent / path.name.split("_", 1)[0])
+        best, files = chosen.get(run, (rank, []))
+        if rank < best:
+            chosen[run] = (rank, [path])
+        elif rank == best:
+            chosen[run] = (rank, [*files, path])
+    for _, files in chosen.values():
+        yield from files
+
+
+COVERAGE = Coverage(
+    kept=(
+        "kernels with grid in blocks, workgroup, registers (VGPR and accumulation VGPR), LDS, scratch, agent and stream",
+        "copies with direction and size; allocations and scratch; HIP, HSA, RCCL, ROCTx and library calls (launches apart)",
+        "ROCTx ranges and marks as ranges; correlation ids; counters of a dispatch at its start",
+        "GPUs with name, units, memory, clock and PCI address; host, command, pid",
+    ),
+    lost=(
+        "the hardware queue where the record also has a stream",
+        "arguments of calls, PC samples, thread traces, code objects",
+        "CSV: sizes of copies are 0 (the file has none); rocprof and rocprofv2: shapes have one dimension",
+    ),
+    tested=(
+        "rocprofv3 JSON (ROCm 7, MI350X, 43,915 dispatches): a recording of AMD-AGI/TraceLens' tests (MIT)",
+        "rocprofv3, rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by the schemas named above",
+    ),
+)

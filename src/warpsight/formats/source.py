@@ -1,0 +1,266 @@
+"""One input of an import: a file, compressed or not, or a folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+import zlib
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol
+
+from warpsight.formats.errors import FormatError
+
+HEAD_BYTES = 65_536
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_READ_BYTES = 1 << 18
+
+
+class Source:
+    """A file or folder to import; gzip and zstd (several members or frames too) are taken off transparently.
+
+    A compressed file that ends early or is damaged in the middle gives what comes before: :attr:`truncated` is true
+    from then on and :attr:`damage` says where. Use it as a context manager: temporary copies go away with it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Nothing is read yet.
+
+        Raises:
+            FormatError: when there is nothing at `path`.
+        """
+        self.path = Path(path)
+        self.name = os.fspath(path)
+        #: The data ended before its own end.
+        self.truncated = False
+        #: Where and how it is damaged, as a clause; empty when it is not.
+        self.damage = ""
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if not self.path.exists():
+            raise FormatError(self.name, "there is no such file or folder")
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a folder: `head` is empty then and nothing can be opened."""
+        return self.path.is_dir()
+
+    @cached_property
+    def compression(self) -> str:
+        """`gzip`, `zstd`, or `` for none, by the file's first bytes."""
+        if self.is_directory:
+            return ""
+        with self.path.open("rb") as file:
+            magic = file.read(4)
+        return "gzip" if magic[:2] == _GZIP else "zstd" if magic == _ZSTD else ""
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 KiB, decompressed; fewer when the file is shorter."""
+        if self.is_directory:
+            return b""
+        damaged = self.truncated, self.damage
+        with self.open() as file:
+            parts, size = [], 0
+            while size < HEAD_BYTES and (piece := file.read(HEAD_BYTES - size)):
+                parts.append(piece)
+                size += len(piece)
+        self.truncated, self.damage = damaged  # said when the reader gets there
+        return b"".join(parts)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk, of all files below a folder."""
+        if self.is_directory:
+            return sum(f.stat().st_size for f in self.path.rglob("*") if f.is_file())
+        return self.path.stat().st_size
+
+    def open(self) -> IO[bytes]:
+        """The uncompressed bytes from the beginning. Large reads are the quick ones.
+
+        Raises:
+            FormatError: for a folder.
+            OSError: when the file cannot be read.
+        """
+        if self.is_directory:
+            raise FormatError(self.name, "is a folder where a file is expected")
+        file = self.path.open("rb", buffering=0)
+        if not self.compression:
+            return io.BufferedReader(file, _READ_BYTES)
+        decoder = _Gzip() if self.compression == "gzip" else _Zstd()
+        return io.BufferedReader(_Decompressed(self, file, decoder), _READ_BYTES)
+
+    def local(self) -> Path:
+        """Path of an uncompressed file, for what must seek or map: the file itself or a temporary copy."""
+        if not self.compression:
+            return self.path
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="warpsight-")  # mode 0700
+            copy = Path(self._temporary.name) / (self.path.stem or "copy")
+            with self.open() as file, copy.open("wb") as out:
+                shutil.copyfileobj(file, out, 1 << 20)
+        return Path(self._temporary.name) / (self.path.stem or "copy")
+
+    def member(self, path: Path) -> Source:
+        """A file of this folder as a source of its own; close it too, or let it have no copies."""
+        return Source(path)
+
+    def error(self, problem: str, *, offset: int | None = None, line: int | None = None) -> FormatError:
+        """The error to raise for this file."""
+        return FormatError(self.name, problem, offset=offset, line=line)
+
+    def ended_early(self, where: str) -> None:
+        """Note that the data is not whole: `where` is a clause such as `the JSON ends inside an event`."""
+        self.truncated = True
+        self.damage = self.damage or where
+
+    def close(self) -> None:
+        """Remove temporary copies."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Damaged(Exception):
+    """The compressed data is not what it should be; `salvaged` came out before."""
+
+    def __init__(self, problem: str, salvaged: bytes) -> None:
+        super().__init__(problem)
+        self.salvaged = salvaged
+
+
+class _Decoder(Protocol):
+    """Decompression over the ends of members and frames."""
+
+    piece: int
+
+    def feed(self, data: bytes) -> bytes:
+        """What comes out for some input."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the input so far ends where a member or frame ends."""
+
+
+class _Gzip:
+    #: Compressed bytes at a time: deflate grows at most a thousandfold, so what comes out stays small.
+    piece = 65_536
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+        self._fresh = True
+
+    def feed(self, data: bytes) -> bytes:
+        parts = []
+        while data:
+            before = self._stream.copy()
+            try:
+                parts.append(self._stream.decompress(data))
+            except zlib.error as error:
+                if self._fresh and (any(parts) or not data.strip(b"\0")):
+                    return b"".join(parts)  # padding or a tail after whole members, as gzip itself allows
+                raise _Damaged(str(error), b"".join([*parts, _slowly(before, data)])) from None
+            self._fresh = False
+            if not self._stream.eof:
+                break
+            data = self._stream.unused_data.lstrip(b"\0")
+            self._stream, self._fresh = zlib.decompressobj(wbits=31), True
+        return b"".join(parts)
+
+    @property
+    def complete(self) -> bool:
+        return self._fresh
+
+
+class _Zstd:
+    #: A block of 128 KiB may be stored in four bytes.
+    piece = 4096
+
+    def __init__(self) -> None:
+        import zstandard
+
+        self._error: Any = zstandard.ZstdError
+        self._make = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._stream: Any = self._make()
+        self._fresh = True
+
+    def feed(self, data: bytes) -> bytes:
+        parts = []
+        while data:
+            try:
+                parts.append(self._stream.decompress(data))
+            except self._error as error:
+                raise _Damaged(str(error), b"".join(parts)) from None
+            self._fresh = False
+            if not self._stream.eof:
+                break
+            data = self._stream.unused_data
+            self._stream, self._fresh = self._make(), True
+        return b"".join(parts)
+
+    @property
+    def complete(self) -> bool:
+        return self._fresh
+
+
+def _slowly(stream: Any, data: bytes) -> bytes:
+    """What deflate gives before the damage: a call that fails gives nothing, so the calls are small."""
+    parts = []
+    for first in range(0, len(data), 64):
+        try:
+            parts.append(stream.decompress(data[first : first + 64]))
+        except zlib.error:
+            break
+    return b"".join(parts)
+
+
+class _Decompressed(io.RawIOBase):
+    """Reads through a decoder; damage ends the data and is told to the source."""
+
+    def __init__(self, source: Source, file: IO[bytes] | io.FileIO, decoder: _Decoder) -> None:
+        self._source = source
+        self._file = file
+        self._decoder = decoder
+        self._ready = memoryview(b"")
+        self._taken = 0
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and not self._ended:
+            data = self._file.read(self._decoder.piece) or b""
+            if not data:
+                self._end("" if self._decoder.complete else "the compressed data ends early")
+                break
+            self._taken += len(data)
+            try:
+                self._ready = memoryview(self._decoder.feed(data))
+            except _Damaged as error:
+                self._ready = memoryview(error.salvaged)
+                self._end(f"the compressed data is damaged before byte {self._taken:,} ({error})")
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _end(self, damage: str) -> None:
+        self._ended = True
+        if damage:
+            self._source.ended_early(damage)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,208 @@
+"""What a reader writes to: a new trace, with ids of processes, threads, devices and streams by the source's own keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from warpsight.formats.identities import Identities
+from warpsight.trace.definitions import Definitions, Frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.trace.writer import TraceWriter
+
+#: Rows and bytes of one table that wait to be written as one part.
+PART_ROWS = 1 << 19
+PART_BYTES = 64 << 20
+#: Bytes of all tables together that wait.
+WAITING_BYTES = 128 << 20
+_TIME = {"memory": "time", "counter": "time", "sample": "time"}
+
+
+class Target:
+    """Wraps a :class:`~warpsight.trace.TraceWriter`: rows may be added in pieces of any size and any order.
+
+    Ids: `process`, `device`, `context`, `stream` and `thread` take the source's own key (a pid, a UUID, a pointer) and
+    give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are
+    numbers and fit the column are kept as they are where the schema allows it (threads, contexts, streams).
+    """
+
+    def __init__(self, writer: TraceWriter, scope: str = "") -> None:
+        """Rows go to `writer`, which stays the caller's to close."""
+        self._writer = writer
+        #: Tells sources apart: the same pid in two files is two processes unless the reader says otherwise.
+        self.scope = scope
+        #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
+        self.source: dict[str, Any] = {}
+        #: Rows of table `loss` so far.
+        self.losses: list[dict[str, Any]] = []
+        self._identities = Identities()
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._small: dict[str, list[dict[str, Any]]] = {"attribute": [], "loss": []}
+        #: Rows added so far, by table.
+        self.rows: dict[str, int] = {}
+
+    def begin(self, scope: str) -> None:
+        """Rows of the next source follow."""
+        self.scope = scope
+        self.source = {}
+
+    # Definitions
+
+    @property
+    def definitions(self) -> Definitions:
+        """The interned tables, for readers that build stacks frame by frame."""
+        return self._writer.definitions
+
+    def name(self, text: str) -> int:
+        """Id of a name, for `name_id` columns."""
+        return self._writer.name(text)
+
+    def names(self, texts: Iterable[str | None]) -> list[int | None]:
+        """Ids of many names; None stays None."""
+        return self._writer.names(texts)
+
+    def shape(self, **columns: Any) -> int:
+        """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular."""
+        return self._writer.shape(**columns)
+
+    def stack(self, frames: Iterable[Frame | str], method: str = "imported") -> int | None:
+        """Id of a stack, outermost frame first: texts or Frame tuples; None without frames."""
+        return self._writer.stack(frames, method)
+
+    # Who and where
+
+    def process(self, pid: Any, /, *, scope: str | None = None, **columns: Any) -> int:
+        """Id of a process. `pid` is the source's key; a text key or one that does not fit gets pid 0.
+
+        `columns` are those of table `process` (host, parent, rank, local_rank, world_size, command, executable,
+        environment, settings, start, end, exit); what is not given is empty, and start and end are those of its rows.
+        `scope` joins sources that describe the same processes (files of one folder): give them the same text.
+        """
+        return self._identities.process((self.scope if scope is None else scope, pid), pid, columns)
+
+    def thread(self, process: int, tid: Any, name: str | None = None) -> int:
+        """Thread id for rows: `tid` itself when it is an int32 from 0, else a negative number that stands for it."""
+        return self._identities.thread(process, tid, name)
+
+    def device(self, key: Any, **columns: Any) -> int:
+        """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`."""
+        return self._identities.device(key, columns)
+
+    def context(self, process: int, context: Any, **columns: Any) -> int:
+        """Id of a context within its process; `columns`: device, null_stream, api (default cuda)."""
+        return self._identities.context(process, context, columns)
+
+    def stream(self, process: int, context: int, stream: Any, **columns: Any) -> int:
+        """Id of a stream within its context (an id this object gave); `columns`: device, priority, flags, name."""
+        return self._identities.stream(process, context, stream, columns)
+
+    # Rows
+
+    def add(self, table: str, rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
+        """Append rows: an Arrow table, a mapping of columns, or an iterable of rows; see :meth:`TraceWriter.add`.
+
+        Raises:
+            UsageError: for a table or column that is not in the schema, or a value that does not fit: a reader's bug.
+        """
+        data = self._writer.conformed(table, rows)
+        if not len(data):
+            return
+        self.rows[table] = self.rows.get(table, 0) + len(data)
+        self._waiting.setdefault(table, []).append(data)
+        count, size = self._sizes.get(table, (0, 0))
+        self._sizes[table] = count + len(data), size + data.nbytes
+        if self._sizes[table][0] >= PART_ROWS or self._sizes[table][1] >= PART_BYTES:
+            self._write(table)
+        elif sum(waiting for _, waiting in self._sizes.values()) >= WAITING_BYTES:
+            self._write(max(self._sizes, key=lambda name: self._sizes[name][1]))
+
+    def attribute(self, table: str, row: int, key: str, value: str, process: int | None = None) -> None:
+        """Keep a raw field of the `row`-th foreign row (source order) as JSON text `value`."""
+        self._small["attribute"].append(
+            {"table": table, "row": row, "key": key, "value": value, "process": process}
+        )
+        if len(self._small["attribute"]) >= PART_ROWS // 8:
+            self._flush_small("attribute")
+
+    def note(self, text: str, kind: str | None = None) -> None:
+        """Say something about how the trace was taken or read; nothing is missing because of it."""
+        self.lost(0, text, kind, severity="note")
+
+    def lost(
+        self,
+        count: int,
+        cause: str,
+        kind: str | None = None,
+        *,
+        severity: str = "lost",
+        process: int | None = None,
+    ) -> None:
+        """Say that `count` rows (of record kind `kind`) are missing, and why."""
+        row = {
+            "source": "import",
+            "cause": cause,
+            "count": count,
+            "kind": kind,
+            "severity": severity,
+            "process": process,
+        }
+        self.losses.append(row)
+        self._small["loss"].append(row)
+
+    def describe(self, **content: Any) -> None:
+        """Set entries of the manifest; what describes the source (tool, version, clock) goes to :attr:`source`."""
+        self._writer.describe(**content)
+
+    # The end
+
+    def close(self) -> None:
+        """Write what waits and the tables of processes, threads, devices, contexts and streams."""
+        for table in list(self._small):
+            self._flush_small(table)
+        for table in list(self._waiting):
+            self._write(table)
+        for table, rows in self._identities.rows(self._spans).items():
+            if rows:
+                self._writer.add(table, rows)
+
+    def _flush_small(self, table: str) -> None:
+        rows, self._small[table] = self._small[table], []
+        if rows:
+            self.add(table, rows)
+
+    def _write(self, table: str) -> None:
+        import pyarrow as pa
+
+        self._sizes.pop(table, None)
+        tables = self._waiting.pop(table, [])
+        if tables:
+            rows = pa.concat_tables(tables)
+            self._notice(table, rows)
+            self._writer.add(table, rows)
+
+    def _notice(self, table: str, data: pa.Table) -> None:
+        """Widen the time span of the processes that the rows belong to."""
+        import pyarrow.compute as pc
+
+        names = data.column_names
+        column = _TIME.get(table, "start")
+        if "process" not in names or column not in names:
+            return
+        end = data[column]
+        if "duration" in names:
+            end = pc.add(end, pc.fill_null(data["duration"], 0))
+        for process in pc.unique(data["process"]).to_pylist():
+            if process is None:
+                continue
+            chosen = pc.equal(data["process"], process)
+            least = pc.min(data[column].filter(chosen)).as_py()
+            most = pc.max(end.filter(chosen)).as_py()
+            if least is None:
+                continue
+            first, last = self._spans.get(process, (least, most))
+            self._spans[process] = (min(first, least), max(last, most))

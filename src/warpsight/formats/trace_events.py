@@ -1,0 +1,178 @@
+"""Trace Event JSON of vendors' tools: what their dialects share. They use the form of Chrome's traces and say the rest in names.
+
+A file is read twice: names of processes and threads may stand behind the events they name. Times are decimals of microseconds
+and become nanoseconds without passing through a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from warpsight.formats.chrome.stream import EventStream
+from warpsight.formats.chrome.times import MISSING, nanoseconds
+
+if TYPE_CHECKING:
+    from warpsight.formats.source import Source
+    from warpsight.formats.target import Target
+
+PIECE = 65_536
+_NOTHING = msgspec.Raw(b"null")
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: Any = ""
+    name: Any = ""
+    cat: Any = ""
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = _NOTHING
+    dur: msgspec.Raw = _NOTHING
+    id: Any = None
+    args: Any = None
+
+
+class Event(NamedTuple):
+    """One event; `start` and `duration` in ns, duration -1 when it has none."""
+
+    phase: str
+    name: str
+    category: str
+    pid: Any
+    tid: Any
+    start: int
+    duration: int
+    id: Any
+    args: dict[str, Any]
+
+
+class Names(NamedTuple):
+    """Names by pid, and by (pid, tid); labels by pid."""
+
+    processes: dict[Any, str]
+    threads: dict[tuple[Any, Any], str]
+    labels: dict[Any, str]
+
+
+def names(source: Source) -> Names:
+    """The metadata events of a file.
+
+    Raises:
+        FormatError: when it is no trace event JSON.
+    """
+    found = Names({}, {}, {})
+    for piece in EventStream(source, _decoder()):
+        for event in piece:
+            if event.ph != "M" or not isinstance(event.args, dict):
+                continue
+            pid, tid = key(event.pid), key(event.tid)
+            if event.name == "process_name":
+                found.processes[pid] = str(event.args.get("name", ""))
+            elif event.name == "thread_name":
+                found.threads[pid, tid] = str(event.args.get("name", ""))
+            elif event.name == "process_labels":
+                found.labels[pid] = str(event.args.get("labels", ""))
+    return found
+
+
+def events(source: Source, target: Target) -> Iterator[Event]:
+    """The events of a file but its metadata; those without a usable time are counted as lost.
+
+    Raises:
+        FormatError: when it is no trace event JSON.
+    """
+    lost = 0
+    stream = EventStream(source, _decoder())
+    for piece in stream:
+        start, length = nanoseconds([e.ts for e in piece]), nanoseconds([e.dur for e in piece])
+        for event, begin, took in zip(piece, start.tolist(), length.tolist(), strict=True):
+            if event.ph == "M":
+                continue
+            if begin == MISSING:
+                lost += 1
+                continue
+            yield Event(
+                str(event.ph), str(event.name), str(event.cat or ""), key(event.pid), key(event.tid), begin,
+                -1 if took == MISSING else took, event.id, event.args if isinstance(event.args, dict) else {},
+            )  # fmt: skip
+    if lost:
+        target.lost(lost, f"{source.name}: events without a time", "event")
+    if stream.damaged:
+        target.lost(len(stream.damaged), f"{source.name}: damaged places that were skipped", "event")
+
+
+def key(value: Any) -> Any:
+    """A pid or tid: a text that is a number is that number."""
+    if isinstance(value, str) and value.isdigit() and len(value) < 10:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _decoder() -> Callable[[bytes], list[_Event]]:
+    return msgspec.json.Decoder(list[_Event]).decode
+
+
+def whole(value: Any) -> int | None:
+    """An integer that a JSON value is or spells; None for anything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else None
+    if isinstance(value, str):
+        try:
+            number = int(value.strip(), 0)
+        except ValueError:
+            return None
+        return number if abs(number) < 2**63 else None
+    return None
+
+
+class Pairs:
+    """Begin and end events of threads, matched innermost first."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[Any, Any], list[Event]] = {}
+
+    def take(self, event: Event) -> Event | None:
+        """The whole event once its end has come; None before."""
+        stack = self._open.setdefault((event.pid, event.tid), [])
+        if event.phase == "B":
+            stack.append(event)
+            return None
+        if not stack:
+            return None
+        begun = stack.pop()
+        return begun._replace(phase="X", duration=max(event.start - begun.start, 0))
+
+    def rest(self) -> list[Event]:
+        """Events whose end never came."""
+        return [event for stack in self._open.values() for event in stack]
+
+
+class Rows:
+    """Rows of several tables that are handed over in pieces."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._waiting: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, table: str, row: dict[str, Any]) -> None:
+        """One row."""
+        waiting = self._waiting.setdefault(table, [])
+        waiting.append(row)
+        if len(waiting) >= PIECE:
+            self._target.add(table, waiting)
+            self._waiting[table] = []
+
+    def close(self) -> None:
+        """Hand over the rest."""
+        for table, waiting in self._waiting.items():
+            if waiting:
+                self._target.add(table, waiting)
+        self._waiting.clear()

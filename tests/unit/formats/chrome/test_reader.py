@@ -1,0 +1,168 @@
+"""Each phase of the format, each form of the file, and our own export read back."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+import warpsight as ws
+from benchmarks.synthetic_trace import Plan, make
+from warpsight.formats.chrome import writer
+from warpsight.formats.errors import FormatError
+from warpsight.formats.importing import import_files
+from warpsight.formats.selection import Selection
+
+EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "train"}},
+    {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "worker"}},
+    {"ph": "X", "name": "load", "cat": "io", "pid": 7, "tid": 8, "ts": 1000000000000.001, "dur": 2.5,
+     "args": {"k": [1, {"a": "}, {"}]}},
+    {"ph": "B", "name": "outer", "cat": "a", "pid": 7, "tid": 8, "ts": 10},
+    {"ph": "B", "name": "inner", "pid": 7, "tid": 8, "ts": 11.25},
+    {"ph": "E", "pid": 7, "tid": 8, "ts": 12},
+    {"ph": "E", "pid": 7, "tid": 8, "ts": 20.125},
+    {"ph": "b", "name": "request", "cat": "net", "id": "0x1", "pid": 7, "tid": 8, "ts": 1},
+    {"ph": "b", "name": "request", "cat": "net", "id": "0x2", "pid": 7, "tid": 8, "ts": 2},
+    {"ph": "e", "name": "request", "cat": "net", "id": "0x1", "pid": 7, "tid": 9, "ts": 5},
+    {"ph": "e", "name": "request", "cat": "net", "id": "0x2", "pid": 7, "tid": 9, "ts": 9},
+    {"ph": "i", "name": "here", "s": "t", "pid": 7, "tid": 8, "ts": "3.5"},
+    {"ph": "C", "name": "memory", "pid": 7, "ts": 4, "args": {"used": 12, "free": 30.5}},
+    {"ph": "s", "id": 1, "name": "x", "cat": "y", "pid": 7, "tid": 8, "ts": 4},
+    {"ph": "f", "id": 1, "name": "x", "cat": "y", "pid": 7, "tid": 8, "ts": 5},
+    {"ph": "B", "name": "never closed", "pid": 7, "tid": 8, "ts": 30},
+]  # fmt: skip
+RANGES = {
+    ("load", 1_000_000_000_000_001, 2_500, "push/pop", False),
+    ("outer", 10_000, 10_125, "push/pop", False),
+    ("inner", 11_250, 750, "push/pop", False),
+    ("request", 1_000, 4_000, "start/end", False),
+    ("request", 2_000, 7_000, "start/end", False),
+    ("here", 3_500, None, "instant", False),
+    ("never closed", 30_000, None, "push/pop", True),
+}
+TEXT = json.dumps({"traceEvents": EVENTS, "displayTimeUnit": "ns"})
+
+
+def imported(tmp_path, text, **more):
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    return import_files([path], tmp_path / "t.warp", **more)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        json.dumps(EVENTS),
+        json.dumps(EVENTS, indent=3),
+        json.dumps(EVENTS)[:-1],
+        json.dumps(EVENTS)[:-1] + ",\n",
+        json.dumps({"otherData": {"a": [{}, {}]}, "traceEvents": EVENTS, "x": [{"y": 1}, {"z": 2}]}),
+        "\ufeff" + TEXT,
+    ],
+    ids=["object", "array", "indented", "unclosed array", "comma at the end", "values around", "byte-order mark"],
+)  # fmt: skip
+def test_ranges_instants_and_counters_in_every_form(tmp_path, text):
+    made = imported(tmp_path, text)
+    assert made.files[0].format == "chrome"
+    with ws.open(made.path) as trace:
+        assert set(trace.sql("SELECT name, start, duration, kind, open FROM marker").fetchall()) == RANGES
+        counters = trace.sql("SELECT name, value, time FROM counter ORDER BY name").fetchall()
+        assert counters == [("memory free", 30.5, 4_000), ("memory used", 12.0, 4_000)]
+        assert trace.sql("SELECT pid, command FROM process").fetchall() == [(7, "train")]
+        assert trace.sql("SELECT name FROM thread WHERE thread = 8").fetchall() == [("worker",)]
+        kept = trace.sql("SELECT attributes FROM marker WHERE name = 'load'").fetchall()
+        assert json.loads(kept[0][0]) == {"k": [1, {"a": "}, {"}]}
+
+
+def test_what_is_not_kept_is_counted(tmp_path):
+    made = imported(tmp_path, TEXT)
+    assert [(row["count"], row["cause"]) for row in made.losses] == [
+        (2, "arrows between events are not kept")
+    ]
+
+
+def test_a_file_that_ends_inside_an_event_gives_all_before_it(tmp_path):
+    made = imported(tmp_path, TEXT[: TEXT.index('"never closed"') + 5])
+    with ws.open(made.path) as trace:
+        found = set(trace.sql("SELECT name, start, duration, kind, open FROM marker").fetchall())
+    assert found == {r for r in RANGES if r[0] != "never closed"}
+    assert any("is not whole" in row["cause"] for row in made.losses)
+
+
+def test_damage_in_the_middle_costs_the_events_it_hits(tmp_path):
+    events = [{"ph": "X", "name": f"e{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1} for i in range(2000)]
+    text = json.dumps(events)
+    place = text.index('"e1000"')
+    made = imported(tmp_path, text[:place] + "\\\\\x01" + text[place:])
+    with ws.open(made.path) as trace:
+        names = {row[0] for row in trace.sql("SELECT name FROM marker").fetchall()}
+    assert {f"e{i}" for i in range(2000)} - names == {"e1000"}
+    assert any(f"damaged at byte {place:,}" in row["cause"] for row in made.losses)
+
+
+def test_cuptis_dialect_gives_kernels_and_launches(tmp_path):
+    events = [
+        {"ph": "X", "cat": "CUDA_Runtime", "name": "Runtime: cudaLaunchKernel_v7000", "pid": 5, "tid": 6, "ts": 1, "dur": 2,
+         "args": {"correlationId": 11}},
+        {"ph": "X", "cat": "CUDA_Driver", "name": "Driver: cuMemAlloc_v2", "pid": 5, "tid": 6, "ts": 4, "dur": 1,
+         "args": {"correlationId": 12}},
+        {"ph": "X", "cat": "GPU_Kernel", "name": "Kernel: _Z3addPf", "pid": 5, "tid": "stream", "ts": 9, "dur": 3.5,
+         "args": {"correlationId": 11, "grid": [4, 1, 1], "block": [128, 1, 1], "streamId": 7, "deviceId": 0, "x": "kept"}},
+    ]  # fmt: skip
+    made = imported(tmp_path, json.dumps({"traceEvents": events}))
+    with ws.open(made.path) as trace:
+        joined = trace.sql("""SELECT k.name, k.start, k.duration, k.grid_x, k.block_x, k.stream, l.function, l.start
+            FROM kernel k JOIN launch l USING (process, correlation)""").fetchall()
+        assert joined == [("_Z3addPf", 9_000, 3_500, 4, 128, 7, "cudaLaunchKernel", 1_000)]
+        assert trace.sql("SELECT function, correlation FROM api").fetchall() == [("cuMemAlloc_v2", 12)]
+        assert trace.sql('SELECT "table", key, value FROM attribute').fetchall() == [
+            ("kernel", "x", '"kept"')
+        ]
+
+
+def test_our_own_export_reads_back(tmp_path):
+    path = make(tmp_path / "t.warp", Plan(kernels=3_000, overlap=0.05))
+    with ws.open(path) as trace:
+        with (tmp_path / "t.json").open("wb") as file:
+            writer.write(trace, file, Selection())
+        import_files([tmp_path / "t.json"], tmp_path / "back.warp")
+        with ws.open(tmp_path / "back.warp") as back:
+            for sql in QUERIES:
+                first, second = (Counter(t.sql(sql).fetchall()) for t in (trace, back))
+                assert second == first, sql
+                assert first, sql
+
+
+_PID = "(SELECT pid FROM process p WHERE p.process = t.process)"
+_DEVICE = '(SELECT "index" FROM device d WHERE d.device = t.device)'
+QUERIES = [
+    f"""SELECT regexp_replace(demangled, '^void ', ''), start, duration, stream, correlation, {_PID}, {_DEVICE}, grid_x, block_x,
+        registers, shared_static, shared_dynamic FROM kernel t WHERE start IS NOT NULL""",
+    f"SELECT start, duration, bytes, kind, correlation, stream, {_PID}, {_DEVICE} FROM memcpy t",
+    f"SELECT start, duration, function, thread, correlation, {_PID} FROM launch t",
+    f"SELECT start, duration, demangled, thread, {_PID} FROM marker t",
+    "SELECT time, value, unit FROM counter WHERE unit <> 'B'",  # bytes are summed up from memory events
+]
+
+
+def test_what_is_no_trace_is_refused(tmp_path):
+    for text, problem in (
+        ("{}", "none of the formats"),
+        ('{"traceEvents":[]}', "holds no trace events"),
+        ("[1,2]", "none of the formats"),
+    ):
+        with pytest.raises(FormatError, match=problem):
+            imported(tmp_path, text)
+
+
+def test_reading_verbs_take_the_file_itself(tmp_path):
+    (tmp_path / "t.json").write_text(TEXT)
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight", "stats", str(tmp_path / "t.json"), "nvtx", "--json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = json.loads(done.stdout)["tables"]["nvtx"]["rows"]
+    assert {"load", "outer", "request"} <= {row["name"] for row in rows}

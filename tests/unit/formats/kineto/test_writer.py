@@ -1,0 +1,110 @@
+"""What the writer writes is what Kineto writes: our own reader, Python's json and HTA's expectations agree on it."""
+
+import json
+import os
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import warpsight as ws
+from benchmarks.synthetic_trace import Plan, make
+from warpsight.errors import UsageError
+from warpsight.formats.importing import import_files
+from warpsight.formats.kineto import writer
+from warpsight.formats.selection import Selection
+
+DATA = os.environ.get("WARPSIGHT_TEST_DATA")
+_STACK = "(SELECT depth FROM stack s WHERE s.id = t.stack)"
+SAME = [
+    """SELECT name, start, duration, stream, context, correlation, grid_x, grid_y, block_x, registers,
+       shared_static + shared_dynamic, graph, graph_node, (SELECT "index" FROM device d WHERE d.device = t.device)
+       FROM kernel t WHERE start IS NOT NULL""",
+    f"SELECT start, duration, function, thread, correlation, {_STACK} FROM launch t",
+    f"SELECT start, duration, function, thread, correlation, {_STACK} FROM api t",
+    "SELECT start, duration, bytes, kind, source_kind, destination_kind, correlation FROM memcpy",
+    "SELECT start, duration, bytes, memory_kind, correlation FROM memset",
+]
+MORE = [
+    f"SELECT name, start, duration, thread, sequence, correlation, shapes, attributes, {_STACK} FROM op t",
+    f"SELECT name, start, duration, kind, category, greatest(thread, -1), attributes, {_STACK} FROM marker t",
+    "SELECT time, operation, address, bytes, pool_size, pool_used, allocator, thread FROM memory",
+    "SELECT pid, command FROM process",
+    "SELECT thread, name FROM thread WHERE thread >= 0",
+    "SELECT realtime - monotonic FROM clock",
+]
+
+
+def back(trace, tmp_path, **selection):
+    with (tmp_path / "t.json").open("wb") as file:
+        written = writer.write(trace, file, Selection(**selection))
+    made = import_files([tmp_path / "t.json"], tmp_path / "back.warp", force=True)
+    assert made.files[0].format == "kineto"
+    return written, made
+
+
+def equal(trace, again, statements):
+    for sql in statements:
+        first, second = (Counter(t.sql(sql).fetchall()) for t in (trace, again))
+        assert second == first, sql
+
+
+@pytest.mark.skipif(not DATA, reason="WARPSIGHT_TEST_DATA does not name a folder of real traces")
+@pytest.mark.parametrize("name", ["kineto_h100_qwen.json.gz", "kineto_mi300_qwen.json.gz"])
+def test_a_real_trace_survives_the_round_trip(tmp_path, name):
+    with ws.open(Path(DATA) / name) as trace:
+        _, made = back(trace, tmp_path)
+        with ws.open(made.path) as again:
+            equal(trace, again, [*SAME, *MORE])
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    with ws.open(make(tmp_path / "t.warp", Plan(kernels=2_000, overlap=0.05))) as trace:
+        yield trace
+
+
+def test_a_recording_of_our_own_survives_with_its_stacks(tmp_path, recorded):
+    written, made = back(recorded, tmp_path)
+    assert written["slices"] > 4_000
+    with ws.open(made.path) as again:
+        equal(recorded, again, SAME[1:2] + SAME[3:])
+        columns = "demangled, start, duration, stream, correlation"
+        equal(recorded, again, [f"SELECT {columns} FROM kernel WHERE start IS NOT NULL"])
+        first, second = (
+            t.sql("SELECT correlation, stack FROM launch ORDER BY 1 LIMIT 100").fetchall()
+            for t in (recorded, again)
+        )
+        frames = [t.stacks([s for _, s in rows if s]) for t, rows in ((recorded, first), (again, second))]
+        assert [frames[0].get(s) for _, s in first] == [frames[1].get(s) for _, s in second]
+
+
+def test_it_is_json_of_kinetos_form(tmp_path, recorded):
+    back(recorded, tmp_path)
+    text = (tmp_path / "t.json").read_text()
+    content = json.loads(text, parse_float=Decimal)
+    assert content["schemaVersion"] == 1 and content["baseTimeNanoseconds"] >= 0
+    assert content["deviceProperties"][0]["id"] == 0
+    kernels = [e for e in content["traceEvents"] if e.get("cat") == "kernel"]
+    assert all({"device", "stream", "correlation", "grid", "block"} <= e["args"].keys() for e in kernels)
+    arrows = Counter(e["ph"] for e in content["traceEvents"] if e.get("cat") == "ac2g")
+    assert arrows["s"] > 0 and arrows["f"] >= arrows["s"]
+
+
+def test_a_window_and_kinds_are_respected(tmp_path, recorded):
+    begin = recorded.sql("SELECT quantile_disc(start, 0.5) FROM kernel").fetchall()[0][0]
+    _, made = back(recorded, tmp_path, begin=begin, kinds=("kernel",), flows=False)
+    expected = recorded.sql(f"SELECT count(*) FROM kernel WHERE start + duration > {begin}").fetchall()[0][0]
+    assert made.rows["kernel"] == expected
+    assert not {"launch", "memcpy", "memory", "counter"} & made.rows.keys()
+
+
+def test_several_processes_need_a_choice(tmp_path):
+    with ws.open(make(tmp_path / "t.warp", Plan(kernels=200, processes=2))) as trace:
+        with (
+            (tmp_path / "x").open("wb") as file,
+            pytest.raises(UsageError, match="choose one with --process"),
+        ):
+            writer.write(trace, file, Selection())
+        back(trace, tmp_path, processes=(1,))

@@ -1,0 +1,169 @@
+"""Traces written with Perfetto's own message definitions, and our own export read back."""
+
+import zlib
+from collections import Counter
+
+import pytest
+
+import warpsight as ws
+from benchmarks.synthetic_trace import Plan, make
+from tests.unit.formats.chrome.test_reader import QUERIES
+from warpsight.formats.errors import FormatError
+from warpsight.formats.importing import import_files
+from warpsight.formats.perfetto import writer
+from warpsight.formats.selection import Selection
+
+pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+
+
+def trace_of(*packets):
+    message = pb.Trace()
+    for fields in packets:
+        message.packet.append(pb.TracePacket(trusted_packet_sequence_id=1, **fields))
+    return message.SerializeToString()
+
+
+def described():
+    process = pb.TrackDescriptor(
+        uuid=1, process={"pid": 77, "process_name": "train", "cmdline": ["python", "train.py"]}
+    )
+    thread = pb.TrackDescriptor(uuid=2, parent_uuid=1, thread={"pid": 77, "tid": 78, "thread_name": "worker"})
+    counter = pb.TrackDescriptor(uuid=3, parent_uuid=1, name="power", counter={"unit_name": "W"})
+    return [{"track_descriptor": d} for d in (process, thread, counter)]
+
+
+def begin(track, **more):
+    return pb.TrackEvent(type=pb.TrackEvent.TYPE_SLICE_BEGIN, track_uuid=track, **more)
+
+
+def end(track):
+    return pb.TrackEvent(type=pb.TrackEvent.TYPE_SLICE_END, track_uuid=track)
+
+
+def imported(tmp_path, data):
+    path = tmp_path / "t.pftrace"
+    path.write_bytes(data)
+    made = import_files([path], tmp_path / "t.warp", force=True)
+    assert made.files[0].format == "perfetto"
+    return made
+
+
+def test_ranges_instants_counters_with_interned_texts_and_annotations(tmp_path):
+    texts = pb.InternedData()
+    texts.event_names.add(iid=5, name="step")
+    texts.debug_annotation_names.add(iid=9, name="shape")
+    texts.debug_annotation_string_values.add(iid=4, str=b"2x3")
+    annotation = {"name_iid": 9, "string_value_iid": 4}
+    data = trace_of(
+        *described(),
+        {"timestamp": 1_000, "sequence_flags": 1, "interned_data": texts,
+         "track_event": begin(2, name_iid=5, categories=["phase"], debug_annotations=[annotation])},
+        {"timestamp": 1_100, "track_event": begin(2, name="inner")},
+        {"timestamp": 1_150, "track_event": pb.TrackEvent(type=3, track_uuid=2, name="mark")},
+        {"timestamp": 1_200, "track_event": end(2)},
+        {"timestamp": 1_300, "track_event": pb.TrackEvent(type=4, track_uuid=3, double_counter_value=312.5)},
+        {"timestamp": 1_900, "track_event": end(2)},
+        {"timestamp": 2_000, "track_event": begin(2, name="open")},
+    )  # fmt: skip
+    with ws.open(imported(tmp_path, data).path) as trace:
+        rows = trace.sql(
+            "SELECT name, start, duration, category, attributes, thread, open FROM marker"
+        ).fetchall()
+        assert sorted(rows) == [
+            ("inner", 1_100, 100, None, None, 78, False),
+            ("mark", 1_150, None, None, None, 78, False),
+            ("open", 2_000, None, None, None, 78, True),
+            ("step", 1_000, 900, "phase", '{"shape":"2x3"}', 78, False),
+        ]
+        assert trace.sql("SELECT name, time, value, unit FROM counter").fetchall() == [
+            ("power", 1_300, 312.5, "W")
+        ]
+        assert trace.sql("SELECT pid, command FROM process").fetchall() == [(77, "python train.py")]
+        assert trace.sql("SELECT name FROM thread WHERE thread = 78").fetchall() == [("worker",)]
+
+
+def test_incremental_clocks_with_a_multiplier_give_absolute_times(tmp_path):
+    clocks = [{"clock_id": 64, "timestamp": 0, "is_incremental": True, "unit_multiplier_ns": 1000},
+              {"clock_id": 6, "timestamp": 5_000_000}]  # fmt: skip
+    data = trace_of(
+        *described(),
+        {"clock_snapshot": {"clocks": clocks}},
+        {"timestamp": 10, "timestamp_clock_id": 64, "track_event": begin(2, name="a")},
+        {"timestamp": 7, "timestamp_clock_id": 64, "track_event": end(2)},
+    )
+    with ws.open(imported(tmp_path, data).path) as trace:
+        assert trace.sql("SELECT start, duration FROM marker").fetchall() == [(5_010_000, 7_000)]
+
+
+def test_render_stages_are_kernels_of_their_queue(tmp_path):
+    texts = pb.InternedData()
+    texts.gpu_specifications.add(iid=1, name="compute queue")
+    texts.gpu_specifications.add(iid=2, name="Compute")
+    stage = {"event_id": 1, "duration": 50, "hw_queue_iid": 1, "stage_iid": 2, "submission_id": 12}
+    data = trace_of(
+        {"timestamp": 100, "sequence_flags": 1, "interned_data": texts, "gpu_render_stage_event": stage}
+    )
+    with ws.open(imported(tmp_path, data).path) as trace:
+        rows = trace.sql(
+            "SELECT k.name, start, duration, correlation, s.name FROM kernel k JOIN stream s USING (stream)"
+        )
+        assert rows.fetchall() == [("Compute", 100, 50, 12, "compute queue")]
+
+
+def test_deflated_packets_are_read(tmp_path):
+    inner = trace_of(
+        *described(),
+        {"timestamp": 5, "track_event": begin(2, name="a")},
+        {"timestamp": 9, "track_event": end(2)},
+    )
+    data = trace_of({"timestamp": 1, "compressed_packets": zlib.compress(inner)})
+    with ws.open(imported(tmp_path, data).path) as trace:
+        assert trace.sql("SELECT name, start, duration FROM marker").fetchall() == [("a", 5, 4)]
+
+
+def test_what_is_not_kept_is_counted(tmp_path):
+    data = trace_of(
+        *described(),
+        {"timestamp": 5, "ftrace_events": {"cpu": 1}},
+        {"timestamp": 6, "ftrace_events": {"cpu": 2}},
+        {"timestamp": 7, "track_event": begin(2, name="a", flow_ids=[3])},
+        {"timestamp": 8, "track_event": end(2), "previous_packet_dropped": 1},
+    )
+    causes = {row["cause"]: row["count"] for row in imported(tmp_path, data).losses}
+    assert causes["packets of kind ftrace_events are not kept"] == 2
+    assert causes["flows are not kept"] == 1
+    assert any("recorder dropped" in cause for cause in causes)
+
+
+def test_a_cut_file_gives_the_whole_packets_and_says_where_it_ends(tmp_path):
+    whole = trace_of(
+        *described(),
+        *({"timestamp": i, "track_event": pb.TrackEvent(type=3, track_uuid=2, name="m")} for i in range(100)),
+    )
+    cut = len(whole) - 150
+    made = imported(tmp_path, whole[:cut])
+    with ws.open(made.path) as trace:
+        found = trace.sql("SELECT start FROM marker ORDER BY start").fetchall()
+    assert 80 < len(found) < 100
+    assert found == [(i,) for i in range(len(found))]
+    assert any("ends inside a packet that begins at byte" in row["cause"] for row in made.losses)
+
+
+def test_a_length_is_not_believed(tmp_path):
+    path = tmp_path / "t"
+    path.write_bytes(b"\x0a\xff\xff\xff\xff\x7f" + b"x" * 100)
+    with pytest.raises(FormatError, match="byte 0: a packet of 34,359,738,367 bytes"):
+        import_files([path], tmp_path / "t.warp", form="perfetto")
+
+
+def test_our_own_export_reads_back(tmp_path):
+    path = make(tmp_path / "t.warp", Plan(kernels=3_000, overlap=0.05))
+    with ws.open(path) as trace:
+        with (tmp_path / "t.pftrace").open("wb") as file:
+            writer.write(trace, file, Selection())
+        import_files([tmp_path / "t.pftrace"], tmp_path / "back.warp")
+        with ws.open(tmp_path / "back.warp") as back:
+            for sql in QUERIES:
+                first, second = (Counter(t.sql(sql).fetchall()) for t in (trace, back))
+                assert second == first, sql
+                assert first, sql

@@ -1,0 +1,95 @@
+"""Ascend's three forms, written by Huawei's documents: the same task must come out of each with the same nanoseconds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.formats import msprof_database
+from tests.unit.formats.stored import stored
+from warpsight.formats.importing import import_files
+
+GOLDEN = Path(__file__).parents[2] / "golden/formats/msprof"
+START = 1_729_733_883_833_924_932
+
+
+def read(file: Path, tmp_path: Path) -> Path:
+    out = tmp_path / f"{file.name}.warp"
+    assert import_files([file], out).files[0].format == "msprof"
+    return out
+
+
+@pytest.mark.parametrize("name", ["trace_view.json", "op_summary_0.csv", "msprof_1.db"])
+def test_a_task_has_the_same_exact_time_in_every_form(name: str, tmp_path: Path) -> None:
+    out = read(GOLDEN / name, tmp_path)
+    text = (
+        "select start, duration, n.name, stream, d.index, d.vendor from kernel join name n on n.id = name_id "
+        "join device d using (device)"
+    )
+    assert stored(out, text) == [(START, 11_017, "MatMulV2", 2, 0, "Huawei")]
+
+
+def test_the_timelines_layers(tmp_path: Path) -> None:
+    out = read(GOLDEN / "trace_view.json", tmp_path)
+    assert stored(out, "select function, correlation from launch") == [("launch", 42)]
+    assert stored(out, "select function, correlation from api") == [("aclnnMatmul", 41)]
+    assert stored(out, "select count(*) from kernel join launch using (process, correlation)") == [(1,)]
+    text = "select start, duration, name, sequence, shapes from op join name on id = name_id"
+    assert stored(out, text) == [(1_729_733_883_833_900_125, 80_500, "aten::mm", 5, "2,3;3,4")]
+    text = "select bytes, kind, correlation from memcpy"
+    assert stored(out, text) == [(4096, "HtoD", 43)]
+    assert stored(out, "select kind, duration, stream from sync") == [("stream wait event", 1_500, 3)]
+    assert stored(out, "select cause from loss") == [
+        ("layers that repeat device work or sum it up were not imported: Overlap Analysis (1 events)",)
+    ]
+
+
+def test_the_summarys_blocks_and_waits(tmp_path: Path) -> None:
+    out = read(GOLDEN / "op_summary_0.csv", tmp_path)
+    assert stored(out, "select grid_x from kernel join shape on id = shape_id") == [(24,)]
+    assert stored(out, "select kind, duration from sync") == [("stream wait event", 1_500)]
+
+
+def test_the_golden_database_is_what_its_builder_writes(tmp_path: Path) -> None:
+    import sqlite3
+
+    built = msprof_database.write_database(tmp_path / "x.db")
+    for table in msprof_database.TABLES:
+        rows = [
+            sqlite3.connect(path).execute(f"select * from {table}").fetchall()
+            for path in (built, GOLDEN / "msprof_1.db")
+        ]
+        assert rows[0] == rows[1]
+
+
+def test_the_databases_tables(tmp_path: Path) -> None:
+    out = read(GOLDEN / "msprof_1.db", tmp_path)
+    assert stored(out, "select function, correlation, thread from launch") == [("launch", 42, 88)]
+    text = "select start, bytes, kind, correlation from memcpy"
+    assert stored(out, text) == [(1_729_733_883_833_940_000, 4096, "HtoD", 43)]
+    assert stored(out, "select time, event, correlation from event") == [
+        (1_729_733_883_833_950_000, 13, None)
+    ]
+    text = "select name, sequence, shapes, attributes from op join name on id = name_id"
+    assert stored(out, text) == [("aten::mm", 5, "2,3;3,4", '{"input_types": "FLOAT"}')]
+    text = "select duration, kind, name, domain from marker join name on id = name_id"
+    assert stored(out, text) == [(90_000, "start/end", "step", None)]
+    text = 'select duration, operation, bytes, dtype, "group", correlation from collective'
+    assert stored(out, text) == [(10_000, "hcom_allReduce_", 2000, "FP16", "group0", 50)]
+    assert stored(out, "select name, value, unit from counter") == [("AI Core frequency", 1800, "MHz")]
+    assert stored(out, "select name, host from device") == [("Ascend910B", "node3")]
+    assert stored(out, "select pid, host, rank from process") == [(77, "node3", 0)]
+    assert any("HBM (1 rows)" in cause for (cause,) in stored(out, "select cause from loss"))
+
+
+def test_of_a_result_folder_the_fullest_form_is_read_once(tmp_path: Path) -> None:
+    folder = tmp_path / "PROF_000001_x"
+    (folder / "mindstudio_profiler_output").mkdir(parents=True)
+    for name in ("trace_view.json", "op_summary_0.csv"):
+        shutil.copy(GOLDEN / name, folder / "mindstudio_profiler_output")
+    shutil.copy(GOLDEN / "msprof_1.db", folder)
+    import_files([folder], tmp_path / "out.warp")
+    assert stored(tmp_path / "out.warp", "select count(*) from kernel") == [(1,)]
+    assert stored(tmp_path / "out.warp", "select count(*) from collective") == [(1,)]
