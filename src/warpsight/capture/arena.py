@@ -55,8 +55,12 @@ class Arena:
         devices: Devices,
         losses: list[dict[str, Any]],
         writer: PartWriter,
+        *,
+        windowed: bool = False,
     ) -> None:
+        """`windowed`: the segments begin and end in the middle of things, as a flight recorder's do."""
         self.name = name
+        self.windowed = windowed
         self.pid = 0
         self.part = 0
         self.kernel_log: KernelLog | None = None
@@ -71,7 +75,7 @@ class Arena:
         self.clocks: list[tuple[int, int]] = []
         self.kept: dict[str, list[Array]] = {kind: [] for kind in KEPT}
         self.threads: set[int] = set()
-        self.data_blocks = BlockTracker()
+        self.data_blocks = BlockTracker(anywhere=windowed)
         self.definition_blocks = BlockTracker()
         self._expected = {name: np.zeros(0, kind) for name, kind in _EXPECTED.items()}
         #: Columns of launches of this segment, and which of them expect a kernel.
@@ -286,7 +290,7 @@ class Arena:
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Take up what :meth:`state` gave."""
-        self.data_blocks = BlockTracker.restore(state["blocks"])
+        self.data_blocks = BlockTracker.restore(state["blocks"], anywhere=self.windowed)
         self.threads = set(state["threads"].tolist())
         self.pid = int(state["pid"][0])
         self.clocks = [(a, b) for a, b in state["clocks"].tolist()]

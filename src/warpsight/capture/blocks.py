@@ -15,14 +15,16 @@ Array = npt.NDArray[Any]
 class BlockTracker:
     """Follows every ring's block numbers: drops what was taken before and counts blocks that never came."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, anywhere: bool = False) -> None:
+        """`anywhere`: a ring's first block here may have any number, because what was before has been overwritten."""
+        self._anywhere = anywhere
         #: writer → (block number expected next, bytes of it already taken)
         self._next: dict[int, tuple[int, int]] = {}
         self.missing = 0
 
     def fresh(self, block: Block) -> int | None:
         """Bytes of the payload to skip; None when all of it was taken before."""
-        expected, taken = self._next.get(block.writer, (0, 0))
+        expected, taken = self._next.get(block.writer, (block.sequence if self._anywhere else 0, 0))
         committed = len(block.payload)
         if block.sequence < expected or (
             block.sequence == expected and committed <= taken and not block.sealed
@@ -46,8 +48,8 @@ class BlockTracker:
         return np.array([(w, n, t) for w, (n, t) in self._next.items()], np.int64).reshape(-1, 3)
 
     @classmethod
-    def restore(cls, state: Array) -> BlockTracker:
+    def restore(cls, state: Array, *, anywhere: bool = False) -> BlockTracker:
         """The tracker that gave `state`."""
-        tracker = cls()
+        tracker = cls(anywhere=anywhere)
         tracker._next = {w: (n, t) for w, n, t in state.tolist()}
         return tracker

@@ -1,5 +1,8 @@
 """Segments to trace, while the program runs: `python -m warpsight.capture.converter DIR [LOG STACKS]`.
 
+With `-` for DIR it waits, everything imported, for a first line `{"do": "open", "folder": DIR}`: a flight recorder's
+traces are wanted at once.
+
 Standard input has one JSON object per line, standard output one in answer to each:
 
 * `{"do": "convert"}` converts closed segments once there is enough of them → `{"converted": segments,
@@ -47,6 +50,8 @@ from warpsight.trace.schema import TABLES
 ENOUGH_BYTES = 16 << 20
 #: Segments of a round: bounds what a crash repeats and how long raw data stays.
 _ROUND_SEGMENTS = 8
+#: In `raw` of a flight recorder: the segments are what is left of a longer recording, and this is why they were kept.
+WINDOW = "window.json"
 
 
 class Converter:
@@ -79,6 +84,7 @@ class Converter:
         self._part = commit.part
         self._definitions = Definitions()
         self._definitions.load(self.root)
+        self._window = _window(self.raw)
         self._log = KernelLog.of(self.raw, self._definitions, commit.part)
         self._processes = Processes(commit.processes)
         self._devices = Devices(commit.devices)
@@ -93,8 +99,9 @@ class Converter:
     def _arena(self, name: str) -> Arena:
         if name not in self._arenas:
             self._arenas[name] = Arena(
-                name, self._definitions, self._processes, self._devices, self._losses, self._writer
-            )
+                name, self._definitions, self._processes, self._devices, self._losses, self._writer,
+                windowed=self._window is not None,
+            )  # fmt: skip
             self._arenas[name].kernel_log = self._log
         return self._arenas[name]
 
@@ -174,7 +181,9 @@ class Converter:
             self._take_segment(arena, path)
             self._converted.append(f"{path.parent.name}/{path.name}")
             last = number == len(segments)
-            if (last and commit_last) or (number % _ROUND_SEGMENTS == 0 and not last):
+            # a flight recorder's window is converted in one go: it is waited for, and can be begun anew
+            round_ends = number % _ROUND_SEGMENTS == 0 and self._window is None
+            if (last and commit_last) or (round_ends and not last):
                 self._commit()
 
     def _take_segment(self, arena: Arena, path: Path) -> None:
@@ -279,6 +288,7 @@ class Converter:
             "rows": {name: count for name, count in sorted(self._writer.rows.items()) if count},
             "loss": losses.summary(lost),
             "overhead": overhead,
+            **({"window": self._window} if self._window is not None else {}),
         }
         manifest.write(self.root, content)
         size = sum(path.stat().st_size for path in self.root.glob("table=*/**/*.parquet"))
@@ -307,6 +317,17 @@ class Converter:
                     }
                 )
         return sorted(rows, key=lambda row: int(row["process"]))
+
+
+def _window(raw: Path) -> dict[str, Any] | None:
+    """What a flight recorder says about the window its segments are; None when they are a whole recording."""
+    try:
+        content = json.loads((raw / WINDOW).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _columns(data: pa.Table) -> dict[str, pa.Array]:
@@ -341,11 +362,22 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
+def _awaited() -> str:
+    """The folder that the first request names; empty when there was none."""
+    try:
+        return str(json.loads(sys.stdin.readline() or "{}").get("folder", ""))
+    except ValueError:
+        return ""
+
+
 def main(arguments: list[str]) -> int:
     """Serve requests on standard input until it ends or the trace is finished."""
     os.umask(0o077)
     keep_freed_memory()
-    root = Path(arguments[0])
+    folder = arguments[0] if arguments[0] != "-" else _awaited()
+    if not folder:
+        return 0
+    root = Path(folder)
     try:
         if not (root / manifest.FILE).exists():
             (root / "raw").mkdir(mode=0o700, exist_ok=True)  # before the first process connects

@@ -123,6 +123,8 @@ u8 lost_no_ring     rows dropped because descriptors or blocks ran out (atomic)
 u8 lost_no_ring_reported  how many of them Loss rows already tell (drainer)
 u4 claims           rings claimed so far, recycled ones included (atomic)
 u4 next_segment     number of the drainer's next segment file, so that a second drainer goes on counting
+u4 forced_flush     the flush_request that is to be forced: incomplete records come too, without times
+u4 reserved0        zero
 """),
 )
 
@@ -148,6 +150,8 @@ u8[6] reserved1     keeps the consumer's line apart
 """),
 )
 
+#: String ids from here on stand for a text that was written for one row and is not remembered by the process.
+FIRST_ONCE_STRING = 0x40000000
 CONTROL_RECORD = 1  # record events; cleared = dormant
 CONTROL_STOP = 2  # stop for good: detach from CUPTI, flush, close rings
 STATE_STARTING, STATE_RECORDING, STATE_DORMANT, STATE_STOPPED, STATE_EXITED = 0, 1, 2, 3, 4

@@ -43,12 +43,16 @@ class Lookup:
     def __init__(self) -> None:
         self._ids = np.full(1024, _UNRESOLVED, np.int32)
         self._ids[0] = 0
+        #: Ids far above the others: texts of a flight recorder that were written for one row each.
+        self._once: dict[int, int] = {}
         self.missing = 0
 
     def set(self, local: int, value: int) -> None:
         """Define one id."""
         if local >= len(self._ids):
             if local > _MAXIMUM_ID:
+                if local >= layout.FIRST_ONCE_STRING:
+                    self._once[local] = value
                 return
             grown = np.full(max(local + 1, 2 * len(self._ids)), _UNRESOLVED, np.int32)
             grown[: len(self._ids)] = self._ids
@@ -87,7 +91,11 @@ class Lookup:
             return np.zeros(0, np.int32)
         if int(local.max()) >= len(self._ids):
             inside = local < len(self._ids)
-            return np.where(inside, self._ids[np.where(inside, local, 0)], np.int32(_UNRESOLVED))
+            found = np.where(inside, self._ids[np.where(inside, local, 0)], np.int32(_UNRESOLVED))
+            if self._once:
+                high = np.flatnonzero(~inside)
+                found[high] = [self._once.get(number, _UNRESOLVED) for number in local[high].tolist()]
+            return found
         return np.take(self._ids, local)
 
 
@@ -125,6 +133,10 @@ class LocalIds:
             if text is not None:
                 self._names.set(number, self._trace.name(text))
         return self._names.translate(local)
+
+    def name_of(self, text: str) -> int:
+        """The trace's id of a name that was made here rather than recorded."""
+        return self._trace.name(text)
 
     def shapes(self, local: Array) -> Array:
         """A column of shape ids as trace-wide ones."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.capture import layout
+from warpsight.capture import layout, torch_ops
 from warpsight.capture.columns import Nullable, enumerated, zero_is_null
 from warpsight.capture.segment import DTYPES, Batch
 
@@ -96,13 +96,19 @@ def _write(arena: Arena, rows: Array, thread: Array, begin: Array, end: Array) -
         return
     chosen = rows[begin]
     start = chosen["time"].astype(np.int64)
-    duration = np.where(end >= 0, rows["time"][end].astype(np.int64) - start, 0)
+    duration = Nullable(np.where(end >= 0, rows["time"][end].astype(np.int64) - start, 0), end < 0)
+    others = ~torch_ops.take(arena, chosen, duration, thread[begin])
+    if not others.all():
+        begin, end, chosen, start = begin[others], end[others], chosen[others], start[others]
+        duration = duration.take(others)
+    if not len(begin):
+        return
     arena.emit(
         "marker",
         len(begin),
         {
             "start": start,
-            "duration": Nullable(duration, end < 0),
+            "duration": duration,
             "kind": enumerated(chosen["phase"], _KINDS),
             "open": (end < 0) & (chosen["phase"] != _INSTANT),
             "name_id": zero_is_null(arena.local.names(chosen["name"])),

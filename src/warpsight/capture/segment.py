@@ -25,6 +25,8 @@ HEADER = layout.dtype(layout.BLOCK_HEADER)
 DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record in layout.RECORDS}
 #: Offset of the CRC in a block header; the CRC covers what is before it and the committed payload.
 _CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
+#: Place of the record kind among a header's fields.
+_KIND = layout.BLOCK_HEADER.fields.index(next(f for f in layout.BLOCK_HEADER.fields if f.name == "kind"))
 _ZEROS = bytes(layout.BLOCK_BYTES)
 #: Blocks taken apart into columns at once: half of a second-level cache.
 _BLOCKS_AT_ONCE = 8
@@ -98,12 +100,14 @@ class Segment:
         """Whole 64 KiB slots in the file."""
         return len(self.data) // layout.BLOCK_BYTES
 
-    def blocks(self, first: int = 0) -> Iterator[Block]:
-        """Every valid block from slot `first` on, in file order."""
+    def blocks(self, first: int = 0, kinds: frozenset[int] | None = None) -> Iterator[Block]:
+        """Every valid block from slot `first` on, in file order; with `kinds` only those, and the rest is not checked."""
         size = layout.BLOCK_BYTES
         slots = self.data[first * size : self.slots * size].reshape(-1, size)
         headers = np.ascontiguousarray(slots[:, : layout.BLOCK_HEADER_BYTES]).view(HEADER)
         for slot, fields in enumerate(headers.ravel().tolist(), first):
+            if kinds is not None and fields[_KIND] not in kinds:
+                continue
             block = self._block(slot * size, self.data[slot * size : (slot + 1) * size], fields)
             if block is not None:
                 yield block

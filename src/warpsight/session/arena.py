@@ -61,9 +61,12 @@ class Header:
         """Tell the process to record, to rest or to stop."""
         self._store("control", bits)
 
-    def ask_flush(self) -> None:
-        """Ask the process to hand over everything that is complete."""
-        self._store("flush_request", self._number("flush_request", "I") + 1 & 0xFFFFFFFF)
+    def ask_flush(self, *, forced: bool = False) -> None:
+        """Ask the process to hand over everything that is complete; `forced`: what is not, too, without its times."""
+        request = self._number("flush_request", "I") + 1 & 0xFFFFFFFF
+        if forced:
+            self._store("forced_flush", request)  # first: the process looks when it sees the request
+        self._store("flush_request", request)
 
     @property
     def flushed(self) -> bool:

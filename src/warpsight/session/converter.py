@@ -26,8 +26,11 @@ class ConverterError(WarpsightError):
 class Converter:
     """Asks for conversions one at a time. When the process dies, requests do nothing and :meth:`finish` says so."""
 
-    def __init__(self, folder: Path, *log: str) -> None:
-        """Start it; `log` is the file of the kernel log and how stacks stand in it, or nothing."""
+    def __init__(self, folder: Path | None, *log: str) -> None:
+        """Start it; `log` is the file of the kernel log and how stacks stand in it, or nothing.
+
+        Without a folder it only gets ready, until :meth:`open` names one.
+        """
         self._folder = folder
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._asked = 0
@@ -36,7 +39,7 @@ class Converter:
         self._lock = threading.Lock()  # protects the pipe and `_asked`
         self.problem = ""
         self._process = subprocess.Popen(
-            python_command("warpsight.capture.converter", str(folder), *log),
+            python_command("warpsight.capture.converter", "-" if folder is None else str(folder), *log),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             start_new_session=True,  # Ctrl-C is for the program
         )  # fmt: skip
@@ -63,6 +66,15 @@ class Converter:
     def idle(self) -> bool:
         """Whether it has answered everything it was asked."""
         return self._asked == self._answered
+
+    def open(self, folder: Path) -> None:
+        """Say which folder is to be converted, to one that was started without; not answered."""
+        self._folder = folder
+        self.hurry()
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"do": "open", "folder": str(folder)}) + "\n")
+            self._process.stdin.flush()
 
     def convert(self) -> None:
         """Ask for conversion of what is closed; while it is busy with the last request, when it has answered that."""

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from warpsight.capture import layout
 from warpsight.session import listener
 from warpsight.session.arena import STOP, Drainer, OwnRows
 from warpsight.session.listener import Hello, Listener
 from warpsight.session.output import RAW
-from warpsight.session.raw_bound import RawBound
 from warpsight.session.target import Ending, Target, Watched
 
 #: Seconds between visits while rows come, and at most when none do.
@@ -29,10 +29,28 @@ ROTATE_BYTES = 64 << 20
 _HELLO_S = 10.0
 
 
+class Bound(Protocol):
+    """What keeps raw data small: :class:`~warpsight.session.raw_bound.RawBound`, or the ring of a flight recorder."""
+
+    #: Draining is to wait.
+    waiting: bool
+    #: The recording is to end.
+    full: bool
+
+    def look(self) -> None:
+        """Called about once a second."""
+
+    def say_write_error(self, error: int) -> None:
+        """Note that segments cannot be written."""
+
+
 class DrainLoop:
     """Owns all targets. Everything on them happens under `_lock`; the thread holds it during a visit only."""
 
-    def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: RawBound, control: int) -> None:
+    def __init__(self, folder: Path, sockets: Listener, own: OwnRows, bound: Bound, control: int, *,
+                 rotate_s: float = ROTATE_S) -> None:  # fmt: skip
+        """`bound` keeps the raw data small; `rotate_s`: seconds after which segments are closed."""
+        self._rotate_s = rotate_s
         self._folder = folder
         self._listener = sockets
         self._own = own
@@ -56,6 +74,9 @@ class DrainLoop:
         self._stopping = threading.Event()
         self._ended = threading.Condition(self._lock)
         self.on_target: Callable[[Target], None] | None = None
+        self.on_ending: Callable[[Ending], None] | None = None
+        #: Answers a request and closes the connection, without keeping this thread.
+        self.on_request: Callable[[socket.socket, str], None] | None = None
         self.on_segments: Callable[[], None] | None = None
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._run, name="drainer", daemon=True)
@@ -88,6 +109,14 @@ class DrainLoop:
             for target in self._targets:
                 target.header.set_control(bits)
 
+    def set_control_of(self, pid: int, bits: int) -> bool:
+        """Tell one process; False when it is not connected."""
+        with self._lock:
+            found = [target for target in self._targets if target.pid == pid]
+            for target in found:
+                target.header.set_control(bits)
+            return bool(found)
+
     def stop(self) -> None:
         """Take the last rows of everything, own rows too, and end the thread."""
         self._stopping.set()
@@ -107,16 +136,28 @@ class DrainLoop:
         os.close(self._wake_read)
         os.close(self._wake_write)
 
-    def flush(self, seconds: float) -> None:
-        """Make everything recorded so far visible in closed segments, as far as the processes hand it over in time."""
+    def close_segments(self) -> None:
+        """Write what the rings hold, open blocks too, and close the segments; under :meth:`locked`."""
+        self._visit(True)
+        self._rotated_at += self._unrotated()
+        for drainer in (*(t.drainer for t in self._targets), self._own_drainer):
+            drainer.rotate()
+
+    def forget_endings(self, kept: set[str]) -> None:
+        """Drop ends of processes of which nothing is left: a ring runs for weeks."""
+        with self._lock:
+            self.endings = [ending for ending in self.endings if ending.arena in kept]
+
+    def flush(self, seconds: float, *, forced: bool = False) -> None:
+        """Have the processes hand over what is complete (`forced`: all there is), as far as they do it in time."""
         for target in self.running:
-            target.header.ask_flush()
+            target.header.ask_flush(forced=forced)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not all(t.header.flushed for t in self.running):
             time.sleep(BUSY_S)
 
     def _run(self) -> None:
-        checkpoint, rotate = _Timer(CHECKPOINT_S), _Timer(ROTATE_S)
+        checkpoint, rotate = _Timer(CHECKPOINT_S), _Timer(self._rotate_s)
         pause = BUSY_S
         while not self._stopping.is_set():
             self._sleep(pause)
@@ -173,6 +214,9 @@ class DrainLoop:
 
     def _admit(self, connection: socket.socket, hello: Hello) -> None:
         pid, _ = listener.peer(connection)
+        if hello.request:
+            self._pass_on(connection, hello.request)
+            return
         if hello.fd < 0:
             self._waited.append(Watched(connection, pid))
             listener.answer(connection, "ok")
@@ -195,6 +239,13 @@ class DrainLoop:
         if self.on_target is not None:
             self.on_target(target)
 
+    def _pass_on(self, connection: socket.socket, request: str) -> None:
+        if self.on_request is not None:
+            self.on_request(connection, request)
+            return
+        listener.answer(connection, "no it takes no requests")
+        connection.close()
+
     def _notice_endings(self) -> None:
         for target in list(self._targets):
             how = target.ended()
@@ -212,12 +263,16 @@ class DrainLoop:
     def _retire(self, target: Target, how: str) -> None:
         """Take the last rows of a process and forget it."""
         self._targets.remove(target)
+        abrupt = target.header.state not in (layout.STATE_STOPPED, layout.STATE_EXITED)
         target.drainer.poll(True)
         self.drained_bytes += target.drainer.bytes
         self.lost_rows += target.drainer.lost_rows
         self._note_error(target.drainer.write_error)
         self._note_error(-target.finish())
-        self.endings.append(Ending(target.pid, target.arena, how, time.monotonic_ns()))
+        ending = Ending(target.pid, target.arena, how, time.monotonic_ns(), abrupt)
+        self.endings.append(ending)
+        if self.on_ending is not None:
+            self.on_ending(ending)
         self._ended.notify_all()
 
     def _visit(self, checkpoint: bool) -> int:

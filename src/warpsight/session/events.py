@@ -116,6 +116,15 @@ def counter(name: str, value: float, unit: str = "1") -> None:
         library.use().ws_counter(name.encode(), value, unit.encode(), -1)
 
 
+def trigger(reason: str = "asked for") -> None:
+    """Have a flight recorder (`warpsight record --ring …`) write a trace of its window; it is written within seconds.
+
+    In a recording without a ring it is a mark in the trace and nothing more.
+    """
+    if library.recording():
+        library.use().ws_instant(reason.encode(), b"warpsight.trigger")
+
+
 def mark(name: str, **attributes: Any) -> None:
     """Add a moment to table `user_event`: an event of kind `mark` without duration."""
     emit(name, kind="mark", **attributes)

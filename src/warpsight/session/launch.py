@@ -75,9 +75,17 @@ def start_error(program: str, error: OSError) -> StartError:
 class Launch:
     """One run of a program under a server."""
 
-    def __init__(self, server: Server, say: Callable[[str], None]) -> None:
+    def __init__(self, server: Server, say: Callable[[str], None], *, extra: Mapping[str, str | None] | None = None,
+                 on_interrupt: Callable[[], None] | None = None, on_start: Callable[[], None] | None = None) -> None:  # fmt: skip
+        """`extra` changes the program's environment (None: without the variable).
+
+        `on_start` is called when the program runs, `on_interrupt` at each Ctrl-C.
+        """
         self._server = server
         self._say = say
+        self._extra = dict(extra or {})
+        self._on_interrupt = on_interrupt
+        self._on_start = on_start
         self._pid = 0
         self._status: int | None = None
         self._impatient = False
@@ -88,12 +96,15 @@ class Launch:
         Raises:
             StartError: when it cannot be started; nothing was recorded.
         """
-        environment = self._server.environment(dict(os.environ))
+        changed = {**self._server.environment(dict(os.environ)), **self._extra}
+        environment = {name: value for name, value in changed.items() if value is not None}
         become_subreaper()
         with Signals() as signals:
             self._server.start()  # its threads inherit the blocked mask, so signals come to us
             with signals.open_for_child():
                 self._pid = _spawn(command, environment)
+            if self._on_start is not None:
+                self._on_start()
             signals.wait(self._main_ended, self._pass_on)
             assert self._status is not None
             self._server.note_exit(self._pid, self._status)
@@ -108,6 +119,11 @@ class Launch:
         return self._status is not None
 
     def _pass_on(self, number: int, whole_group: bool) -> None:
+        if number == signal.SIGUSR2 and self._server.ring is not None:
+            self._server.trigger("signal")  # meant for us: a ring's launcher is asked for a trace so
+            return
+        if number == signal.SIGINT and self._on_interrupt is not None:
+            self._on_interrupt()
         if not whole_group and self._status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import json
 import os
 import re
 import shutil
@@ -11,12 +12,15 @@ import struct
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warpsight.errors import WarpsightError
 
 #: sun_path without its final zero.
 LONGEST_PATH = 107
 _HELLO = re.compile(rb"hello 1 (\d+) ([0-9a-f]{1,16})")
+_ASK = re.compile(rb"ask 1 (\{.*\})", re.DOTALL)
+_LONGEST_REQUEST = 4096
 _JOIN = re.compile(rb"join 1 (\d+)")
 
 
@@ -56,10 +60,12 @@ class Listener:
 
 @dataclass(frozen=True)
 class Hello:
-    """What a connection said first: a process with its arena, or one that only wants to be waited for (fd -1)."""
+    """What a connection said first: a process with its arena, one that only wants to be waited for (fd -1), or a request."""
 
     arena: str
     fd: int
+    #: JSON of somebody who wants something of the recording and is no process of it.
+    request: str = ""
 
 
 def hear(connection: socket.socket) -> Hello | None:
@@ -71,7 +77,7 @@ def hear(connection: socket.socket) -> Hello | None:
         OSError: when the connection is broken.
     """
     fds = array.array("i")
-    data, ancillary, _, _ = connection.recvmsg(256, socket.CMSG_LEN(8 * fds.itemsize))
+    data, ancillary, _, _ = connection.recvmsg(_LONGEST_REQUEST, socket.CMSG_LEN(8 * fds.itemsize))
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
@@ -82,6 +88,8 @@ def hear(connection: socket.socket) -> Hello | None:
         return Hello(hello[2].decode().rjust(16, "0"), fds[0])
     for fd in fds:
         os.close(fd)
+    if (asked := _ASK.fullmatch(data)) and not fds:
+        return Hello("", -1, asked[1].decode("utf-8", "replace"))
     if join and not fds:
         return Hello("", -1)
     if not data:
@@ -121,6 +129,36 @@ def knock(path: str, message: str) -> bool:
             return connection.recv(256).startswith(b"ok")
     except OSError:
         return False
+
+
+def ask(path: str, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Ask the recording that listens at `path` for something, and wait for its answer.
+
+    Raises:
+        WarpsightError: when nobody listens, the answer does not come in time, or it is a refusal.
+    """
+    message = b"ask 1 " + json.dumps(request).encode()
+    if len(message) > _LONGEST_REQUEST:
+        raise WarpsightError(f"the request is longer than {_LONGEST_REQUEST} bytes")
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(seconds)
+            connection.connect(path)
+            connection.send(message)
+            data = connection.recv(65536)
+    except TimeoutError:
+        raise WarpsightError(f"the recording did not answer within {seconds:g} s") from None
+    except OSError as error:
+        raise WarpsightError(
+            f"no recording listens at {path}: {(error.strerror or str(error)).lower()}"
+        ) from None
+    if not data.startswith(b"{"):
+        reason = data.decode("utf-8", "replace").removeprefix("no ")
+        raise WarpsightError(f"the recording refused: {reason or 'it has ended'}")
+    found: dict[str, Any] = json.loads(data)
+    if "error" in found:
+        raise WarpsightError(str(found["error"]))
+    return found
 
 
 def _private_folder() -> str:

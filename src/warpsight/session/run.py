@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from warpsight.session.settings import Settings
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
-_FLAGS = {"duration": "--for", "leave_cupti": "--yield"}
+_FLAGS = {"duration": "--for", "leave_cupti": "--yield", "triggers": "--trigger"}
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,47 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
         environment: Mapping[str, str] | None = None, **options: Any) -> Run:  # fmt: skip
     """Run a program and record it; `options` as in :func:`warpsight.record`. The program shares our terminal.
 
-    `path` is the folder to make; without one it is a new temporary folder.
+    `path` is the folder to make; without one it is a new temporary folder. `backend` may also be a vendor's recorder
+    (`nsys`, `rocm`, `metal`, `maca`, `ascend`), with `backend_args` (a list of arguments for it), `template` (of
+    Instruments), `keep`, `duration` and `delay`.
 
     Raises:
         UsageError: for options that do not exist or make no sense.
     """
+    vendor = _vendor_flags(options)
     settings = Settings.of(options)
     target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"
-    arguments = ["record", "-q", "-o", str(target), *(["-f"] if force else []), *_flags(settings), "--"]
+    arguments = [
+        "record",
+        "-q",
+        "-o",
+        str(target),
+        *(["-f"] if force else []),
+        *vendor,
+        *_flags(settings),
+        "--",
+    ]
     child = python_command("warpsight.cli", *arguments, *[os.fspath(part) for part in command])
     finished = subprocess.run(child, env=None if environment is None else dict(environment), check=False)
     return Run(target, finished.returncode)
+
+
+def _vendor_flags(options: dict[str, Any]) -> list[str]:
+    """Take a vendor's recorder and what is meant for it out of the options, as flags of the command line."""
+    from warpsight.session.backends import VENDORS
+
+    if options.get("backend") not in VENDORS:
+        return []
+    out = ["--backend", options.pop("backend")]
+    arguments = options.pop("backend_args", [])
+    if arguments:
+        text = arguments if isinstance(arguments, str) else shlex.join(map(os.fspath, arguments))
+        out.append(f"--backend-args={text}")
+    if template := options.pop("template", ""):
+        out += ["--template", str(template)]
+    if options.pop("keep", False):
+        out.append("--keep")
+    return out
 
 
 def _flags(settings: Settings) -> list[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,24 @@ from warpsight.session.counters import CounterSampler
 from warpsight.session.drain_loop import DrainLoop
 from warpsight.session.listener import Listener
 from warpsight.session.raw_bound import RawBound
+from warpsight.session.requests import Answer, Requests
+from warpsight.session.ring.bound import parse as parse_bound
+from warpsight.session.ring.recorder import RingRecorder, Trigger
+from warpsight.session.ring.store import ROTATE_S as RING_ROTATE_S
+from warpsight.session.ring.store import RingStore
+from warpsight.session.ring.triggers import parse as parse_triggers
 from warpsight.session.samples import HostSampler
 from warpsight.session.settings import SOCKET, Settings, recorder_variables
 from warpsight.session.summary import Summary
-from warpsight.session.target import Ending, exit_text
+from warpsight.session.target import Ending, Target, exit_text
 from warpsight.session.unrecorded import Unrecorded
 
 #: A process that is told to stop has this long to hand over its last rows.
 _STOP_S = 2.5
+#: Arming GPU core dumps, see session/watch/coredump.py.
+_DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP")
+#: Ends of child processes that are remembered.
+_MOST_STATUSES = 65_536
 
 
 class Server:
@@ -54,19 +65,28 @@ class Server:
         self._statuses: dict[int, int] = {}
         self._losses: list[dict[str, Any]] = []
         self._log_path: Path | None = None
+        self._command: list[str] = []
+        #: What a process is told that is detached: to rest (0), or to stop for good (STOP).
+        self.detach_bits = 0
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
             self._listener = Listener()
             undo.callback(self._listener.close)
             self.own = OwnRows()
             output.announce(self.folder, self._listener.path, job)
-            self._converter = Converter(self.folder, *self._kernel_log(force, undo))
-            undo.callback(self._converter.close)
-            bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000)
             control = 0 if settings.delay else RECORD
-            self._loop = DrainLoop(self.folder, self._listener, self.own, bound, control)
+            self._converter: Converter | None = None
+            self.ring: RingRecorder | None = None
+            if settings.ring:
+                self._loop, self.ring = self._ringed(control)
+            else:
+                self._converter = Converter(self.folder, *self._kernel_log(force, undo))
+                undo.callback(self._converter.close)
+                bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000)
+                self._loop = DrainLoop(self.folder, self._listener, self.own, bound, control)
+                self._loop.on_segments = self._converter.convert
             undo.pop_all()
-        self._loop.on_segments = self._converter.convert
+        self._loop.on_request = Requests(self._answers()).take
         self._counters = CounterSampler(self.own, settings.counters)
         self._samples = HostSampler(self.own, self._loop, settings.sample)
         self._unrecorded = Unrecorded(
@@ -86,12 +106,16 @@ class Server:
     @property
     def own_processes(self) -> frozenset[int]:
         """Children of this process that belong to the recorder."""
-        return frozenset((self._converter.pid,))
+        if self.ring is not None:
+            return self.ring.converters
+        return frozenset((self._converter.pid,)) if self._converter is not None else frozenset()
 
     def start(self) -> None:
         """Begin to serve; `--delay` and `--for` count from here."""
         self._began, self._cpu = time.monotonic_ns(), time.process_time_ns()
         self._loop.start()
+        if self.ring is not None:
+            self.ring.start()
         self._counters.start()
         self._samples.start()
         if self.settings.backend != "opencl" and not self.settings.leave_cupti:
@@ -107,7 +131,35 @@ class Server:
         Raises:
             UsageError: when another tool already injects itself into CUDA programs.
         """
-        return {**base, **recorder_variables(self.settings, base), SOCKET: self.socket}
+        self._check_dumps(base)
+        out = {**base, **recorder_variables(self.settings, base), SOCKET: self.socket}
+        return {**out, **self.ring.environment(out)} if self.ring is not None else out
+
+    def _check_dumps(self, base: Mapping[str, str]) -> None:
+        """The driver refuses GPU core dumps to a process in which CUPTI is at work: not without a word."""
+        armed = [name for name in _DUMPS if base.get(name) == "1"]
+        if not armed or self.settings.leave_cupti or self.settings.backend == "opencl":
+            return
+        cause = (f"{armed[0]}=1: the driver writes no GPU core dumps while CUPTI records; "
+                 "`warpsight watch --on-hang dump` (or --dumps) records launches without it")  # fmt: skip
+        self.note_loss("cuda", cause)
+        print(f"warpsight: {cause}", file=sys.stderr)
+
+    def record_newcomers(self) -> None:
+        """Have processes that were started dormant record as soon as they connect."""
+        self._loop.on_target = lambda target: target.header.set_control(RECORD)
+
+    @property
+    def targets(self) -> list[Target]:
+        """Processes that are being recorded."""
+        return self._loop.running
+
+    def close_segments(self) -> None:
+        """Make everything the processes have handed over readable in closed segments."""
+        with self._loop.locked():
+            self._loop.close_segments()
+            if self.ring is not None:
+                self.ring.store.collect()
 
     def set_control(self, bits: int) -> None:
         """Tell every process to record (RECORD), rest (0) or stop for good (STOP)."""
@@ -120,6 +172,8 @@ class Server:
     def note_exit(self, pid: int, status: int) -> None:
         """Tell how a child process ended (its wait status)."""
         self._statuses[pid] = status
+        while len(self._statuses) > _MOST_STATUSES:
+            del self._statuses[next(iter(self._statuses))]
 
     def note_loss(self, source: str, cause: str, *, severity: str = "note") -> None:
         """Add a row to table `loss` that no recorder wrote."""
@@ -148,22 +202,26 @@ class Server:
         duration, cpu = time.monotonic_ns() - self._began, time.process_time_ns() - self._cpu
         for timer in self._timers:
             timer.cancel()
+        if self.ring is not None:
+            self.ring.store.hold()
         self._stop_remaining()
         self._unrecorded.stop()
         self._samples.stop()
         self._counters.stop()
+        if self.ring is not None:
+            self.ring.stop()
         self._loop.stop()
         self._listener.close()
         overhead = {"duration_ns": duration, "launcher_cpu_ns": cpu, "drain_cpu_ns": self._loop.cpu_ns,
                     "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
-        request = {
-            "processes": [ending.to_json() for ending in map(self._with_status, self._loop.endings)],
-            "loss": self._losses,
-            "settings": {**self.settings.to_json(), "command": command or []},
-            "overhead": overhead,
-        }
+        self._command = command or []
+        request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()
-        finished = self._converter.finish(request, progress)
+        if self.ring is not None:
+            finished = self.ring.final(request, progress)
+        else:
+            assert self._converter is not None
+            finished = self._converter.finish(request, progress)
         overhead["converter_cpu_ns"] = _children_cpu_ns()
         return Summary(
             self.folder, duration, time.monotonic_ns() - began, finished, overhead, self._loop.seen
@@ -176,12 +234,72 @@ class Server:
         self._unrecorded.stop()
         self._samples.stop()
         self._counters.stop()
+        if self.ring is not None:
+            self.ring.stop()
         self._loop.stop()
-        self._converter.close()
+        if self.ring is not None:
+            self.ring.close()
+        if self._converter is not None:
+            self._converter.close()
         self._listener.close()
         output.discard(self.folder)
         if self._log_path is not None:
             self._log_path.unlink(missing_ok=True)
+
+    def _ringed(self, control: int) -> tuple[DrainLoop, RingRecorder]:
+        """The drain loop and the recorder of a ring."""
+        store = RingStore(self.folder, self.own, parse_bound(self.settings.ring))
+        loop = DrainLoop(self.folder, self._listener, self.own, store, control, rotate_s=RING_ROTATE_S)
+        loop.on_segments = store.collect
+        ring = RingRecorder(self.folder, loop, store, self.own, parse_triggers(self.settings.triggers),
+                            self.settings.after, self._request)  # fmt: skip
+        loop.on_ending = lambda ending: ring.note_ending(self._with_status(ending))
+        return loop, ring
+
+    def _request(self) -> dict[str, Any]:
+        """What the converter is to write of processes, loss and settings, as of now."""
+        return {
+            "processes": [ending.to_json() for ending in map(self._with_status, list(self._loop.endings))],
+            "loss": list(self._losses),
+            "settings": {**self.settings.to_json(), "command": self._command},
+            "overhead": {"duration_ns": time.monotonic_ns() - self._began,
+                         "launcher_cpu_ns": time.process_time_ns() - self._cpu},
+        }  # fmt: skip
+
+    def trigger(self, reason: str) -> Trigger:
+        """Have the ring write a trace of its window.
+
+        Raises:
+            WarpsightError: when this recording keeps no ring.
+        """
+        if self.ring is None:
+            raise WarpsightError(
+                f"{self.folder} is recorded as a whole, not as a ring: start it with --ring to trigger"
+            )
+        return self.ring.trigger(reason)
+
+    def _answers(self) -> dict[str, Answer]:
+        return {"trigger": self._answer_trigger, "status": lambda _: self._status(),
+                "attach": lambda request: self._control_one(request, RECORD),
+                "detach": lambda request: self._control_one(request, self.detach_bits)}  # fmt: skip
+
+    def _control_one(self, request: dict[str, Any], bits: int) -> dict[str, Any]:
+        pid = int(request.get("pid", 0))
+        if not self._loop.set_control_of(pid, bits):
+            raise WarpsightError(
+                f"process {pid} is not connected to this recording: it has not used a GPU yet, or has ended"
+            )
+        return {"folder": str(self.folder), "pid": pid}
+
+    def _answer_trigger(self, request: dict[str, Any]) -> dict[str, Any]:
+        one = self.trigger(str(request.get("reason") or "asked for"))
+        one.done.wait()
+        if one.path is None:
+            return {"error": one.error}
+        return {"path": str(one.path), "rows": one.summary.get("rows", {}), "reason": one.reason}
+
+    def _status(self) -> dict[str, Any]:
+        return {"folder": str(self.folder), "ring": self.settings.ring, **self.statistics()}
 
     def _kernel_log(self, force: bool, undo: contextlib.ExitStack) -> tuple[str, ...]:
         """Make the file of the kernel log; what the converter is to be told about it."""
@@ -211,7 +329,7 @@ class Server:
         status = self._statuses.get(ending.pid)
         if status is None or ending.exit == "exec":
             return ending
-        return Ending(ending.pid, ending.arena, exit_text(status), ending.end)
+        return Ending(ending.pid, ending.arena, exit_text(status), ending.end, ending.abrupt)
 
 
 def _children_cpu_ns() -> int:

@@ -59,6 +59,12 @@ class Settings:
     #: File that gets a line per kernel while the program runs ("": none), and how stacks stand in it.
     kernel_log: str = ""
     log_stacks: str = "dedup"
+    #: Keep only the last so many seconds or bytes ("30s", "500MB", "30s,500MB"); "": everything.
+    ring: str = ""
+    #: Seconds past a trigger that its trace still holds.
+    after: float = 0.0
+    #: What writes a trace of the ring by itself: crash, hang[=S], slow-step[=K[:RANGES]], nccl, none.
+    triggers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse values that no part of the recorder would understand.
@@ -80,6 +86,20 @@ class Settings:
         from warpsight.session.counters import parse
 
         parse(self.counters)
+        self._check_ring()
+
+    def _check_ring(self) -> None:
+        from warpsight.session.ring import bound, triggers
+
+        if self.ring:
+            bound.parse(self.ring)
+            if self.kernel_log:
+                raise UsageError(
+                    "--ring does not go with --kernel-log: a ring converts nothing until it is triggered"
+                )
+        elif self.after or self.triggers:
+            raise UsageError("--after and --trigger belong to a ring: give --ring 30s too")
+        triggers.parse(self.triggers)
 
     def to_json(self) -> dict[str, Any]:
         """For the manifest."""
@@ -128,6 +148,8 @@ class Settings:
             out["WARPSIGHT_YIELD"] = "1"
         if self.cubins:
             out["WARPSIGHT_CUBINS"] = "1"
+        if self.ring:
+            out["WARPSIGHT_RING"] = "1"
         if self.ranges != "off":
             out["WARPSIGHT_RANGES"] = self.ranges
         return out
@@ -143,8 +165,8 @@ _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": O
             "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS}  # fmt: skip
 _BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),
            "buffer_size": (4096, 64 << 20), "device_buffers": (0, 1 << 30), "max_size": (0, 1e9),
-           "flush": (10, 60_000), "wait": (0, 1e6)}  # fmt: skip
-_OPTIONS = {"duration": "--for", "leave_cupti": "--yield"}
+           "flush": (10, 60_000), "wait": (0, 1e6), "after": (0, 3600)}  # fmt: skip
+_OPTIONS = {"duration": "--for", "leave_cupti": "--yield", "triggers": "--trigger"}
 
 
 def _option(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import time
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Ending:
     arena: str
     exit: str
     end: int
+    #: It ended without its exit handlers: killed, aborted, or by _exit.
+    abrupt: bool = False
 
     def to_json(self) -> dict[str, object]:
         """A row of the converter's `finish` request."""
@@ -147,6 +150,17 @@ def exit_of_zombie(pid: int) -> str:
 def exit_text(status: int) -> str:
     """A wait status in words: `exit N` or `signal N`."""
     return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+
+
+#: How programs are ended on purpose.
+_ENDING = {
+    f"signal {number.value}" for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+}
+
+
+def crashed(text: str) -> bool:
+    """Whether an :func:`exit_text` is that of a crash: a signal that nobody sends to end a program."""
+    return text.startswith("signal") and text not in _ENDING
 
 
 def _open_pid(pid: int) -> int:

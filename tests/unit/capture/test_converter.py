@@ -86,7 +86,8 @@ def test_every_part_has_exactly_the_schema(recording: Recording) -> None:
         out.write("GraphNode", {"node": [9], "graph": 1, "stack": 1}, writer=505)
         out.write("GraphEdge", {"from_node": [9], "to_node": 10, "graph": 1}, writer=506)
     with recording.finish() as trace:
-        absent = {"op", "attribute", "collective"}
+        instructions = {"instruction", "warp_event", "access", "register"}  # only imported
+        absent = {"op", "attribute", "collective", *instructions}
         assert set(TABLES) - set(trace.tables) == absent
         for table in set(TABLES) - absent:
             for part in sorted((recording.root / f"table={table}").rglob("*.parquet")):

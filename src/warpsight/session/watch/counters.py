@@ -1,0 +1,37 @@
+"""Device counters that do not move: what a kernel that spins looks like when no host thread can be seen waiting."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+_SAMPLES, _EVERY_S = 6, 0.3
+_BUSY, _MOST_CHANGE = 90, 1
+
+
+def unchanged_and_busy(nvml: Any = None) -> str:
+    """A sentence when some device is busy with something that moves no memory and does not change; else empty."""
+    try:
+        if nvml is None:
+            import pynvml
+
+            nvml = pynvml
+        nvml.nvmlInit()
+        count = nvml.nvmlDeviceGetCount()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        seen: list[list[tuple[int, int]]] = [[] for _ in handles]
+        for _ in range(_SAMPLES):
+            for values, handle in zip(seen, handles, strict=True):
+                rates = nvml.nvmlDeviceGetUtilizationRates(handle)
+                values.append((int(rates.gpu), int(rates.memory)))
+            time.sleep(_EVERY_S)
+        nvml.nvmlShutdown()
+    except Exception:  # no module, no driver, no permission: this says nothing then
+        return ""
+    for index, values in enumerate(seen):
+        compute, memory = zip(*values, strict=True)
+        steady = max(compute) - min(compute) <= _MOST_CHANGE and max(memory) - min(memory) <= _MOST_CHANGE
+        if min(compute) >= _BUSY and max(memory) <= _MOST_CHANGE and steady:
+            return (f"GPU {index} was busy ({compute[-1]} %) without moving memory, unchanged for "
+                    f"{_SAMPLES * _EVERY_S:.1f} s")  # fmt: skip
+    return ""
