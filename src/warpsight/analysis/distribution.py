@@ -40,11 +40,12 @@ def count_pairs(ids: duckdb.DuckDBPyRelation) -> tuple[Column, Histogram]:
     Returns:
         The id behind each group, and the histogram.
     """
-    chunks = [
-        (b.column(0).to_numpy(), b.column(1).to_numpy())
-        for b in ids.to_arrow_table().to_batches(_SLICE_ROWS)
-        if len(b)
-    ]
+    batches = ids.to_arrow_table().to_batches(_SLICE_ROWS)
+    return count_columns([(b.column(0).to_numpy(), b.column(1).to_numpy()) for b in batches if len(b)])
+
+
+def count_columns(chunks: list[tuple[Column, Column]]) -> tuple[Column, Histogram]:
+    """The same for pieces of the two columns; a piece must have rows."""
     if not chunks:
         return np.empty(0, np.int64), Histogram(*(np.empty(0, np.int64),) * 3, 0)
     low = min(int(values.min()) for _, values in chunks)

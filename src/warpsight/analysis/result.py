@@ -12,11 +12,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth saying: `severity` is note, warning or loss; `values` holds the numbers of the text."""
+    """One thing worth saying.
+
+    Attributes:
+        severity: `error` (the program is or will be wrong: a leak, a failed launch), `warning` (costs time or memory),
+            `loss` (rows are missing), `note` (good to know).
+        text: One sentence that stands alone, with its numbers written for people.
+        values: The numbers of the text, in base units (ns, B).
+        rule: Name of the rule that found it, `family/name`; None when no rule did.
+        cost_ns: Wall-clock time that would be saved at most if this were fixed, in ns; None when it costs no time or
+            nobody can tell. Findings are ordered by it, so it must never be a sum over what ran in parallel.
+        evidence: Short texts or small mappings (a row each) that show it: times, names, stacks; the best first.
+        advice: What to do about it, as sentences in the imperative.
+    """
 
     severity: str
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)
+    rule: str | None = None
+    cost_ns: int | None = None
+    evidence: tuple[str | Mapping[str, Any], ...] = ()
+    advice: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what is not known is left out."""
+        out: dict[str, Any] = {"severity": self.severity, "text": self.text, "values": dict(self.values)}
+        if self.rule is not None:
+            out["rule"] = self.rule
+        if self.cost_ns is not None:
+            out["cost_ns"] = self.cost_ns
+        if self.evidence:
+            out["evidence"] = [e if isinstance(e, str) else dict(e) for e in self.evidence]
+        if self.advice is not None:
+            out["advice"] = self.advice
+        return out
 
 
 @dataclass(frozen=True)
@@ -33,10 +62,14 @@ class Result:
                 name: {"units": units(table), "rows": table.to_pylist()}
                 for name, table in self.tables.items()
             },
-            "findings": [
-                {"severity": f.severity, "text": f.text, "values": dict(f.values)} for f in self.findings
-            ],
+            "findings": [finding.to_json() for finding in self.findings],
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        from importlib import import_module
+
+        return str(import_module("warpsight.jupyter.display").result_html(self))
 
 
 def units(table: pa.Table) -> dict[str, str]:
@@ -51,3 +84,14 @@ def with_units(table: pa.Table, **unit: str) -> pa.Table:
 
     fields = [f.with_metadata({"unit": unit[f.name]}) if f.name in unit else f for f in table.schema]
     return table.cast(pa.schema(fields))
+
+
+def most_costly_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding, ...]:
+    """Findings in the order people should read them: errors, loss, then by the time they cost, then by severity; stable."""
+    order = {"error": 0, "loss": 1, "warning": 2, "note": 3}
+
+    def key(finding: Finding) -> tuple[int, int, int]:
+        rank = order.get(finding.severity, 3)
+        return min(rank, 2), -(finding.cost_ns or 0), rank
+
+    return tuple(sorted(findings, key=key))

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.analysis import distribution
+from warpsight.analysis.device_work import named
+from warpsight.analysis.ranges import of_work
 from warpsight.analysis.result import Finding, Result, with_units
 from warpsight.analysis.selection import Rows
 from warpsight.errors import UsageError
@@ -18,13 +20,15 @@ if TYPE_CHECKING:
 #: What `stats` can be asked about.
 SUBJECTS = ("kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync")
 #: How kernels can be grouped.
-BY = ("name", "shape", "stack", "device", "stream", "process")
+BY = ("name", "shape", "stack", "device", "stream", "process", "range", "op")
 #: Which form of a kernel's name groups and shows it.
 NAMES = ("demangled", "short", "mangled")
 _ALL = Rows()
 _NS = dict.fromkeys(("total", "mean", "min", "median", "p95", "p99", "max", "std"), "ns")
 #: Stands for the duration of a kernel that has none.
 _MISSING = -1
+#: Stands for the range of a kernel whose launch call is not in the trace.
+_UNKNOWN = -1
 
 
 def stats(
@@ -63,14 +67,21 @@ def stats(
 
 
 def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Result:
-    where = f"{rows.where()}{_named(trace, rows.name)}"
+    where = f"{rows.where()}{named(trace, rows.name)}"
     key = {"name": "name_id", "shape": "shape_id"}.get(by, by)
     if by == "stream":  # a stream is known by process and context too
         key = "(process::BIGINT << 48) | (context::BIGINT << 24) | (stream & 16777215)"
-    pairs = trace.sql(
-        f"SELECT coalesce({key}, 0), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"
-    )
-    ids, histogram, missing = distribution.without(*distribution.count_pairs(pairs), _MISSING)
+    if by in ("range", "op"):
+        if latency:
+            raise UsageError("latency cannot be grouped by range or op")
+        counted = _by_range(trace, by, where)
+    else:
+        counted = distribution.count_pairs(
+            trace.sql(
+                f"SELECT coalesce({key}, 0), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"
+            )
+        )
+    ids, histogram, missing = distribution.without(*counted, _MISSING)
     onto, labels = _merged(_labels(trace, by, ids, names))
     groups = int(onto.max(initial=-1)) + 1
     table = pa.table({**labels, **_summary(distribution.regroup(histogram, onto, groups))})
@@ -94,15 +105,16 @@ def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Re
     return Result({"kernels": table}, findings)
 
 
-def _named(trace: Trace, pattern: str | None) -> str:
-    """The condition that a kernel's name matches, as a list of ids: names are matched once each, not once per row."""
-    if pattern is None:
-        return ""
-    matching = trace.sql(
-        "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)",
-        pattern=pattern,
-    ).fetchall()
-    return f" AND name_id IN ({', '.join(str(i) for (i,) in matching) or 'NULL'})"
+def _by_range(trace: Trace, by: str, where: str) -> tuple[Any, distribution.Histogram]:
+    """Durations by the name id of the innermost range or operator at the launch; 0: launched in none, -1: not known."""
+    sql = f"""SELECT process, coalesce(correlation, -1), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"""
+    process, correlation, duration = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
+    if not len(process):
+        return distribution.count_columns([])
+    ranges, place, called = of_work(trace, process, correlation, "marker" if by == "range" else "op")
+    ids = np.where(called, 0, _UNKNOWN)
+    ids[place >= 0] = ranges.name_id[place[place >= 0]]
+    return distribution.count_columns([(ids + 1, duration)])
 
 
 def _labels(trace: Trace, by: str, ids: Any, names: str) -> dict[str, list[Any]]:
@@ -112,6 +124,10 @@ def _labels(trace: Trace, by: str, ids: Any, names: str) -> dict[str, list[Any]]
         column = "name" if names == "mangled" else names
         known = dict(trace.sql(f"SELECT id, {column} FROM name").fetchall())
         return {"name": [known.get(i, "?") for i in wanted]}
+    if by in ("range", "op"):  # counted from 1, as ids may not be negative
+        known = {0: "(no launch call)", 1: f"(no {by})"}
+        known |= {i + 1: text for i, text in trace.sql("SELECT id, demangled FROM name").fetchall()}
+        return {by: [known.get(i, "?") for i in wanted]}
     if by == "shape":
         return _shapes(trace, wanted)
     if by == "stack":

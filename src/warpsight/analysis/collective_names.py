@@ -1,0 +1,72 @@
+"""What the name of a communication kernel tells: library, collective, algorithm, protocol, reduction, element type.
+
+NCCL from 2.19 names its kernels `ncclDevKernel_AllReduce_Sum_f32_RING_LL`, before `ncclKernel_AllReduce_RING_LL_Sum_float`
+(src/device/generate.py of NCCL); RCCL uses the same names. `Generic` kernels carry fused or less usual operations.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScatter": "reduce-scatter",
+               "Broadcast": "broadcast", "Reduce": "reduce", "SendRecv": "send-receive", "AllToAll": "all-to-all",
+               "AlltoAll": "all-to-all", "Gather": "gather", "Scatter": "scatter", "Generic": "several"}  # fmt: skip
+_NCCL = re.compile(
+    rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(_OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)"
+)
+_ALGORITHM = re.compile(r"_(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT)(?=_|$)")
+_PROTOCOL = re.compile(r"_(LL128|LL|SIMPLE)(?=_|$)")
+_REDUCTION = re.compile(r"_(SumPostDiv|PreMulSum|Sum|Prod|MinMax|Min|Max|Avg)(?=_|$)")
+_TYPE = re.compile(
+    r"_(f8e4m3|f8e5m2|bf16|f16|f32|f64|i8|u8|i32|u32|i64|u64|float|half|double|__nv_bfloat16|"
+    r"(?:u?int(?:8|32|64)_t))(?=_|$)"
+)
+_TYPES = {"float": "f32", "half": "f16", "double": "f64", "__nv_bfloat16": "bf16", "int8_t": "i8", "uint8_t": "u8",
+          "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64"}  # fmt: skip
+#: Kernels of other libraries that move data between devices, with the collective they do.
+_OTHERS = (
+    (re.compile(r"cross_device_reduce|custom_all_?reduce|(?:one|two)_?shot_all_?reduce|multimem_all_?reduce|allreduce_fusion",
+                re.IGNORECASE), "custom", "all-reduce"),
+    (re.compile(r"multimem_all_?gather|custom_all_?gather", re.IGNORECASE), "custom", "all-gather"),
+    (re.compile(r"nvshmem\w*barrier|nvshmem\w*(?:put|get)\w*kernel", re.IGNORECASE), "nvshmem", "put/get"),
+    (re.compile(r"deep_?ep::", re.IGNORECASE), "deepep", "all-to-all"),
+    (re.compile(r"\b(?:one)?ccl_?kernel|oneccl", re.IGNORECASE), "oneccl", "unknown"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CollectiveName:
+    """A communication kernel's name, taken apart; "" where the name does not tell."""
+
+    library: str
+    operation: str
+    algorithm: str = ""
+    protocol: str = ""
+    reduction: str = ""
+    dtype: str = ""
+
+
+@lru_cache(maxsize=65536)
+def parse(name: str) -> CollectiveName | None:
+    """What a kernel name (mangled or not) tells about a collective; None: it is not a communication kernel."""
+    match = _NCCL.search(name)
+    if match is not None:
+        operation = _OPERATIONS.get(match[1], match[1].lower())
+        rest = "_" + match[2].strip("_")
+        found = [pattern.search(rest) for pattern in (_ALGORITHM, _PROTOCOL, _REDUCTION, _TYPE)]
+        algorithm, protocol, reduction, dtype = (m[1] if m else "" for m in found)
+        library = "rccl" if "rccl" in name[: match.end(1)].lower() else "nccl"
+        return CollectiveName(
+            library,
+            operation,
+            algorithm.lower(),
+            protocol.lower(),
+            reduction.lower(),
+            _TYPES.get(dtype, dtype),
+        )
+    for pattern, library, operation in _OTHERS:
+        if pattern.search(name):
+            return CollectiveName(library, operation)
+    return None

@@ -1,0 +1,203 @@
+"""What a flame graph weighs: device work, copies or allocations as columns, each row with its leaf, stack and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.device_work import named
+from warpsight.analysis.selection import Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.trace import Trace
+
+Column = NDArray[Any]
+#: Weight → (unit, what one row of it is).
+WEIGHTS = {
+    "time": ("ns", "time on the device, of kernels, copies and sets"),
+    "launches": ("", "kernels launched, those that never finished among them"),
+    "bytes": ("B", "bytes copied and set"),
+    "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
+    "allocated": ("B", "bytes allocated"),
+}
+#: Kinds of leaves.
+LEAVES = ("kernel", "copy", "set", "allocation")
+_COLUMNS = ("weight", "process", "device", "context", "stream", "correlation", "stack")
+_SET = "'memset'"
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Columns of equal length; `leaf` indexes `labels` and `kinds`; unknown ids are 0 (stack) or -1.
+
+    Attributes:
+        measured: The weight of the same rows, summed by SQL: what must come out of the graph again.
+        without_time: Kernels that were launched and never seen to run; they have no weight.
+    """
+
+    leaf: Column
+    weight: Column
+    process: Column
+    device: Column
+    context: Column
+    stream: Column
+    correlation: Column
+    stack: Column
+    labels: Sequence[str]
+    kinds: Sequence[str]
+    measured: int
+    without_time: int
+
+    def __len__(self) -> int:
+        return len(self.leaf)
+
+
+def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
+    """The rows of one weight; those that reach into the time asked for are cut at its ends, copies by time too."""
+    if weight == "allocated":
+        parts = [_allocations(trace, rows)]
+    elif weight == "bytes":
+        parts = [_moved(trace, rows, "memcpy", "bytes"), _moved(trace, rows, "memset", "bytes")]
+    elif weight == "launches":
+        parts = [_kernels(trace, rows, names, "1::BIGINT", finished=False)]
+    else:
+        cut = _cut(rows)
+        parts = [_kernels(trace, rows, names, cut, finished=True),
+                 _moved(trace, rows, "memcpy", cut), _moved(trace, rows, "memset", cut)]  # fmt: skip
+    labels: list[str] = []
+    kinds: list[str] = []
+    columns: dict[str, list[Column]] = {name: [] for name in ("leaf", *_COLUMNS, "start")}
+    for part, own, kind in parts:
+        columns["leaf"].append(part.column("leaf").to_numpy() + len(labels))
+        for name in (*_COLUMNS, "start"):
+            columns[name].append(part.column(name).to_numpy())
+        labels += own
+        kinds += [kind] * len(own)
+    joined = {name: np.concatenate(pieces) for name, pieces in columns.items()}
+    start = joined.pop("start")
+    if weight == "idle":
+        joined["weight"] = _idle_before(start, joined["weight"], joined["device"])
+    measured = _measured(trace, rows, weight, joined["weight"])
+    missing = 0 if weight in ("bytes", "allocated", "launches") else _unfinished(trace, rows)
+    return Leaves(**joined, labels=labels, kinds=kinds, measured=measured, without_time=missing)
+
+
+def _cut(rows: Rows) -> str:
+    """SQL for the part of a row's duration that lies in the time asked for; an end before the begin counts nothing."""
+    first = "start" if rows.begin is None else f"greatest(start, {int(rows.begin)})"
+    last = "start + duration" if rows.end is None else f"least(start + duration, {int(rows.end)})"
+    return (
+        f"greatest({last} - {first}, 0)" if (first, last) != ("start", "start + duration")
+        else "greatest(duration, 0)"
+    )  # fmt: skip
+
+
+def _where(rows: Rows, *, cut: bool) -> str:
+    """Rows that lie in the time, or (cut) reach into it: a kernel of 10 ms belongs to both windows it runs in."""
+    if not cut or rows.begin is None:
+        return rows.where()
+    rest = Rows(None, rows.end, rows.devices, rows.streams, rows.processes).where()
+    return f"{rest} AND (start + duration > {int(rows.begin)} OR start >= {int(rows.begin)})"
+
+
+_IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
+    coalesce(correlation, -1) AS correlation, coalesce(stack, 0) AS stack, coalesce(start, 0) AS start"""
+
+
+def _kernels(
+    trace: Trace, rows: Rows, names: str, weight: str, *, finished: bool
+) -> tuple[pa.Table, list[str], str]:
+    there = " AND start IS NOT NULL AND duration IS NOT NULL" if finished else ""
+    condition = f"{_where(rows, cut=finished)}{there}{named(trace, rows.name)}"
+    table = trace.sql(
+        f"SELECT coalesce(name_id, 0) AS leaf, {weight} AS weight, {_IDS} FROM kernel_ids WHERE {condition}"
+    ).to_arrow_table()
+    column = "name" if names == "mangled" else names
+    known = trace.sql(f"SELECT id, {column} FROM name").fetchall()
+    # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
+    labels = ["?"] * (max((i for i, _ in known), default=0) + 1)
+    for i, text in known:
+        labels[i] = text or "?"
+    return table, labels, "kernel"
+
+
+def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> tuple[pa.Table, list[str], str]:
+    """Copies or sets: the leaf is the direction, and pageable memory is said because it is slow."""
+    text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
+    text = text if table == "memcpy" else _SET
+    condition, parameters = _where(rows, cut=weight != "bytes"), {}
+    if rows.name is not None:
+        condition, parameters = f"{condition} AND regexp_matches({text}, $pattern)", {"pattern": rows.name}
+    found = trace.sql(
+        f"SELECT {text} AS text, {weight} AS weight, {_IDS} FROM {table} WHERE {condition}", **parameters
+    )
+    return _coded(found.to_arrow_table(), "copy" if table == "memcpy" else "set")
+
+
+def _allocations(trace: Trace, rows: Rows) -> tuple[pa.Table, list[str], str]:
+    text = "coalesce(allocator, '') || CASE WHEN coalesce(tag, '') = '' THEN '' ELSE ' ' || tag END"
+    condition, parameters = rows.where(time="time"), {}
+    if rows.name is not None:
+        condition, parameters = f"{condition} AND regexp_matches({text}, $pattern)", {"pattern": rows.name}
+    sql = f"""SELECT {text} AS text, coalesce(bytes, 0) AS weight, process, coalesce(device, -1)::SMALLINT AS device,
+        coalesce(context, -1) AS context, coalesce(stream, -1) AS stream, coalesce(correlation, -1) AS correlation,
+        coalesce(stack, 0) AS stack, time AS start FROM memory WHERE operation = 'allocate' AND {condition}"""
+    return _coded(trace.sql(sql, **parameters).to_arrow_table(), "allocation")
+
+
+def _coded(table: pa.Table, kind: str) -> tuple[pa.Table, list[str], str]:
+    import pyarrow as pa
+
+    coded = table.column("text").combine_chunks()
+    if isinstance(coded, pa.ChunkedArray):  # no rows: nothing to combine
+        coded = pa.array([], pa.string())
+    coded = coded.dictionary_encode()
+    labels = [text or kind for text in coded.dictionary.to_pylist()]
+    return table.append_column("leaf", coded.indices), labels, kind
+
+
+def _idle_before(start: Column, duration: Column, device: Column) -> Column:
+    """How long each row's device had done nothing when the row began; 0 for the first row of a device.
+
+    Work is a union: a row that begins while another still runs ends no wait.
+    """
+    out = np.zeros(len(start), np.int64)
+    for one in np.unique(device).tolist():
+        rows = np.flatnonzero(device == one)
+        order = rows[np.argsort(start[rows], kind="stable")]
+        begin = start[order]
+        reach = np.maximum.accumulate(begin + duration[order])
+        out[order[1:]] = np.maximum(begin[1:] - reach[:-1], 0)
+    return out
+
+
+def _measured(trace: Trace, rows: Rows, weight: str, weights: Column) -> int:
+    """The sum of the weights, by SQL over the same conditions: the graph is checked against it."""
+    if weight == "idle":  # no column of a table holds it
+        return int(weights.sum())
+    kernel = f"{_where(rows, cut=weight == 'time')}{named(trace, rows.name)}"
+    if weight == "launches":
+        return int(trace.sql(f"SELECT count(*) FROM kernel_ids WHERE {kernel}").fetchall()[0][0])
+    if rows.name is not None or weight == "allocated":  # the text of a copy is made, not stored
+        return int(weights.sum())
+    value = "bytes" if weight == "bytes" else _cut(rows)
+    copies = _where(rows, cut=weight == "time")
+    parts = [f"SELECT sum({value}) AS w FROM {t} WHERE {copies}" for t in ("memcpy", "memset")]
+    if weight == "time":
+        parts.append(f"SELECT sum({value}) AS w FROM kernel_ids WHERE start IS NOT NULL AND {kernel}")
+    return int(
+        trace.sql(f"SELECT coalesce(sum(w), 0)::BIGINT FROM ({' UNION ALL '.join(parts)})").fetchall()[0][0]
+    )
+
+
+def _unfinished(trace: Trace, rows: Rows) -> int:
+    where = f"{rows.where()}{named(trace, rows.name)}"
+    return int(
+        trace.sql(f"SELECT count(*) FROM kernel_ids WHERE duration IS NULL AND {where}").fetchall()[0][0]
+    )

@@ -1,0 +1,172 @@
+"""Finds the repetition in a sequence of kernel names: the period of a loop, and where each turn of it begins.
+
+The period is the lag at which the sequence agrees best with itself, from its autocorrelation: each name becomes a random point
+on the unit circle, so that the product of two equal names is 1 and of two different ones 0 on average, and one FFT gives the
+agreement at all lags. Of the lags that agree best, the one with the longest uninterrupted runs of agreement is the period (a
+loop of layers inside the loop agrees only up to its end), and of equally long runs the shortest lag (two turns are not one).
+The turns themselves are found by a mark: a run of names that occurs once per period. Warm-up and turns with more or less work
+therefore cost themselves, not the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[Any]
+#: Places looked at for the period: the FFT of twice as many takes 0.1 s.
+WINDOW = 1 << 18
+#: A loop has at least this many turns, and the sequence agrees with itself at least this much.
+LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
+_TRIED = 8
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Turns begin at these places of the sequence; `agreement` is the share of places that equal the one a period on."""
+
+    begins: Column
+    period: int
+    agreement: float
+
+
+def find(names: Column, gap: Column) -> Repetition | None:
+    """The repetition of a sequence.
+
+    Args:
+        names: Integers that stand for the names, in order of issue.
+        gap: Idle time before each place: of several possible beginnings of a turn the one after the longest pause is taken.
+
+    Returns:
+        The repetition, or None where the sequence does not repeat.
+    """
+    if len(names) < 2 * LEAST_TURNS:
+        return None
+    _, tokens = np.unique(names, return_inverse=True)
+    middle = max((len(tokens) - WINDOW) // 2, 0)
+    part = tokens[middle : middle + WINDOW]
+    found = period(part)
+    if found is None:
+        return None
+    length, agreement = found
+    begins = _turns(tokens, gap, length)
+    return None if begins is None else Repetition(begins, length, agreement)
+
+
+def period(tokens: Column) -> tuple[int, float] | None:
+    """The period of a sequence of small integers and its agreement; None where it does not repeat."""
+    count = len(tokens)
+    longest = count // LEAST_TURNS
+    if longest < 1:
+        return None
+    estimate = _autocorrelation(tokens, longest)
+    judged = [(lag, *_agreement(tokens, lag)) for lag in _candidates(estimate)]
+    judged = [one for one in judged if one[1] >= LEAST_AGREEMENT]
+    if not judged:
+        return None
+    longest_run = max(run for _, _, run in judged)
+    return next((lag, share) for lag, share, run in judged if run >= 0.8 * longest_run)
+
+
+def _candidates(estimate: Column) -> list[int]:
+    """Lags worth judging, ascending: the best of each octave, so that multiples of a short one do not hide a long one."""
+    chosen: set[int] = set()
+    low = 1
+    while low <= len(estimate):
+        octave = estimate[low - 1 : 2 * low - 1]
+        chosen.update((np.argsort(-octave, kind="stable")[:_TRIED] + low).tolist())
+        low *= 2
+    return sorted(chosen)
+
+
+def _autocorrelation(tokens: Column, longest: int) -> Column:
+    """Estimated agreement at lags 1..longest."""
+    count = len(tokens)
+    size = 1 << (2 * count - 1).bit_length()
+    random = np.random.default_rng(1)
+    total = np.zeros(longest)
+    for _ in range(2):
+        points = np.exp(2j * np.pi * random.random(int(tokens.max()) + 1)).astype(np.complex64)[tokens]
+        spectrum = np.fft.fft(points, size)
+        lagged = np.fft.ifft(spectrum * spectrum.conj())[1 : longest + 1]
+        total += lagged.real
+    estimate: Column = total / 2 / (count - np.arange(1, longest + 1))
+    return estimate
+
+
+def _agreement(tokens: Column, lag: int) -> tuple[float, float]:
+    """Share of places that equal the one `lag` on, and how long a run of such places the average place lies in."""
+    equal = tokens[lag:] == tokens[:-lag]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], equal, [False]]).astype(np.int8)))
+    runs = (edges[1::2] - edges[0::2]).astype(float)
+    return float(equal.mean()), float((runs * runs).sum() / len(equal))
+
+
+def _turns(tokens: Column, gap: Column, length: int) -> Column | None:
+    """Where turns begin: occurrences of a run of names that comes once per period, the one after the longest pause."""
+    run = 1
+    while True:
+        hashes = _runs(tokens, run)
+        places = _once_per_period(hashes, length)
+        if places is not None:
+            break
+        if run > 2 * length or run > 4096:
+            return _equal_steps(tokens, gap, length)
+        run *= 2
+    best, widest = places[0], -1.0
+    for marked in places[:512]:
+        pause = float(np.median(gap[marked[marked > 0]])) if (marked > 0).any() else 0.0
+        if pause > widest:
+            best, widest = marked, pause
+    return best
+
+
+def _runs(tokens: Column, run: int) -> Column:
+    """A number for each place that stands for the `run` names from there."""
+    number: Column = tokens.astype(np.uint64) * _PRIME + np.uint64(1)
+    done = 1
+    while done < run:
+        rest = np.zeros(len(number), np.uint64)
+        rest[: len(number) - done] = number[done:]
+        number = number * np.uint64(0xD1B54A32D192ED03) + rest
+        number ^= number >> np.uint64(29)
+        done *= 2
+    return number
+
+
+def _once_per_period(hashes: Column, length: int) -> list[Column] | None:
+    """Places of each run that occurs about once per period and mostly exactly a period apart; longest lists first."""
+    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(counts)
+    likely = np.flatnonzero(counts >= LEAST_TURNS)
+    kept: list[tuple[int, Column]] = []
+    # Names used far more often than once per turn are no marks; those used as often as turns are few.
+    most = len(hashes) / length * 1.25 + 1
+    for one in likely[counts[likely] <= most][:4096].tolist():
+        places = order[ends[one] - counts[one] : ends[one]]
+        steps = np.diff(places)
+        exact = int((steps == length).sum())
+        if exact * 2 >= len(steps) and int(steps.min()) * 2 > length:
+            kept.append((exact, places))
+    if not kept:
+        return None
+    most_exact = max(exact for exact, _ in kept)
+    return [places for exact, places in kept if exact >= 0.9 * most_exact]
+
+
+def _equal_steps(tokens: Column, gap: Column, length: int) -> Column | None:
+    """Turns of equal length where nothing marks them: from the place whose turns begin after the longest pauses."""
+    good = np.flatnonzero(tokens[length:] == tokens[:-length])
+    if not len(good):
+        return None
+    first, last = int(good[0]), int(good[-1]) + length
+    sums = np.zeros(length)
+    np.add.at(sums, np.arange(first, last) % length, gap[first:last].astype(float))
+    phase = int(np.argmax(sums))
+    begins: Column = np.arange(first + (phase - first) % length, last, length)
+    return begins

@@ -1,0 +1,99 @@
+"""Clocks: time lost because the GPU ran below its maximal clock while it worked, and why NVML says it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.intervals import Intervals
+from warpsight.analysis.result import Finding
+from warpsight.analysis.rules.facts import Facts
+
+Column = npt.NDArray[Any]
+#: Reasons that lower clocks against the program's wish (NVML's clock event reasons), and how people call them.
+REASONS = {
+    "throttle_software_power_cap": "the power limit",
+    "throttle_hardware_slowdown": "a hardware slowdown",
+    "throttle_software_thermal": "the temperature (software limit)",
+    "throttle_hardware_thermal": "the temperature (hardware limit)",
+    "throttle_power_brake": "the power brake",
+    "throttle_sync_boost": "sync boost",
+    "throttle_applications_clocks": "the application clocks that are set",
+}
+_LEAST_LOSS = 0.02
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Findings about clocks, one per device."""
+    if not facts.trace.count("counter"):
+        return
+    fastest = dict(
+        facts.trace.sql("SELECT device, clock_khz / 1000.0 FROM device WHERE clock_khz > 0").fetchall()
+    )
+    for device, busy in facts.busy.items():
+        if device is None or not len(busy):
+            continue
+        yield from _device(facts, device, busy, fastest.get(device))
+
+
+def _series(facts: Facts, device: int, name: str) -> tuple[Column, Column]:
+    rows = facts.trace.sql(
+        "SELECT time, value FROM counter WHERE device = $device AND name = $name ORDER BY time",
+        device=device,
+        name=name,
+    ).fetchnumpy()
+    return np.ma.getdata(rows["time"]), np.ma.getdata(rows["value"])
+
+
+def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -> Iterator[Finding]:
+    """Clock samples stand for the time up to halfway to their neighbours; only busy time counts."""
+    time, clock = _series(facts, device, "sm_clock")
+    if len(time) < 3:
+        return
+    from warpsight.analysis import intervals
+
+    edges = np.concatenate([[time[0]], (time[1:] + time[:-1]) // 2, [time[-1]]])
+    worked = np.diff(intervals.measure(busy, edges)).astype(float)
+    if worked.sum() <= 0:
+        return
+    best = max(fastest or 0.0, float(clock.max()))
+    lost = float((worked * np.clip(1 - clock / best, 0, 1)).sum())
+    # Samples tell nothing of the time outside of them; what is inside stands for all busy time.
+    cost = int(lost / worked.sum() * busy.total)
+    reasons = []
+    for name, text in REASONS.items():
+        at, value = _series(facts, device, name)
+        if len(at) == len(time):
+            share = float((worked * (value > 0)).sum() / worked.sum())
+            if share >= 0.05:
+                reasons.append((share, text))
+    reasons.sort(reverse=True)
+    if cost < _LEAST_LOSS * facts.length or (not reasons and fastest is None):
+        return
+    mean = float((worked * clock).sum() / worked.sum())
+    why = f" because of {reasons[0][1]} ({reasons[0][0]:.0%} of the busy time)" if reasons else ""
+    severity = "warning" if reasons else "note"
+    text = f"clock throttling: GPU {device} ran at {mean:,.0f} MHz instead of {best:,.0f} MHz while busy{why}"
+    yield Finding(
+        severity, text, {"device": device, "mean": mean, "best": best, "lowest": float(clock[worked > 0].min())},
+        "clocks/throttled", cost if reasons else None, _evidence(facts, device, clock, worked), _ADVICE if reasons else None,
+    )  # fmt: skip
+
+
+_ADVICE = (
+    "Compute-bound kernels lose in proportion to the clock: check cooling and the power limit (nvidia-smi -q -d "
+    "PERFORMANCE,POWER), spread the load over more GPUs, or use lower precision; memory-bound kernels lose less."
+)
+
+
+def _evidence(facts: Facts, device: int, clock: Column, worked: Column) -> tuple[str, ...]:
+    low = float(clock[worked > 0].min())
+    out = [f"lowest clock while busy {low:,.0f} MHz"]
+    for name, unit in (("power", "W"), ("temperature", "°C")):
+        _, value = _series(facts, device, name)
+        if len(value):
+            out.append(f"{name} up to {value.max():,.0f} {unit}")
+    return tuple(out)

@@ -1,0 +1,68 @@
+"""Communication that nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warpsight.analysis import intervals, words
+from warpsight.analysis.device_work import COMMUNICATION, KERNEL
+from warpsight.analysis.result import Finding
+from warpsight.analysis.rules.facts import Facts
+
+#: A rank is a straggler when the others spend this much more time in collectives than it does.
+_STRAGGLER = 1.3
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Findings about communication kernels."""
+    yield from _exposed(facts)
+    yield from _straggler(facts)
+
+
+def _exposed(facts: Facts) -> Iterator[Finding]:
+    """Per device, the time in which nothing was computed beside collectives."""
+    work = facts.work
+    for device, index in work.per_device():
+        own = intervals.clipped(work.of_kind(COMMUNICATION, among=index), *facts.window)
+        if not own.total:
+            continue
+        exposed = intervals.difference(own, work.of_kind(KERNEL, among=index)).total
+        if exposed < 0.02 * facts.length:
+            continue
+        hidden = 1 - exposed / own.total
+        text = (
+            f"exposed communication: GPU {device} spends {exposed / facts.length:.0%} of the time in collectives with no "
+            f"computation beside them ({hidden:.0%} of the communication is hidden)"
+        )
+        yield Finding("warning", text, {"device": device, "exposed": exposed, "total": own.total},
+                      "communication/exposed", exposed, (),
+                      "Overlap it: smaller or earlier gradient buckets, prefetching of parameters, a stream of its own; "
+                      "where ranks wait for a slow one, the slow one is the cause.")  # fmt: skip
+
+
+def _straggler(facts: Facts) -> Iterator[Finding]:
+    """The rank that arrives last waits least in collectives: the others' extra time there is spent waiting for it."""
+    work = facts.work
+    chosen = np.flatnonzero(facts.inside & (work.kind == COMMUNICATION))
+    processes = np.unique(work.process[chosen])
+    if len(processes) < 2:
+        return
+    time = np.array([
+        intervals.union(work.start[mine], work.end[mine]).total
+        for mine in (chosen[work.process[chosen] == one] for one in processes)
+    ])  # fmt: skip
+    last, usual = int(np.argmin(time)), float(np.median(time))
+    if usual < _STRAGGLER * float(time[last]) or usual < 0.02 * facts.length:
+        return
+    ranks = dict(facts.trace.sql("SELECT process, rank FROM process").fetchall())
+    rank = ranks.get(int(processes[last]))
+    who = f"rank {rank}" if rank is not None else f"process {int(processes[last])}"
+    waiting = int(usual - time[last])
+    text = (
+        f"straggler: {who} spends {words.duration(float(time[last]))} in collectives, the others {words.duration(usual)} "
+        "(median): they wait for it"
+    )
+    yield Finding("warning", text, {"process": int(processes[last]), "rank": rank, "waiting": waiting}, "communication/straggler",
+                  waiting, (), "Look at this rank's own recording: less work, slower clocks, or a busy host?")  # fmt: skip

@@ -1,0 +1,93 @@
+"""The main loop: iterations that stand out, and iterations that differ more than they should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warpsight.analysis import iterations, words
+from warpsight.analysis.result import Finding
+from warpsight.analysis.rules.facts import Facts
+
+if TYPE_CHECKING:
+    from warpsight.analysis.iterations import Iterations
+
+_JITTER = 0.15
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Findings about iterations."""
+    for one in facts.iterations:
+        for finding in iterations.slow(one):
+            if (finding.cost_ns or 0) >= 0.01 * facts.length:
+                text = "slow iteration: " + finding.text
+                yield replace(finding, text=text, rule="loops/slow-iteration", evidence=_difference(facts, one, finding),
+                              advice=_ADVICE)  # fmt: skip
+        yield from _jitter(one)
+
+
+_ADVICE = (
+    "Look at what this iteration does that others do not (evaluation, checkpoints, logging, recompilation, garbage collection, "
+    "allocation), and move it out of the loop or do it beside it."
+)
+
+
+def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, ...]:
+    """What the slowest iteration has more of than a usual one: work by name, or idle time."""
+    worst = int(finding.values["number"])
+    usual = float(np.median(one.duration[one.steady]))
+    near = np.abs(one.duration - usual) + np.where(one.steady & ~one.outlier, 0, 1 << 60)
+    plain = int(np.argmin(near))
+    mine, other = _by_name(one, worst), _by_name(one, plain)
+    more = {name: time - other.get(name, 0) for name, time in mine.items() if time > other.get(name, 0)}
+    names = dict(facts.trace.sql("SELECT id, short FROM name").fetchall())
+    at = (int(one.start[worst]) - facts.origin) / 1e9
+    out = [
+        f"begins at {at:.6f} s, with {len(one.rows_of(worst)):,} kernels and copies instead of {len(one.rows_of(plain)):,}"
+    ]
+    ranked = sorted(more.items(), key=lambda item: -item[1])[:2]
+    for (kind, name), extra in ranked:
+        label = names.get(name, "?") if kind < 2 else ("copies", "fills")[kind - 2]
+        out.append(f"{words.duration(extra)} more in {label}")
+    rows = one.rows_of(worst)
+    known = {key for key, _ in ranked[:1]}
+    chosen = (
+        rows[[(int(one.work.kind[r]), int(one.work.name_id[r])) in known for r in rows.tolist()]]
+        if len(rows) < 100_000
+        else rows
+    )
+    stack = facts.common_stack(one.work.stack[chosen][_unusual(one, chosen, plain)]) if len(chosen) else 0
+    if stack:
+        out.append(f"launched by {facts.stack_text(stack)}")
+    return tuple(out)
+
+
+def _unusual(one: Iterations, rows: Any, plain: int) -> Any:
+    """Which rows were launched by stacks that a usual iteration does not have; all of them where there are none."""
+    known = np.unique(one.work.stack[one.rows_of(plain)])
+    new = ~np.isin(one.work.stack[rows], known)
+    return new if new.any() else np.ones(len(rows), bool)
+
+
+def _by_name(one: Iterations, number: int) -> dict[tuple[int, int], int]:
+    rows = one.rows_of(number)
+    keys = one.work.name_id[rows].astype(np.int64) * 4 + one.work.kind[rows]
+    ids, inverse = np.unique(keys, return_inverse=True)
+    total = np.zeros(len(ids), np.int64)
+    np.add.at(total, inverse, (one.work.end - one.work.start)[rows])
+    return {(int(k) % 4, int(k) // 4): int(t) for k, t in zip(ids, total, strict=True)}
+
+
+def _jitter(one: Iterations) -> Iterator[Finding]:
+    steady = one.duration[one.steady & ~one.outlier]
+    if len(steady) < 10:
+        return
+    mean, spread = float(steady.mean()), float(steady.std())
+    if mean <= 0 or spread < _JITTER * mean:
+        return
+    text = f"iterations vary by {spread / mean:.0%} (standard deviation {words.duration(spread)} of {words.duration(mean)})"
+    yield Finding("note", text, {"mean": mean, "std": spread}, "loops/jitter", None, (),
+                  "Compare runs with `warpsight diff`, which takes this spread into account.")  # fmt: skip

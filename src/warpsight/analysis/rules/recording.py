@@ -1,0 +1,55 @@
+"""The recording itself: what is missing, what failed, and what recording cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warpsight.analysis.result import Finding
+from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.selection import Rows
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Findings about the recording."""
+    yield from _lost(facts)
+    yield from facts.work.doubts()
+    yield from _failed(facts)
+    yield from _overhead(facts)
+
+
+def _lost(facts: Facts) -> Iterator[Finding]:
+    rows = facts.trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
+                              GROUP BY source, cause ORDER BY n DESC""").fetchall()  # fmt: skip
+    if rows:
+        source, cause, count = rows[0]
+        more = f" and {len(rows) - 1} more causes" if len(rows) > 1 else ""
+        text = f"the trace is incomplete: {count:,} lost in {source}: {cause}{more}; what follows is about the rest"
+        yield Finding("loss", text, {"count": int(count)}, "recording/lost")
+
+
+def _failed(facts: Facts) -> Iterator[Finding]:
+    where = Rows(processes=facts.rows.processes).where(device=False, stream=False)
+    rows = facts.trace.sql(
+        f"""SELECT function, result, count(*) AS n FROM (SELECT function, result FROM api WHERE {where} UNION ALL
+            SELECT function, result FROM launch_ids WHERE {where}) WHERE coalesce(result, 0) <> 0
+            AND NOT (result = 600 AND function IN ('cudaEventQuery', 'cudaStreamQuery', 'cuEventQuery', 'cuStreamQuery'))
+            GROUP BY ALL ORDER BY n DESC LIMIT 3""").fetchall()  # fmt: skip
+    for function, code, count in rows:
+        launched = "Launch" in function
+        yield Finding("error" if launched else "warning", f"{function} returned error {code} {count:,} times",
+                      {"function": function, "result": code, "count": count}, "recording/failed-calls", None, (),
+                      "Check the return code of this call in the program; later results may be wrong.")  # fmt: skip
+
+
+def _overhead(facts: Facts) -> Iterator[Finding]:
+    begin, end = facts.window
+    rows = facts.trace.sql(
+        f"""SELECT kind, sum(duration)::BIGINT, count(*) FROM overhead WHERE start >= {begin} AND start < {end}
+            GROUP BY kind ORDER BY 2 DESC""").fetchall()  # fmt: skip
+    total = sum(row[1] for row in rows)
+    if rows and total >= 0.02 * facts.length:
+        kind, time, count = rows[0]
+        text = f"the recorder itself took up to {total / facts.length:.0%} of the time, most in {kind} ({count:,} times)"
+        yield Finding(
+            "note", text, {"time": int(total), "kind": kind, "most": int(time)}, "recording/overhead"
+        )

@@ -1,0 +1,134 @@
+"""Streams that could overlap and do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis import intervals
+from warpsight.analysis.dependency import graph as dependency
+from warpsight.analysis.device_work import COMMUNICATION, split
+from warpsight.analysis.result import Finding
+from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.selection import Rows
+
+Column = npt.NDArray[Any]
+#: A stream takes part when it has this share of the device's kernel time.
+_PART = 0.05
+#: Streams are serialised when kernels of different streams overlap for less than this share of the busy time.
+_OVERLAPPED = 0.1
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Findings about streams that wait for each other, one per device."""
+    work = facts.work
+    for device, index in work.per_device():
+        index = index[facts.inside[index] & (work.kind[index] <= COMMUNICATION)]
+        if len(index) < 20:
+            continue
+        length = work.end[index] - work.start[index]
+        total = np.zeros(len(work.queues))
+        np.add.at(total, work.queue[index], length)
+        streams = np.flatnonzero(total >= _PART * total.sum())
+        if len(streams) < 2:
+            continue
+        yield from _device(facts, device, index, streams)
+
+
+def _device(facts: Facts, device: int | None, index: Column, streams: Column) -> Iterator[Finding]:
+    work = facts.work
+    chosen = index[np.isin(work.queue[index], streams)]
+    unions = [
+        intervals.union(work.start[rows], work.end[rows])
+        for rows in (chosen[i] for i in split(np.searchsorted(streams, work.queue[chosen]), len(streams)))
+    ]
+    busy = intervals.merged(*unions).total
+    each = sum(one.total for one in unions)
+    if each - busy > _OVERLAPPED * busy:
+        return
+    small, blocks = _room(facts, chosen)
+    if small < 0.5:  # kernels that fill the device gain little from running side by side
+        return
+    cost = busy - max(one.total for one in unions)
+    if cost < 0.02 * facts.length:
+        return
+    why, kind, edges = _reason(facts, chosen)
+    text = (
+        f"serialised streams: kernels of {len(streams)} streams of GPU {device} never run side by side{why}, "
+        f"though {small:.0%} of their time is in kernels too small to fill it"
+    )
+    evidence = [f"median grid {blocks:,.0f} blocks"] if blocks else []
+    if edges:
+        evidence.append(f"{edges:,} kernels were released by {kind}")
+    stack = facts.common_stack(work.stack[chosen])
+    if stack:
+        evidence.append(f"launched by {facts.stack_text(stack)}")
+    yield Finding("warning", text, {"streams": len(streams), "busy": busy, "edges": edges}, "streams/serialised", cost,
+                  tuple(evidence), _ADVICE[kind])  # fmt: skip
+
+
+_ADVICE = {
+    "": "Launch to several streams in turns, keep each stream's queue filled, and avoid calls that wait for the whole device.",
+    "the legacy default stream": (
+        "Launch nothing to the default stream between them: make the streams non-blocking (cudaStreamCreateWithFlags with "
+        "cudaStreamNonBlocking) or compile with --default-stream per-thread."
+    ),
+    "an event of another stream": "Wait for events only where data is passed on; independent work needs none between streams.",
+    "the host": "Keep several streams filled: the host waits, or launches, between the kernels of one stream and the next.",
+}
+
+
+def _room(facts: Facts, chosen: Column) -> tuple[float, float | None]:
+    """Share of the kernel time in kernels with fewer blocks than the device has multiprocessors, and the median grid.
+
+    Without shapes or without the number of multiprocessors nothing is known, and all kernels count as small.
+    """
+    work, trace = facts.work, facts.trace
+    rows = trace.sql("SELECT max(multiprocessors) FROM device").fetchall()
+    units = rows[0][0]
+    if not units:
+        return 1.0, None
+    begin, end = facts.window
+    found = trace.sql(
+        f"""SELECT coalesce(grid_x::BIGINT * grid_y * grid_z, 0) AS blocks, duration FROM kernel WHERE duration IS NOT NULL
+            AND start >= {begin} AND start < {end} AND {facts.rows.where()}""").fetchnumpy()  # fmt: skip
+    blocks, duration = np.ma.getdata(found["blocks"]), np.ma.getdata(found["duration"])
+    if not len(blocks) or not blocks.any() or not len(work):
+        return 1.0, None
+    small = float(duration[blocks < units].sum()) / max(float(duration.sum()), 1)
+    return small, float(np.median(blocks))
+
+
+def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
+    """What released most kernels that came after one of another stream, by the dependency graph: text, name, count."""
+    begin, end = facts.window
+    graph = dependency.build(facts.trace, Rows(begin, end, facts.rows.devices, (), facts.rows.processes))
+    base = 2 * len(graph.calls)
+    cause = graph.cause[base:]
+    counts = np.bincount(cause, minlength=len(dependency.EDGES))
+    default, event = int(counts[dependency.DEFAULT]), int(counts[dependency.EVENT])
+    default += _through(graph, dependency.DEFAULT)
+    if default >= max(event, 0.2 * len(chosen)):
+        return (
+            " because work on the legacy default stream stands between them",
+            "the legacy default stream",
+            default,
+        )
+    if event >= 0.2 * len(chosen):
+        return " because they wait for each other's events", "an event of another stream", event
+    late = int(counts[dependency.LAUNCH])
+    if late >= 0.5 * len(chosen):
+        return " because the host launches to one after the other is done", "the host", late
+    return "", "", 0
+
+
+def _through(graph: dependency.DependencyGraph, kind: int) -> int:
+    """Nodes with an edge of a kind whose parent it did not become: released at the same moment by their own stream."""
+    source, target, kinds = graph.edges
+    chosen = kinds == kind
+    base = 2 * len(graph.calls)
+    tied = graph.time[source[chosen]] >= graph.start[target[chosen] - base] - 5_000
+    return int((tied & (graph.cause[target[chosen]] != kind)).sum())

@@ -1,0 +1,25 @@
+"""Numbers in the sentences of findings: three digits and a unit."""
+
+from __future__ import annotations
+
+
+def duration(ns: float) -> str:
+    """12.3 ms, 45.6 µs, 890 ns, 2.31 s."""
+    for limit, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if abs(ns) >= limit * 0.9995:
+            return f"{_digits(ns / limit)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def size(count: float) -> str:
+    """512 B, 1.50 KiB, 3.25 GiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1023.5:
+            return f"{count:.0f} B" if unit == "B" else f"{_digits(count)} {unit}"
+        count /= 1024
+    return f"{_digits(count)} TiB"
+
+
+def _digits(value: float) -> str:
+    size = abs(value)
+    return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:,.0f}"

@@ -1,0 +1,112 @@
+"""The merge against known truth: every generated stack carries the number of its launch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.merge import Plan, made
+from warpsight.analysis.merging import compat
+from warpsight.analysis.merging.matching import AMBIGUOUS, FOREIGN, MATCHED
+from warpsight.analysis.merging.merge import NO_CALL, NO_STACK, Merged, merge
+from warpsight.formats.samples import Samples
+from warpsight.trace import open as open_trace
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "merge"
+STACKS = 4_000
+
+
+def merged(tmp_path: Path, **plan: Any) -> tuple[Merged, np.ndarray]:
+    """A merge and the launch (by correlation) that each stack truly is of, 0 for a foreign one."""
+    samples, truth = made(tmp_path / "gpu.warp", Plan(launches=STACKS, **plan))
+    with open_trace(tmp_path / "gpu.warp") as trace:
+        return merge(samples, trace), truth
+
+
+def wrong(result: Merged, truth: np.ndarray) -> int:
+    """Stacks on another launch than their own."""
+    found = np.flatnonzero(result.state == MATCHED)
+    return int((result.calls.correlation[result.call[found]] != truth[found]).sum())
+
+
+@pytest.mark.parametrize(
+    ("plan", "share"),
+    [
+        ({}, 1.0),
+        ({"offset_ns": 1_000_000}, 1.0),
+        ({"offset_ns": -300_000_000}, 1.0),
+        ({"offset_ns": 1_700_000_000_000_000_000}, 1.0),
+        ({"drift_ppm": 200}, 1.0),
+        ({"drift_ppm": -200, "offset_ns": 300_000_000}, 1.0),
+        ({"lost_stacks": 0.02}, 0.99),
+        ({"threads": 4}, 1.0),
+        ({"foreign": 0.1}, 1.0),
+        ({"graphs": 0.1}, 1.0),
+        ({"gap_ns": 2_000}, 0.99),
+        ({"threads": 4, "tids": False}, 0.7),
+        ({"threads": 4, "lost_stacks": 0.02, "drift_ppm": 200, "offset_ns": 10**9, "foreign": 0.1, "graphs": 0.1}, 0.99),
+        ({"threads": 4, "tids": False, "lost_stacks": 0.02, "drift_ppm": 200, "foreign": 0.1, "graphs": 0.1}, 0.7),
+    ],
+)  # fmt: skip
+def test_no_stack_is_on_a_wrong_launch(tmp_path: Path, plan: dict[str, Any], share: float) -> None:
+    result, truth = merged(tmp_path, **plan)
+    assert wrong(result, truth) == 0
+    own = truth > 0
+    assert (result.state[own] == MATCHED).mean() >= share
+    assert set(result.state[~own].tolist()) <= {FOREIGN}
+    conservation = {row["work"]: row for row in result.summary().tables["conservation"].to_pylist()}
+    assert (
+        sum(row["time"] for name, row in conservation.items() if name != "all") == conservation["all"]["time"]
+    )
+    assert sum(result.folded("time").values()) == int(result.work.duration.sum())
+    assert sum(v for k, v in result.folded("count").items() if "Pending" not in k) == len(result.work)
+
+
+def test_calls_at_even_distances_are_not_guessed_at(tmp_path: Path) -> None:
+    result, truth = merged(tmp_path, even=True, lost_stacks=0.02, offset_ns=300_000_000)
+    assert (result.state[truth > 0] == AMBIGUOUS).all()
+    assert "cannot be told" in str(result.summary().findings)
+
+
+def test_all_kernels_of_a_graph_are_under_the_stack_that_launched_it(tmp_path: Path) -> None:
+    result, _ = merged(tmp_path, graphs=0.1)
+    lines = result.folded("count")
+    assert set(lines.values()) == {1, 8}
+    assert all("cudaGraphLaunch" in line for line, count in lines.items() if count == 8)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_ids_decide_where_both_files_have_them(tmp_path: Path, share: float) -> None:
+    """Even at even distances, where times alone say nothing; stacks without an id are left to the times."""
+    samples, truth = made(tmp_path / "gpu.warp", Plan(launches=STACKS, even=share == 1.0, offset_ns=10**15))
+    ids = np.where(np.arange(len(truth)) < share * len(truth), truth, -1)
+    with open_trace(tmp_path / "gpu.warp") as trace:
+        result = merge(replace(samples, correlation=ids), trace)
+        shifted = merge(replace(samples, correlation=ids + 7, stacks=foreign(samples)), trace)
+    assert wrong(result, truth) == 0 and (result.state == MATCHED).mean() > 0.99
+    assert result.by_id == (ids > 0).sum()
+    assert shifted.by_id == 0  # ids of something else: not one call is of the function that the stack names
+
+
+def foreign(samples: Samples) -> list[Any]:
+    """The stacks, as if taken in another function."""
+    return [(*frames[:-1], ("cudaLaunchCooperativeKernel", *frames[-1][1:])) for frames in samples.stacks]
+
+
+def test_kernels_without_a_stack_stay_under_a_root(tmp_path: Path) -> None:
+    result, _ = merged(tmp_path, lost_stacks=0.5)
+    lines = result.folded("count")
+    assert sum(count for line, count in lines.items() if line.startswith(NO_STACK)) > STACKS / 3
+    assert not any(line.startswith(NO_CALL) for line in lines)
+
+
+@pytest.mark.parametrize("tolerance", ["10", "0.0005"])
+def test_compat_gives_what_the_script_gave(monkeypatch: pytest.MonkeyPatch, tolerance: str) -> None:
+    monkeypatch.chdir(GOLDEN)
+    told = compat.merge("stacks.txt", "gpu.json", "merged.folded", float(tolerance), summary=True)
+    assert told.folded == Path(f"merged-{tolerance}.folded").read_text()
+    assert "".join(f"{line}\n" for line in told.lines) == Path(f"printed-{tolerance}.txt").read_text()

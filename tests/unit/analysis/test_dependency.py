@@ -1,0 +1,123 @@
+import sys
+
+import numpy as np
+import pytest
+
+from tests.unit.analysis.device_program import LATENCY, Machine
+from warpsight.analysis.critical_path import critical_path, trace_back
+from warpsight.analysis.dependency import graph as dependency
+from warpsight.trace import TraceWriter
+from warpsight.trace import open as open_trace
+
+
+def run(tmp_path, seed, steps=60):
+    machine = Machine(seed)
+    machine.run(steps)
+    machine.write(tmp_path / "t.warp")
+    return open_trace(tmp_path / "t.warp")
+
+
+def brute_longest(graph):
+    """The longest path by relaxing every edge in topological order: an edge weighs the time from its source to its
+    target (begin of device work) when nothing later released the target, else nothing."""
+    source, target, kind = graph.edges
+    base = 2 * len(graph.calls)
+    begin = np.where(np.arange(len(graph)) < base, graph.time, 0)
+    begin[base:] = graph.start
+    incoming = {}
+    for s, t, k in zip(source.tolist(), target.tolist(), kind.tolist(), strict=True):
+        incoming.setdefault(t, []).append((s, k))
+    best = {}
+
+    def longest(point):
+        if point in best:
+            assert best[point] is not None, "a cycle"
+            return best[point]
+        best[point] = None
+        told = [
+            (int(graph.time[s]) + (graph.floor if k == dependency.LAUNCH else 0), s)
+            for s, k in incoming.get(point, ())
+        ]
+        latest = max((t for t, _ in told), default=0)
+        into = int(begin[point])
+        value = max(
+            (longest(s) + (into - int(graph.time[s]) if when == latest else 0) for when, s in told),
+            default=into,
+        )
+        value += int(graph.time[point]) - into
+        best[point] = value
+        return value
+
+    sys.setrecursionlimit(100_000)
+    return max(longest(p) for p in range(len(graph)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_path_is_the_longest_of_the_graph_and_the_length_of_the_recording(tmp_path, seed):
+    with run(tmp_path, seed) as trace:
+        graph = dependency.build(trace)
+        path = trace_back(graph)
+        assert path.length == int(graph.time.max()) - int(min(graph.time.min(), graph.start.min()))
+        assert (path.begin[1:] == path.end[:-1]).all()  # no gap, no overlap
+        assert brute_longest(graph) == int(graph.time.max())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_begin_has_the_cause_that_the_machine_gave_it(tmp_path, seed):
+    with run(tmp_path, seed) as trace:
+        graph = dependency.build(trace)
+        assert graph.clamped == 0
+        assert graph.floor in (0, LATENCY)
+        base = 2 * len(graph.calls)
+        for node in range(len(graph.work)):
+            parent, cause = graph.parent[base + node], graph.cause[base + node]
+            assert parent >= 0
+            lead = LATENCY if cause == dependency.LAUNCH else 0
+            assert graph.start[node] == graph.time[parent] + lead, dependency.EDGES[cause]
+
+
+def test_calls_that_waited_are_released_by_the_work_they_waited_for(tmp_path):
+    machine = Machine(3)
+    machine.streams = [8]
+    machine.random.choice = lambda options: options[-1]  # kernels of 60 µs on stream 8
+    machine.launch()
+    machine.sync(machine.call("api", "cudaStreamSynchronize", 70_000), "stream", 8)
+    machine.write(tmp_path / "t.warp")
+    with open_trace(tmp_path / "t.warp") as trace:
+        causes = critical_path(trace).tables["causes"].to_pylist()
+    assert {row["cause"]: row["time"] for row in causes} == {
+        "kernel": 60_000,
+        "launch latency": LATENCY,
+        "wake-up after a wait": 1_500 + 15_000 + 70_000 - LATENCY - 60_000,
+    }
+
+
+@pytest.mark.parametrize("kernels", [0, 1])
+def test_traces_without_calls_or_work(tmp_path, kernels):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.add(
+            "process", [{"process": 0, "pid": 1, "host": "h", "command": "c", "executable": "e", "start": 5}]
+        )
+        if kernels:
+            writer.add(
+                "kernel",
+                [{"start": 10, "duration": 7, "context": 1, "stream": 7, "process": 0, "graph_level": False}],
+            )
+    with open_trace(tmp_path / "t.warp") as trace:
+        result = critical_path(trace)
+    assert [r["time"] for r in result.tables["causes"].to_pylist()] == [7] * kernels
+
+
+def test_clocks_that_go_backwards_are_clamped_and_counted(tmp_path):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.add("launch", [{"start": 1000, "duration": 500, "function": "f", "thread": 1, "process": 0, "correlation": 1,
+                               "captured": False}])  # fmt: skip
+        writer.add("kernel", [{"start": 400, "duration": 100, "context": 1, "stream": 7, "process": 0, "correlation": 1,
+                               "graph_level": False}])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace:
+        graph = dependency.build(trace)
+        path = trace_back(graph)
+        assert graph.clamped == 1
+        assert path.length == 1100
+        assert (path.end >= path.begin).all()
+        assert "1 dependencies" in critical_path(trace).findings[0].text

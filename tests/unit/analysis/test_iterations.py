@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+
+from warpsight.analysis import repetition
+from warpsight.analysis.critical_path import critical_path
+from warpsight.analysis.iterations import find, iterations, outliers, steady_state
+from warpsight.trace import TraceWriter
+from warpsight.trace import open as open_trace
+
+
+def sequence(warm, layers, per_layer, turns, tail=0, extra=()):
+    rng = np.random.default_rng(layers)
+    names = rng.integers(300, 340, warm).tolist()
+    begins = []
+    for turn in range(turns):
+        begins.append(len(names))
+        names += [100, 101, *(list(range(per_layer)) * layers), 200, 201, 202]
+        names += [77] * 50 if turn in extra else []
+    names += rng.integers(300, 340, tail).tolist()
+    gap = np.zeros(len(names))
+    gap[begins] = 100
+    return np.array(names), gap, begins
+
+
+@pytest.mark.parametrize(
+    "plan", [(50, 16, 7, 30), (500, 48, 5, 20, 3, (7,)), (20, 80, 9, 12, 100, (3,)), (3, 1, 1, 1000)]
+)
+def test_turns_of_a_loop_with_layers_warm_up_and_a_longer_turn(plan):
+    names, gap, begins = sequence(*plan)
+    found = repetition.find(names, gap)
+    assert found.period == 5 + plan[1] * plan[2]
+    assert found.begins.tolist() == begins
+
+
+def test_what_does_not_repeat_is_no_loop():
+    assert repetition.find(np.random.default_rng(0).integers(0, 50, 5000), np.zeros(5000)) is None
+    assert repetition.find(np.arange(1000), np.zeros(1000)) is None
+    assert repetition.find(np.zeros(3), np.zeros(3)) is None
+
+
+def test_the_shortest_period_counts():
+    assert repetition.period(np.array([0, 1] * 500))[0] == 2
+    assert repetition.period(np.array([0] * 500))[0] == 1
+
+
+def test_warm_up_and_outliers_are_told_from_the_steady_state():
+    duration = np.array([900, 300, 100, 101, 99, 100, 102, 400, 98, 100, 101, 20])
+    steady = steady_state(duration)
+    assert steady.tolist() == [False, False, *[True] * 9, False]
+    assert np.flatnonzero(outliers(duration, steady) & steady).tolist() == [7]
+
+
+def write(path, mark):
+    """Ten turns of 1 ms; launches run 50 ms ahead of the device. `mark(writer, turn, host)` announces turns."""
+    with TraceWriter(path) as writer:
+        ids = [writer.name("gemm"), writer.name("relu")]
+        for turn in range(10):
+            host = 1_000_000 + turn * 200_000
+            mark(writer, turn, host)
+            for i in range(4):
+                correlation = turn * 4 + i + 1
+                device = 60_000_000 + turn * 1_000_000 + i * 200_000
+                both = {"process": 0, "correlation": correlation, "name_id": ids[i % 2]}
+                writer.add("launch", [{**both, "start": host + i * 10_000, "duration": 4_000, "function": "f", "thread": 7,
+                                       "captured": False}])  # fmt: skip
+                writer.add("kernel", [{**both, "start": device, "duration": 150_000 + (turn == 6) * 40_000, "context": 1,
+                                       "stream": 7, "device": 0, "graph_level": False}])  # fmt: skip
+
+
+def marker(writer, turn, host):
+    writer.add("marker", [{"start": host - 1000, "duration": 60_000, "kind": "push/pop", "open": False,
+                           "name_id": writer.name(f"step {turn}"), "source": "nvtx", "thread": 7, "process": 0}])  # fmt: skip
+
+
+def step(writer, turn, host):
+    writer.add("user_event", [{"start": host + 100_000, "duration": 0, "name": "step", "kind": "step", "thread": 7,
+                               "process": 0}])  # fmt: skip
+
+
+def profiler_step(writer, turn, host):
+    writer.add("op", [{"start": host - 1000, "duration": 60_000, "name_id": writer.name(f"ProfilerStep#{turn}"), "thread": 7,
+                       "process": 0}])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mark", "source", "count"),
+    [
+        (marker, "range 'step #'", 10),
+        (step, "ws.step()", 9),
+        (profiler_step, "operator 'ProfilerStep#'", 10),
+    ],
+)
+def test_announced_iterations_are_those_of_the_device_though_the_host_runs_ahead(
+    tmp_path, mark, source, count
+):
+    write(tmp_path / "t.warp", mark)
+    with open_trace(tmp_path / "t.warp") as trace:
+        (found,) = find(trace)
+        rows = iterations(trace).tables["iterations"].to_pylist()
+    assert (found.source, len(found)) == (source, count)
+    assert found.start.tolist() == [60_000_000 + (i + 10 - count) * 1_000_000 for i in range(count)]
+    assert found.duration[:-1].tolist() == [1_000_000] * (count - 1)
+    assert [row["work"] for row in rows] == [4] * count
+    assert [row["busy"] for row in rows] == [760_000 if i == 6 else 600_000 for i in range(10 - count, 10)]
+
+
+def test_without_announcements_the_kernels_tell(tmp_path):
+    write(tmp_path / "t.warp", lambda *_: None)
+    with open_trace(tmp_path / "t.warp") as trace:
+        (found,) = find(trace)
+    assert found.source.startswith("repetition of 2 kernels")  # gemm, relu, gemm, relu: two kernels repeat
+    assert len(found) == 20
+
+
+def test_the_critical_path_of_the_steady_state_leaves_the_start_out(tmp_path):
+    write(tmp_path / "t.warp", marker)
+    with open_trace(tmp_path / "t.warp") as trace:
+        (found,) = find(trace)
+        tables = critical_path(trace).tables
+    begin, end = found.window()
+    assert sum(r["time"] for r in tables["steady"].to_pylist()) == end - begin
+    assert {r["cause"] for r in tables["steady"].to_pylist()} == {"kernel", "gap in the stream"}
+    assert sum(r["time"] for r in tables["causes"].to_pylist()) > end - begin

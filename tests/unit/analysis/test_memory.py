@@ -1,0 +1,107 @@
+import random
+
+import pytest
+
+from warpsight.analysis.memory import NEVER, load, memory
+from warpsight.trace import TraceWriter
+from warpsight.trace import open as open_trace
+
+
+def row(time, operation, address, size=None, **more):
+    return {"time": time, "operation": operation, "address": address, "bytes": size, "kind": "device", "device": 0,
+            "allocator": "CUDA runtime", "process": 0, **more}  # fmt: skip
+
+
+def opened(path, rows, markers=()):
+    with TraceWriter(path) as writer:
+        writer.add("memory", [r if "stack_of" not in r else {**{k: v for k, v in r.items() if k != "stack_of"},
+                                                             "stack": writer.stack(r["stack_of"])} for r in rows])  # fmt: skip
+        for name, start, duration in markers:
+            writer.add("marker", [{"start": start, "duration": duration, "kind": "push/pop", "open": False, "thread": 9,
+                                   "name_id": writer.name(name), "source": "nvtx", "process": 0}])  # fmt: skip
+    return open_trace(path)
+
+
+def brute(rows):
+    """Use, peak, leaks and wrong frees by walking over the rows."""
+    held, used, peak, peak_time, double, unknown = {}, 0, 0, None, 0, 0
+    seen = set()
+    for r in rows:
+        if r["operation"] == "allocate":
+            used -= held.pop(r["address"], 0)
+            held[r["address"]] = r["bytes"]
+            seen.add(r["address"])
+            used += r["bytes"]
+        elif r["address"] in held:
+            used -= held.pop(r["address"])
+        elif r["address"] in seen:
+            double += 1
+        else:  # allocated before the recording; a second free of it is one too many
+            unknown += 1
+            seen.add(r["address"])
+        if used > peak:
+            peak, peak_time = used, r["time"]
+    return {"at_end": used, "peak": peak, "peak_time": peak_time}, double, unknown, len(held)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_use_peak_and_wrong_frees_equal_a_walk_over_the_rows(tmp_path, seed):
+    rng = random.Random(seed)
+    rows = []
+    for time in range(300):
+        address = rng.randrange(1, 12) << 20
+        rows.append(row(time, "allocate", address, rng.randrange(1, 9) << 10) if rng.random() < 0.5
+                    else row(time, "free", address))  # fmt: skip
+    expected, double, unknown, leaked = brute(rows)
+    with opened(tmp_path / "t.warp", rows) as trace:
+        result = memory(trace)
+        found = load(trace)
+    (summary,) = result.tables["summary"].to_pylist()
+    assert {k: summary[k] for k in expected} == expected
+    assert (len(found.double), found.unknown, int((found.freed == NEVER).sum())) == (double, unknown, leaked)
+    assert sum(r["bytes"] for r in result.tables["leaks"].to_pylist()) == expected["at_end"]
+    assert sum(r["bytes"] for r in result.tables["holders"].to_pylist()) == expected["peak"]
+
+
+def test_layers_of_allocators_do_not_count_twice(tmp_path):
+    pool = {"allocator": "caching allocator"}
+    rows = [row(1, "allocate", 4096, 100), row(2, "allocate", 4096, 60, **pool), row(3, "free", 4096, **pool),
+            row(4, "free", 4096, allocator="CUDA driver")]  # fmt: skip
+    with opened(tmp_path / "t.warp", rows) as trace:
+        result = memory(trace)
+    assert {r["allocator"]: (r["peak"], r["at_end"]) for r in result.tables["summary"].to_pylist()} == {
+        "CUDA": (100, 0), "caching allocator": (60, 0)}  # fmt: skip
+    assert result.findings == ()
+
+
+def test_holders_of_the_peak_have_stack_and_range(tmp_path):
+    rows = [row(10, "allocate", 1 << 20, 500, stack_of=["main", "weights"], thread=9),
+            row(20, "allocate", 2 << 20, 300, stack_of=["main", "batch"], thread=9),
+            row(30, "free", 2 << 20)]  # fmt: skip
+    with opened(tmp_path / "t.warp", rows, [("load", 5, 10), ("step", 16, 10)]) as trace:
+        holders = memory(trace).tables["holders"].to_pylist()
+    assert [(r["bytes"], r["range"], r["stack"]) for r in holders] == [
+        (500, "load", "weights ← main"), (300, "step", "batch ← main")]  # fmt: skip
+
+
+def test_fragmentation_is_from_the_address_map(tmp_path):
+    """Four blocks of 1 MiB side by side; two holes of 1 MiB apart, then one hole of 2 MiB."""
+    blocks = [row(i, "allocate", (16 + i) << 20, 1 << 20) for i in range(4)]
+    for freed, expected in (((0, 2), 0.5), ((1, 2), 0.0), ((), 0.0)):
+        rows = [*blocks, *(row(10 + i, "free", (16 + i) << 20) for i in freed),
+                row(20, "allocate", 1 << 40, 1 << 30)]  # fmt: skip
+        path = tmp_path / f"{len(freed)}{expected}.warp"
+        with opened(path, rows) as trace:
+            (summary,) = memory(trace).tables["summary"].to_pylist()
+        assert summary["fragmentation"] == pytest.approx(expected)
+
+
+def test_pool_rows_are_told(tmp_path):
+    rows = [row(1, "pool create", 0, pool=77, pool_size=1 << 20, pool_used=0),
+            row(2, "pool trim", 0, pool=77, pool_size=1 << 19, pool_used=0)]  # fmt: skip
+    with opened(tmp_path / "t.warp", rows) as trace:
+        pools = memory(trace).tables["pools"].to_pylist()
+    assert [(p["operation"], p["pool_size"]) for p in pools] == [
+        ("pool create", 1 << 20),
+        ("pool trim", 1 << 19),
+    ]
