@@ -1,0 +1,57 @@
+"""A core dump as the report of a hang or crash needs it: its summary, one sentence, and the kernels that ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+#: Places described: the page shows the first few, the JSON report as many.
+_PLACES = 32
+
+
+def decode(path: Path) -> dict[str, Any]:
+    """The summary of a dump, with `verdict` (a sentence) and `kernels` (those on the device, for joining with launches).
+
+    Raises:
+        CoreError: when the file is no GPU core dump.
+    """
+    from warpsight.debug.gpucore import GpuCore
+    from warpsight.debug.gpucore.summary import Options, summarise
+
+    summary = summarise(GpuCore.open(path), Options(limit=_PLACES))
+    faulting = {fault["kernel"] for fault in summary["faults"]}
+    running = [grid for grid in summary["grids"] if grid["warps_resident"] or grid["kernel"] in faulting]
+    kernels = [{"kernel": grid["mangled"] or grid["kernel"], "demangled": grid["kernel"], "grid_id": grid["id"],
+                "grid": grid["grid"], "block": grid["block"], "host_thread": grid["host_thread"]}
+               for grid in running]  # fmt: skip
+    return {"verdict": sentence(summary), "summary": summary, "kernels": kernels}
+
+
+def sentence(summary: dict[str, Any]) -> str:
+    """Which kernel, what happened to it, and on which line."""
+    if summary["faults"]:
+        fault = summary["faults"][0]
+        kernel = fault["kernel"] or "a kernel"
+        return f"{fault['exception']} in {kernel}{_line(fault['at'])}{_of_block(fault['where'])}"
+    if summary["places"]:
+        place = summary["places"][0]
+        kernels = dict.fromkeys(grid["kernel"] for grid in summary["grids"] if grid["warps_resident"])
+        wait = (
+            f", waiting ({place['wait']['kind']})"
+            if isinstance(place.get("wait"), dict) and place["wait"].get("kind")
+            else ""
+        )
+        verb = "were" if len(kernels) > 1 else "was"
+        return f"{', '.join(map(str, kernels)) or 'a kernel'} {verb} running{_line(place['at'])}{wait}"
+    return "no kernel was on the device"
+
+
+def _line(at: dict[str, Any] | None) -> str:
+    frames = (at or {}).get("frames") or []
+    return f" at {frames[0]['file']}:{frames[0]['line']}" if frames else ""
+
+
+def _of_block(where: dict[str, Any] | None) -> str:
+    if not where or not where.get("block"):
+        return ""
+    return f", block ({','.join(map(str, where['block']))}) thread ({','.join(map(str, where['thread']))})"

@@ -1,0 +1,137 @@
+"""Where in a dump's code an address is: module, kernel, source chain, instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from warpsight.code.cubin import Cubin
+from warpsight.code.demangle import demangle
+from warpsight.code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
+from warpsight.code.inline_chain import SourceChain
+from warpsight.debug.gpucore.layout import Kind
+from warpsight.debug.gpucore.reader import GpuCore
+
+
+@dataclass(frozen=True)
+class Location:
+    """An address in the code of a module.
+
+    Attributes:
+        address: on the GPU; module: row of the module table; section, offset: where in its cubin.
+    """
+
+    address: int
+    module: int
+    cubin: Cubin
+    section: int
+    offset: int
+
+    @property
+    def kernel(self) -> str:
+        """Mangled name of the kernel, or of a function with a section of its own, that the address is in."""
+        return self.cubin.sections[self.section]
+
+    @property
+    def function(self) -> str:
+        """The function the address is in, demangled; the kernel's unless it was called, not inlined."""
+        return self.cubin.function_at(self.section, self.offset).demangled
+
+    @property
+    def chain(self) -> SourceChain | None:
+        """The source chain; None without line information."""
+        return self.cubin.chain(self.section, self.offset)
+
+
+class Code:
+    """All code of a dump."""
+
+    def __init__(self, core: GpuCore) -> None:
+        self.core = core
+        self._found: dict[int, Location | None] = {}
+
+    @cached_property
+    def _modules(self) -> dict[int, int]:
+        """Row of the module table by the module's handle."""
+        handles = self.core.table(Kind.MODULES).rows["handle"].tolist()
+        return {handle: row for row, handle in reversed(list(enumerate(handles)))}
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """Modules with a running kernel: most addresses are in their code."""
+        handles = self.core.table(Kind.GRIDS).rows["module"].tolist()
+        return list(dict.fromkeys(self._modules[h] for h in handles if h in self._modules))
+
+    def locate(self, address: int) -> Location | None:
+        """The place of an address; None when no module of the dump holds it."""
+        if address not in self._found:
+            self._found[address] = self._locate(address)
+        return self._found[address]
+
+    def _locate(self, address: int) -> Location | None:
+        rest = [m for m in range(len(self.core.table(Kind.MODULES))) if m not in self._first]
+        for module in (*self._first, *rest):
+            cubin = self.core.cubin(module)
+            place = cubin.find(address) if cubin is not None else None
+            if cubin is not None and place is not None:
+                return Location(address, module, cubin, *place)
+        return None
+
+    def grid_location(self, grid: int) -> Location | None:
+        """The first instruction of a grid's kernel."""
+        return self.locate(int(self.core.table(Kind.GRIDS).rows["entry"][grid]))
+
+    def grid_name(self, grid: int) -> str:
+        """The kernel of a grid, demangled; its address when the dump has no code of it."""
+        location = self.grid_location(grid)
+        if location is not None:
+            return demangle(location.kernel)
+        return f"kernel at {int(self.core.table(Kind.GRIDS).rows['entry'][grid]):#x}"
+
+    def instruction(self, address: int) -> bytes:
+        """The 16 bytes at an address; nothing outside of code."""
+        location = self.locate(address)
+        if location is None:
+            return b""
+        code = location.cubin.elf.contents(location.section)
+        return code[location.offset : location.offset + INSTRUCTION_SIZE].tobytes()
+
+    def disassemble(self, address: int, before: int = 0, after: int = 0) -> list[Instruction]:
+        """Instructions around an address as text; nothing without nvdisasm.
+
+        Args:
+            address: of the one in the middle.
+            before: how many in front of it, as far as the function reaches.
+            after: how many behind it.
+        """
+        location = self.locate(address)
+        if location is None:
+            return []
+        first = max(location.offset - before * INSTRUCTION_SIZE, 0)
+        end = location.offset + (after + 1) * INSTRUCTION_SIZE
+        code = location.cubin.elf.contents(location.section)[first:end].tobytes()
+        return disassemble(code, address - (location.offset - first), location.cubin.architecture)
+
+    def disassemble_all(self, addresses: list[int]) -> dict[int, str]:
+        """Single instructions as text, by address, with one run of nvdisasm for each architecture."""
+        pieces: dict[int, list[tuple[int, bytes]]] = {}
+        for address in addresses:
+            location, code = self.locate(address), self.instruction(address)
+            if location is not None and len(code) == INSTRUCTION_SIZE:
+                pieces.setdefault(location.cubin.architecture, []).append((address, code))
+        texts: dict[int, str] = {}
+        for architecture, found in pieces.items():
+            # One after the other from address 0: targets of branches come out wrong, so they are asked for apart.
+            code = b"".join(piece for _, piece in found)
+            for instruction in disassemble(code, 0, architecture):
+                texts[found[instruction.address // INSTRUCTION_SIZE][0]] = instruction.text
+        for address, text in list(texts.items()):
+            if "BRA" in text or "BSSY" in text or "CALL" in text:
+                alone = self.disassemble(address)
+                texts[address] = alone[0].text if alone else text
+        return texts
+
+
+def mask_lanes(mask: int) -> list[int]:
+    """The lanes of a mask, ascending."""
+    return [lane for lane in range(32) if mask >> lane & 1]

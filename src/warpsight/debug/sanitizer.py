@@ -1,0 +1,112 @@
+"""Running NVIDIA's Compute Sanitizer: from the wheel `nvidia-cuda-sanitizer-api` or a toolkit."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsight.code.disassembly import find_tool
+from warpsight.debug.sanitizer_chains import complete
+from warpsight.debug.sanitizer_report import Finding, findings
+from warpsight.errors import WarpsightError
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+#: The tool's own words about itself, in its text output.
+_TOOL_ERROR = re.compile(r"^========= (Error: .*|Internal .*|Warning: .*)$", re.MULTILINE)
+_SUMMARY = re.compile(r"^========= ((?:ERROR|RACECHECK|LEAK) SUMMARY: .*)$", re.MULTILINE)
+#: Not a failure of ours to explain: the program's own end.
+_PROGRAM_ENDED = "process didn't terminate successfully"
+
+
+@dataclass(frozen=True)
+class SanitizerRun:
+    """What came of a run.
+
+    Attributes:
+        code: exit code of the program, or of the tool where it could not run it.
+        findings: see :class:`~warpsight.debug.sanitizer_report.Finding`.
+        summaries: the tool's closing lines, one for each process.
+        troubles: what the tool says about itself; damage to its reports.
+    """
+
+    code: int
+    findings: tuple[Finding, ...]
+    summaries: tuple[str, ...]
+    troubles: tuple[str, ...]
+
+
+def sanitize(
+    tool: str,
+    program: Sequence[str],
+    limit: int = 10_000,
+    extra: Sequence[str] = (),
+    keep: Path | None = None,
+) -> SanitizerRun:
+    """Run a program under one of the tools; it keeps its terminal, and the tool's text goes to a file.
+
+    Args:
+        tool: one of :data:`TOOLS`.
+        program: the command line.
+        limit: records at most, 0 for all.
+        extra: further options for compute-sanitizer, as it knows them.
+        keep: folder for the tool's own reports; a temporary one by default.
+
+    Raises:
+        WarpsightError: when compute-sanitizer is not installed or cannot be started.
+    """
+    path = find_tool("compute-sanitizer")
+    if path is None:
+        raise WarpsightError(
+            "compute-sanitizer is not installed: pip install nvidia-cuda-sanitizer-api, or install the CUDA toolkit"
+        )
+    with tempfile.TemporaryDirectory(prefix="warpsight-sanitizer-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(path), "--tool", tool, "--print-limit", str(limit), "--xml", "--save", str(folder / f"{tool}.%p.xml"),
+            "--log-file", str(folder / f"{tool}.%p.txt"), *extra, *program,
+        ]  # fmt: skip
+        before = set(folder.iterdir())
+        code = _run(command)
+        new = sorted(set(folder.iterdir()) - before)
+        run = _collect(code, [f for f in new if f.suffix == ".xml"], [f for f in new if f.suffix == ".txt"])
+        complete(run.findings, program)
+        return run
+
+
+def _run(command: Sequence[str]) -> int:
+    """The exit code; Ctrl-C reaches the program alone, which shares our terminal."""
+    ours = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
+    try:
+        process = subprocess.Popen(command, preexec_fn=_restore_interrupt)
+        code = process.wait()
+    except OSError as error:
+        raise WarpsightError(f"{command[0]}: {error.strerror or error}") from None
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, previous)
+    return code if code >= 0 else 128 - code
+
+
+def _restore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _collect(code: int, reports: Sequence[Path], logs: Sequence[Path]) -> SanitizerRun:
+    found, troubles = findings(reports)
+    summaries: list[str] = []
+    for log in logs:
+        text = log.read_text("utf-8", "replace")
+        summaries += _SUMMARY.findall(text)
+        own = [line for line in _TOOL_ERROR.findall(text) if "Race reported" not in line]
+        troubles += [line for line in own if _PROGRAM_ENDED not in line]
+    if not reports and not troubles:
+        troubles.append("compute-sanitizer wrote no report: the program used no CUDA, or ended before it did")
+    return SanitizerRun(code, tuple(found), tuple(summaries), tuple(dict.fromkeys(troubles)))

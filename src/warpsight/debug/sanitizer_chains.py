@@ -1,0 +1,64 @@
+"""Whole source chains for findings that name one line only, from the program's own code.
+
+Race reports have the innermost function and the instruction's offset, but not the calls it was inlined through. The program's
+cubins, taken out of it by `cuobjdump`, have the chain: the instruction at that offset whose innermost line is the reported one.
+Where several kernels fit and disagree, the finding keeps its one line.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from warpsight.code.cubin import Cubin
+from warpsight.code.disassembly import find_tool
+from warpsight.code.elf import ElfError
+from warpsight.code.inline_chain import Frame
+from warpsight.debug.sanitizer_report import Access, Finding
+
+_TIMEOUT_S = 30.0
+
+
+def complete(findings: Iterable[Finding], program: Sequence[str]) -> None:
+    """Give accesses without outer frames their whole chain, where the program's code has it and cuobjdump is installed."""
+    short = [finding for finding in findings if any(len(access.chain) == 1 for access in finding.accesses)]
+    if not short:
+        return
+    with tempfile.TemporaryDirectory(prefix="warpsight-code-") as folder:
+        cubins = list(_cubins(program, Path(folder)))
+        for finding in short:
+            finding.accesses = tuple(completed(access, cubins) for access in finding.accesses)
+
+
+def completed(access: Access, cubins: Sequence[Cubin]) -> Access:
+    """The access with the chain that the code gives its instruction; unchanged when none or several do."""
+    if access.offset is None or len(access.chain) != 1:
+        return access
+    inner = access.chain[0]
+    found: set[tuple[Frame, ...]] = set()
+    for cubin in cubins:
+        for section in cubin.sections:
+            chain = cubin.chain(section, access.offset)
+            if chain and (chain.innermost.file, chain.innermost.line) == (inner.file, inner.line):
+                found.add(chain.frames)
+    return replace(access, chain=found.pop()) if len(found) == 1 else access
+
+
+def _cubins(program: Sequence[str], folder: Path) -> Iterable[Cubin]:
+    tool, path = find_tool("cuobjdump"), shutil.which(program[0]) if program else None
+    if tool is None or path is None:
+        return
+    command = [str(tool), "-xelf", "all", str(Path(path).resolve())]
+    try:
+        subprocess.run(command, cwd=folder, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return
+    for file in sorted(folder.glob("*.cubin")):
+        try:
+            yield Cubin.open(file)
+        except ElfError:
+            continue

@@ -1,0 +1,146 @@
+"""Launches of a trace whose kernels have not completed, and which of them a core dump's grid is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpsight.trace import Trace
+
+_MOST = 1000
+# Of graphs only the launch as a whole is known; host functions have no kernel.
+_OUTSTANDING = """
+WITH done AS (SELECT DISTINCT process, correlation FROM kernel_ids WHERE start IS NOT NULL)
+SELECT l.process, p.pid, l.thread, l.start, l.function, n.name, n.demangled, l.correlation, l.stack,
+       s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z
+FROM launch_ids l JOIN process p USING (process) LEFT JOIN name n ON n.id = l.name_id LEFT JOIN shape s ON s.id = l.shape_id
+LEFT JOIN done d ON d.process = l.process AND d.correlation = l.correlation
+WHERE d.correlation IS NULL AND NOT coalesce(l.captured, false) AND l.result = 0 AND l.function NOT LIKE '%HostFunc%'
+ORDER BY l.start LIMIT {limit}
+"""
+# Where the device was not recorded nothing is known to have completed but what the same thread has waited for since.
+_NOT_WAITED_FOR = """
+WITH waited AS (SELECT process, thread, max(start) AS at FROM api
+                WHERE function LIKE '%Synchronize%' AND duration IS NOT NULL AND result = 0 GROUP BY 1, 2)
+SELECT l.process, p.pid, l.thread, l.start, l.function, n.name, n.demangled, l.correlation, l.stack,
+       s.grid_x, s.grid_y, s.grid_z, s.block_x, s.block_y, s.block_z
+FROM launch_ids l JOIN process p USING (process) LEFT JOIN name n ON n.id = l.name_id LEFT JOIN shape s ON s.id = l.shape_id
+LEFT JOIN waited w ON w.process = l.process AND w.thread = l.thread
+WHERE l.start > coalesce(w.at, 0) AND NOT coalesce(l.captured, false) AND l.result = 0 ORDER BY l.start LIMIT {limit}
+"""
+_FRAMES = """
+WITH RECURSIVE chain AS (
+    SELECT s.id AS root, s.parent, s.frame, 0 AS depth FROM stack s WHERE s.id IN ({ids})
+    UNION ALL SELECT c.root, s.parent, s.frame, c.depth + 1 FROM chain c JOIN stack s ON s.id = c.parent)
+SELECT root, f.function, f.file, f.line, f.kind FROM chain c JOIN frame f ON f.id = c.frame ORDER BY root, depth
+"""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch; `frames` innermost first, each with function, file, line."""
+
+    process: int
+    pid: int
+    thread: int
+    start: int
+    function: str
+    name: str
+    demangled: str
+    correlation: int | None
+    grid: tuple[int, int, int] | None
+    block: tuple[int, int, int] | None
+    frames: tuple[dict[str, Any], ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """For the report."""
+        return {"pid": self.pid, "thread": self.thread, "launched": self.start, "call": self.function, "kernel": self.name,
+                "demangled": self.demangled, "grid": self.grid, "block": self.block, "correlation": self.correlation,
+                "frames": list(self.frames)}  # fmt: skip
+
+
+def outstanding(trace: Trace, limit: int = _MOST) -> list[Launch]:
+    """Launches without a completed kernel, oldest first."""
+    statement = _OUTSTANDING if device_recorded(trace) else _NOT_WAITED_FOR
+    rows = trace.sql(statement.format(limit=int(limit))).fetchall()
+    frames = frames_of(trace, [row[8] for row in rows])
+    return [
+        Launch(row[0], row[1], row[2], row[3], row[4], row[5] or "", row[6] or row[5] or "", row[7],
+               _dimensions(row[9:12]), _dimensions(row[12:15]), frames.get(row[8], ()))
+        for row in rows
+    ]  # fmt: skip
+
+
+def device_recorded(trace: Trace) -> bool:
+    """Whether the trace has device work at all: with core dumps armed CUPTI is left alone, and launches have no kernels."""
+    found = trace.sql(
+        "SELECT EXISTS (SELECT 1 FROM kernel_ids WHERE start IS NOT NULL) OR EXISTS (SELECT 1 FROM memcpy)"
+    )
+    return bool(found.fetchall()[0][0])
+
+
+def frames_of(trace: Trace, stacks: Sequence[int | None]) -> dict[int | None, tuple[dict[str, Any], ...]]:
+    """Frames of stacks, innermost first."""
+    ids = sorted({int(stack) for stack in stacks if stack})
+    found: dict[int | None, list[dict[str, Any]]] = {}
+    if ids:
+        for root, function, file, line, kind in trace.sql(
+            _FRAMES.format(ids=", ".join(map(str, ids)))
+        ).fetchall():
+            found.setdefault(root, []).append(
+                {"function": function, "file": file, "line": line, "kind": kind}
+            )
+    return {stack: tuple(listed) for stack, listed in found.items()}
+
+
+def _dimensions(values: Sequence[int | None]) -> tuple[int, int, int] | None:
+    x, y, z = values
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+@dataclass(frozen=True)
+class Join:
+    """The launch of a dump's grid: how it was found, and whether others could be it."""
+
+    launch: Launch | None
+    candidates: int
+    by: str
+
+    @property
+    def unique(self) -> bool:
+        """Whether no other launch fits."""
+        return self.candidates == 1
+
+    def to_json(self) -> dict[str, Any]:
+        """For the report."""
+        return {"unique": self.unique, "candidates": self.candidates, "by": self.by,
+                "launch": self.launch.to_json() if self.launch else None}  # fmt: skip
+
+
+def join(launches: Sequence[Launch], pid: int, kernel: str, grid: Sequence[int] | None, block: Sequence[int] | None,
+         thread: int | None = None) -> Join:  # fmt: skip
+    """Find the launch that a grid of a dump came from, among those that have not completed.
+
+    By kernel name, then dimensions, then the launching thread where the dump tells it; of several the oldest, since a
+    stream runs its launches in order: it is the one when all of them went to one stream, and a guess otherwise.
+    """
+    mine = [launch for launch in launches if launch.pid == pid] or list(launches)
+    found, by = [one for one in mine if kernel and kernel in (one.name, one.demangled)], ["name"]
+    if not found:
+        return Join(None, 0, "no launch of that kernel is outstanding in the trace")
+    for what, wanted, value in (
+        ("dimensions", grid, "grid"),
+        ("dimensions", block, "block"),
+        ("thread", thread, "thread"),
+    ):
+        if wanted is None or len(found) == 1:
+            continue
+        expected = tuple(wanted) if not isinstance(wanted, int) else wanted
+        closer = [one for one in found if getattr(one, value) == expected]
+        if closer:
+            found = closer
+            by += [what] if what not in by else []
+    if len(found) > 1:
+        by.append("order: the oldest of them")
+    return Join(found[0], len(found), ", ".join(by))

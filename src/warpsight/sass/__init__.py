@@ -1,0 +1,1 @@
+"""Instruction traces: what single instructions of a kernel did, warp by warp, and questions about them."""

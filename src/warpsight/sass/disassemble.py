@@ -1,0 +1,48 @@
+"""`sass disasm`: a whole cubin as text, by NVIDIA's nvdisasm."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsight.code.disassembly import find_tool
+from warpsight.errors import WarpsightError
+
+
+@dataclass(frozen=True)
+class Disassembly:
+    """The text, and the command that made it."""
+
+    text: str
+    command: tuple[str, ...]
+
+    @property
+    def lines(self) -> int:
+        """How many lines."""
+        return self.text.count("\n")
+
+
+def disassemble(
+    cubin: Path, *, source_info: bool = True, line_info: bool = True, timeout_s: float = 60.0
+) -> Disassembly:
+    """Disassemble a cubin: with files and lines (`-g`) and as plain code (`-c`) unless told otherwise.
+
+    Raises:
+        WarpsightError: when nvdisasm is not there, fails, or takes longer than `timeout_s`.
+    """
+    if not cubin.is_file():
+        raise WarpsightError(f"{cubin}: there is no such file")
+    tool = find_tool("nvdisasm")
+    if tool is None:
+        raise WarpsightError("nvdisasm was not found; install it with: pip install nvidia-cuda-nvdisasm")
+    flags = [*(["-g"] if source_info else []), *(["-c"] if line_info else [])]
+    command = (str(tool), *flags, str(cubin))
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise WarpsightError(f"{cubin}: nvdisasm took longer than {timeout_s:g} s") from None
+    if done.returncode:
+        message = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+        raise WarpsightError(f"{cubin}: nvdisasm: {message[-1]}")
+    return Disassembly(done.stdout, ("nvdisasm", *flags))

@@ -1,0 +1,129 @@
+"""Instruction histograms of regions joined with the cycles that Proton measured for them: instructions per cycle.
+
+A histogram (`warp_id,region_id,instruction,count`) counts the instructions of every region a warp entered, in order; Proton's
+intra-kernel Chrome trace has one event per warp and region (`pid` "Core<n> CTA<m>", `tid` "warp <k>", `dur` in
+thousands of cycles). The n-th region of a warp is its n-th event, so a warp with several regions is joined region by region
+and never crosswise.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from warpsight.errors import UsageError
+from warpsight.formats.source import Source
+
+COLUMNS = (
+    "core", "cta", "local_warp_id", "global_warp_id", "region_id", "name", "category", "cycles", "timestamp_ns",
+    "total_instruction_count", "ipc",
+)  # fmt: skip
+_CORE = re.compile(r"Core\s*(\d+)\s+CTA\s*(\d+)")
+_WARP = re.compile(r"warp\s+(\d+)")
+
+
+@dataclass(frozen=True)
+class Region:
+    """One region of one warp; what only one of the two files knows is None in the other's rows."""
+
+    core: int | None
+    cta: int | None
+    local_warp_id: int | None
+    global_warp_id: int
+    region_id: int
+    name: str | None
+    category: str | None
+    cycles: int | None
+    timestamp_ns: int | None
+    total_instruction_count: int | None
+    ipc: float | None
+
+    def row(self) -> dict[str, Any]:
+        """The columns by name."""
+        return asdict(self)
+
+
+def histogram(path: Path | str) -> dict[tuple[int, int], dict[str, int]]:
+    """(warp, region) → instruction → count.
+
+    Raises:
+        FormatError: for a file without these columns or a count that is no number.
+    """
+    out: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
+    with Source(path) as source, source.open() as file:
+        rows = csv.DictReader(line.decode("utf-8", "replace") for line in file)
+        wanted = {"warp_id", "region_id", "instruction", "count"}
+        if not rows.fieldnames or not wanted <= set(rows.fieldnames):
+            raise source.error(
+                "no instruction histogram: expected the columns warp_id,region_id,instruction,count", line=1
+            )
+        for number, row in enumerate(rows, 2):
+            try:
+                key = int(row["warp_id"]), int(row["region_id"])
+                counts = out[key]
+                counts[row["instruction"]] = counts.get(row["instruction"], 0) + int(row["count"])
+            except (TypeError, ValueError):
+                raise source.error("a warp, region or count is no number", line=number) from None
+    return dict(out)
+
+
+def events(path: Path | str, warps_per_cta: int) -> list[Region]:
+    """The events of Proton's trace in time order, numbered per warp.
+
+    Raises:
+        FormatError: for what is no Chrome trace of Proton's intra-kernel profiler.
+    """
+    with Source(path) as source, source.open() as file:
+        try:
+            content = json.loads(file.read(), parse_float=Decimal)
+            listed = content["traceEvents"] if isinstance(content, dict) else content
+        except (ValueError, KeyError):
+            raise source.error("no Chrome trace") from None
+        found = [_event(e, warps_per_cta) for e in listed if isinstance(e, dict) and e.get("ph", "X") == "X"]
+    regions = sorted(
+        (r for r in found if r is not None), key=lambda r: (r.global_warp_id, r.timestamp_ns or 0)
+    )
+    if not regions:
+        raise UsageError(f"{path} has no event of a warp (pid 'Core<n> CTA<m>', tid 'warp <k>')")
+    numbered, last, number = [], None, 0
+    for region in regions:
+        number = number + 1 if region.global_warp_id == last else 0
+        last = region.global_warp_id
+        numbered.append(Region(**{**region.row(), "region_id": number}))
+    return numbered
+
+
+def _event(event: dict[str, Any], warps_per_cta: int) -> Region | None:
+    core, warp = _CORE.match(str(event.get("pid", ""))), _WARP.match(str(event.get("tid", "")))
+    if not core or not warp:
+        return None
+    local = int(warp[1])
+    return Region(
+        int(core[1]), int(core[2]), local, int(core[2]) * warps_per_cta + local, 0,
+        str(event.get("name", "")), str(event.get("cat", "")), round(Decimal(str(event.get("dur", 0))) * 1000),
+        round(Decimal(str(event.get("ts", 0))) * 1000), None, None,
+    )  # fmt: skip
+
+
+def merge(counts: dict[tuple[int, int], dict[str, int]], measured: Iterable[Region]) -> list[Region]:
+    """Regions with both; those that only one file has keep what is known of them. Ordered by warp and region."""
+    totals = {key: sum(by_instruction.values()) for key, by_instruction in counts.items()}
+    first = {warp: min(r for w, r in totals if w == warp) for warp in {w for w, _ in totals}}
+    out = []
+    for region in measured:
+        number = region.region_id + first.get(region.global_warp_id, 0)
+        total = totals.pop((region.global_warp_id, number), None)
+        rate = total / region.cycles if total is not None and region.cycles else None
+        out.append(
+            Region(**{**region.row(), "region_id": number, "total_instruction_count": total, "ipc": rate})
+        )
+    for (warp, number), total in totals.items():
+        out.append(Region(None, None, None, warp, number, None, None, None, None, total, None))
+    return sorted(out, key=lambda r: (r.global_warp_id, r.region_id))

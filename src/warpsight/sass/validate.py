@@ -1,0 +1,234 @@
+"""`sass validate` and `sass compare`: is a trace file what its format says, and do two files tell the same story."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from warpsight.errors import UsageError
+from warpsight.formats.cutracer import records, text_trace
+from warpsight.formats.cutracer.lines import Chunk, chunks
+from warpsight.formats.source import Source
+
+#: Errors that are reported; all are counted.
+MOST_ERRORS = 10
+#: Type names by class.
+_TAGS: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(records.Record)}
+_HEX = re.compile(records.HEX)
+#: Records that describe the file are checked and not counted.
+_UNCOUNTED = frozenset({"kernel_metadata", "capture_completion"})
+
+
+@dataclass
+class Validation:
+    """What a file holds and what is wrong with it."""
+
+    file_size: int = 0
+    compression: str = "none"
+    record_count: int = 0
+    error_count: int = 0
+    errors: list[str] = field(default_factory=list)
+    types: Counter[str] = field(default_factory=Counter)
+    #: (cta, warp, instruction) as far as events name them.
+    ctas: set[tuple[int, ...]] = field(default_factory=set)
+    warps: set[int] = field(default_factory=set)
+    sass: set[str] = field(default_factory=set)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the file has records and all of them are as they should be."""
+        return not self.error_count and self.record_count > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """CUTracer's shape, with the number of all errors."""
+        return {
+            "valid": self.valid,
+            "record_count": self.record_count,
+            "file_size": self.file_size,
+            "compression": self.compression,
+            "message_type": next(iter(self.types), None),
+            "types": dict(self.types),
+            "error_count": self.error_count,
+            "errors": self.errors,
+        }
+
+    def wrong(self, line: int, problem: str) -> None:
+        """Count an error, and keep it if it is among the first."""
+        self.error_count += 1
+        if len(self.errors) < MOST_ERRORS:
+            self.errors.append(f"line {line}: {problem}")
+
+
+def form_of(path: Path | str) -> str:
+    """`json` or `text`, by the name and, where that says nothing, by the first byte.
+
+    Raises:
+        UsageError: when it is neither.
+    """
+    name = Path(path).name
+    if ".ndjson" in name or ".jsonl" in name:
+        return "json"
+    with Source(path) as source:
+        first = source.head.lstrip()[:4]
+    if first.startswith(b"{"):
+        return "json"
+    if name.endswith(".log") or first == b"CTX ":
+        return "text"
+    raise UsageError(
+        f"{path} is neither an NDJSON nor a text trace by its name and content; say --format json or text"
+    )
+
+
+def validate(path: Path | str, form: str = "auto", content: bool = False) -> Validation:
+    """Check every record of a trace against its type; `content` also notes CTAs, warps and instructions.
+
+    Raises:
+        FormatError: when the file does not exist.
+        UsageError: when `form` is auto and it cannot be told.
+    """
+    form = form_of(path) if form == "auto" else form
+    with Source(path) as source:
+        found = Validation(source.size, source.compression or "none")
+        if form == "text":
+            _check_text(source, found)
+        else:
+            _check_json(source, found, content)
+        if source.truncated:
+            found.wrong(found.record_count + 1, source.damage)
+    if not found.record_count and not found.error_count:
+        found.wrong(1, "the file has no records")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> Any:
+    return msgspec.json.Decoder(records.Record)
+
+
+def _check_text(source: Source, found: Validation) -> None:
+    """Count the records of a text trace and what is wrong with it."""
+    for number, record in text_trace.records(source):
+        if isinstance(record, str):
+            found.wrong(number, record)
+            continue
+        found.record_count += 1
+        found.types[record["type"]] += 1
+        found.ctas.add(tuple(record["cta"]))
+        found.warps.add(record["warp"])
+        found.sass.add(" ".join(record["sass"].split()))
+
+
+def _check_json(source: Source, found: Validation, content: bool) -> None:
+    table: dict[int, str] = {}
+    for chunk in chunks(source):
+        try:
+            decoded = _decoder().decode_lines(chunk.data)
+            _check_hexadecimal(decoded)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            decoded = list(_one_by_one(chunk, found))
+        for kind, count in Counter(map(type, decoded)).items():
+            tag = _TAGS[kind]
+            if tag not in _UNCOUNTED:
+                found.record_count += count
+                found.types[tag] += count
+        if content:
+            _take_content(decoded, found, table)
+
+
+def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
+    """The records of a chunk that has a bad line."""
+    ends = chunk.ends()
+    for place in range(len(ends)):
+        line = chunk.line(place, ends)
+        if not line.strip():
+            continue
+        try:
+            record = _decoder().decode(line)
+            _check_hexadecimal([record])
+            yield record
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            cut = chunk.open_end and place == len(ends) - 1
+            found.wrong(chunk.first + place, f"the record is cut off: {error}" if cut else str(error))
+
+
+def _check_hexadecimal(decoded: Iterable[Any]) -> None:
+    """Raise for a text that should be hexadecimal and is not; each distinct one is looked at once."""
+    events = [record for record in decoded if isinstance(record, records.Event)]
+    for name in records.HEX_FIELDS:
+        for text in {getattr(event, name) for event in events}:
+            if text is not None and not _HEX.match(text):
+                raise msgspec.ValidationError(f"{text!r} is not hexadecimal - at `$.{name}`")
+
+
+def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, str]) -> None:
+    """Note CTAs, warps and instructions of events."""
+    for record in decoded:
+        if isinstance(record, records.KernelMetadata):
+            listed = (record.instructions or {}).items()
+            table.update({int(key): str(entry.get("sass", "")) for key, entry in listed if key.isdigit()})
+        elif isinstance(record, records.Event):
+            found.ctas.add(tuple(record.cta))
+            found.warps.add(record.warp)
+            if text := record.sass or table.get(record.opcode_id):
+                found.sass.add(" ".join(text.split()))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether a text and an NDJSON trace of the same run agree."""
+
+    text: Validation
+    json: Validation
+    differences: tuple[str, ...]
+
+    @property
+    def consistent(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def to_json(self) -> dict[str, Any]:
+        """CUTracer's shape."""
+        counts = self.text.record_count == self.json.record_count
+        return {
+            "consistent": self.consistent,
+            "record_count_match": counts,
+            "content_match": not [d for d in self.differences if not d.startswith("records")],
+            "text_records": self.text.record_count,
+            "json_records": self.json.record_count,
+            "unique_ctas_count": len(self.json.ctas),
+            "unique_warps_count": len(self.json.warps),
+            "unique_sass_count": len(self.json.sass),
+            "differences": list(self.differences),
+        }
+
+
+def compare(text: Path | str, json: Path | str) -> Comparison:
+    """Compare counts, record types, CTAs, warps and instructions of a text and an NDJSON trace.
+
+    Records that the text form cannot hold (values of memory accesses, TMA) are left out on the NDJSON side and said so.
+    """
+    first, second = validate(text, "text", content=True), validate(json, "json", content=True)
+    differences = [f"{one}: {error}" for one, v in (("text", first), ("json", second)) for error in v.errors]
+    unsaid = [k for k in ("mem_value_trace", "tma_trace") if second.types[k]]
+    held = second.record_count - sum(second.types[k] for k in unsaid)
+    if first.record_count != held:
+        differences.append(f"records: {first.record_count:,} in the text, {held:,} in the NDJSON")
+    kinds = sorted((set(first.types) | set(second.types)) - set(unsaid))
+    differences += [
+        f"{kind}: {first.types[kind]:,} in the text, {second.types[kind]:,} in the NDJSON"
+        for kind in kinds
+        if first.types[kind] != second.types[kind]
+    ]
+    for name in ("ctas", "warps", "sass"):
+        only = getattr(first, name) ^ getattr(second, name)
+        if only:
+            shown = ", ".join(str(v) for v in sorted(only, key=str)[:3])
+            differences.append(f"{name}: {len(only):,} are in one file only, such as {shown}")
+    return Comparison(first, second, tuple(differences))
