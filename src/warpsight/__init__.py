@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warpsight.errors import TraceError as TraceError
     from warpsight.errors import UsageError as UsageError
     from warpsight.errors import WarpsightError as WarpsightError
+    from warpsight.formats.importing import open_any
     from warpsight.machine.discovery import detect_platform as detect_platform
     from warpsight.machine.discovery import devices as devices
     from warpsight.session import memory as memory
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from warpsight.session.events import counter as counter
     from warpsight.session.events import emit as emit
     from warpsight.session.events import mark as mark
+    from warpsight.session.events import trigger as trigger
     from warpsight.session.recording import Recording as Recording
     from warpsight.session.recording import record as record
     from warpsight.session.recording import start as start
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
     from warpsight.session.timing import time as time
     from warpsight.trace import Trace as Trace
     from warpsight.trace import TraceWriter as TraceWriter
-    from warpsight.trace import open as open
+
+    open = open_any
 
 #: Public name -> (module, name there; empty for the module itself).
 _PUBLIC: dict[str, tuple[str, str]] = {
@@ -50,16 +53,25 @@ _PUBLIC: dict[str, tuple[str, str]] = {
         name: ("warpsight.session.recording", name)
         for name in ("Recording", "record", "start", "statistics", "step", "stop")
     },
-    **{name: ("warpsight.session.events", name) for name in ("annotate", "counter", "emit", "mark")},
+    **{
+        name: ("warpsight.session.events", name)
+        for name in ("annotate", "counter", "emit", "mark", "trigger")
+    },
     **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
-    **{name: ("warpsight.trace", name) for name in ("Trace", "TraceWriter", "open")},
+    **{name: ("warpsight.trace", name) for name in ("Trace", "TraceWriter")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
+    "open": ("warpsight.formats.importing", "open_any"),
     "memory": ("warpsight.session.memory", ""),
     "run": ("warpsight.session.run", "run"),
     "time": ("warpsight.session.timing", "time"),
 }
 
 __all__ = ["__version__", *_PUBLIC]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext warpsight` calls in a notebook: adds `%%warpsight`."""
+    import_module("warpsight.jupyter").load_ipython_extension(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,10 @@
 """The command line: the table of verbs, what holds for all of them, and what becomes of their errors.
 
-A verb is one module `warpsight.cli.<verb>` with a function `command(...)` in typer's notation. Its docstring is the
-verb's help and begins with the verb's line in :data:`VERBS`. A module may set `CONTEXT_SETTINGS` for the parser. Verbs
-print results to standard output, everything else to standard error, and end with
-:class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is imported until
-a verb runs: `warpsight --help` answers at once.
+A verb is one module `warpsight.cli.<verb>` (`import_` for `import`, a word that Python keeps for itself) with a function
+`command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
+A module may set `CONTEXT_SETTINGS` for the parser. Verbs print results to standard output, everything else to standard
+error, and end with :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is
+imported until a verb runs: `warpsight --help` answers at once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,50 @@ class Verb:
     wraps: bool = False
 
 
+def module_of(verb: str) -> str:
+    """The module of a verb."""
+    import keyword
+
+    return f"warpsight.cli.{verb}_" if keyword.iskeyword(verb) else f"warpsight.cli.{verb}"
+
+
 VERBS: dict[str, Verb] = {
     "record": Verb("Record a program into a trace.", "Record", wraps=True),
     "demo": Verb("Record a small program on the best device here and show what came out.", "Record"),
+    "watch": Verb("Run a program, and say what it was doing when it hangs or crashes.", "Record", wraps=True),
+    "dump": Verb("Say what a running process is doing, on the host and on the GPU.", "Record"),
+    "trigger": Verb("Have a flight recorder write a trace of its window.", "Record"),
+    "top": Verb(
+        "Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.", "Record"
+    ),
+    "attach": Verb("Record a process that runs already.", "Record"),
+    "detach": Verb("End the recording of an attached process.", "Record"),
     "recover": Verb("Make a trace of what an interrupted recording left.", "Record"),
     "pack": Verb("Make one file of a trace folder.", "Record"),
     "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
     "stats": Verb("Sum up kernels, copies, API calls, ranges, events, memory or counters.", "Read"),
+    "analyze": Verb("Say what is wrong with a program, most costly first, or run analyses by name.", "Read"),
+    "diff": Verb("Compare two traces: what changed, and whether it is more than noise.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
+    "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
+    "report": Verb("Write one HTML page that says what is wrong and shows it.", "Read"),
+    "open": Verb(
+        "Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.", "Read"
+    ),
+    "flame": Verb("Draw a flame graph: which host code asked for the time on the GPU.", "Read"),
+    "merge": Verb("Put host stacks that another tool took on the GPU work they launched.", "Read"),
     "export": Verb("Write a trace in another tool's format.", "Read"),
+    "import": Verb("Read other tools' files into a trace.", "Read"),
+    "core": Verb("Say what a GPU core dump holds: the fault or hang, and where every lane is.", "Debug"),
+    "sanitize": Verb(
+        "Run a program under NVIDIA's Compute Sanitizer and explain its findings.", "Debug", wraps=True
+    ),
+    "mcp": Verb(
+        "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
+    ),
+    "sass": Verb(
+        "Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.", "Read"
+    ),
     "devices": Verb("List the devices of this machine.", "Machine"),
     "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),
     "bench": Verb("Measure what recording costs on this machine.", "Machine"),

@@ -20,7 +20,8 @@ def command(
 ) -> None:
     """List the devices of this machine.
 
-    CUDA devices come from NVML and the driver, others from OpenCL. Exit code 1 when there is none.
+    CUDA devices come from NVML and the driver, those of AMD, Intel, MetaX, Ascend and Apple from the kernel and their
+    vendors' tools, others from OpenCL. What could not be asked is said. Exit code 1 when there is none.
     """
     from warpsight import machine
 
@@ -30,6 +31,7 @@ def command(
         document: dict[str, Any] = {
             "platform": machine.detect_platform(),
             "devices": [d.to_json() for d in found],
+            "not_asked": machine.not_asked(found),
         }
         if users is not None:
             document["processes"] = [p.to_json() for p in users]
@@ -37,11 +39,13 @@ def command(
     else:
         for device in found:
             print("\n".join(_device_lines(device)))
+        for reason in machine.not_asked(found):
+            typer.echo(reason, err=True)
         if users is not None:
             _print_processes(users)
     if not found:
         typer.echo(
-            "no device: neither CUDA nor OpenCL finds one; `warpsight doctor` says what to install",
+            "no device: neither CUDA, OpenCL nor the PCI bus has one; `warpsight doctor` says what to install",
             err=True,
         )
         raise typer.Exit(1)

@@ -8,17 +8,26 @@ from typing import Annotated
 import typer
 
 from warpsight.cli import output
+from warpsight.errors import UsageError
+from warpsight.formats.registry import EXPORTERS
 
 
 def command(
-    trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
-    to: Annotated[str, typer.Option("--to", help="Format: perfetto or chrome.")] = "perfetto",
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
+        ),
+    ],
+    to: Annotated[
+        str, typer.Option("--to", help=f"Format: {', '.join(EXPORTERS)}.", metavar="FORMAT")
+    ] = "perfetto",
     out: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
-            help="New file, `-` for standard output; NAME.pftrace or NAME.json in this folder by default.",
+            help="New file, `-` for standard output; NAME with the format's suffix in this folder by default.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
@@ -49,24 +58,34 @@ def command(
     Everything that has a time is written by default; the options select. A window keeps what reaches into it.
     """
     from warpsight.analysis.selection import begin_of
+    from warpsight.formats.importing import open_any
     from warpsight.formats.registry import exporter
     from warpsight.formats.selection import Selection
     from warpsight.render import loss
-    from warpsight.trace import open as open_trace
 
     chosen = exporter(to)
     times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
-    with open_trace(trace) as opened:
+    with open_any(trace) as opened:
         origin = begin_of(opened) if any(t is not None for t in times) else 0
         first, last = (None if t is None else origin + t for t in times)
         selection = Selection(
             first, last, device or (), stream or (), process or (), kind or (), not no_flows, not no_counters
         )
-        path = out or Path(Path(trace.rstrip("/")).name).with_suffix(chosen.suffix)
+        path = out or Path(_stem(trace) + chosen.suffix)
+        if path.exists() and Path(trace).exists() and path.samefile(trace):
+            raise UsageError(f"{path} is what is read; -o names another file")
         with output.binary(path, force) as file:
             written = chosen.write(opened, file, selection)
         _tell(path, to, written, as_json)
         loss.warn(opened)
+
+
+def _stem(trace: str) -> str:
+    """The name of a trace without the endings of packed, compressed and foreign files."""
+    name = Path(trace.rstrip("/")).name
+    for end in (".gz", ".zst", ".zstd", ".zip"):
+        name = name.removesuffix(end)
+    return Path(name).stem or "trace"
 
 
 def _tell(path: Path, form: str, written: dict[str, int], as_json: bool) -> None:
@@ -79,13 +98,13 @@ def _tell(path: Path, form: str, written: dict[str, int], as_json: bool) -> None
         text = output.json_text({"format": form, "path": str(path), "bytes": size, **written})
         (sys.stderr if size is None else sys.stdout).write(text)
     else:
-        told = "" if size is None else f", {numbers.size(size)}"
-        terminal.note(
-            f"{path}: {written['slices']:,} slices and {written['samples']:,} samples on {written['tracks']} tracks{told}"
-        )
+        told = ", ".join(f"{count:,} {name}" for name, count in written.items() if name != "unplaced")
+        if "tracks" in written:
+            told = f"{written['slices']:,} slices and {written['samples']:,} samples on {written['tracks']} tracks"
+        terminal.note(f"{path}: {told}{'' if size is None else ', ' + numbers.size(size)}")
         if form == "perfetto" and size is not None:
             terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
-    if written["unplaced"]:
+    if written.get("unplaced"):
         terminal.warning(
             f"{written['unplaced']:,} kernels that never finished have no time and are not in the file"
         )

@@ -13,7 +13,12 @@ from warpsight.cli import output
 
 
 def command(
-    trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
+        ),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in ns.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")
@@ -23,9 +28,9 @@ def command(
 ) -> None:
     """Show what a trace holds, how it was taken and what is missing."""
     from warpsight.analysis.contents import contents
-    from warpsight.trace import open as open_trace
+    from warpsight.formats.importing import open_any
 
-    with open_trace(trace) as opened:
+    with open_any(trace) as opened:
         found = contents(opened)
     with output.text(out, force) as stream:
         if as_json:

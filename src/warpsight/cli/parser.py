@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from warpsight.cli.app import VERBS
+from warpsight.cli.app import VERBS, module_of
 from warpsight.errors import WarpsightError
 from warpsight.render import terminal
 
@@ -37,12 +37,21 @@ class LazyGroup(TyperGroup):
 
 
 def verb_command(name: str) -> Any:
-    """The parser of a verb, made from its module's `command`."""
-    module = importlib.import_module(f"warpsight.cli.{name}")
+    """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
+    module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    settings = {"help_option_names": ["-h", "--help"], **getattr(module, "CONTEXT_SETTINGS", {})}
-    app.command(name, context_settings=settings)(module.command)
+    if not hasattr(module, "BELOW"):
+        app.command(name, context_settings=_settings(module))(module.command)
+        return typer.main.get_command(app)
+    app.callback(context_settings=_settings(module))(module.command)
+    for below in module.BELOW:
+        part = importlib.import_module(f"{module.__name__}.{below}")
+        app.command(below, context_settings=_settings(part))(part.command)
     return typer.main.get_command(app)
+
+
+def _settings(module: Any) -> dict[str, Any]:
+    return {"help_option_names": ["-h", "--help"], **getattr(module, "CONTEXT_SETTINGS", {})}
 
 
 def unknown_verb(name: str) -> str:
@@ -104,6 +113,8 @@ def run(arguments: list[str]) -> int:
         terminal.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return 1
     except Exception as error:
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None  # what DuckDB makes of Ctrl-C
         return _internal(error)
     return result if isinstance(result, int) else 0
 

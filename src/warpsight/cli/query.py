@@ -21,7 +21,12 @@ DEFAULT_ROWS = 100
 
 
 def command(
-    trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
+        ),
+    ],
     sql: Annotated[
         str | None,
         typer.Argument(
@@ -63,13 +68,13 @@ def command(
     The SQL is DuckDB's; it can read the trace and nothing else.
     """
     from warpsight.analysis import query
+    from warpsight.formats.importing import open_any
     from warpsight.render import loss
-    from warpsight.trace import open as open_trace
 
     form = "json" if as_json else form
     _check(form, compress, out)
     limited = any(n is not None for n in (top, head, tail)) or everything
-    with open_trace(trace) as opened:
+    with open_any(trace) as opened:
         if sql is not None:
             if filters or fields or group_by or count or tail or top:
                 raise UsageError(

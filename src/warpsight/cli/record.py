@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from warpsight.cli import record_backend
 from warpsight.cli.record_summary import Progress, print_summary
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.formats.registry import exporter
@@ -29,7 +30,16 @@ def command(
     path: Annotated[Path | None, typer.Option("-o", "--output", envvar="WARPSIGHT_OUTPUT",
                     help="Folder to write; PROGRAM.warp by default.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", envvar="WARPSIGHT_FORCE", help="Replace an existing trace.")] = False,
-    backend: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND", help="auto, cuda or opencl.")] = _DEFAULTS.backend,
+    backend: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND",
+                       help="auto, cuda, opencl, uprobe; or a vendor's: nsys, rocm, metal, maca, ascend.")] = _DEFAULTS.backend,
+    backend_args: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND_ARGS", metavar="ARGS",
+                            help="Arguments for the vendor's recorder, as one text quoted like a shell's.")] = "",
+    pid: Annotated[int, typer.Option("--pid", metavar="PID", min=0,
+                   help="A running process instead of a program (--backend uprobe); until --for or Ctrl-C.")] = 0,
+    keep: Annotated[bool, typer.Option("--keep", envvar="WARPSIGHT_KEEP",
+                    help="Keep what the vendor's recorder wrote, beside the trace.")] = False,
+    template: Annotated[str, typer.Option(envvar="WARPSIGHT_TEMPLATE", metavar="NAME",
+                        help="Template of Instruments (--backend metal): Metal System Trace by default.")] = "",
     stacks: Annotated[str, typer.Option(envvar="WARPSIGHT_STACKS", help="python, native, both or off.")] = _DEFAULTS.stacks,
     stack_depth: Annotated[int, typer.Option(envvar="WARPSIGHT_STACK_DEPTH",
                            help="Frames of a stack at most.")] = _DEFAULTS.stack_depth,
@@ -44,7 +54,7 @@ def command(
                         help="GPU counters per second, or which.")] = _DEFAULTS.counters,
     kernels: Annotated[list[str] | None, typer.Option(metavar="PATTERN",
                        help="Record only kernels whose name matches; repeatable, in WARPSIGHT_KERNELS one a line.")] = None,
-    duration: Annotated[float, typer.Option("--for", envvar="WARPSIGHT_FOR", metavar="S",
+    duration: Annotated[float, typer.Option("--for", "--duration", envvar="WARPSIGHT_FOR", metavar="S",
                         help="Stop recording after this many seconds; the program goes on.")] = _DEFAULTS.duration,
     delay: Annotated[float, typer.Option(envvar="WARPSIGHT_DELAY", metavar="S",
                      help="Begin to record after this many seconds.")] = _DEFAULTS.delay,
@@ -72,9 +82,17 @@ def command(
                           help="Also write a JSON line for every kernel while the program runs.")] = None,
     log_stacks: Annotated[str, typer.Option(envvar="WARPSIGHT_LOG_STACKS",
                           help="Stacks in the kernel log: dedup (each once), full or none.")] = _DEFAULTS.log_stacks,
+    ring: Annotated[str, typer.Option(envvar="WARPSIGHT_RING_SIZE", metavar="TIME|SIZE",
+                    help="Keep only the last 30s, 500MB or 30s,500MB; triggers write traces of them.")] = "",
+    after: Annotated[float, typer.Option(envvar="WARPSIGHT_AFTER", metavar="S",
+                     help="Seconds past a trigger that its trace holds too.")] = _DEFAULTS.after,
+    trigger: Annotated[list[str] | None, typer.Option(metavar="WHAT", help="Write a trace of the ring at: crash, nccl (both by "
+                       "default), hang[=S], slow-step[=K[:RANGES]], none; repeatable.")] = None,
     strict: Annotated[bool, typer.Option(envvar="WARPSIGHT_STRICT", help="Exit with 3 instead of 0 when data was lost.")] = False,
     export: Annotated[str, typer.Option(envvar="WARPSIGHT_EXPORT", metavar="FORMAT",
                       help="Also export the trace, beside it: perfetto or chrome.")] = "",
+    open_after: Annotated[bool, typer.Option("--open",
+                          help="Show the report in the browser afterwards, until Ctrl-C.")] = False,
     print_env: Annotated[bool, typer.Option("--print-env",
                          help="Print the variables that record programs of this shell, until it ends.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No summary.")] = False,
@@ -86,26 +104,44 @@ def command(
     Inside another recording, or as a further rank of a job that records into the same folder, it joins that recording.
     """
     _set_verbosity(quiet, verbose)
+    vendors = record_backend.is_vendors(backend)
     settings = Settings(
-        backend=backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
+        backend="auto" if vendors else backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
         trace=tuple(k for k in trace.replace(",", " ").split() if k), graph=graph, counters=counters,
         kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, ranges=ranges, leave_cupti=leave_cupti,
         opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
         max_size=max_size, flush=flush, wait=wait, kernel_log=str(kernel_log.absolute()) if kernel_log else "",
-        log_stacks=log_stacks, cubins=cubins,
+        log_stacks=log_stacks, cubins=cubins, ring=ring, after=after,
+        triggers=tuple(t for item in trigger or () for t in item.split(",") if t),
     )  # fmt: skip
+    record_backend.check(settings, backend, arguments=backend_args, keep=keep, template=template)
     if print_env:
         from warpsight.session.shell import print_environment
 
-        if program:
-            raise UsageError("--print-env takes no program: it prints variables for programs of this shell")
+        if program or vendors:
+            raise UsageError(
+                "--print-env takes no program and no vendor's recorder: it prints variables for this shell"
+            )
         print_environment(path or Path("shell.warp"), settings, force=force)
         return
-    if not program:
+    if pid:
+        if backend != "uprobe" or program:
+            raise UsageError("--pid goes with --backend uprobe and instead of a program")
+        backend_args, program = f"--pid {pid} {backend_args}", []
+    elif not program:
         raise UsageError("no program to record; for example: warpsight record -- python train.py")
-    raise typer.Exit(
-        record(path or default_output(program), program, settings, force=force, strict=strict, export=export)
-    )
+    if vendors:
+        where = path or (Path(f"{pid}.warp") if pid else default_output(program))
+        code = record_backend.record(backend, where, program, settings, arguments=backend_args, keep=keep,
+                                     template=template, force=force, strict=strict)  # fmt: skip
+        if export and where.exists():
+            _export(where, export, force)
+    else:
+        where = path or default_output(program)
+        code = record(where, program, settings, force=force, strict=strict, export=export)
+    if open_after:
+        _open(where)
+    raise typer.Exit(code)
 
 
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
@@ -168,6 +204,18 @@ def _export(path: Path, kind: str, force: bool) -> None:
     code = parser.run(["export", str(path), "--to", kind, "-o", beside, *(["-f"] if force else [])])
     if code:
         terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")
+
+
+def _open(path: Path) -> None:
+    """Show what was recorded; a recording that this process only joined is not complete yet and is not shown."""
+    from warpsight.trace import manifest
+
+    if (path / manifest.FILE).is_file():
+        from warpsight.cli.open import serve
+
+        serve(str(path))
+    else:
+        terminal.warning(f"{path} holds no finished recording: there is nothing to open")
 
 
 def _patterns() -> list[str]:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: Annotated[str, typer.Argument(help="A trace: folder, packed file or URL.", metavar="TRACE")],
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
+        ),
+    ],
     subject: Annotated[
         str,
         typer.Argument(
@@ -25,7 +30,9 @@ def command(
     ] = "kernels",
     by: Annotated[
         str,
-        typer.Option(help="Group kernels by name, shape, stack, device, stream or process; memory by stack."),
+        typer.Option(
+            help="Group kernels by name, shape, stack, device, stream, process, range or op; memory by stack."
+        ),
     ] = "name",
     names: Annotated[str, typer.Option(help="Kernel names: demangled, short or mangled.")] = "demangled",
     latency: Annotated[
@@ -62,10 +69,10 @@ def command(
         raise UsageError("--csv and --json exclude each other")
     from warpsight.analysis.selection import Rows, begin_of
     from warpsight.analysis.stats import stats
-    from warpsight.trace import open as open_trace
+    from warpsight.formats.importing import open_any
 
     times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
-    with open_trace(trace) as opened:
+    with open_any(trace) as opened:
         origin = begin_of(opened) if any(t is not None for t in times) else 0
         first, last = (None if t is None else origin + t for t in times)
         rows = Rows(first, last, device or (), stream or (), process or (), name)

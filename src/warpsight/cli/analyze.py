@@ -1,0 +1,184 @@
+"""`warpsight analyze`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsight.cli import output
+from warpsight.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.analysis.result import Result
+    from warpsight.analysis.selection import Rows
+    from warpsight.analysis.verdict import Verdict
+    from warpsight.trace import Trace
+
+
+def command(
+    trace: Annotated[str, typer.Argument(help="A trace, or a file of another tool.", metavar="[TRACE]")] = "",
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Analyses to run; --list names them.", metavar="[NAME]…")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the analyses.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every finding in full and every analysis, however long.")
+    ] = False,
+    device: Annotated[list[int] | None, typer.Option(help="Only this device; repeatable.")] = None,
+    stream: Annotated[list[int] | None, typer.Option(help="Only this stream; repeatable.")] = None,
+    process: Annotated[
+        list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", help="Only what began at or after this time since the begin: 1.5s, 200ms."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--until", "--to", help="Only what began before this time.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Rows of each table, 0 for all; otherwise what fits 30 lines.", min=0)
+    ] = None,
+    dot: Annotated[
+        Path | None,
+        typer.Option("--dot", help="Also write critical-path's dependency graph as DOT to this new file."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Say what is wrong with a program, most costly first, or run analyses by name.
+
+    Without a name: a verdict, then findings with what each costs at most, what shows it and what to do. The steady state of
+    the main loop is judged where there is one; --from and --until choose another time.
+    """
+    if listed:
+        return _list(as_json, out, force)
+    if not trace:
+        raise UsageError("no trace to analyze; for example: warpsight analyze train.warp")
+    wanted = names or []
+    if dot is not None and wanted != ["critical-path"]:
+        raise UsageError(
+            "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
+        )
+    from warpsight.analysis.registry import ANALYSES, analysis
+    from warpsight.analysis.selection import Rows, begin_of
+    from warpsight.formats.importing import open_any
+
+    chosen = {name: analysis(name) for name in wanted}  # a wrong name is told before anything is read
+    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
+    with open_any(trace) as opened:
+        origin = begin_of(opened) if any(t is not None for t in times) else 0
+        first, last = (None if t is None else origin + t for t in times)
+        rows = Rows(first, last, device or (), stream or (), process or ())
+        judged = None if wanted else _judge(opened, rows)
+        if everything and not wanted:
+            chosen = {name: one for name, one in ANALYSES.items() if name != "findings"}
+        results = {name: one.run(opened, rows) for name, one in chosen.items()}
+        if dot is not None:
+            _dot(opened, rows, dot, force)
+        with output.text(out, force) as target:
+            if as_json:
+                target.write(output.json_text(_json(opened, judged, results, top)))
+            else:
+                _print(opened, judged, results, everything, top, target)
+        if strict and _incomplete(opened):
+            raise typer.Exit(3)
+
+
+def _list(as_json: bool, out: Path | None, force: bool) -> None:
+    from warpsight.analysis.registry import ANALYSES
+    from warpsight.render import findings
+
+    with output.text(out, force) as target:
+        if as_json:
+            target.write(output.json_text({"analyses": {n: a.meaning for n, a in ANALYSES.items()}}))
+        else:
+            findings.show_list({name: one.meaning for name, one in ANALYSES.items()}, target)
+
+
+def _judge(opened: Trace, rows: Rows) -> Verdict:
+    from warpsight.analysis.verdict import verdict
+
+    return verdict(opened, rows)
+
+
+def _json(
+    opened: Trace, judged: Verdict | None, results: dict[str, Result], top: int | None
+) -> dict[str, Any]:
+    from dataclasses import replace
+
+    content: dict[str, Any] = {"trace": opened.path}
+    if judged is not None:
+        content["verdict"] = judged.to_json()
+    if top:
+        results = {
+            name: replace(result, tables={n: t.slice(0, top) for n, t in result.tables.items()})
+            for name, result in results.items()
+        }
+    return {**content, "analyses": {name: result.to_json() for name, result in results.items()}}
+
+
+def _print(
+    opened: Trace, judged: Verdict | None, results: dict[str, Result], everything: bool, top: int | None, target: IO[str]
+) -> None:  # fmt: skip
+    from warpsight.render import findings, loss
+
+    if judged is not None:
+        findings.show_verdict(judged, target, everything=everything)
+    for name, result in results.items():
+        if judged is not None:
+            target.write(f"\n== {name}\n")
+        _tables(opened, result, top, target, 30 // max(len(results), 1) if not everything else 60)
+        loss.findings(result.findings)
+    if judged is None:
+        loss.warn(opened)
+
+
+def _tables(opened: Trace, result: Result, top: int | None, target: IO[str], lines: int) -> None:
+    from warpsight.analysis.selection import begin_of
+    from warpsight.render import findings, tables
+
+    filled = {name: table for name, table in result.tables.items() if len(table)}
+    if not filled:
+        target.write(f"no rows: {', '.join(result.tables) or 'nothing'} would be told\n")
+    limit = (top or None) if top is not None else findings.rows_each([len(t) for t in filled.values()], lines)
+    origin = begin_of(opened)
+    for name, table in filled.items():
+        table = _since_begin(table, origin, moments=name in _MOMENTS)
+        tables.show(table, title=name if len(result.tables) > 1 else None, top=limit, stream=target)
+
+
+#: Columns that are moments, and tables whose column `time` is one too; people read them from the trace's begin on.
+_SINCE_BEGIN = ("start", "begin", "first", "last", "peak_time")
+_MOMENTS = ("usage", "errors", "pools")
+
+
+def _since_begin(table: pa.Table, origin: int, *, moments: bool) -> pa.Table:
+    import pyarrow.compute as pc
+
+    for name in (*_SINCE_BEGIN, *(("time",) if moments else ())):
+        if name in table.column_names and (pc.min(table[name]).as_py() or 0) >= origin:
+            place = table.column_names.index(name)
+            table = table.set_column(place, table.schema.field(place), pc.subtract(table[name], origin))
+    return table
+
+
+def _dot(opened: Trace, rows: Rows, dot: Path, force: bool) -> None:
+    from warpsight.analysis.dependency.dot import write_dot
+
+    with output.text(dot, force) as target:
+        write_dot(opened, rows, target)
+
+
+def _incomplete(opened: Trace) -> bool:
+    from warpsight.render import loss
+
+    return bool(loss.lost(opened))

@@ -1,0 +1,94 @@
+"""`warpsight record --backend nsys|rocm|metal|maca|ascend`: a vendor's recorder, its recording imported."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsight.errors import UsageError
+from warpsight.render import numbers, terminal
+from warpsight.session.settings import Settings
+
+if TYPE_CHECKING:
+    from warpsight.formats.importing import Imported
+
+#: What a vendor's recorder may take over; all other options are those of warpsight's own recorders.
+_SHARED = ("backend", "duration", "delay")
+
+
+def is_vendors(backend: str) -> bool:
+    """Whether a backend is a vendor's recorder.
+
+    Raises:
+        UsageError: when it is neither that nor one of ours.
+    """
+    from warpsight.session.backends import VENDORS
+    from warpsight.session.settings import BACKENDS
+
+    if backend not in VENDORS and backend not in BACKENDS:
+        raise UsageError(f"--backend is one of {', '.join((*BACKENDS, *VENDORS))}, not {backend!r}")
+    return backend in VENDORS
+
+
+def check(settings: Settings, backend: str, *, arguments: str, keep: bool, template: str) -> None:
+    """Refuse options that the chosen backend would ignore.
+
+    Raises:
+        UsageError: naming one.
+    """
+    from warpsight.session.backends import VENDORS
+
+    if backend not in VENDORS:
+        for flag, value in (("--backend-args", arguments), ("--keep", keep), ("--template", template)):
+            if value:
+                raise UsageError(f"{flag} goes with --backend {', '.join(VENDORS)}")
+        return
+    defaults = Settings().to_json()
+    for name, value in settings.to_json().items():
+        if name not in _SHARED and value != defaults[name]:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} is an option of warpsight's own recorders, not of --backend {backend}: "
+                "give its recorder's with --backend-args"
+            )
+
+
+def record(backend: str, path: Path, program: Sequence[str], settings: Settings, *, arguments: str, keep: bool,
+           template: str, force: bool, strict: bool) -> int:  # fmt: skip
+    """Record through the vendor's recorder and say what came out; the program's exit code, 3 under `strict` after losses."""
+    from warpsight.session.backends import recorder, running
+
+    chosen = recorder(backend)
+    try:
+        extra = shlex.split(arguments)
+    except ValueError as error:
+        raise UsageError(f"--backend-args {arguments!r}: {error}") from None
+    request = running.request_of(
+        chosen, duration=settings.duration, delay=settings.delay, template=template, arguments=extra
+    )
+    done = running.record(backend, program, path, request, keep=keep, force=force)
+    if done.kept is not None:
+        terminal.note(f"{done.kept}: what {chosen.tool} wrote")
+    if done.imported is None:
+        terminal.error(f"{path} was not made: {done.problem}")
+        return done.exit_code or 1
+    lost = _tell(done.imported)
+    return 3 if strict and lost and done.exit_code == 0 else done.exit_code
+
+
+def _tell(made: Imported) -> int:
+    """One line for the trace and one for each thing that is missing; how many rows are lost."""
+    kernels = made.rows.get("kernel", 0)
+    rest = sum(made.rows.values()) - kernels
+    size = numbers.size(sum(file.bytes for file in made.files))
+    terminal.note(f"{made.path}: {kernels:,} kernels and {rest:,} other rows, imported from {size}")
+    lost = 0
+    for row in made.losses:
+        if row["severity"] == "lost":
+            lost += max(int(row["count"]), 1)
+            terminal.warning(f"incomplete: {row['count']:,} lost: {row['cause']}")
+        elif terminal.verbosity() > 0:
+            terminal.note(row["cause"])
+    return lost

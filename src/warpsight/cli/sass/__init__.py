@@ -1,0 +1,13 @@
+"""`warpsight sass`: a folder of verbs about instruction traces and device code."""
+
+from __future__ import annotations
+
+#: Verbs below `sass`, each a module here with a `command`.
+BELOW = ("query", "warps", "validate", "compare", "disasm", "ipc")
+
+
+def command() -> None:
+    """Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.
+
+    The traces are CUTracer's (NDJSON, compressed or not, and text); none of the verbs needs a GPU.
+    """

@@ -1,0 +1,37 @@
+"""`warpsight sass validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.cli import output
+
+
+def command(
+    trace: Annotated[Path, typer.Argument(help="NDJSON or text trace.", metavar="FILE")],
+    form: Annotated[str, typer.Option("-f", "--format", help="json, text or auto.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Check every record of a trace against its type; exit code 0 valid, 1 not, 2 neither NDJSON nor text."""
+    from warpsight.errors import UsageError
+    from warpsight.render import terminal
+    from warpsight.sass.validate import validate
+
+    if form not in ("json", "text", "auto"):
+        raise UsageError(f"there is no format {form!r}; formats: json, text, auto")
+    found = validate(trace, form)
+    if terminal.verbosity() >= 0:  # with --quiet only the exit code tells
+        with output.text(None) as stream:
+            if as_json:
+                stream.write(output.json_text(found.to_json()))
+            elif found.valid:
+                kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.types.items())
+                stream.write(f"valid: {found.record_count:,} records ({kinds})\n")
+            else:
+                stream.write(f"not valid: {found.error_count:,} errors in {found.record_count:,} records\n")
+                stream.writelines(f"  {error}\n" for error in found.errors)
+    if not found.valid:
+        raise typer.Exit(1)

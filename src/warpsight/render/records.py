@@ -1,0 +1,122 @@
+"""Records of instruction traces and their counts as a table, JSON, CSV or NDJSON; the summary of warps as text."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+#: A table's cell is cut after this many characters: whole values are in the other forms.
+CELL = 80
+
+
+def write_counts(
+    field: str, totals: Sequence[tuple[Any, int]], form: str, header: bool, stream: IO[str]
+) -> None:
+    """How many records each group has."""
+    if form == "json":
+        stream.write(json.dumps({str(key): count for key, count in totals}, indent=1) + "\n")
+    elif form == "ndjson":
+        stream.writelines(json.dumps({field: key, "count": count}) + "\n" for key, count in totals)
+    elif form == "csv":
+        writer = csv.writer(stream, lineterminator="\n")
+        if header:
+            writer.writerow([field, "count"])
+        writer.writerows([_plain(key), count] for key, count in totals)
+    else:
+        rows = [[_cell(key), f"{count:,}"] for key, count in totals]
+        _table([field, "count"], rows, header, stream, right={1})
+
+
+def write_records(
+    groups: Mapping[Any, Sequence[dict[str, Any]]],
+    fields: Sequence[str] | None,
+    group_by: str | None,
+    form: str,
+    header: bool,
+    stream: IO[str],
+) -> None:
+    """Records, in groups ordered by their key when `group_by` is given; all fields when `fields` is None."""
+    ordered = sorted(groups.items(), key=lambda item: str(item[0])) if group_by else list(groups.items())
+    if form == "json":
+        chosen = {str(key): [_project(r, fields) for r in records] for key, records in ordered}
+        content: Any = chosen if group_by else next(iter(chosen.values()), [])
+        stream.write(json.dumps(content, indent=1) + "\n")
+        return
+    for number, (key, records) in enumerate(ordered):
+        if form == "ndjson":
+            for record in records:
+                group = {"_group": key} if group_by else {}
+                stream.write(json.dumps({**group, **_project(record, fields)}) + "\n")
+            continue
+        if group_by:
+            stream.write(f"{chr(10) if number else ''}=== Group: {key} ({len(records)} records) ===\n")
+        _section(records, fields, form, header, stream)
+
+
+def _section(
+    records: Sequence[dict[str, Any]], fields: Sequence[str] | None, form: str, header: bool, stream: IO[str]
+) -> None:
+    names = list(fields or dict.fromkeys(name for record in records for name in record))
+    if form == "csv":
+        writer = csv.writer(stream, lineterminator="\n")
+        if header:
+            writer.writerow(names)
+        writer.writerows([_plain(record.get(name)) for name in names] for record in records)
+    elif not records:
+        stream.write("no records\n")
+    else:
+        _table(names, [[_cell(record.get(name)) for name in names] for record in records], header, stream)
+
+
+def _project(record: dict[str, Any], fields: Sequence[str] | None) -> dict[str, Any]:
+    return record if fields is None else {name: record.get(name) for name in fields}
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, (list, dict, bool)) else value
+
+
+def _cell(value: Any) -> str:
+    text = str(_plain(value))
+    return text if len(text) <= CELL else text[: CELL - 1] + "…"
+
+
+def _table(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    header: bool,
+    stream: IO[str],
+    right: set[int] | frozenset[int] = frozenset(),
+) -> None:
+    """Columns as wide as their widest cell."""
+    shown = [[name.upper() for name in names], *rows] if header else list(rows)
+    widths = [max((len(row[place]) for row in shown), default=0) for place in range(len(names))]
+    for row in shown:
+        cells = [
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        stream.write("  ".join(cells).rstrip() + "\n")
+
+
+def warp_text(summary: Mapping[str, Any]) -> str:
+    """The summary of warps under CUTracer's labels."""
+    ids = summary["warp_id_range"]
+    lines = [
+        "Warp Summary",
+        f"  Total warps observed: {summary['total_observed']:,}",
+        f"  Warp ID range: {f'{ids[0]}-{ids[1]}' if ids else '(none)'}",
+    ]
+    for label, key in (
+        ("Completed (EXIT):", "completed"),
+        ("In-progress:", "in_progress"),
+        ("Missing (never seen):", "missing"),
+    ):
+        part = summary[key]
+        ranges = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in part["ranges"]) or "(none)"
+        lines += [f"  {label} {part['count']:,} ({part['percentage']}%)", f"    {ranges}"]
+    return "\n".join(lines) + "\n"
