@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from warpsight.formats import chrome
+from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.selection import Selection
 from warpsight.trace import Trace
 

@@ -67,3 +67,19 @@ def test_the_device_is_described(h200: Trace):
 
 def test_nothing_is_missing(h200: Trace):
     assert one(h200, "SELECT count(*) FROM loss WHERE severity <> 'note'") == (0,)
+
+
+def test_two_devices_of_one_process_are_told_apart() -> None:
+    with open_trace(str(RECORDING.with_name("h200_two_devices.warp.zip"))) as trace:
+        kernels = trace.sql(
+            "SELECT device, count(DISTINCT context), count(*) FROM kernel WHERE name LIKE '%MulFunctor%' "
+            "GROUP BY device ORDER BY device"
+        )
+        assert kernels.fetchall() == [(0, 1, 50), (1, 1, 50)]
+        assert trace.sql("SELECT count(DISTINCT uuid), count(DISTINCT pci) FROM device").fetchall() == [
+            (2, 2)
+        ]
+        peers = trace.sql(
+            "SELECT kind, source_device, destination_device, bytes, count(*) FROM memcpy GROUP BY ALL"
+        )
+        assert peers.fetchall() == [("PtoP", 0, 1, 4 << 20, 50)]

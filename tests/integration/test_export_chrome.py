@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.formats import chrome
+from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.selection import Selection
 from warpsight.trace import TraceWriter
 from warpsight.trace import open as open_trace

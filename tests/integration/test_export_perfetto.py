@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.formats import chrome, queries
+from warpsight.formats import queries
+from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
 from warpsight.trace import TraceWriter

