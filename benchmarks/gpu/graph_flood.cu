@@ -1,6 +1,9 @@
 // Millions of graph-node kernels: does recording stay bounded? Prints one JSON line: kernels, seconds, host
 // latency of a graph launch (median and p99.9, microseconds), device memory in use at the end (bytes, whole
 // device) and the process's peak resident memory (bytes). Usage: graph_flood [kernels=30000000] [nodes=1000]
+// [queue=4] `queue` launches are made between two synchronisations: with 1 no launch waits for the GPU, and
+// the latency is the host's own part of a launch; with more it contains the wait for room in the launch
+// queue.
 #include <cuda_runtime.h>
 #include <sys/resource.h>
 
@@ -28,6 +31,7 @@ int main(int argc, char** argv) {
   using clock = std::chrono::steady_clock;
   const long kernels = argc > 1 ? std::atol(argv[1]) : 30000000;
   const int nodes = argc > 2 ? std::atoi(argv[2]) : 1000;
+  const size_t queue = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 4;
   cudaStream_t stream;
   if (cudaStreamCreate(&stream) != cudaSuccess) return 1;
   cudaGraphExec_t graph = capture(stream, nodes);
@@ -39,7 +43,7 @@ int main(int argc, char** argv) {
     const auto before = clock::now();
     if (cudaGraphLaunch(graph, stream) != cudaSuccess) return 1;
     latency.push_back(std::chrono::duration<double, std::micro>(clock::now() - before).count());
-    if (latency.size() % 4 == 0) cudaStreamSynchronize(stream);
+    if (latency.size() % queue == 0) cudaStreamSynchronize(stream);
   }
   if (cudaDeviceSynchronize() != cudaSuccess) return 1;
   const double seconds = std::chrono::duration<double>(clock::now() - start).count();

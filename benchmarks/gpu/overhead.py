@@ -1,9 +1,10 @@
 """Overhead of recording as a ratio to the bare run: interleaved pairs, with an upper bound of the paired median.
 
-usage: overhead.py [--pairs 15] [--only torch,empty,after] [--minimal LIBRARY] [-o results.json]
+usage: overhead.py [--pairs 15] [--seconds S] [--only torch,empty,after] [--minimal LIBRARY] [-o results.json]
 
 One pair is a bare process and a recorded process, in alternating order. The bound is distribution-free: the order
-statistic that the true median exceeds with less than 5 % probability. A bar is met when the bound is within it.
+statistic that the true median exceeds with less than 5 % probability. A bar is met when the bound is within it. Every
+run is printed to standard error as it ends, and `--seconds` begins no pair after that time: what was measured is kept.
 `--minimal LIBRARY` also times the C++ loop under another injection library (tests/gpu/minimal_injection.cpp).
 """
 
@@ -18,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,12 +77,18 @@ def summary(name: str, ratios: list[float], bare: list[float]) -> dict[str, Any]
     }
 
 
-def in_turn(cases: dict[str, Callable[[], Any]], pairs: int) -> Iterator[tuple[str, Any]]:
+def in_turn(
+    cases: dict[str, Callable[[], Any]], pairs: int, until: float = math.inf
+) -> Iterator[tuple[str, Any]]:
     """Every case once per pair, the order reversed from pair to pair; yields the case and what it gave."""
     names = list(cases)
     for pair in range(pairs):
+        if time.monotonic() > until:
+            return
         for case in names if pair % 2 == 0 else names[::-1]:
-            yield case, cases[case]()
+            result = cases[case]()
+            print(json.dumps({"pair": pair, "case": case, "result": result}), file=sys.stderr, flush=True)
+            yield case, result
 
 
 def compared(name: str, times: dict[str, list[float]]) -> list[dict[str, Any]]:
@@ -93,21 +101,21 @@ def compared(name: str, times: dict[str, list[float]]) -> list[dict[str, Any]]:
     return lines
 
 
-def torch_pairs(pairs: int, minimal: str | None, workloads: str) -> list[dict[str, Any]]:
+def torch_pairs(pairs: int, minimal: str | None, workloads: str, until: float) -> list[dict[str, Any]]:
     """All torch workloads of a pair run in the same two processes (three with a minimal injection library)."""
     command = [sys.executable, str(HERE / "torch_workloads.py"), "--workloads", workloads]
     cases = {"bare": lambda: run(command), "recorded": lambda: recorded(command)}
     if minimal:
         cases["minimal"] = lambda: run(command, {"CUDA_INJECTION64_PATH": minimal})
     times: dict[str, dict[str, list[float]]] = {}
-    for case, results in in_turn(cases, pairs):
+    for case, results in in_turn(cases, pairs, until):
         for workload, result in results.items():
             by_case = times.setdefault(workload, {})
             by_case.setdefault(case, []).append(statistics.median(result["bare"]))
     return [line for workload in times for line in compared(f"torch {workload}", times[workload])]
 
 
-def empty_pairs(pairs: int, minimal: str | None) -> list[dict[str, Any]]:
+def empty_pairs(pairs: int, minimal: str | None, until: float) -> list[dict[str, Any]]:
     """The C++ loop: bare, recorded without stacks, and under a minimal injection library."""
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     program = str(Path(tempfile.mkdtemp()) / "empty_kernels")
@@ -120,24 +128,31 @@ def empty_pairs(pairs: int, minimal: str | None) -> list[dict[str, Any]]:
     if minimal:
         cases["minimal"] = lambda: run([program], {"CUDA_INJECTION64_PATH": minimal})
     times: dict[str, list[float]] = {}
-    for case, result in in_turn(cases, pairs):
+    for case, result in in_turn(cases, pairs, until):
         times.setdefault(case, []).append(statistics.median(result["total_ns"]))
     return compared("empty kernels", times)
 
 
-def after_pairs(pairs: int) -> list[dict[str, Any]]:
+def after_pairs(pairs: int, seconds: float) -> list[dict[str, Any]]:
     """The add loop before the first and after each of three recordings in one process."""
     script = str(HERE / "after_recording.py")
     lines = []
     for mode in ("plain", "graph"):
+        until = time.monotonic() + seconds / 2
         ratios: list[float] = []
         bare: list[float] = []
-        for _ in range(pairs):
-            result = run([sys.executable, script, mode])
+        for _, result in in_turn({mode: lambda mode=mode: run([sys.executable, script, mode])}, pairs, until):
             bare.append(result["before"])
             ratios.append(result["after"] / result["before"])
         lines.append(summary(f"after three recordings, {mode}", ratios, bare))
     return lines
+
+
+GROUPS: dict[str, Callable[[argparse.Namespace, float], list[dict[str, Any]]]] = {
+    "torch": lambda o, until: torch_pairs(o.pairs, o.minimal, o.workloads, until),
+    "empty": lambda o, until: empty_pairs(o.pairs, o.minimal, until),
+    "after": lambda o, until: after_pairs(o.pairs, o.seconds),
+}
 
 
 def main() -> None:
@@ -145,6 +160,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of each group: begin no pair later")
     parser.add_argument("--only", default="empty,torch,after")
     parser.add_argument("--workloads", default="add,decode,graph,train", help="of torch_workloads.py")
     parser.add_argument("--minimal", help="path of a minimal CUPTI injection library")
@@ -152,11 +168,7 @@ def main() -> None:
     options = parser.parse_args()
     lines: list[dict[str, Any]] = []
     for what in options.only.split(","):
-        new = {
-            "torch": lambda: torch_pairs(options.pairs, options.minimal, options.workloads),
-            "empty": lambda: empty_pairs(options.pairs, options.minimal),
-            "after": lambda: after_pairs(options.pairs),
-        }[what]()
+        new = GROUPS[what](options, time.monotonic() + options.seconds)
         lines += new
         for line in new:
             print(json.dumps(line), flush=True)

@@ -1,0 +1,96 @@
+"""Flame graph, report and timeline of a trace of a million kernels and a million launches: time, memory, size.
+
+    PYTHONPATH=src:. python benchmarks/pages.py [--kernels 1000000] [--trace PATH] [--repeat 3]
+
+Each row is the best of several runs in this process, clock and processor time, without Python's start; the last rows run the
+whole command in a process of its own and tell its peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.synthetic_trace import Plan, make
+from warpsight.analysis.flame import WEIGHTS, Shape, flame
+from warpsight.analysis.overview import Picture, overview
+from warpsight.analysis.selection import Rows
+from warpsight.render import flame_page
+from warpsight.render.report import render
+from warpsight.render.report.collect import _JOBS
+from warpsight.trace import Trace
+from warpsight.trace import open as open_trace
+
+
+def best(name: str, repeat: int, job: Callable[[], Any]) -> Any:
+    """Run it, print the best of `repeat`, return what it gave."""
+    found: list[tuple[float, float]] = []
+    result = None
+    for _ in range(repeat):
+        clock, processor = time.perf_counter(), time.process_time()
+        result = job()
+        found.append((time.perf_counter() - clock, time.process_time() - processor))
+    clock, processor = min(found)
+    print(f"{name:24} {clock:6.2f} s  {processor:6.2f} s CPU", flush=True)
+    return result
+
+
+def inside(trace: Trace, repeat: int) -> None:
+    for weight in WEIGHTS:
+        best(f"flame {weight}", repeat, lambda weight=weight: flame(trace, shape=Shape(weight)))
+    graph = flame(trace)
+    page = best("flame page", repeat, lambda: flame_page.page(graph, "t.warp"))
+    print(f"{'':24} {len(page) / 1e6:6.2f} MB")
+    best("overview", repeat, lambda: overview(trace))
+    picture = Picture.of(trace)
+    middle, width = (picture.begin + picture.end) // 2, (picture.end - picture.begin) // 1000
+    best("zoomed picture", repeat, lambda: picture.bins(middle, middle + width, 160))
+    for names, job in _JOBS.items():
+        best(f"report: {names[0]}", repeat, lambda job=job: job(trace, Rows()))
+    page = best("report", repeat, lambda: render(trace))
+    print(f"{'':24} {len(page.encode()) / 1e6:6.2f} MB")
+
+
+def command(trace: Path, verb: str, suffix: str) -> None:
+    """The verb as a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / f"out{suffix}"
+        clock = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "warpsight", "-q", verb, str(trace), "-o", str(out)]
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        clock = time.perf_counter() - clock
+        assert status == 0
+        cpu = usage.ru_utime + usage.ru_stime
+        print(
+            f"warpsight {verb:14} {clock:6.2f} s  {cpu:6.2f} s CPU  {usage.ru_maxrss / 1e6:.2f} GB  "
+            f"{out.stat().st_size / 1e6:.2f} MB"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kernels", type=int, default=1_000_000)
+    parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark-pages.warp"))
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    if not options.trace.exists():
+        make(options.trace, Plan(kernels=options.kernels))
+    with open_trace(options.trace) as trace:
+        inside(trace, options.repeat)
+    command(options.trace, "flame", ".html")
+    command(options.trace, "report", ".html")
+
+
+if __name__ == "__main__":
+    main()
