@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ["COLUMNS"] = "100"
 
@@ -25,11 +26,17 @@ def page() -> str:
     ]
     for verb in VERBS:
         command = parser.verb_command(verb)
-        context = command.make_context(
-            f"warpsight {verb}", [], resilient_parsing=True, terminal_width=100, max_content_width=100
-        )
-        parts += [f"## {verb}", f"```text\n{command.get_help(context).rstrip()}\n```"]
+        parts += _section(f"## {verb}", command, f"warpsight {verb}")
+        for name, below in getattr(command, "commands", {}).items():
+            parts += _section(f"### {verb} {name}", below, f"warpsight {verb} {name}")
     return "\n\n".join(parts) + "\n"
+
+
+def _section(heading: str, command: Any, path: str) -> list[str]:
+    context = command.make_context(
+        path, [], resilient_parsing=True, terminal_width=100, max_content_width=100
+    )
+    return [heading, f"```text\n{command.get_help(context).rstrip()}\n```"]
 
 
 if __name__ == "__main__":
