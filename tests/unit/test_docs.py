@@ -1,0 +1,81 @@
+"""What the documents promise exists: verbs, options, files they link to."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+#: `warpsight VERB …` at the start of a command, after a prompt, a pipe or another command.
+COMMAND = re.compile(r"(?:^\s*|\$ |[;|`(] ?|-- )warpsight (?P<rest>[a-z][^`]*)")
+
+
+def options_of_verbs() -> dict[str, set[str]]:
+    """Options of each verb (`sass query` is one), from the reference page, which a test of its own keeps current."""
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    common = set(re.findall(r"--[a-z-]+|(?<= )-[a-zA-Z]\b", page.partition("## record")[0]))
+    sections = re.split(r"^###? (.+)$", page, flags=re.MULTILINE)[1:]
+    return {
+        verb: common | set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
+        for verb, text in zip(sections[::2], sections[1::2], strict=True)
+    }
+
+
+def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and words of every command of ours that stands in a code block, without what is not ours."""
+    within = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            within = not within
+        elif within and (found := COMMAND.search(line)):
+            lexer = shlex.shlex(found["rest"], posix=True, punctuation_chars=";|&()")
+            lexer.whitespace_split = True
+            words = []
+            for word in lexer:
+                if word == "--" or set(word) <= set(";|&()"):
+                    break
+                words.append(word)
+            yield number, words
+
+
+#: Not the page that a generator makes, nor what was true once.
+WITH_COMMANDS = [page for page in PAGES if page.name not in ("cli.md", "CHANGELOG.md")]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_documents_have_real_verbs_and_options(page: Path) -> None:
+    verbs = options_of_verbs()
+    wrong = []
+    for number, words in commands(page):
+        verb = " ".join(words[:2]) if words[0] == "sass" else words[0]
+        if verb not in verbs:
+            wrong.append(f"{page.name}:{number}: no verb {verb}")
+            continue
+        used = {
+            word.partition("=")[0] for word in words[1:] if re.fullmatch(r"--?[a-zA-Z][\w-]*(=.*)?", word)
+        }
+        wrong += [f"{page.name}:{number}: {verb} has no option {one}" for one in sorted(used - verbs[verb])]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    targets = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", target)]
+    missing = [one for one in targets if not (page.parent / one.partition("#")[0]).exists()]
+    assert not missing
+
+
+def test_the_check_of_commands_finds_what_is_wrong(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ warpsight stats x --no-such | head\n$ cat y | warpsight nothing -- --own\n```\n"
+    )
+    assert list(commands(page)) == [(2, ["stats", "x", "--no-such"]), (3, ["nothing"])]
+    assert "--no-such" not in options_of_verbs()["stats"]
+    assert "--json" in options_of_verbs()["stats"]
