@@ -65,7 +65,10 @@ def _headline(facts: Facts, found: tuple[Finding, ...]) -> str:
     causes = [f for f in causes if f.severity == "error" or (f.cost_ns or 0) >= _WORTH * facts.length]
     if not causes:
         share = facts.share_busy()
-        return f"nothing stands out: the GPU was busy {share:.0%} of the time, and no rule finds much to save"
+        where = next(
+            (f" in {words.duration(facts.length)}" for f in found if f.rule == "outside/device-unused"), ""
+        )
+        return f"nothing stands out{where}: the GPU was busy {share:.0%} of the time, and no rule finds much to save"
     first = causes[0]
     if first.severity == "error" or first.cost_ns is None:
         return first.text

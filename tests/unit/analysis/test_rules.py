@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.analysis.conftest import kernel, launch
 from warpsight.analysis.rules import idle
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.verdict import verdict
@@ -12,6 +13,7 @@ from warpsight.trace import TraceWriter
 from warpsight.trace import open as open_trace
 
 US = 1_000
+MS = 1_000_000
 
 
 class Program:
@@ -259,3 +261,46 @@ def test_a_full_launch_queue_and_low_stretches_are_notes(program):
 
         rules = {f.rule for f in verdict(trace, Rows(begin, end)).findings}
     assert {"launches/queue-full", "idle/low-chunks"} <= rules
+
+
+def test_time_without_device_work_is_told_with_the_lines_that_take_it(build):
+    work = [kernel(900 * MS + n * MS, MS, correlation=n + 1) for n in range(20)]
+    calls = [launch(899 * MS + n * MS, 5 * US, n + 1) for n in range(20)]
+    samples = [
+        {"time": n * 10 * MS, "process": 0, "thread": 100, "stack": 1 + (n >= 80), "state": "R", "gil": True}
+        for n in range(90)
+    ]
+    stacks = (
+        (("load", "model.py", 3, None, "python", None),),
+        (("compile", "model.py", 9, None, "python", None),),
+    )
+    life = [
+        {"process": 0, "pid": 7, "host": "h", "command": "c", "executable": "c", "start": 0, "end": 1000 * MS}
+    ]
+    with build(process=life, kernel=work, launch=calls, sample=samples, stacks=stacks) as trace:
+        found = verdict(trace)
+    (told,) = [f for f in found.findings if f.rule == "outside/device-unused"]
+    assert told.severity == "note" and told.cost_ns is None
+    assert told.values == {"before": 900 * MS, "after": 80 * MS}
+    assert told.text == "of the program's 1.00 s pass 900 ms before the first device work"
+    assert told.evidence[0].startswith("before the first device work: 89% of 90 samples in ")
+    assert found.headline.startswith("nothing stands out in 20.0 ms:")
+
+
+def test_a_program_that_mostly_computes_hears_nothing_of_its_begin(build):
+    work = [kernel(100 * MS + n * MS, MS) for n in range(800)]
+    with build(
+        process=[
+            {
+                "process": 0,
+                "pid": 7,
+                "host": "h",
+                "command": "c",
+                "executable": "c",
+                "start": 0,
+                "end": 1000 * MS,
+            }
+        ],
+        kernel=work,
+    ) as trace:
+        assert not [f for f in verdict(trace).findings if f.rule == "outside/device-unused"]

@@ -24,6 +24,7 @@ FAMILIES = {
     "leaks": "memory: leaks, churn, invalid frees, a device nearly full",
     "clocks": "clocks below their maximum",
     "communication": "communication that nothing hides",
+    "outside": "the program's time before its first device work and after its last",
     "kernels": "kernels that take most of the time or do not fill the device",
 }
 

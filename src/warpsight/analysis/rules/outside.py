@@ -1,0 +1,78 @@
+"""Time of the program before its first device work and after its last: nothing of it is in what the other rules judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from warpsight.analysis import words
+from warpsight.analysis.frames import user_frames
+from warpsight.analysis.result import Finding
+from warpsight.analysis.rules.facts import Facts
+
+#: Said when this share of the program's time lies outside.
+LEAST_SHARE = 0.5
+_ADVICE = (
+    "This happens once per run, so it only matters where runs are short or start often: import less, cache compiled "
+    "kernels and prepared data, load weights while the device starts."
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """A finding for programs that did something else for most of their time."""
+    if facts.rows.begin is not None or facts.rows.end is not None or not len(facts.work):
+        return
+    lived = life(facts)
+    if lived is None:
+        return
+    begin, end = lived
+    before, after = max(facts.work.begin - begin, 0), max(end - facts.work.finish, 0)
+    if before + after < LEAST_SHARE * (end - begin):
+        return
+    stretches = (
+        (before, "before the first device work", begin, facts.work.begin),
+        (after, "after the last", facts.work.finish, end),
+    )
+    told = [one for one in stretches if one[0] * 10 >= before + after]
+    said = " and ".join(f"{words.duration(time)} {where}" for time, where, _, _ in told)
+    text = f"of the program's {words.duration(end - begin)} pass {said}"
+    evidence = tuple(
+        f"{where}: {line}" for _, where, first, last in told for line in _sampled(facts, first, last)
+    )
+    yield Finding(
+        "note", text, {"before": before, "after": after}, "outside/device-unused", None, evidence, _ADVICE
+    )
+
+
+def life(facts: Facts) -> tuple[int, int] | None:
+    """From the first start to the last end of the processes that used the device, ns; None where nobody noted them."""
+    used = ", ".join(str(int(p)) for p in sorted(set(facts.work.process.tolist()))) or "NULL"
+    rows = facts.trace.sql(
+        f'SELECT min(start), max("end"), count(*), count(start), count("end") FROM process WHERE process IN ({used})'
+    ).fetchall()
+    begin, end, processes, started, ended = rows[0]
+    if not processes or processes != started or processes != ended:
+        return None
+    return int(begin), int(end)
+
+
+def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:
+    """The lines that the launching threads were most often sampled in, in a stretch of time."""
+    threads = facts.trace.sql("SELECT DISTINCT process, thread FROM launch_ids").fetchall()
+    if not threads or not facts.trace.count("sample"):
+        return ()
+    listed = ", ".join(f"({process}, {thread})" for process, thread in threads)
+    rows = facts.trace.sql(
+        f"""SELECT coalesce(stack, 0), count(*) FROM sample WHERE time >= {begin} AND time < {end}
+            AND (process, thread) IN ({listed}) GROUP BY 1"""
+    ).fetchall()
+    frames = facts.trace.stacks([int(stack) for stack, _ in rows if stack])
+    counts: Counter[str] = Counter()
+    for stack, count in rows:
+        counts[user_frames(frames.get(stack, ()), 1)] += count
+    total = counts.total()
+    return tuple(
+        f"{count / total:.0%} of {total} samples in {where}"
+        for where, count in counts.most_common(2)
+        if where and count * 10 >= total
+    )
