@@ -1,6 +1,11 @@
 // The drainer as Python's launcher calls it; see src/warpsight/_native/functions.py.
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 
+#include <algorithm>
+
+#include "ring/crc32.h"
 #include "ring/drain.h"
 
 #define WARPSIGHT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -49,4 +54,17 @@ WARPSIGHT_EXPORT int ws_drain_close(void* handle) {
 // errors, 5 errno of the last write error, 6 rows lost in rings, 7 damaged blocks and rings skipped.
 WARPSIGHT_EXPORT uint64_t ws_drain_statistic(void* handle, int which) {
   return handle ? drainer_of(handle)->statistic(which) : 0;
+}
+
+// For the reader of segments: what the CRC of each of `count` blocks must be, as far as its header says that
+// it reaches.
+WARPSIGHT_EXPORT void ws_block_crcs(const void* blocks, uint64_t count, uint32_t* crcs) {
+  using warpsight::crc32;
+  const char* block = static_cast<const char*>(blocks);
+  for (uint64_t i = 0; i < count; ++i, block += warpsight::kBlockBytes) {
+    warpsight::BlockHeader header;
+    memcpy(&header, block, sizeof header);
+    const size_t committed = std::min<size_t>(header.committed, warpsight::kBlockPayloadBytes);
+    crcs[i] = crc32(crc32(0, block, offsetof(warpsight::BlockHeader, crc)), block + sizeof header, committed);
+  }
 }

@@ -18,6 +18,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "ws_drain_statistic": (c_uint64, c_void_p, c_int),
     # ^ 0 blocks, 1 bytes, 2 blocks lost to write errors, 3 rings, 4 rows lost to write errors, 5 errno of the last,
     #   6 rows lost in rings, 7 damaged blocks
+    "ws_block_crcs": (None, c_void_p, c_uint64, c_void_p),  # blocks, how many, uint32 for each
     # arena of the calling process without a connection: the launcher's own rows
     "ws_arena_create": (c_int,),  # fd or -errno
     "ws_write_row": (c_int, c_uint16, c_void_p, c_uint32),

@@ -43,6 +43,7 @@ from warpsight.capture.segment import open_segment, strings
 from warpsight.errors import TraceError
 from warpsight.trace import manifest
 from warpsight.trace.definitions import Definitions
+from warpsight.trace.pandas_import import keep_pandas_out
 from warpsight.trace.schema import TABLES
 
 #: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
@@ -374,6 +375,7 @@ def main(arguments: list[str]) -> int:
     """Serve requests on standard input until it ends or the trace is finished."""
     os.umask(0o077)
     keep_freed_memory()
+    keep_pandas_out()
     folder = arguments[0] if arguments[0] != "-" else _awaited()
     if not folder:
         return 0
@@ -397,4 +399,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # somebody waits for the end; taking Python and Arrow down takes a tenth of a second

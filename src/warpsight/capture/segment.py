@@ -7,10 +7,11 @@ block is taken up to its committed length.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from warpsight._native import library_path, load
 from warpsight.capture import layout
 from warpsight.capture.columns import pick, spread
 
@@ -105,10 +107,13 @@ class Segment:
         size = layout.BLOCK_BYTES
         slots = self.data[first * size : self.slots * size].reshape(-1, size)
         headers = np.ascontiguousarray(slots[:, : layout.BLOCK_HEADER_BYTES]).view(HEADER)
-        for slot, fields in enumerate(headers.ravel().tolist(), first):
+        checksums = _checksums(slots) if kinds is None else itertools.repeat(None)
+        for slot, (fields, checksum) in enumerate(
+            zip(headers.ravel().tolist(), checksums, strict=False), first
+        ):
             if kinds is not None and fields[_KIND] not in kinds:
                 continue
-            block = self._block(slot * size, self.data[slot * size : (slot + 1) * size], fields)
+            block = self._block(slot * size, self.data[slot * size : (slot + 1) * size], fields, checksum)
             if block is not None:
                 yield block
         tail = len(self.data) % size
@@ -130,7 +135,9 @@ class Segment:
                 offset, f"the file ends {layout.BLOCK_BYTES - len(rest)} bytes before the end of a block"
             )
 
-    def _block(self, offset: int, slot: Array, fields: tuple[int, ...]) -> Block | None:
+    def _block(
+        self, offset: int, slot: Array, fields: tuple[int, ...], checksum: int | None = None
+    ) -> Block | None:
         (
             magic,
             version,
@@ -159,9 +166,8 @@ class Segment:
         if committed > len(slot) - layout.BLOCK_HEADER_BYTES:
             self._lost(offset, "a block header is damaged")
             return None
-        view = slot.data
         end = layout.BLOCK_HEADER_BYTES + committed
-        if zlib.crc32(view[layout.BLOCK_HEADER_BYTES : end], zlib.crc32(view[:_CRC_OFFSET])) != crc:
+        if (_checksum(slot.data, end) if checksum is None else checksum) != crc:
             self._lost(offset, "a block's checksum does not match", kind)
             return None
         if kind not in DTYPES:
@@ -187,6 +193,21 @@ class Segment:
 
     def _lost(self, offset: int, cause: str, kind: int = 0) -> None:
         self.damage.append(Damage(self.path, offset, cause, kind))
+
+
+def _checksum(block: memoryview, end: int) -> int:
+    """What the CRC of a block must be whose committed payload ends at `end`."""
+    return zlib.crc32(block[layout.BLOCK_HEADER_BYTES : end], zlib.crc32(block[:_CRC_OFFSET]))
+
+
+def _checksums(slots: Array) -> Iterable[int | None]:
+    """:func:`_checksum` of every slot at once, several times as fast; None each where there are no compiled parts."""
+    if not len(slots) or library_path() is None:
+        return itertools.repeat(None)
+    out = np.empty(len(slots), np.uint32)
+    load().ws_block_crcs(slots.ctypes.data, len(slots), out.ctypes.data)
+    found: list[int | None] = out.tolist()
+    return found
 
 
 def open_segment(path: Path) -> Segment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from warpsight import _native
 from warpsight.capture import layout
-from warpsight.capture.segment import DTYPES, open_segment, read
+from warpsight.capture.segment import DTYPES, HEADER, open_segment, read
 from warpsight.capture.segment_writer import SegmentWriter
 
 
@@ -41,6 +43,41 @@ def test_rows_threads_and_strings_come_back(tmp_path: Path) -> None:
 def test_every_kind_has_a_dtype_of_the_layouts_size(record: layout.Struct) -> None:
     assert DTYPES[record.kind].itemsize == record.size
     assert record.size % 8 == 0
+
+
+@pytest.mark.skipif(_native.library_path() is None, reason="this build has no libwarpsight.so")
+def test_the_compiled_checksums_are_zlibs() -> None:
+    rng = np.random.default_rng(5)
+    lengths = [
+        *range(200),
+        *rng.integers(0, layout.BLOCK_PAYLOAD_BYTES, 100).tolist(),
+        layout.BLOCK_PAYLOAD_BYTES,
+    ]
+    blocks = rng.integers(0, 256, (len(lengths), layout.BLOCK_BYTES), np.uint8)
+    headers = blocks[:, : layout.BLOCK_HEADER_BYTES].copy().view(HEADER)
+    headers["committed"][:, 0] = lengths
+    blocks[:, : layout.BLOCK_HEADER_BYTES] = headers.view(np.uint8)
+    found = np.zeros(len(lengths), np.uint32)
+    _native.load().ws_block_crcs(blocks.ctypes.data, len(blocks), found.ctypes.data)
+    covered = (
+        block[: layout.BLOCK_HEADER_BYTES - 4].tobytes()
+        + block[layout.BLOCK_HEADER_BYTES : layout.BLOCK_HEADER_BYTES + length].tobytes()
+        for block, length in zip(blocks, lengths, strict=True)
+    )
+    assert found.tolist() == [zlib.crc32(data) for data in covered]
+
+
+def test_without_compiled_parts_damage_is_found_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(_native.ENVIRONMENT, str(tmp_path / "none.so"))
+    write_sample(tmp_path / "a.seg")
+    data = bytearray((tmp_path / "a.seg").read_bytes())
+    data[layout.BLOCK_BYTES + 1000] ^= 1
+    (tmp_path / "a.seg").write_bytes(data)
+    batches, _, damage = read(tmp_path / "a.seg")
+    assert [d.cause for d in damage] == ["a block's checksum does not match"]
+    assert 0 < len(batches[layout.BY_NAME["Kernel"].kind].rows) < 2000
 
 
 def test_a_file_cut_anywhere_gives_what_is_whole_and_says_what_is_not(tmp_path: Path) -> None:
