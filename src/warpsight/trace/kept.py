@@ -1,0 +1,47 @@
+"""What several questions about one trace have in common, made once and kept while the trace is open."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+#: Things kept at once. The one that was asked for longest ago goes first: windows of time come and go.
+MOST = 8
+
+
+class Kept:
+    """Values by key; threads that ask for the same one at the same time wait for one making of it."""
+
+    def __init__(self) -> None:
+        """Nothing is kept yet."""
+        self._lock = threading.Lock()  # protects the order and the membership of _values, not their making
+        self._values: OrderedDict[Hashable, Future[Any]] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, made now if it is not kept. Its owner must not be able to change it."""
+        with self._lock:
+            found = self._values.get(key)
+            mine = found is None
+            if found is None:
+                found = self._values[key] = Future()
+            self._values.move_to_end(key)
+            while len(self._values) > MOST:
+                self._values.popitem(last=False)
+        if mine:
+            try:
+                found.set_result(make())
+            except BaseException as error:
+                self.forget(key)
+                found.set_exception(error)
+        value: T = found.result()
+        return value
+
+    def forget(self, *keys: Hashable) -> None:
+        """Let go of some values, or of all of them when no key is given; who still uses one keeps it alive."""
+        with self._lock:
+            for key in keys or tuple(self._values):
+                self._values.pop(key, None)
