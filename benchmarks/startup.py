@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/startup.py
 
-`warpsight --help` 0.08–0.09 s on two busy cores, where `python -c pass` takes 0.02–0.05 s.
+The rounds go through all commands in turn, so that what disturbs the machine meets all of them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,29 @@ import subprocess
 import sys
 import time
 
-
-def median(*command: str, repeat: int = 11) -> float:
-    times = []
-    for _ in range(repeat):
-        begin = time.perf_counter()
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
-
-
-def main() -> None:
-    print(f"python -c pass     {median(sys.executable, '-c', 'pass'):.3f} s")
-    for arguments in (["--help"], ["--version"], ["stats", "--help"]):
-        print(
-            f"warpsight {' '.join(arguments):14} {median(sys.executable, '-m', 'warpsight.cli', *arguments):.3f} s"
+MAIN = "import sys; from warpsight.cli.app import main; sys.exit(main())"
+COMMANDS = {
+    "python -c pass": ["pass"],
+    **{
+        f"warpsight {' '.join(words)}": [MAIN, *words]
+        for words in (
+            ["--help"],
+            ["--version"],
+            *([v, "--help"] for v in ("record", "info", "stats", "core")),
         )
+    },
+}
+
+
+def main(rounds: int = 21) -> None:
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for _ in range(rounds):
+        for name, words in COMMANDS.items():
+            begin = time.perf_counter()
+            subprocess.run([sys.executable, "-c", *words], stdout=subprocess.DEVNULL, check=True)
+            times[name].append(time.perf_counter() - begin)
+    for name, taken in times.items():
+        print(f"{name:26} median {statistics.median(taken):.3f} s, best {min(taken):.3f} s")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ A verb is one module `warpsight.cli.<verb>` (`import_` for `import`, a word that
 `command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
 A module may set `CONTEXT_SETTINGS` for the parser. Verbs print results to standard output, everything else to standard
 error, and end with :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is
-imported until a verb runs: `warpsight --help` answers at once.
+imported until a verb runs: `warpsight --help` and `--version` answer at once.
 """
 
 from __future__ import annotations
@@ -112,6 +112,11 @@ def _main(arguments: list[str]) -> int:
         if not wanted or wanted in (["--help"], ["-h"], ["help"]):
             sys.stdout.write(overview())
             return 0 if wanted else 2
+        if wanted == ["--version"]:
+            from warpsight.cli import installed
+
+            sys.stdout.write(installed.text())
+            return 0
     from warpsight.cli import parser
 
     return parser.run(hoisted(arguments))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -41,13 +43,19 @@ def verb_command(name: str) -> Any:
     module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
-        app.command(name, context_settings=_settings(module))(module.command)
+        app.command(name, context_settings=_settings(module))(_evaluated(module.command))
         return typer.main.get_command(app)
     app.callback(context_settings=_settings(module))(module.command)
     for below in module.BELOW:
         part = importlib.import_module(f"{module.__name__}.{below}")
-        app.command(below, context_settings=_settings(part))(part.command)
+        app.command(below, context_settings=_settings(part))(_evaluated(part.command))
     return typer.main.get_command(app)
+
+
+def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
+    """The function with its annotations as types. As texts they would be evaluated seven times on the way."""
+    command.__annotations__ = inspect.get_annotations(command, eval_str=True)
+    return command
 
 
 def _settings(module: Any) -> dict[str, Any]:
@@ -74,7 +82,7 @@ def _global_options(
     """Records GPU programs and answers from the recording."""
     terminal.configure(color=False if no_color else None, verbosity=int(verbose) - int(quiet))
     if version:
-        importlib.import_module("warpsight.cli.version").command()
+        sys.stdout.write(importlib.import_module("warpsight.cli.installed").text())
         raise typer.Exit
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.cli import record_backend
-from warpsight.cli.record_summary import Progress, print_summary
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.formats.registry import exporter
 from warpsight.render import terminal
-from warpsight.session import join, output
-from warpsight.session.launch import Launch, join_or_serve
-from warpsight.session.server import Server
 from warpsight.session.settings import Settings
-from warpsight.session.signals import Signals
-from warpsight.session.summary import Summary
+
+if TYPE_CHECKING:
+    from warpsight.session.server import Server
+    from warpsight.session.summary import Summary
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 EXIT_LOSS = 3
@@ -103,6 +99,8 @@ def command(
     The program runs as it would without: same terminal, signals and exit code. `--` before it is optional.
     Inside another recording, or as a further rank of a job that records into the same folder, it joins that recording.
     """
+    from warpsight.cli import record_backend
+
     _set_verbosity(quiet, verbose)
     vendors = record_backend.is_vendors(backend)
     settings = Settings(
@@ -147,7 +145,12 @@ def command(
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
            export: str = "") -> int:  # fmt: skip
     """Record a program and say what came out; its exit code, or 3 under `strict` when data was lost."""
+    from warpsight.cli.record_summary import print_summary
+    from warpsight.session.launch import Launch, join_or_serve
+
     if export:
+        from warpsight.formats.registry import exporter
+
         exporter(export)  # an unknown format is refused before the program runs
     server = join_or_serve(path, program, settings, force=force)
     launch = Launch(server, terminal.note)
@@ -172,6 +175,8 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
 def default_output(program: list[str]) -> Path:
     """NAME.warp after the script or program; a number is added when that exists, unless our job is recording into it."""
+    from warpsight.session import join, output
+
     script = next((a for a in program[1:] if a.endswith((".py", ".sh"))), program[0])
     name = Path(script).stem or "trace"
     job = join.job_of(os.environ)
@@ -187,6 +192,9 @@ def default_output(program: list[str]) -> Path:
 
 def _finish(server: Server, program: list[str]) -> Summary | None:
     """Complete the trace; a failure is told, never allowed to replace the program's exit code."""
+    from warpsight.cli.record_summary import Progress
+    from warpsight.session.signals import Signals
+
     with Signals() as signals, Progress() as progress:
         del signals  # held back: an impatient Ctrl-C must not cost the trace
         try:
@@ -199,6 +207,7 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
 
 def _export(path: Path, kind: str, force: bool) -> None:
     from warpsight.cli import parser
+    from warpsight.formats.registry import exporter
 
     beside = str(path.with_suffix(exporter(kind).suffix))
     code = parser.run(["export", str(path), "--to", kind, "-o", beside, *(["-f"] if force else [])])

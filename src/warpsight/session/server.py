@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
@@ -25,16 +25,14 @@ from warpsight.session.drain_loop import DrainLoop
 from warpsight.session.listener import Listener
 from warpsight.session.raw_bound import RawBound
 from warpsight.session.requests import Answer, Requests
-from warpsight.session.ring.bound import parse as parse_bound
-from warpsight.session.ring.recorder import RingRecorder, Trigger
-from warpsight.session.ring.store import ROTATE_S as RING_ROTATE_S
-from warpsight.session.ring.store import RingStore
-from warpsight.session.ring.triggers import parse as parse_triggers
 from warpsight.session.samples import HostSampler
 from warpsight.session.settings import SOCKET, Settings, recorder_variables
 from warpsight.session.summary import Summary
 from warpsight.session.target import Ending, Target, exit_text
 from warpsight.session.unrecorded import Unrecorded
+
+if TYPE_CHECKING:
+    from warpsight.session.ring.recorder import RingRecorder, Trigger
 
 #: A process that is told to stop has this long to hand over its last rows.
 _STOP_S = 2.5
@@ -247,9 +245,14 @@ class Server:
             self._log_path.unlink(missing_ok=True)
 
     def _ringed(self, control: int) -> tuple[DrainLoop, RingRecorder]:
-        """The drain loop and the recorder of a ring."""
+        """The drain loop and the recorder of a ring; imported here because it brings NumPy and Arrow along."""
+        from warpsight.session.ring.bound import parse as parse_bound
+        from warpsight.session.ring.recorder import RingRecorder
+        from warpsight.session.ring.store import ROTATE_S, RingStore
+        from warpsight.session.ring.triggers import parse as parse_triggers
+
         store = RingStore(self.folder, self.own, parse_bound(self.settings.ring))
-        loop = DrainLoop(self.folder, self._listener, self.own, store, control, rotate_s=RING_ROTATE_S)
+        loop = DrainLoop(self.folder, self._listener, self.own, store, control, rotate_s=ROTATE_S)
         loop.on_segments = store.collect
         ring = RingRecorder(self.folder, loop, store, self.own, parse_triggers(self.settings.triggers),
                             self.settings.after, self._request)  # fmt: skip

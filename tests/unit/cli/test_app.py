@@ -27,12 +27,21 @@ def test_the_overview_lists_every_verb(capsys):
     assert all(f"  {name} " in text and verb.summary in text for name, verb in app.VERBS.items())
 
 
-def test_help_needs_no_library():
-    code = "import sys; from warpsight.cli.app import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stderr.split()
-    assert not {"typer", "click", "rich", "pyarrow", "duckdb", "numpy"} & set(loaded)
+def modules_after(*words):
+    """Modules that a command line has loaded when it ends."""
+    code = f"import sys; from warpsight.cli.app import main; main({list(words)}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+def test_help_and_version_need_no_library(words):
+    assert not {"typer", "click", "rich", "pyarrow", "duckdb", "numpy"} & modules_after(*words)
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_a_verb_loads_what_it_needs_when_it_runs(verb):
+    assert not {"pydantic", "pyarrow", "duckdb", "numpy", "jinja2"} & modules_after(verb, "--help")
 
 
 @pytest.mark.parametrize(
