@@ -51,19 +51,33 @@ def command(
         bool, typer.Option("--no-flows", help="No arrows from launches to their work.")
     ] = False,
     no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
+    include_paths: Annotated[
+        bool, typer.Option("--include-paths", help="Keep paths, user and host names as recorded.")
+    ] = False,
+    include_arguments: Annotated[
+        bool, typer.Option("--include-arguments", help="Keep the arguments of recorded commands.")
+    ] = False,
+    include_environment: Annotated[
+        bool, typer.Option("--include-environment", help="Keep the recorded environment variables.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write a trace in another tool's format.
 
-    Everything that has a time is written by default; the options select. A window keeps what reaches into it.
+    Everything that has a time is written by default; the options select. A window keeps what reaches into it. As in a
+    report, arguments, environment variables, private paths and names of people and hosts are left out unless an --include
+    option asks for them; secrets always.
     """
     from warpsight.analysis.selection import begin_of
     from warpsight.formats.importing import open_any
     from warpsight.formats.registry import exporter
     from warpsight.formats.selection import Selection
     from warpsight.render import loss
+    from warpsight.trace.sharing import INCLUDABLE, shared
 
     chosen = exporter(to)
+    wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
+    include = tuple(name for name, asked in wanted if asked)
     times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
     with open_any(trace) as opened:
         origin = begin_of(opened) if any(t is not None for t in times) else 0
@@ -74,8 +88,8 @@ def command(
         path = out or Path(_stem(trace) + chosen.suffix)
         if path.exists() and Path(trace).exists() and path.samefile(trace):
             raise UsageError(f"{path} is what is read; -o names another file")
-        with output.binary(path, force) as file:
-            written = chosen.write(opened, file, selection)
+        with output.binary(path, force) as file, shared(opened, include) as told:
+            written = chosen.write(told, file, selection)
         _tell(path, to, written, as_json)
         loss.warn(opened)
 

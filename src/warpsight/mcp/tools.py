@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 #: Rows of a table, and characters of one text, that an answer holds at most.
 MOST_ROWS, DEFAULT_ROWS, MOST_TEXT = 200, 20, 300
+#: Seconds that a statement may take.
+QUERY_S = 30.0
 
 
 class Tools:
     """The tools over some places; every method is one tool, and its docstring is what agents read."""
 
-    def __init__(self, places: Places) -> None:
-        """Take the places whose traces may be read."""
+    def __init__(self, places: Places, query_s: float = QUERY_S) -> None:
+        """Take the places whose traces may be read, and the seconds that one statement may take."""
         self._places = places
+        self._query_s = query_s
 
     def all(self) -> list[Callable[..., dict[str, Any]]]:
         """The tools, in the order in which they are listed."""
@@ -82,12 +85,16 @@ class Tools:
         return _result(stats(self._places.open(trace), subject, by=by, names="short"), rows)
 
     def query(self, trace: str, sql: str, rows: int = 50) -> dict[str, Any]:
-        """Run one SELECT (DuckDB's SQL) on a trace's tables; `info` names tables and columns. Nothing else can be read."""
+        """Run one SELECT (DuckDB's SQL) on a trace's tables; `info` names tables and columns. Nothing else can be read.
+
+        A statement that takes longer than half a minute is ended.
+        """
         from warpsight.analysis import query
 
         limit = min(max(rows, 1), MOST_ROWS)
-        relation = query.run(self._places.open(trace), sql).limit(limit + 1)
-        found = query.arrow(relation)
+        opened = self._places.open(trace)
+        with opened.within(self._query_s):
+            found = query.arrow(query.run(opened, sql).limit(limit + 1))
         cut = len(found) > limit
         answer = {"columns": found.column_names, "rows": found.slice(0, limit).to_pylist()}
         if cut:

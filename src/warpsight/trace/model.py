@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.trace import manifest, store, views
+from warpsight.trace.kept import Kept
 from warpsight.trace.schema import TABLES
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+    from warpsight.trace.columns import Column
 
 _EXPLAIN = re.compile(
     r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE
@@ -29,15 +33,31 @@ class Trace:
     manager) to give back memory and, for packed and remote traces, the private copy on disk.
     """
 
-    def __init__(self, folder: Path, *, path: str, temporary: Any = None) -> None:
-        """Open `folder`, which the user called `path`; `temporary` is cleaned up on close."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        path: str,
+        temporary: Any = None,
+        instead: Mapping[str, Sequence[Path]] | None = None,
+    ) -> None:
+        """Open `folder`, which the user called `path`; `temporary` is cleaned up on close.
+
+        `instead` has parts, in `temporary`, to read in place of the folder's for some tables.
+        """
         self.path = path
         self.folder = folder.resolve()
         self.manifest: dict[str, Any] = manifest.read(self.folder)
+        #: What analyses share, for as long as the trace is open.
+        self.kept = Kept()
         self._temporary = temporary
         self._local = threading.local()
-        self._files = {name: [str(part) for part in store.parts(self.folder, name)] for name in TABLES}
-        self._connection: duckdb.DuckDBPyConnection | None = _connect(self.folder, self._files)
+        other = instead or {}
+        self._files = {
+            name: [str(part) for part in other.get(name) or store.parts(self.folder, name)] for name in TABLES
+        }
+        folders = [self.folder, *({Path(temporary.name)} if other else ())]
+        self._connection: duckdb.DuckDBPyConnection | None = _connect(folders, self._files)
 
     def sql(self, text: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Run one reading statement; `$name` in it stands for the keyword argument `name`.
@@ -59,6 +79,31 @@ class Trace:
         if relation is None:
             raise UsageError("the statement has no result")
         return relation
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Whatever this thread asks the trace inside ends after so long, with an error.
+
+        Raises:
+            UsageError: when a statement had not finished by then.
+        """
+        import duckdb
+
+        cursor = self._cursor()
+        timer = threading.Timer(seconds, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise UsageError(
+                f"the statement had not finished after {seconds:g} s and was ended; filter or aggregate in SQL, or join on "
+                "equal columns (process, correlation)"
+            ) from None
+        except duckdb.OutOfMemoryException as error:
+            raise UsageError(f"the statement needs more memory than there is: {error}") from None
+        finally:
+            timer.cancel()
 
     def table(self, name: str) -> duckdb.DuckDBPyRelation:
         """A view as a relation: a table of the schema, or a raw form (`kernel_ids`, `launch_ids`).
@@ -82,6 +127,14 @@ class Trace:
             store.conform(TABLES[name], pq.read_table(file, partitioning=None)) for file in self._files[name]
         ]
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def columns(
+        self, name: str, numbers: Mapping[str, int], texts: Sequence[str] = ()
+    ) -> tuple[dict[str, Column], dict[str, list[str]]]:
+        """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.trace.columns.read`."""
+        from warpsight.trace import columns
+
+        return columns.read(self._files[name], TABLES[name], numbers, texts)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -114,6 +167,7 @@ class Trace:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        self.kept.forget()
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None
@@ -174,8 +228,8 @@ ORDER BY chain.id, chain.depth
 """
 
 
-def _connect(folder: Path, files: dict[str, list[str]]) -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB with the views, which can read the trace's folder and nothing else."""
+def _connect(folders: Sequence[Path], files: dict[str, list[str]]) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB with the views, which can read the trace's folders and nothing else."""
     import duckdb
 
     connection = duckdb.connect(
@@ -183,7 +237,7 @@ def _connect(folder: Path, files: dict[str, list[str]]) -> duckdb.DuckDBPyConnec
     )
     try:
         for statement in (
-            f"SET allowed_directories = [{views.quote(str(folder))}]",
+            f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
             "SET autoload_known_extensions = false",
             "SET allow_community_extensions = false",
             "SET python_enable_replacements = false",
@@ -195,5 +249,5 @@ def _connect(folder: Path, files: dict[str, list[str]]) -> duckdb.DuckDBPyConnec
             connection.execute(statement)
     except duckdb.Error as error:
         connection.close()
-        raise TraceError(f"{folder} cannot be read: {error}") from None
+        raise TraceError(f"{folders[0]} cannot be read: {error}") from None
     return connection

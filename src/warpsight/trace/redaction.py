@@ -25,7 +25,11 @@ _SECRET_NAME = (
 _SECRET_OPTION = re.compile(rf"^(--?{_SECRET_NAME})(?:=(.*))?$", re.IGNORECASE | re.DOTALL)
 #: A key of something like JSON whose value is the next word.
 _SECRET_KEY = re.compile(rf"^\W*{_SECRET_NAME}\W*:$", re.IGNORECASE)
-_SECRET_PAIR = re.compile(rf"""\b({_SECRET_NAME})(["']?\s*[=:]\s*["']?)(?!\s)([^\s"',;&]+)""", re.IGNORECASE)
+_SECRET_PAIR = re.compile(
+    rf"""\b({_SECRET_NAME})(["']?\s*(?:=|:(?!:))\s*["']?)(?!\s)([^\s"',;&]+)""", re.IGNORECASE
+)
+#: The same option inside a longer text.
+_SECRET_WORDS = re.compile(rf"(?<!\S)(--?{_SECRET_NAME})(\s+)(?!-)[^\s\"',;]+", re.IGNORECASE)
 #: What secrets of well-known services look like.
 _SECRET_SHAPES = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
@@ -127,6 +131,7 @@ def secretless(text: str) -> str:
     """A text with the values of secrets replaced."""
     text = _URL_LOGIN.sub(rf"\1{HIDDEN}@", text)
     text = _SECRET_PAIR.sub(rf"\1\2{HIDDEN}", text)
+    text = _SECRET_WORDS.sub(rf"\1\2{HIDDEN}", text)
     return _SECRET_SHAPES.sub(HIDDEN, text)
 
 
@@ -168,7 +173,11 @@ def _names(trace: Trace) -> list[tuple[str, str]]:
     import json
 
     rows = trace.sql("SELECT host, executable, command, environment FROM process").fetchall()
-    hosts = {row[0] for row in rows} | {row[0] for row in trace.sql("SELECT host FROM device").fetchall()}
+    hosts = (
+        {trace.manifest.get("host")}
+        | {row[0] for row in rows}
+        | {row[0] for row in trace.sql("SELECT host FROM device").fetchall()}
+    )
     users: set[str] = set()
     texts = [text for row in rows for text in row[1:3] if text]
     texts += [

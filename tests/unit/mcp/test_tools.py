@@ -65,3 +65,13 @@ def test_the_skill_is_installed_once_and_never_overwrites_another(tmp_path):
     with pytest.raises(WarpsightError, match="differs"):
         skill.install(tmp_path / "skills")
     assert skill.install(tmp_path / "skills", force=True)[1]
+
+
+def test_a_statement_that_does_not_end_is_ended(roots):
+    tools = Tools(Places([roots]), query_s=0.2)
+    endless = (
+        "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE (a.range * b.range) % 7 = 3"
+    )
+    with pytest.raises(WarpsightError, match=r"not finished after 0\.2 s"):
+        tools.query("run.warp", endless)
+    assert tools.query("run.warp", "SELECT count(*) AS n FROM kernel")["rows"] == [{"n": 400}]

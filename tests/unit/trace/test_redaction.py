@@ -80,7 +80,13 @@ def test_what_is_no_secret_stays():
         "--max-tokens 128",
         "secretary",
         "gpt2_token_embedding_kernel<float>",
+        "moe::gate_token::kernel<int>(float*)",
     ):
         assert secretless(text) == text
     assert OPEN.command("python serve.py --max-tokens 128") == "python serve.py --max-tokens 128"
     assert OPEN.command("python train.py --lr 1 --data '/a b'") == "python train.py --lr 1 --data '/a b'"
+
+
+def test_a_secret_option_inside_a_text_is_found():
+    assert secretless("started as x --token abc --lr 1") == f"started as x --token {HIDDEN} --lr 1"
+    assert secretless("x --password --lr 1") == "x --password --lr 1"
