@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from warpsight.analysis.device_work import Work
     from warpsight.trace import Trace
 
 Column = NDArray[Any]
+#: Stands for the duration of a call that had not returned.
+NO_DURATION = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
 class Calls:
     """Calls as columns (ns): all rows of table launch, then all of table api where it was asked for.
 
-    `end` is `start` for a call that had not returned; `correlation` and `thread` are as recorded, -1 and 0 where unknown.
+    `end` is `start` for a call that had not returned (`unreturned` lists those); `correlation` and `thread` are as recorded,
+    -1 and 0 where unknown; `function` indexes `functions`.
     """
 
     start: Column
@@ -28,6 +32,9 @@ class Calls:
     correlation: Column
     stack: Column
     name_id: Column
+    function: Column
+    functions: list[str]
+    unreturned: Column
     launches: int
 
     def __len__(self) -> int:
@@ -41,19 +48,64 @@ class Calls:
         return _found(process, correlation, self.process, self.correlation, self.places)
 
 
-def load(trace: Trace, *, api: bool = False, processes: tuple[int, ...] = ()) -> Calls:
-    """The launch calls of a trace, and with `api` the other calls."""
-    where = f"WHERE process IN ({', '.join(map(str, processes))})" if processes else ""
-    columns = "start, coalesce(duration, 0), thread, process, coalesce(correlation, -1), coalesce(stack, 0)"
-    tables = [
-        trace.sql(f"SELECT {columns}, coalesce(name_id, 0) FROM launch_ids {where}").to_arrow_table(),
-    ]
+_NUMBERS = {"start": 0, "duration": NO_DURATION, "thread": 0, "process": 0, "correlation": -1, "stack": 0}
+
+
+def load(trace: Trace, *, api: bool = False) -> Calls:
+    """The launch calls of a trace, and with `api` the other calls; kept while the trace is open, and read-only."""
     if api:
-        tables.append(trace.sql(f"SELECT {columns}, 0::INTEGER FROM api {where}").to_arrow_table())
-    joint = [np.concatenate([t.column(i).to_numpy() for t in tables]) for i in range(7)]
-    start, duration, thread, process, correlation, stack, name = joint
-    end = start + np.maximum(duration, 0)
-    return Calls(start, end, thread, process, correlation, stack, name, len(tables[0]))
+        return trace.kept.get("calls", lambda: _all(trace))
+    return trace.kept.get("launch calls", lambda: _launches(load(trace, api=True)))
+
+
+def of_work(trace: Trace, work: Work, *, api: bool = False) -> tuple[Calls, Column]:
+    """The calls, and for each row of work the index of the one it came from, -1 none; kept as long as the work is."""
+    issued = load(trace, api=api)
+    with work.lock:
+        if api not in work.calls:
+            found = issued.of(work.process, work.correlation)
+            found.flags.writeable = False
+            work.calls[api] = found
+    return issued, work.calls[api]
+
+
+def _all(trace: Trace) -> Calls:
+    launches, texts = trace.columns("launch", {**_NUMBERS, "name_id": 0}, ["function"])
+    others, other_texts = trace.columns("api", _NUMBERS, ["function"])
+    others["name_id"] = np.zeros(len(others["start"]), np.int32)
+    functions = list(dict.fromkeys([*texts["function"], *other_texts["function"]])) or ["?"]
+    number = np.array([functions.index(text) for text in other_texts["function"]], np.int32)
+    others["function"] = number[others["function"]] if len(number) else others["function"]
+    count = len(launches["start"])
+    columns = {}
+    for name in tuple(launches):  # one at a time: the parts of all columns are twice the memory
+        pieces = launches.pop(name), others.pop(name)
+        columns[name] = np.concatenate(pieces) if len(pieces[1]) else pieces[0]
+    duration = columns.pop("duration")
+    unreturned = np.flatnonzero(duration == NO_DURATION)
+    end = np.maximum(duration, 0, out=duration)
+    end += columns["start"]
+    kind = np.int16 if len(functions) < 1 << 15 else np.int32
+    found = Calls(columns["start"], end, columns["thread"], columns["process"], columns["correlation"], columns["stack"],
+                  columns["name_id"], columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip
+    return _protected(found)
+
+
+def _launches(found: Calls) -> Calls:
+    """The launches among all calls, which come first."""
+    first = slice(0, found.launches)
+    return _protected(Calls(
+        found.start[first], found.end[first], found.thread[first], found.process[first], found.correlation[first],
+        found.stack[first], found.name_id[first], found.function[first], found.functions,
+        found.unreturned[found.unreturned < found.launches], found.launches,
+    ))  # fmt: skip
+
+
+def _protected(found: Calls) -> Calls:
+    for column in vars(found).values():
+        if isinstance(column, np.ndarray):
+            column.flags.writeable = False
+    return found
 
 
 def joined(process: Column, key: Column, other_process: Column, other_key: Column) -> Column:

@@ -6,6 +6,7 @@ are cut at its ends. A stream is known by process, device, context and stream: e
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,8 @@ Column = NDArray[Any]
 KINDS = ("kernel", "communication", "copy", "set")
 KERNEL, COMMUNICATION, COPY, SET = range(4)
 _ALL = Rows()
-#: How names of copies and sets look to a name filter.
-_TEXT = {"memcpy": "'memcpy ' || kind", "memset": "'memset'"}
+#: Stands for a time that was not recorded.
+NO_TIME = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,21 @@ class Work:
     reversed: int = 0
     #: Device (None: unknown) → indices of its queues.
     devices: dict[int | None, list[int]] = field(default_factory=dict)
+    #: The rows of each device and of each queue, once they were asked for.
+    _parts: dict[str, list[Column]] = field(default_factory=dict, repr=False, compare=False)
+    #: The call of each row, without and with table api, once it was asked for (:func:`warpsight.analysis.calls.of_work`).
+    calls: dict[bool, Column] = field(default_factory=dict, repr=False, compare=False)
+    #: Protects what is found out about the rows later: threads share work.
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def protect(self) -> None:
+        """Make the columns read-only: many share them."""
+        for column in vars(self).values():
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
 
     @property
     def window(self) -> int:
@@ -97,12 +110,18 @@ class Work:
 
     def per_device(self) -> Iterator[tuple[int | None, Column]]:
         """Each device with the indices of its rows, by begin."""
-        ids, place = self.device_index()
-        yield from zip(ids, split(place, len(ids)), strict=True)
+        with self.lock:
+            if "device" not in self._parts:
+                ids, place = self.device_index()
+                self._parts["device"] = split(place, len(ids))
+        yield from zip(self.devices, self._parts["device"], strict=True)
 
     def per_queue(self) -> Iterator[tuple[Queue, Column]]:
         """Each stream with the indices of its rows, by begin."""
-        yield from zip(self.queues, split(self.queue, len(self.queues)), strict=True)
+        with self.lock:
+            if "queue" not in self._parts:
+                self._parts["queue"] = split(self.queue, len(self.queues))
+        yield from zip(self.queues, self._parts["queue"], strict=True)
 
     def doubts(self) -> tuple[Finding, ...]:
         """What every analysis of this work has to say about it: kernels without times, times that run backwards."""
@@ -121,31 +140,164 @@ def load(trace: Trace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
 
     With `cut`, work that reaches into the time asked for counts with the part that lies in it: for questions about time.
     Without, rows count whole when they begin in it: for questions about rows.
+
+    What is loaded is kept while the trace is open, for all that ask for the same rows; its columns cannot be written to.
     """
-    parts = [_read(trace, table, rows) for table in ("kernel_ids", "memcpy", "memset")]
-    columns = [np.concatenate([part[i] for part in parts]) for i in range(9)]
-    start, duration, process, device, context, stream, name, correlation, stack = columns
-    kind = np.repeat(np.array([KERNEL, COPY, SET], np.int8), [len(p[0]) for p in parts])
-    kernels = kind[: len(parts[0][0])]
-    kernels[_communication(trace, parts[0][6])] = COMMUNICATION
-    queue, queues = _queues(trace, process, device, context, stream)
-    backwards = int((duration < 0).sum())
-    end = start + np.maximum(duration, 0)
-    begin, finish = _window(rows, start, end)
-    order = np.argsort(start, kind="stable")
-    keep = None if rows.begin is None else (start >= begin) | (cut & (end > begin))
-    chosen = order if keep is None else order[keep[order]]
-    if cut and rows != _ALL:
+    if rows.key() == _ALL.key():
+        return everything(trace).work
+    timed = rows.begin is not None or rows.end is not None
+    key = ("device work", rows.key(), cut and timed)
+    return trace.kept.get(key, lambda: _selected(trace, everything(trace), rows, cut and timed))
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All device work of a trace, and what tells which of it other conditions select.
+
+    Attributes:
+        work: The work.
+        reversed: Rows that ended before they began.
+        copies: Rows that are copies, by begin, and beside it the row of table memcpy that each is.
+        unfinished: Kernels without times: process, device (-1 unknown), stream, name.
+    """
+
+    work: Work
+    reversed: Column
+    copies: tuple[Column, Column]
+    unfinished: dict[str, Column]
+
+
+def everything(trace: Trace) -> Everything:
+    """All device work of a trace, kept while it is open."""
+    return trace.kept.get("device work", lambda: _everything(trace))
+
+
+_WHERE = {"process": 0, "device": -1, "context": 0, "stream": 0}
+_NUMBERS = {"start": NO_TIME, "duration": NO_TIME, **_WHERE, "correlation": -1, "stack": 0}
+
+
+def _everything(trace: Trace) -> Everything:
+    columns, unfinished, kind = _read(trace)
+    where = (columns["process"], *(columns.pop(name) for name in ("device", "context", "stream")))
+    queue, queues = _queues(trace, where)
+    del where
+    duration, start = columns.pop("duration"), columns.pop("start")
+    backwards = np.flatnonzero(duration < 0)
+    end = np.maximum(duration, 0, out=duration)
+    end += start
+    copies = np.flatnonzero(kind == COPY)
+    first = int(copies[0]) if len(copies) else 0
+    source = copies - first  # copies are read in one piece
+    if not bool((start[1:] >= start[:-1]).all()):
+        order = np.argsort(start, kind="stable")
+        start, end, kind, queue = start[order], end[order], kind[order], queue[order]
+        for name in columns:  # one at a time: both orders of all columns are twice the memory
+            columns[name] = columns[name][order]
+        if len(backwards):
+            backwards = np.flatnonzero(np.isin(order, backwards))
+        if len(copies):
+            copies = np.flatnonzero((order >= first) & (order < first + len(copies)))
+            source = order[copies] - first
+    begin, finish = _window(_ALL, start, end)
+    work = Work(start, end, kind, queue, columns["name_id"], columns["process"], columns["correlation"], columns["stack"],
+                queues, begin, finish, len(unfinished["process"]), len(backwards), _devices(queues))  # fmt: skip
+    work.protect()
+    return Everything(work, backwards, (copies, source), unfinished)
+
+
+def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column]:
+    """Kernels with times, copies and sets, one after the other; kernels without times; and the kind of each row."""
+    kernels, _ = trace.columns("kernel", {**_NUMBERS, "name_id": 0})
+    never = np.flatnonzero((kernels["start"] == NO_TIME) | (kernels["duration"] == NO_TIME))
+    unfinished = {name: kernels[name][never] for name in ("process", "device", "stream", "name_id")}
+    if len(never):
+        there = np.ones(len(kernels["start"]), bool)
+        there[never] = False
+        kernels = {name: column[there] for name, column in kernels.items()}
+    parts = [kernels]
+    for table in ("memcpy", "memset"):
+        part, _ = trace.columns(table, _NUMBERS)
+        part["name_id"] = np.zeros(len(part["start"]), np.int32)
+        parts.append(part)
+    kind = np.repeat(np.array([KERNEL, COPY, SET], np.int8), [len(part["start"]) for part in parts])
+    kind[: len(kernels["start"])][_communication(trace, kernels["name_id"])] = COMMUNICATION
+    joined = {}
+    for name in tuple(kernels):
+        pieces = [part.pop(name) for part in parts]
+        joined[name] = pieces[0] if not len(pieces[1]) + len(pieces[2]) else np.concatenate(pieces)
+    return joined, unfinished, kind
+
+
+def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
+    """The rows of all work that conditions select. Queues are those with rows before the end of the time asked for."""
+    work = whole.work
+    keep = np.array([_wanted(rows, q.process, q.device, q.stream) for q in work.queues], bool)[work.queue]
+    if rows.end is not None:
+        keep &= work.start < rows.end
+    if rows.name is not None:
+        keep &= _named_rows(trace, whole, rows.name)
+    used = np.flatnonzero(np.bincount(work.queue[keep], minlength=len(work.queues)))
+    number = np.zeros(len(work.queues) + 1, work.queue.dtype)
+    number[used] = np.arange(len(used))
+    queues = tuple(work.queues[i] for i in used.tolist())
+    begin, finish = _window(rows, work.start[keep], work.end[keep])
+    backwards = int(keep[whole.reversed].sum())
+    if rows.begin is not None:
+        keep &= (work.start >= begin) | (cut & (work.end > begin))
+    chosen = np.flatnonzero(keep)
+    start, end = work.start[chosen], work.end[chosen]
+    if cut:
         start, end = (np.clip(c, begin, max(finish, begin)) for c in (start, end))
-    columns = [start, end, kind, queue, name, process, correlation, stack]
-    if not (keep is None and bool((start[1:] >= start[:-1]).all())):
-        columns = [c[chosen] for c in columns]
-    at, until, kind, queue, name, process, correlation, stack = columns
+    found = Work(start, end, work.kind[chosen], number[work.queue[chosen]], work.name_id[chosen], work.process[chosen],
+                 work.correlation[chosen], work.stack[chosen], queues, begin, finish, _unfinished(trace, whole, rows),
+                 backwards, _devices(queues))  # fmt: skip
+    found.protect()
+    return found
+
+
+def _wanted(rows: Rows, process: int, device: int | None, stream: int) -> bool:
+    pairs = ((rows.processes, process), (rows.devices, device), (rows.streams, stream))
+    return all(not chosen or value in chosen for chosen, value in pairs)
+
+
+def _named_rows(trace: Trace, whole: Everything, pattern: str) -> Column:
+    """Which rows have a name that matches: kernels by id, copies by their direction, and sets."""
+    work = whole.work
+    out = (work.kind <= COMMUNICATION) & np.isin(work.name_id, matching(trace, pattern))
+    copies, source = whole.copies
+    if len(copies):
+        columns, texts = trace.columns("memcpy", {}, ["kind"])
+        kinds = texts["kind"]
+        fits = np.array([_matches(trace, f"memcpy {kind}", pattern) for kind in kinds] + [False])
+        out[copies] = fits[columns["kind"][source]]
+    if (work.kind == SET).any() and _matches(trace, "memset", pattern):
+        out |= work.kind == SET
+    return out
+
+
+def _matches(trace: Trace, label: str, pattern: str) -> bool:
+    """Whether SQL finds a pattern in a text: one kind of regular expression everywhere."""
+    found = trace.sql("SELECT regexp_matches($label, $pattern)", label=label, pattern=pattern).fetchall()
+    return bool(found[0][0])
+
+
+def _unfinished(trace: Trace, whole: Everything, rows: Rows) -> int:
+    """Kernels without times that the conditions, but for the time, select."""
+    found = whole.unfinished
+    keep = np.ones(len(found["process"]), bool)
+    for name, values in (("process", rows.processes), ("device", rows.devices), ("stream", rows.streams)):
+        if values:
+            keep &= np.isin(found[name], list(values))
+    if rows.name is not None:
+        keep &= np.isin(found["name_id"], matching(trace, rows.name))
+    return int(keep.sum())
+
+
+def _devices(queues: Sequence[Queue]) -> dict[int | None, list[int]]:
     devices: dict[int | None, list[int]] = {}
     for i in sorted(range(len(queues)), key=lambda i: (queues[i].device is None, queues[i].device or 0)):
         devices.setdefault(queues[i].device, []).append(i)
-    return Work(at, until, kind, queue, name, process, correlation, stack, queues, begin, finish,
-                _unfinished(trace, rows), backwards, devices)  # fmt: skip
+    return devices
 
 
 def split(group: Column, groups: int) -> list[Column]:
@@ -160,7 +312,8 @@ def split(group: Column, groups: int) -> list[Column]:
 def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
     """Number of each distinct row of some integer columns, from 0 in their order, and the distinct rows' columns."""
     rows = len(columns[0])
-    code, span, limit = np.zeros(rows, np.int64), 1, 4 * rows + 1024
+    span, limit = 1, 4 * rows + 1024
+    code = np.zeros(rows, np.int32)
     for column in columns:
         low, width = (int(column.min()), int(column.max()) - int(column.min()) + 1) if rows else (0, 1)
         if width == 1:
@@ -171,7 +324,9 @@ def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
         if span * width > limit and span > 1:
             values, code = distinct(code)
             span = len(values)
-        code = code * np.int64(width) + np.subtract(column, low, dtype=np.int64)
+        kind = np.int32 if span * width < 1 << 31 else np.int64
+        code = code.astype(kind, copy=False) * kind(width)
+        code += np.subtract(column, low, dtype=np.promote_types(column.dtype, kind)).astype(kind, copy=False)
         span *= width
     _, code = distinct(code)
     first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
@@ -195,31 +350,17 @@ def distinct(column: Column) -> tuple[Column, Column]:
     return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - np.int32(1))[shifted]
 
 
-def _read(trace: Trace, table: str, rows: Rows) -> list[Column]:
-    name = "coalesce(name_id, 0)" if table == "kernel_ids" else "0::INTEGER"
-    where, parameters = _condition(trace, table, rows)
-    sql = f"""SELECT start, duration, process, coalesce(device, -1)::SMALLINT, context, stream, {name},
-        coalesce(correlation, -1), coalesce(stack, 0) FROM {table} WHERE start IS NOT NULL AND duration IS NOT NULL AND {where}"""
-    data = trace.sql(sql, **parameters).to_arrow_table()
-    return [column.to_numpy() for column in data.columns]
-
-
-def _condition(trace: Trace, table: str, rows: Rows) -> tuple[str, dict[str, Any]]:
-    """SQL for all but the begin of the time: a row that began before it may reach into it."""
-    where = Rows(None, rows.end, rows.devices, rows.streams, rows.processes).where()
-    if rows.name is None:
-        return where, {}
-    if table == "kernel_ids":
-        return where + named(trace, rows.name), {}
-    return f"{where} AND regexp_matches({_TEXT[table]}, $pattern)", {"pattern": rows.name}
+def matching(trace: Trace, pattern: str) -> list[int]:
+    """Ids of the kernel names that a regular expression matches: names are matched once each, not once per row."""
+    sql = "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)"
+    return [int(number) for (number,) in trace.sql(sql, pattern=pattern).fetchall()]
 
 
 def named(trace: Trace, pattern: str | None) -> str:
-    """The condition that a kernel's name matches, as a list of ids: names are matched once each, not once per row."""
+    """The condition that a kernel's name matches, as a list of ids."""
     if pattern is None:
         return ""
-    sql = "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)"
-    ids = ", ".join(str(i) for (i,) in trace.sql(sql, pattern=pattern).fetchall())
+    ids = ", ".join(map(str, matching(trace, pattern)))
     return f" AND name_id IN ({ids or 'NULL'})"
 
 
@@ -232,7 +373,8 @@ def _communication(trace: Trace, name_id: Column) -> Column:
     return flags[name_id]
 
 
-def _queues(trace: Trace, *columns: Column) -> tuple[Column, tuple[Queue, ...]]:
+def _queues(trace: Trace, columns: Sequence[Column]) -> tuple[Column, tuple[Queue, ...]]:
+    """The number of each row's queue, and the queues, of the columns process, device, context and stream."""
     code, distinct = numbered(columns)
     sql = "SELECT process, context, stream, any_value(name) FROM stream GROUP BY ALL"
     names = {(p, c, s): name for p, c, s, name in trace.sql(sql).fetchall()}
@@ -244,9 +386,3 @@ def _window(rows: Rows, start: Column, end: Column) -> tuple[int, int]:
     begin = rows.begin if rows.begin is not None else int(start.min()) if len(start) else rows.end or 0
     finish = rows.end if rows.end is not None else int(end.max()) if len(end) else begin
     return begin, finish
-
-
-def _unfinished(trace: Trace, rows: Rows) -> int:
-    where = Rows(None, None, rows.devices, rows.streams, rows.processes).where() + named(trace, rows.name)
-    sql = f"SELECT count(*) FROM kernel_ids WHERE (start IS NULL OR duration IS NULL) AND {where}"
-    return int(trace.sql(sql).fetchall()[0][0])

@@ -82,8 +82,7 @@ class Iterations:
 def find(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> list[Iterations]:
     """The iterations of every process that has some."""
     found = device_work.load(trace, rows, cut=False) if work is None else work
-    issued = calls.load(trace, api=True)
-    call = issued.of(found.process, found.correlation)
+    issued, call = calls.of_work(trace, found, api=True)
     when = np.where(call >= 0, issued.start[np.maximum(call, 0)], found.start) if len(issued) else found.start
     out = []
     for process in np.flatnonzero(np.bincount(found.process)).tolist():

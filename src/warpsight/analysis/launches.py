@@ -196,8 +196,7 @@ def launch_overhead(trace: Trace, rows: Rows = _ALL, *, short_ns: int = SHORT_NS
 
 def _joined(trace: Trace, rows: Rows, *, api: bool = False, cut: bool = False) -> tuple[Work, Calls, Column]:
     work = device_work.load(trace, rows, cut=cut)
-    issued = calls.load(trace, api=api, processes=tuple(rows.processes))
-    return work, issued, issued.of(work.process, work.correlation)
+    return work, *calls.of_work(trace, work, api=api)
 
 
 def _earlier_end(work: Work) -> Column:

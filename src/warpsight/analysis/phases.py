@@ -138,7 +138,7 @@ def _first(patterns: tuple[tuple[int, re.Pattern[str]], ...], text: str) -> int:
 
 def _by_range(trace: Trace, work: Work, source: str, names: dict[int, str]) -> Column:
     """The phase of the nearest range around the launch that tells one."""
-    found, place, _ = ranges.of_work(trace, work.process, work.correlation, source)
+    found, place, _ = ranges.of_work(trace, work, source)
     ids, inverse = np.unique(found.name_id, return_inverse=True)
     texts = np.array([_first(_RANGES, names.get(int(i), "")) for i in ids], np.int64)
     own = texts[inverse] if len(ids) else np.zeros(0, np.int64)
@@ -161,8 +161,7 @@ def _by_thread(trace: Trace, work: Work) -> Column:
     out = np.full(len(work), UNKNOWN)
     if not named:
         return out
-    issued = calls.load(trace, api=True)
-    call = issued.of(work.process, work.correlation)
+    issued, call = calls.of_work(trace, work, api=True)
     thread = np.where(call >= 0, issued.thread[np.maximum(call, 0)], -1) if len(issued) else call
     for process, number in named:
         out[(work.process == process) & (thread == number)] = BACKWARD

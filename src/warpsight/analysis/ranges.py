@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis import calls, device_work
+from warpsight.analysis.calls import Calls
+from warpsight.analysis.device_work import Work
 from warpsight.analysis.result import Finding, Result
 from warpsight.analysis.selection import Rows
 from warpsight.analysis.tables import table
@@ -132,22 +134,25 @@ def _innermost(start: Column, end: Column, parent: Column, moment: Column) -> Co
         left = left[found[left] >= 0]
 
 
-def of_work(
-    trace: Trace, process: Column, correlation: Column, source: str = "marker"
-) -> tuple[Ranges, Column, Column]:
-    """For device work given by process and correlation, the innermost range at its launch call.
+def of_work(trace: Trace, work: Work, source: str = "marker") -> tuple[Ranges, Column, Column]:
+    """For each row of device work the innermost range at its launch call.
 
     Returns:
         The ranges, for each row the index of its range (-1: launched in none), and whether its launch call is in the trace.
     """
+    issued, call = calls.of_work(trace, work, api=True)
+    ranges, place = of_calls(trace, issued, call, source)
+    return ranges, place, call >= 0
+
+
+def of_calls(trace: Trace, issued: Calls, call: Column, source: str = "marker") -> tuple[Ranges, Column]:
+    """The ranges, and for each call (an index, -1 none) the index of the innermost one at its begin, -1 none."""
     ranges = load(trace, source)
-    issued = calls.load(trace, api=True)
-    call = issued.of(process, correlation)
     known = np.flatnonzero(call >= 0)
-    out = np.full(len(process), -1, np.int64)
+    out = np.full(len(call), -1, np.int64)
     chosen = call[known]
     out[known] = ranges.at(issued.process[chosen], issued.thread[chosen], issued.start[chosen])
-    return ranges, out, call >= 0
+    return ranges, out
 
 
 def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
@@ -163,7 +168,7 @@ def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
     """
     work = device_work.load(trace, rows, cut=False)
     source = "marker" if trace.count("marker") or not trace.count("op") else "op"
-    found, place, _ = of_work(trace, work.process, work.correlation, source)
+    found, place, _ = of_work(trace, work, source)
     inside = np.flatnonzero(place >= 0)
     count = np.bincount(place[inside], minlength=len(found))
     own = _summed(place[inside], (work.end - work.start)[inside], len(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
@@ -24,6 +24,11 @@ class Rows:
     streams: Sequence[int] = ()
     processes: Sequence[int] = ()
     name: str | None = None
+
+    def key(self) -> tuple[Any, ...]:
+        """The conditions as something that can be a key: equal for equal conditions."""
+        lists = (self.devices, self.streams, self.processes)
+        return (self.begin, self.end, *(tuple(values) for values in lists), self.name)
 
     def where(self, *, time: str = "start", device: bool = True, stream: bool = True) -> str:
         """The SQL condition, without `name`; `device` and `stream` say whether the table has these columns."""

@@ -87,8 +87,7 @@ def state_history(trace: Trace, rows: Rows = _ALL) -> Result:
 
 def _all(trace: Trace, work: Work, rows: Rows) -> list[tuple[Queue, list[Intervals]]]:
     """For each stream the disjoint sets of its first four states."""
-    issued = calls.load(trace, api=True, processes=tuple(rows.processes))
-    call = issued.of(work.process, work.correlation)
+    issued, call = calls.of_work(trace, work, api=True)
     waits, syncs = _waits(trace)
     out = []
     for queue, index in work.per_queue():

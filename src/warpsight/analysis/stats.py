@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from warpsight.analysis import distribution
+from warpsight.analysis import calls, distribution
 from warpsight.analysis.device_work import named
-from warpsight.analysis.ranges import of_work
+from warpsight.analysis.ranges import of_calls
 from warpsight.analysis.result import Finding, Result, with_units
 from warpsight.analysis.selection import Rows
 from warpsight.errors import UsageError
@@ -111,8 +111,10 @@ def _by_range(trace: Trace, by: str, where: str) -> tuple[Any, distribution.Hist
     process, correlation, duration = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
     if not len(process):
         return distribution.count_columns([])
-    ranges, place, called = of_work(trace, process, correlation, "marker" if by == "range" else "op")
-    ids = np.where(called, 0, _UNKNOWN)
+    issued = calls.load(trace, api=True)
+    call = issued.of(process, correlation)
+    ranges, place = of_calls(trace, issued, call, "marker" if by == "range" else "op")
+    ids = np.where(call >= 0, 0, _UNKNOWN)
     ids[place >= 0] = ranges.name_id[place[place >= 0]]
     return distribution.count_columns([(ids + 1, duration)])
 

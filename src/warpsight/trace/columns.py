@@ -65,10 +65,10 @@ def read(
 def _batches(metadata: Any) -> list[list[int]]:
     """The row groups of a part, as many at a time as make a batch."""
     out: list[list[int]] = []
-    held = BATCH_ROWS
+    held = 0
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group).num_rows
-        if held + rows > BATCH_ROWS:
+        if not out or held + rows > BATCH_ROWS:
             out.append([])
             held = 0
         out[-1].append(group)

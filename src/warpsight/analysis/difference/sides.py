@@ -123,7 +123,7 @@ class Side:
     def _within(self, source: str) -> tuple[Column, list[str]]:
         if not self.trace.count(source):
             return np.full(len(self.work), -1, np.int64), []
-        found, place, _ = ranges.of_work(self.trace, self.work.process, self.work.correlation, source)
+        found, place, _ = ranges.of_work(self.trace, self.work, source)
         number = np.where(place >= 0, found.name_id[np.maximum(place, 0)], 0)
         ids, inverse = np.unique(number, return_inverse=True)
         names = dict(self.trace.sql("SELECT id, name FROM name").fetchall())

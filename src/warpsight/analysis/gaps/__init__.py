@@ -41,17 +41,19 @@ def gaps(trace: Trace, rows: Rows = _ALL, *, top: int = TOP) -> Result:
         shares of their time. Table `devices`: window, idle, gaps.
     """
     work = device_work.load(trace, rows)
-    issued = calls.load(trace, api=True, processes=tuple(rows.processes))
+    issued, call = calls.of_work(trace, work, api=True)
     found = find(work)
     threads = host.load(trace, issued, sorted({queue.process for queue in work.queues}))
-    why = causes.attribute(trace, work, found, issued, threads)
+    why = causes.attribute(trace, work, found, issued, call, threads)
     length = found.end - found.begin
     longest = _longest(length, top)
     tables = {
         "causes": _causes(found, why, length),
-        "top": table(evidence.COLUMNS, evidence.explained(trace, work, found, why, issued, longest.tolist())),
+        "top": table(
+            evidence.COLUMNS, evidence.explained(trace, work, found, why, issued, call, longest.tolist())
+        ),
         "frames": table(evidence.FRAMES, evidence.frames(trace, found, why, length)),
-        "between": table(evidence.BETWEEN, evidence.between(trace, work, found, why, issued, length)),
+        "between": table(evidence.BETWEEN, evidence.between(trace, found, why, issued, call, length)),
         "gaps": _all(found, why, length),
         "devices": _devices(work, found, length),
     }

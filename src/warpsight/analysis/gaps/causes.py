@@ -67,11 +67,12 @@ class Attribution:
     parts: dict[str, Column]
 
 
-def attribute(trace: Trace, work: Work, gaps: Gaps, issued: Calls, host: Host) -> Attribution:
-    """The cause of every gap."""
+def attribute(
+    trace: Trace, work: Work, gaps: Gaps, issued: Calls, call_of: Column, host: Host
+) -> Attribution:
+    """The cause of every gap; `call_of` is the call of each row of work."""
     row = np.where(gaps.later >= 0, gaps.later, gaps.earlier)
-    process, correlation = _taken(work.process, row, -1), _taken(work.correlation, row, -1)
-    call = issued.of(process, correlation)
+    process, call = _taken(work.process, row, -1), _taken(call_of, row, -1)
     thread = _taken(issued.thread, call, 0)
     if (call < 0).any():
         for number, only in _only_threads(issued).items():
@@ -100,7 +101,7 @@ def attribute(trace: Trace, work: Work, gaps: Gaps, issued: Calls, host: Host) -
         _sampled(found, samples, frames, near, gaps.begin[near], edge[near], ran)
     found.parts["rest"] = edge - gaps.begin - sum(found.parts.values())
     found.parts["device"] = gaps.end - edge
-    _decide(trace, work, gaps, issued, found, ran)
+    _decide(trace, work, gaps, issued, call_of, found, ran)
     return found
 
 
@@ -184,7 +185,9 @@ def _sampled(
     found.frame_stack[chosen] = stack[at[best]]
 
 
-def _decide(trace: Trace, work: Work, gaps: Gaps, issued: Calls, found: Attribution, ran: Column) -> None:
+def _decide(
+    trace: Trace, work: Work, gaps: Gaps, issued: Calls, call_of: Column, found: Attribution, ran: Column
+) -> None:
     """The largest share is the cause; of equal shares the host's rest comes first, then the way to the device."""
     unsampled = np.where((found.call < 0) | (gaps.later < 0), np.int8(UNKNOWN), np.int8(HOST))
     sampled = np.where(ran * 2 >= found.samples, np.int8(PYTHON), np.int8(BLOCKED))
@@ -195,7 +198,7 @@ def _decide(trace: Trace, work: Work, gaps: Gaps, issued: Calls, found: Attribut
         staged = called & (work.kind[np.maximum(gaps.later, 0)] >= COPY)
         staged[staged] = issued.end[found.call[staged]] >= gaps.end[staged]
         device_cause[staged] = COPYING
-        device_cause[called & _waited(trace, work, gaps, issued, found)] = WAIT
+        device_cause[called & _waited(trace, work, gaps, issued, call_of, found)] = WAIT
     most = found.parts["rest"].copy()
     rivals = (
         ("device", device_cause),
@@ -211,7 +214,9 @@ def _decide(trace: Trace, work: Work, gaps: Gaps, issued: Calls, found: Attribut
         np.maximum(most, share, out=most)
 
 
-def _waited(trace: Trace, work: Work, gaps: Gaps, issued: Calls, found: Attribution) -> Column:
+def _waited(
+    trace: Trace, work: Work, gaps: Gaps, issued: Calls, call_of: Column, found: Attribution
+) -> Column:
     """Whether the stream of the work after each gap was told to wait since its previous work was asked for."""
     out = np.zeros(len(gaps), bool)
     sql = f"SELECT process, context, stream, start FROM sync WHERE kind = '{STREAM_WAIT}' ORDER BY start"
@@ -227,11 +232,7 @@ def _waited(trace: Trace, work: Work, gaps: Gaps, issued: Calls, found: Attribut
             continue
         place = np.searchsorted(index, gaps.later[mine])
         previous = np.where(place > 0, index[np.maximum(place - 1, 0)], -1)
-        asked = _taken(
-            issued.start,
-            issued.of(np.full(len(mine), own.process), _taken(work.correlation, previous, -1)),
-            _LONG_AGO,
-        )
+        asked = _taken(issued.start, _taken(call_of, previous, -1), _LONG_AGO)
         last = np.searchsorted(waits, at[mine], "right") - 1
         out[mine] = (last >= 0) & (waits[np.maximum(last, 0)] >= asked)
     return out

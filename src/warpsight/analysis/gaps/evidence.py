@@ -39,10 +39,10 @@ PAIRS = 50
 
 
 def explained(
-    trace: Trace, work: Work, gaps: Gaps, why: Attribution, issued: Calls, which: list[int]
+    trace: Trace, work: Work, gaps: Gaps, why: Attribution, issued: Calls, call_of: Column, which: list[int]
 ) -> list[dict[str, Any]]:
     """Rows of table `top`: the gaps of the indices `which`, with evidence."""
-    before = _earlier_calls(work, gaps, why, issued, which)
+    before = _earlier_calls(gaps, call_of, which).tolist()
     stacks = _stack_texts(
         trace, [*why.frame_stack[which], *_stacks(issued, before), *_stacks(issued, why.call[which])]
     )
@@ -87,16 +87,14 @@ def frames(trace: Trace, gaps: Gaps, why: Attribution, length: Column) -> list[d
 
 
 def between(
-    trace: Trace, work: Work, gaps: Gaps, why: Attribution, issued: Calls, length: Column
+    trace: Trace, gaps: Gaps, why: Attribution, issued: Calls, call_of: Column, length: Column
 ) -> list[dict[str, Any]]:
     """Rows of table `between`: launch before and launch after the gaps that the host caused, by the launches' stacks."""
     chosen = np.flatnonzero((why.cause == HOST) & (why.call >= 0))
     if not len(chosen) or not len(issued):
         return []
     after = issued.stack[why.call[chosen]].astype(np.int64)
-    calls = np.array(
-        _earlier_calls(work, gaps, why, issued, chosen.tolist() if len(chosen) < 64 else chosen), np.int64
-    )
+    calls = _earlier_calls(gaps, call_of, chosen)
     before = np.where(calls >= 0, issued.stack[np.maximum(calls, 0)], 0).astype(np.int64)
     found, place = np.unique(before << 32 | after, return_inverse=True)
     time, longest = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
@@ -113,15 +111,12 @@ def between(
     ]  # fmt: skip
 
 
-def _earlier_calls(work: Work, gaps: Gaps, why: Attribution, issued: Calls, which: Any) -> list[int]:
+def _earlier_calls(gaps: Gaps, call_of: Column, which: Any) -> Column:
     """The call behind the work that ended last before each gap, -1 unknown."""
     rows = gaps.earlier[which]
-    if not len(work):
-        return [-1] * len(rows)
-    safe = np.maximum(rows, 0)
-    found = issued.of(work.process[safe], work.correlation[safe])
-    calls: list[int] = np.where(rows >= 0, found, -1).tolist()
-    return calls
+    if not len(call_of):
+        return np.full(len(rows), -1, np.int64)
+    return np.where(rows >= 0, call_of[np.maximum(rows, 0)], -1)
 
 
 def _text(
