@@ -15,16 +15,12 @@ import pyarrow.compute as pc
 
 from warpsight.errors import UsageError
 from warpsight.formats.cutracer import records
+from warpsight.formats.cutracer.header import caller
 from warpsight.formats.cutracer.lines import Chunk
-from warpsight.formats.cutracer.trace_file import TraceFile, caller
-from warpsight.formats.importing import is_trace as is_trace_of_ours
+from warpsight.formats.cutracer.trace_file import TraceFile
 from warpsight.formats.importing import open_any as open_trace
-from warpsight.sass import filters, tables
-
-
-def is_trace(path: Path | str) -> bool:
-    """Whether a path is an imported trace rather than a file of records."""
-    return Path(path).exists() and is_trace_of_ours(str(path))
+from warpsight.sass import filters, masks, tables
+from warpsight.sass.origin import is_trace
 
 
 @dataclass(frozen=True)
@@ -48,15 +44,10 @@ class Found:
     notes: list[str]
 
 
-def counts(
+def counts_by_columns(
     path: Path | str, conditions: filters.Filter, group_by: str
-) -> tuple[list[tuple[Any, int]], list[str]]:
-    """How many records have each value of a field: largest first, equal ones by their text; and notes on losses.
-
-    Lists count as their JSON text; None stands for records without the field.
-    """
-    if is_trace(path):
-        return _counts_of_tables(path, conditions, group_by), []
+) -> tuple[dict[Any, int], list[str]]:
+    """How many records of a file have each value of a field, whatever the types; and notes on losses."""
     trace = TraceFile(path)
     fields = tuple(dict.fromkeys((*conditions.fields, group_by)))
     totals: dict[Any, int] = {}
@@ -64,20 +55,16 @@ def counts(
         kept = _kept(table, conditions, describing=False)
         for value, count in _tally(table[group_by].combine_chunks().filter(kept)):
             totals[value] = totals.get(value, 0) + count
-    return ordered(totals), trace.notes
+    return totals, trace.notes
 
 
-def _counts_of_tables(path: Path | str, conditions: filters.Filter, group_by: str) -> list[tuple[Any, int]]:
+def counts_of_tables(path: Path | str, conditions: filters.Filter, group_by: str) -> dict[Any, int]:
+    """The same of an imported trace."""
     with open_trace(path) as trace:
         if not conditions.groups:
-            return ordered(dict(tables.counts(trace, group_by)))
+            return dict(tables.counts(trace, group_by))
         table = tables.columns(trace, (*conditions.fields, group_by))
-    return ordered(dict(_tally(table[group_by].combine_chunks().filter(conditions.mask(table)))))
-
-
-def ordered(totals: dict[Any, int]) -> list[tuple[Any, int]]:
-    """Counts, largest first, equal ones by the text of their key."""
-    return sorted(totals.items(), key=lambda item: (-item[1], str(item[0])))
+    return dict(_tally(table[group_by].combine_chunks().filter(masks.rows(conditions, table))))
 
 
 def _tally(values: pa.Array) -> Iterator[tuple[Any, int]]:
@@ -103,7 +90,7 @@ def _fixed(values: pa.Array) -> Any:
 
 
 def _kept(table: pa.Table, conditions: filters.Filter, describing: bool) -> pa.Array:
-    kept = conditions.mask(table)
+    kept = masks.rows(conditions, table)
     if describing:
         return kept
     kinds = pa.array(sorted(records.DESCRIBING))
@@ -145,7 +132,7 @@ def _select_of_tables(path: Path | str, selection: Selection) -> Found:
     """The same of an imported trace; its records have the fields that its tables hold."""
     with open_trace(path) as trace:
         table = tables.columns(trace, tuple(tables.FIELDS))
-    kept = table.filter(selection.conditions.mask(table))
+    kept = table.filter(masks.rows(selection.conditions, table))
     grouped = selection.group_by
     if grouped and grouped not in tables.FIELDS:
         raise UsageError(f"an imported trace has no field {grouped!r}; fields: {', '.join(tables.FIELDS)}")

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from warpsight.formats.cutracer.trace_file import TraceFile
-from warpsight.formats.importing import open_any as open_trace
-from warpsight.sass import tables
-from warpsight.sass.query import is_trace
-
-Array = npt.NDArray[Any]
+from warpsight.formats.cutracer import fold
+from warpsight.formats.cutracer.header import Header
+from warpsight.formats.source import Source
+from warpsight.sass.origin import is_trace
 
 
 @dataclass(frozen=True)
 class Warps:
     """Ids of warps by what became of them; `expected` is the number of the whole grid when the trace says it."""
 
-    completed: Array
-    in_progress: Array
-    missing: Array
+    completed: Sequence[int]
+    in_progress: Sequence[int]
+    #: First and last of each run of ids.
+    missing: Sequence[tuple[int, int]]
     notes: tuple[str, ...]
     expected: int | None = None
 
@@ -37,31 +33,34 @@ class Warps:
 
     def to_json(self) -> dict[str, Any]:
         """The summary in CUTracer's shape; the share of missing warps is of all ids up to the largest."""
-        seen = np.concatenate([self.completed, self.in_progress])
-        everything = self.observed + len(self.missing)
+        seen = [*self.completed, *self.in_progress]
+        never = sum(last - first + 1 for first, last in self.missing)
         return {
             "total_observed": self.observed,
-            "warp_id_range": [int(seen.min()), int(seen.max())] if len(seen) else None,
-            "completed": _part(self.completed, self.observed),
-            "in_progress": _part(self.in_progress, self.observed),
-            "missing": _part(self.missing, everything),
+            "warp_id_range": [min(seen), max(seen)] if seen else None,
+            "completed": _part(len(self.completed), self.observed, ranges(self.completed)),
+            "in_progress": _part(len(self.in_progress), self.observed, ranges(self.in_progress)),
+            "missing": _part(never, self.observed + never, self.missing),
         }
 
 
-def _part(ids: Array, of: int) -> dict[str, Any]:
-    share = round(100 * len(ids) / of, 1) if of else 0.0
-    return {"count": len(ids), "percentage": share, "ranges": [list(r) for r in ranges(ids)]}
+def _part(count: int, of: int, runs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    share = round(100 * count / of, 1) if of else 0.0
+    return {"count": count, "percentage": share, "ranges": [list(run) for run in runs]}
 
 
-def ranges(ids: Array) -> list[tuple[int, int]]:
-    """Sorted ids as ranges from first to last."""
-    if not len(ids):
-        return []
-    ordered = np.sort(ids)
-    breaks = np.flatnonzero(np.diff(ordered) > 1)
-    first = np.concatenate([ordered[:1], ordered[breaks + 1]])
-    last = np.concatenate([ordered[breaks], ordered[-1:]])
-    return [(int(a), int(b)) for a, b in zip(first, last, strict=True)]
+def ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Ids as ranges from first to last."""
+    out: list[tuple[int, int]] = []
+    first = last = None
+    for number in sorted(ids):
+        if first is None or last is None:
+            first = number
+        elif number != last + 1:
+            out.append((first, last))
+            first = number
+        last = number
+    return [*out, (first, last)] if first is not None and last is not None else out
 
 
 def summary(path: Path | str) -> Warps:
@@ -69,11 +68,62 @@ def summary(path: Path | str) -> Warps:
 
     A warp is completed when that is an EXIT. Warps are missing when the kernel's grid has them, or, where the trace does
     not describe its kernel, when a warp with a larger id was seen.
+
+    Raises:
+        FormatError: when the file does not exist or is damaged inside.
     """
     if is_trace(path):
-        with open_trace(path) as opened:
+        from warpsight.formats.importing import open_any
+        from warpsight.sass import tables
+
+        with open_any(path) as opened:
             ended = {w: _mnemonic(text or "") == "EXIT" for w, text in tables.last_instructions(opened)}
             return _sorted(ended, tables.grid_warps(opened), ())
+    with Source(path) as source:
+        found = fold.fold(source, ("warp", "opcode_id", "sass"), dict, _taker)
+    if found is None:
+        return _by_columns(path)
+    last: dict[int, int | str | None] = {}
+    for state in found.states:
+        last.update(state)
+    last.pop(None, None)  # type: ignore[call-overload]  # records of no warp
+    texts = {
+        value: found.header.sass.get(value, "") if isinstance(value, int) else value or ""
+        for value in set(last.values())
+    }
+    ends = {value: _mnemonic(text) == "EXIT" for value, text in texts.items()}
+    return _sorted(
+        {warp: ends[value] for warp, value in last.items()}, found.header.grid_warps(), tuple(found.notes)
+    )
+
+
+def _taker(header: Header) -> fold.Fold[dict[Any, Any]]:
+    """Notes each warp's last instruction: its text where the record has it, else its opcode id."""
+    padding = {opcode for opcode, text in header.sass.items() if _mnemonic(text) == "NOP"}
+
+    def is_padding(value: int | str | None) -> bool:
+        return _mnemonic(value) == "NOP" if isinstance(value, str) else value in padding
+
+    def take(state: dict[Any, Any], rows: Sequence[Any]) -> None:
+        if all(row.sass is None for row in rows):
+            last = {row.warp: row.opcode_id for row in rows}
+        else:
+            last = {row.warp: row.opcode_id if row.sass is None else row.sass for row in rows}
+        if any(map(is_padding, set(last.values()))):
+            pairs = ((row.warp, row.opcode_id if row.sass is None else row.sass) for row in rows)
+            last = {warp: value for warp, value in pairs if not is_padding(value)}
+        state.update(last)
+
+    return take
+
+
+def _by_columns(path: Path | str) -> Warps:
+    """The same of a file with unusual records."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    from warpsight.formats.cutracer.trace_file import TraceFile
+
     trace = TraceFile(path)
     last: dict[int, bool] = {}
     for _, table in trace.chunks(("warp", "sass", "opcode_id")):
@@ -83,40 +133,35 @@ def summary(path: Path | str) -> Warps:
         ends = _instruction_is(table, "EXIT").filter(kept).to_numpy(zero_copy_only=False)
         place = len(ids) - 1 - np.unique(ids[::-1], return_index=True)[1]
         last.update(zip(ids[place].tolist(), ends[place].tolist(), strict=True))
-    return _sorted(last, _expected(trace), tuple(trace.notes))
+    return _sorted(last, trace.header.grid_warps(), tuple(trace.notes))
 
 
 def _sorted(last: dict[int, bool], expected: int | None, notes: tuple[str, ...]) -> Warps:
     """Warps by whether their last instruction ended them, and those of the grid that never came."""
-    seen = np.array(sorted(last), np.int64)
-    done = np.array([last[int(w)] for w in seen], bool)
-    highest = max(expected or 0, int(seen[-1]) + 1 if len(seen) else 0)
-    missing = np.setdiff1d(np.arange(highest), seen)
-    return Warps(seen[done], seen[~done], missing, notes, expected)
+    seen = sorted(last)
+    highest = max(expected or 0, seen[-1] + 1 if seen else 0)
+    return Warps(
+        [warp for warp in seen if last[warp]],
+        [warp for warp in seen if not last[warp]],
+        [(a + 1, b - 1) for a, b in pairwise([-1, *seen, highest]) if b > a + 1],
+        notes,
+        expected,
+    )
 
 
-def _instruction_is(table: pa.Table, mnemonic: str) -> pa.Array:
+def _instruction_is(table: Any, mnemonic: str) -> Any:
     """Whether each row's instruction is a mnemonic, after an optional predicate; instructions without text are not."""
-    coded = table["sass"].combine_chunks().dictionary_encode()
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    coded = table["sass"].combine_chunks()
+    coded = coded if pa.types.is_dictionary(coded.type) else coded.dictionary_encode()
     texts = coded.dictionary.to_pylist()
     known = pa.array([_mnemonic(text) == mnemonic for text in texts], pa.bool_())
     return pc.fill_null(known.take(coded.indices), False)
 
 
+@lru_cache(maxsize=4096)
 def _mnemonic(text: str) -> str:
     words = [word for word in text.replace(";", " ").split() if not word.startswith("@")]
     return words[0].split(".")[0].upper() if words else ""
-
-
-def _expected(trace: TraceFile) -> int | None:
-    grid, block = trace.header.kernel.get("grid"), trace.header.kernel.get("block")
-    if not grid or not block:
-        return None
-    return _product(grid) * -(-_product(block) // 32)
-
-
-def _product(values: Iterable[int]) -> int:
-    total = 1
-    for value in values:
-        total *= int(value)
-    return total

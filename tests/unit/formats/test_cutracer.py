@@ -11,7 +11,8 @@ from tests.unit.sass.traces import event, metadata, small, write
 from warpsight.cli import app
 from warpsight.formats.importing import open_any
 from warpsight.sass import filters
-from warpsight.sass.query import Selection, counts, select
+from warpsight.sass.counting import counts
+from warpsight.sass.query import Selection, select
 from warpsight.sass.warps import summary
 
 LANES = list(range(32))

@@ -13,7 +13,8 @@ from warpsight.cli import app
 from warpsight.errors import UsageError
 from warpsight.formats.errors import FormatError
 from warpsight.sass import filters
-from warpsight.sass.query import Selection, counts, select
+from warpsight.sass.counting import counts
+from warpsight.sass.query import Selection, select
 
 NOTHING = filters.parse([])
 

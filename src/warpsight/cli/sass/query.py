@@ -61,14 +61,18 @@ def command(
     if compress and out is None:
         raise UsageError("--compress needs --output")
     from warpsight.render import records, terminal
-    from warpsight.sass import filters, query
+    from warpsight.sass import filters
 
     chosen = filters.parse(conditions or [])
     with _stream(out, compress, force) as stream:
         if count and group_by:
-            totals, notes = query.counts(trace, chosen, group_by)
+            from warpsight.sass.counting import counts
+
+            totals, notes = counts(trace, chosen, group_by)
             records.write_counts(group_by, totals[:top], form, not no_header, stream)
         else:
+            from warpsight.sass import query
+
             limit = None if everything or tail is not None else head
             selection = query.Selection(chosen, limit, None if everything else tail, group_by, describing)
             found = query.select(trace, selection)

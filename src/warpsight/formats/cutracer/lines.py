@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from warpsight.formats.source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 CHUNK_BYTES = 8 << 20
 
@@ -29,6 +31,8 @@ class Chunk:
 
     def ends(self) -> npt.NDArray[np.int64]:
         """Offset behind each line, its newline included."""
+        import numpy as np
+
         found = np.flatnonzero(np.frombuffer(self.data, np.uint8) == 10) + 1
         return np.append(found, len(self.data)) if self.open_end else found
 

@@ -176,6 +176,14 @@ Record = (
 )
 #: Records that describe the file rather than something that happened.
 DESCRIBING = frozenset({"kernel_metadata", "capture_completion", "callstack_def"})
+#: Fields with one type in every record that has them.
+FIELDS: dict[str, Any] = {
+    "type": str, "ctx": str, "trace_index": int, "timestamp": int, "grid_launch_id": int, "cta": list[int], "warp": int,
+    "opcode_id": int, "pc": str, "sass": str, "ipoint": str, "active_mask": str, "mem_space": int, "is_load": bool,
+    "access_size": int, "kernel_launch_id": int, "kernel_name": str, "kernel_checksum": str, "grid": list[int],
+    "block": list[int], "nregs": int, "shmem": int, "stream_id": int, "callstack_id": str, "cluster_dim": list[int],
+    "correlation_id": int,
+}  # fmt: skip
 EVENTS = ("opcode_only", "reg_trace", "mem_addr_trace", "mem_value_trace", "tma_trace")
 
 

@@ -6,7 +6,6 @@ import json
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,51 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.cutracer import records
+from warpsight.formats.cutracer.header import Header
 from warpsight.formats.cutracer.lines import Chunk, chunks
 from warpsight.formats.source import Source
 
-_INT, _TEXT = pa.int64(), pa.string()
-#: Fields with one type in every record; others are read record by record.
+_TEXT = pa.string()
+_ARROW = {int: pa.int64(), str: _TEXT, bool: pa.bool_(), list[int]: pa.list_(pa.int64())}
+#: Fields with one type in every record; others are read record by record. A stream is a pointer.
 TYPES: dict[str, pa.DataType] = {
-    "type": _TEXT, "ctx": _TEXT, "trace_index": _INT, "timestamp": _INT, "grid_launch_id": _INT,
-    "cta": pa.list_(_INT), "warp": _INT, "opcode_id": _INT, "pc": _TEXT, "sass": _TEXT, "ipoint": _TEXT,
-    "active_mask": _TEXT, "mem_space": _INT, "is_load": pa.bool_(), "access_size": _INT,
-    "kernel_launch_id": _INT, "kernel_name": _TEXT, "kernel_checksum": _TEXT, "grid": pa.list_(_INT),
-    "block": pa.list_(_INT), "nregs": _INT, "shmem": _INT, "stream_id": pa.uint64(), "callstack_id": _TEXT,
-    "cluster_dim": pa.list_(_INT), "correlation_id": _INT,
-}  # fmt: skip
-_PYTHON: dict[str, Any] = {
-    name: {_INT: int, pa.uint64(): int, _TEXT: str, pa.bool_(): bool}.get(kind, list[int]) | None
-    for name, kind in TYPES.items()
+    **{name: _ARROW[kind] for name, kind in records.FIELDS.items()},
+    "stream_id": pa.uint64(),
 }
 _CLP = b"\xfdCLP"
-
-
-@dataclass
-class Header:
-    """What describing records said: the kernel, its instructions by opcode id, host stacks, completion."""
-
-    kernel: dict[str, Any] = field(default_factory=dict)
-    sass: dict[int, str] = field(default_factory=dict)
-    stacks: dict[str, str] = field(default_factory=dict)
-    completion: dict[str, Any] = field(default_factory=dict)
-
-    def take(self, record: dict[str, Any]) -> None:
-        """Note one describing record."""
-        kind = record.get("type")
-        if kind == "kernel_metadata":
-            self.kernel = record
-            for key, entry in (record.get("instructions") or {}).items():
-                self.sass[int(key)] = str(entry.get("sass", ""))
-        elif kind == "callstack_def" and record.get("frames"):
-            self.stacks[str(record.get("callstack_id"))] = caller(record["frames"], str(record.get("source")))
-        elif kind == "capture_completion":
-            self.completion = record
-
-
-def caller(frames: Sequence[str], source: str) -> str:
-    """The innermost frame: Python stacks are written outermost first, stacks of `backtrace` innermost first."""
-    return frames[0] if source == "backtrace" else frames[-1]
 
 
 class TraceFile:
@@ -101,13 +67,7 @@ class TraceFile:
                 yield self._finished(*waiting.popleft(), fields)
         if self.source.truncated:
             self.notes.append(f"{self.source.name}: {self.source.damage}; records up to there were read")
-        self._check_completion()
-
-    def _check_completion(self) -> None:
-        said = self.header.completion
-        if said and (said.get("status") != "complete" or said.get("dropped_records")):
-            dropped = said.get("dropped_records", 0)
-            self.notes.append(f"the capture says it is {said.get('status')}, {dropped} records dropped")
+        self.notes += self.header.notes()
 
     def _finished(
         self, chunk: Chunk, future: Future[pa.Table], fields: Sequence[str]
@@ -138,7 +98,7 @@ class TraceFile:
         own = table["sass"].combine_chunks()
         if not self.header.sass or not own.null_count:
             return own
-        numbers = pa.array(self.header.sass, _INT)
+        numbers = pa.array(self.header.sass, pa.int64())
         texts = pa.array(self.header.sass.values(), _TEXT)
         places = pc.index_in(table["opcode_id"].combine_chunks(), numbers)
         looked_up = pa.DictionaryArray.from_arrays(places, texts)
@@ -157,7 +117,7 @@ class TraceFile:
             rows = _decoder(fields).decode_lines(chunk.data)
         except msgspec.DecodeError:
             return self._slowly(chunk, fields)
-        return pa.table({name: _column(name, [getattr(row, name) for row in rows]) for name in fields})
+        return pa.table({name: column(name, [getattr(row, name) for row in rows]) for name in fields})
 
     def _slowly(self, chunk: Chunk, fields: tuple[str, ...]) -> pa.Table:
         rows: list[dict[str, Any]] = []
@@ -173,14 +133,18 @@ class TraceFile:
                     break
                 raise self.source.error(f"no JSON object: {error}", line=chunk.first + place) from None
             rows.append({name: record.get(name) for name in fields})
-        return pa.table({name: _column(name, [row[name] for row in rows]) for name in fields})
+        return pa.table({name: column(name, [row[name] for row in rows]) for name in fields})
 
 
 @lru_cache(maxsize=32)
 def _decoder(fields: tuple[str, ...]) -> Any:
     """A parser that keeps only these fields; not tracked by the garbage collector, since there are millions."""
-    kinds = [(name, _PYTHON.get(name, Any), None) for name in fields]
+    kinds = [(name, _python(name), None) for name in fields]
     return msgspec.json.Decoder(msgspec.defstruct("Fields", kinds, gc=False))
+
+
+def _python(name: str) -> Any:
+    return records.FIELDS[name] | None if name in records.FIELDS else Any
 
 
 def _needed(fields: Sequence[str]) -> tuple[str, ...]:
@@ -194,7 +158,7 @@ def _needed(fields: Sequence[str]) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def _column(name: str, values: list[Any]) -> pa.Array:
+def column(name: str, values: Sequence[Any]) -> pa.Array:
     """Values as the field's type; as JSON text when they have several types."""
     try:
         if name in TYPES:
@@ -210,5 +174,4 @@ def warps_per_cta(path: Path | str) -> int | None:
     trace = TraceFile(path)
     for _ in trace.chunks(()):
         break
-    block = trace.header.kernel.get("block")
-    return -(-int(block[0]) * int(block[1]) * int(block[2]) // 32) if block else None
+    return trace.header.warps_per_cta()

@@ -1,0 +1,57 @@
+"""What the describing records of an instruction trace say of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Header:
+    """What describing records said: the kernel, its instructions by opcode id, host stacks, completion."""
+
+    kernel: dict[str, Any] = field(default_factory=dict)
+    sass: dict[int, str] = field(default_factory=dict)
+    stacks: dict[str, str] = field(default_factory=dict)
+    completion: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, record: dict[str, Any]) -> None:
+        """Note one describing record."""
+        kind = record.get("type")
+        if kind == "kernel_metadata":
+            self.kernel = record
+            for key, entry in (record.get("instructions") or {}).items():
+                self.sass[int(key)] = str(entry.get("sass", ""))
+        elif kind == "callstack_def" and record.get("frames"):
+            self.stacks[str(record.get("callstack_id"))] = caller(record["frames"], str(record.get("source")))
+        elif kind == "capture_completion":
+            self.completion = record
+
+    def notes(self) -> list[str]:
+        """What the capture itself says is missing."""
+        said = self.completion
+        if not said or (said.get("status") == "complete" and not said.get("dropped_records")):
+            return []
+        return [
+            f"the capture says it is {said.get('status')}, {said.get('dropped_records', 0)} records dropped"
+        ]
+
+    def warps_per_cta(self) -> int | None:
+        """Warps of each block of the kernel; None where the trace does not describe it."""
+        block = self.kernel.get("block")
+        return -(-_product(block) // 32) if block else None
+
+    def grid_warps(self) -> int | None:
+        """Warps of the whole grid; None where the trace does not describe its kernel."""
+        grid, per_cta = self.kernel.get("grid"), self.warps_per_cta()
+        return _product(grid) * per_cta if grid and per_cta else None
+
+
+def _product(values: Sequence[int]) -> int:
+    return int(values[0]) * int(values[1]) * int(values[2])
+
+
+def caller(frames: Sequence[str], source: str) -> str:
+    """The innermost frame: Python stacks are written outermost first, stacks of `backtrace` innermost first."""
+    return frames[0] if source == "backtrace" else frames[-1]

@@ -1,0 +1,116 @@
+"""`sass query --count`: how many records have each value of a field.
+
+Distinct values (with the fields of the conditions: distinct combinations) are counted first, and conditions are tested on what
+was counted, so neither Arrow nor NumPy is needed where there are no conditions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from warpsight.formats.cutracer import fold
+from warpsight.formats.cutracer.header import Header
+from warpsight.formats.source import Source
+from warpsight.sass.filters import Filter
+from warpsight.sass.origin import is_trace
+
+#: More distinct combinations than this are columns' business.
+MOST_DISTINCT = 200_000
+#: Fields that differ from record to record.
+_DISTINCT = frozenset({"trace_index", "timestamp"})
+#: Field → the fields of a record that it is made from.
+_MADE_FROM = {"sass": ("sass", "opcode_id"), "caller": ("callstack_id",)}
+
+
+def counts(path: Path | str, conditions: Filter, group_by: str) -> tuple[list[tuple[Any, int]], list[str]]:
+    """How many records have each value of a field: largest first, equal ones by their text; and notes on losses.
+
+    Lists count as their JSON text; None stands for records without the field.
+
+    Raises:
+        FormatError: when the file does not exist or is damaged inside.
+        UsageError: for a field that an imported trace does not hold.
+    """
+    if is_trace(path):
+        from warpsight.sass.query import counts_of_tables
+
+        return ordered(counts_of_tables(path, conditions, group_by)), []
+    fields = tuple(dict.fromkeys((group_by, *conditions.fields)))
+    with Source(path) as source:
+        found = _folded(source, fields)
+    if found is None:
+        from warpsight.sass.query import counts_by_columns
+
+        totals, notes = counts_by_columns(path, conditions, group_by)
+        return ordered(totals), notes
+    total = sum(found.states[1:], found.states[0])
+    made = _made(total, fields, found.header)
+    if conditions.groups:
+        made = _fulfilling(made, fields, conditions)
+    by_key: dict[Any, int] = {}
+    for values, count in made:
+        key = str(list(values[0])) if isinstance(values[0], tuple) else values[0]
+        by_key[key] = by_key.get(key, 0) + count
+    return ordered(by_key), found.notes
+
+
+def ordered(totals: dict[Any, int]) -> list[tuple[Any, int]]:
+    """Counts, largest first, equal ones by the text of their key."""
+    return sorted(totals.items(), key=lambda item: (-item[1], str(item[0])))
+
+
+def _raw(fields: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(raw for name in fields for raw in _MADE_FROM.get(name, (name,))))
+
+
+def _folded(source: Source, fields: Sequence[str]) -> fold.Folded[Counter[Any]] | None:
+    """Counts of the combinations of the raw fields; None where the columns have to do it."""
+    raw = _raw(fields)
+    if not _DISTINCT.isdisjoint(raw):
+        return None
+    value = attrgetter(*raw)
+
+    def take(state: Counter[Any], rows: Sequence[Any]) -> None:
+        state.update(map(value, rows))
+        if len(state) > MOST_DISTINCT:
+            raise fold.Unusual
+
+    return fold.fold(source, raw, Counter, lambda _: take)
+
+
+def _made(total: Counter[Any], fields: Sequence[str], header: Header) -> list[tuple[tuple[Any, ...], int]]:
+    """Values of the fields from those of the raw fields, each combination with its count."""
+    raw = _raw(fields)
+    places = {name: place for place, name in enumerate(raw)}
+    out = []
+    for values, count in total.items():
+        row = values if len(raw) > 1 else (values,)
+        made = tuple(_value(name, row, places, header) for name in fields)
+        out.append((made, count))
+    return out
+
+
+def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: Header) -> Any:
+    if name == "sass":
+        text = row[places["sass"]]
+        return header.sass.get(row[places["opcode_id"]]) if text is None else text
+    if name == "caller":
+        return header.stacks.get(row[places["callstack_id"]])
+    return row[places[name]]
+
+
+def _fulfilling(
+    made: list[tuple[tuple[Any, ...], int]], fields: Sequence[str], conditions: Filter
+) -> list[tuple[tuple[Any, ...], int]]:
+    import pyarrow as pa
+
+    from warpsight.formats.cutracer.trace_file import column
+    from warpsight.sass import masks
+
+    columns = {name: column(name, [values[place] for values, _ in made]) for place, name in enumerate(fields)}
+    kept = masks.rows(conditions, pa.table(columns)).to_pylist()
+    return [row for row, keep in zip(made, kept, strict=True) if keep]

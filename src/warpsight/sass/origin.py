@@ -1,0 +1,22 @@
+"""Where records come from: a file of them, or a trace that they were imported into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+#: First bytes of a zip archive, which a packed trace is.
+_ZIP = b"PK"
+
+
+def is_trace(path: Path | str) -> bool:
+    """Whether a path is an imported trace rather than a file of records."""
+    place = Path(path)
+    if place.is_file() and place.name != "manifest.json":
+        with place.open("rb") as file:
+            if file.read(2) != _ZIP:
+                return False  # told without loading what reads traces
+    elif not place.exists():
+        return False
+    from warpsight.formats.importing import is_trace as is_trace_of_ours
+
+    return is_trace_of_ours(str(path))
