@@ -57,6 +57,13 @@ def test_a_running_program_is_seen_and_top_ends_with_it(running, library, tmp_pa
     assert shown["recording"] and any(0 < share <= 1 for share in shown["busy"].values())
     text = top(library, tmp_path, "run.warp", "--once", "--interval", "0.2", "--window", "60").stdout
     assert "heat_step" in text and "launches/s" in text
+    launcher = json.loads(top(library, tmp_path, str(running.pid), "--json", "--interval", "0.2").stdout)
+    assert launcher["folder"] == str(tmp_path / "run.warp") and launcher["recording"]
+    (recorded, *_) = launcher["processes"]
+    by_process = json.loads(top(library, tmp_path, str(recorded), "--json", "--interval", "0.2").stdout)
+    assert by_process["folder"] == launcher["folder"]
+    nobody = top(library, tmp_path, str(os.getpid()), "--once")
+    assert nobody.returncode == 1 and f"process {os.getpid()} is not recorded" in nobody.stderr
     running.stdin.close()
     running.stdout.read()
     assert running.wait(60) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    folder: Annotated[
-        Path | None,
+    recording: Annotated[
+        str | None,
         typer.Argument(
-            help="The folder that is being recorded to; by default the youngest recording in this folder.",
-            metavar="FOLDER",
+            help="A recorded process, its launcher, or the folder that is recorded to; by default the youngest recording in "
+            "this folder.",
+            metavar="PID|FOLDER",
         ),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print one snapshot and end.")] = False,
@@ -39,7 +39,7 @@ def command(
 
     from warpsight.session.live import Live, find
 
-    place = find(folder)
+    place = find(recording)
     live = Live(place, window)
     if once or as_json:
         live.look(count)  # takes up what is there: rates need two looks

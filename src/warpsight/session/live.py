@@ -22,7 +22,9 @@ from warpsight.capture.blocks import BlockTracker
 from warpsight.capture.segment import Block, gather, open_segment, strings
 from warpsight.code.demangle import demangle
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.session import output
+from warpsight.session import attach, listener, output
+from warpsight.session import find as search
+from warpsight.session.settings import SOCKET
 
 Array = npt.NDArray[Any]
 #: Kinds of rows that are looked at, beside texts.
@@ -30,6 +32,8 @@ _KINDS = ("Kernel", "Memcpy", "Memset", "Api", "Counter", "Loss", "Device", "Pro
 _WANTED = frozenset(layout.BY_NAME[name].kind for name in (*_KINDS, "String"))
 #: ns by which the window ends before now: rows of the GPU come in up to this late.
 LAG_NS = 600_000_000
+#: A recording that is asked where it writes answers within so long.
+_ANSWER_S = 10.0
 #: Api.flags and Loss.severity.
 _LAUNCH, _LOST = 1, 2
 _NO_TIME = np.uint64(2**64 - 1)
@@ -94,14 +98,14 @@ class Snapshot:
         return asdict(self)
 
 
-def find(folder: Path | None) -> Path:
-    """The recording at `folder`, or the youngest one that runs in the current folder.
+def find(what: str | None) -> Path:
+    """The recording at a folder, that of a recorded process (or of its launcher), or the youngest one that runs here.
 
     Raises:
         UsageError: when there is none.
-        WarpsightError: when the folder is not being recorded.
+        WarpsightError: when the folder or process is not being recorded.
     """
-    if folder is None:
+    if what is None:
         alive = [
             (live.start, path)
             for path in Path().glob("*.warp")
@@ -109,9 +113,12 @@ def find(folder: Path | None) -> Path:
         ]
         if not alive:
             raise UsageError(
-                "nothing is being recorded in this folder; name the recording: warpsight top FOLDER"
+                "nothing is being recorded in this folder; name the recording: warpsight top FOLDER, or PID"
             )
         return max(alive)[1]
+    folder = Path(what)
+    if what.isdigit() and not folder.exists():
+        return Path(listener.ask(_launcher(int(what)), {"do": "status"}, _ANSWER_S)["folder"])
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder")
     live = output.announced(folder)
@@ -120,6 +127,13 @@ def find(folder: Path | None) -> Path:
             f"{folder} is not being recorded; warpsight info {folder} tells about a finished recording"
         )
     return folder
+
+
+def _launcher(pid: int) -> str:
+    """The socket of the recording of a process, which it was started in or attached to."""
+    if attach.door(pid) is not None and not search.environment(pid).get(SOCKET):
+        return attach.launcher_of(pid)
+    return search.socket_of_process(pid)
 
 
 @dataclass

@@ -129,15 +129,15 @@ def test_counters_are_the_latest_and_losses_add_up(recording, now):
 def test_finding_the_recording(recording, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert live.find(None).name == "run.warp"
-    assert live.find(recording.root) == recording.root
+    assert live.find(str(recording.root)) == recording.root
     (tmp_path / "old.warp").mkdir()
     with pytest.raises(WarpsightError, match="not being recorded"):
-        live.find(tmp_path / "old.warp")
+        live.find(str(tmp_path / "old.warp"))
     (recording.root / output.RECORDING).unlink()
     with pytest.raises(UsageError, match="nothing is being recorded"):
         live.find(None)
     with pytest.raises(UsageError, match="no folder"):
-        live.find(tmp_path / "nothing")
+        live.find(str(tmp_path / "nothing"))
 
 
 def test_an_empty_recording_has_no_rates(recording, now):
