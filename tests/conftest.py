@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,6 +31,12 @@ def no_gpu() -> str | None:
 def browser_path() -> str | None:
     """A Chromium that can run without a display, or None."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in its background with SIGINT ignored, and every program that a test starts would inherit it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
