@@ -158,13 +158,24 @@ class Everything:
         work: The work.
         reversed: Rows that ended before they began.
         copies: Rows that are copies, by begin, and beside it the row of table memcpy that each is.
+        sets: The same of sets and table memset.
         unfinished: Kernels without times: process, device (-1 unknown), stream, name.
     """
 
     work: Work
     reversed: Column
     copies: tuple[Column, Column]
+    sets: tuple[Column, Column]
     unfinished: dict[str, Column]
+    _order: Column | None
+    _finished: Column | None
+
+    @property
+    def kernels(self) -> tuple[Column, Column]:
+        """The rows that are kernels, by begin, and beside it the row of table kernel that each is."""
+        rows = np.flatnonzero(self.work.kind <= COMMUNICATION)
+        source = rows if self._order is None else self._order[rows]
+        return rows, source if self._finished is None else self._finished[source]
 
 
 def everything(trace: Trace) -> Everything:
@@ -177,7 +188,7 @@ _NUMBERS = {"start": NO_TIME, "duration": NO_TIME, **_WHERE, "correlation": -1, 
 
 
 def _everything(trace: Trace) -> Everything:
-    columns, unfinished, kind = _read(trace)
+    columns, unfinished, finished, kind = _read(trace)
     where = (columns["process"], *(columns.pop(name) for name in ("device", "context", "stream")))
     queue, queues = _queues(trace, where)
     del where
@@ -185,35 +196,43 @@ def _everything(trace: Trace) -> Everything:
     backwards = np.flatnonzero(duration < 0)
     end = np.maximum(duration, 0, out=duration)
     end += start
-    copies = np.flatnonzero(kind == COPY)
-    first = int(copies[0]) if len(copies) else 0
-    source = copies - first  # copies are read in one piece
+    order = None
     if not bool((start[1:] >= start[:-1]).all()):
         order = np.argsort(start, kind="stable")
         start, end, kind, queue = start[order], end[order], kind[order], queue[order]
         for name in columns:  # one at a time: both orders of all columns are twice the memory
             columns[name] = columns[name][order]
-        if len(backwards):
-            backwards = np.flatnonzero(np.isin(order, backwards))
-        if len(copies):
-            copies = np.flatnonzero((order >= first) & (order < first + len(copies)))
-            source = order[copies] - first
+        backwards = np.flatnonzero(np.isin(order, backwards)) if len(backwards) else backwards
+        order = order.astype(np.int32) if len(order) < 1 << 31 else order
     begin, finish = _window(_ALL, start, end)
     work = Work(start, end, kind, queue, columns["name_id"], columns["process"], columns["correlation"], columns["stack"],
                 queues, begin, finish, len(unfinished["process"]), len(backwards), _devices(queues))  # fmt: skip
     work.protect()
-    return Everything(work, backwards, (copies, source), unfinished)
+    moved = [_moved(kind, order, number) for number in (COPY, SET)]
+    return Everything(work, backwards, moved[0], moved[1], unfinished, order, finished)
 
 
-def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column]:
-    """Kernels with times, copies and sets, one after the other; kernels without times; and the kind of each row."""
+def _moved(kind: Column, order: Column | None, number: int) -> tuple[Column, Column]:
+    """The rows of a kind, and the row of its table that each is: the rows of a table were read in one piece."""
+    rows = np.flatnonzero(kind == number)
+    source = rows if order is None else order[rows].astype(np.int64)
+    return rows, source - (int(source.min()) if len(source) else 0)
+
+
+def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | None, Column]:
+    """Kernels with times, copies and sets, one after the other; kernels without times; rows with times; kinds.
+
+    Rows with times are those of table kernel, None where all have times; kinds are those of the rows returned first.
+    """
     kernels, _ = trace.columns("kernel", {**_NUMBERS, "name_id": 0})
     never = np.flatnonzero((kernels["start"] == NO_TIME) | (kernels["duration"] == NO_TIME))
     unfinished = {name: kernels[name][never] for name in ("process", "device", "stream", "name_id")}
+    finished = None
     if len(never):
         there = np.ones(len(kernels["start"]), bool)
         there[never] = False
-        kernels = {name: column[there] for name, column in kernels.items()}
+        finished = np.flatnonzero(there)
+        kernels = {name: column[finished] for name, column in kernels.items()}
     parts = [kernels]
     for table in ("memcpy", "memset"):
         part, _ = trace.columns(table, _NUMBERS)
@@ -225,13 +244,13 @@ def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column]:
     for name in tuple(kernels):
         pieces = [part.pop(name) for part in parts]
         joined[name] = pieces[0] if not len(pieces[1]) + len(pieces[2]) else np.concatenate(pieces)
-    return joined, unfinished, kind
+    return joined, unfinished, finished, kind
 
 
 def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
     """The rows of all work that conditions select. Queues are those with rows before the end of the time asked for."""
     work = whole.work
-    keep = np.array([_wanted(rows, q.process, q.device, q.stream) for q in work.queues], bool)[work.queue]
+    keep = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
     if rows.end is not None:
         keep &= work.start < rows.end
     if rows.name is not None:
@@ -255,8 +274,9 @@ def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
     return found
 
 
-def _wanted(rows: Rows, process: int, device: int | None, stream: int) -> bool:
-    pairs = ((rows.processes, process), (rows.devices, device), (rows.streams, stream))
+def wanted(rows: Rows, queue: Queue) -> bool:
+    """Whether conditions select the work of a queue."""
+    pairs = ((rows.processes, queue.process), (rows.devices, queue.device), (rows.streams, queue.stream))
     return all(not chosen or value in chosen for chosen, value in pairs)
 
 

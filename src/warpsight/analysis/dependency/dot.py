@@ -103,12 +103,14 @@ def quoted(text: str) -> str:
 def contracted(graph: DependencyGraph) -> tuple[Column, Column, Column, Column]:
     """Points to draw, and the edges between them as places among the points, with their kinds.
 
-    A call that waited for nothing is one node, by its begin; one that waited is two, its begin and its return.
+    A call whose return follows from nothing but its begin is one node; one that waited, or in which another call was made, is
+    two: drawn as one it would be its own predecessor.
     """
     source, target, kind = graph.edges
     base = 2 * len(graph.calls)
     waited = np.zeros(len(graph.calls) + 1, bool)
     released = np.isin(kind, (dependency.SYNC, dependency.BLOCKING)) & (target < base)
+    released |= (target < base) & (target % 2 == 1) & (source != target - 1)
     waited[target[released] // 2] = True
 
     def drawn(point: Column) -> Column:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,8 +112,8 @@ class _Builder:
         self.record_of = order.matched(waits, self.when, self.records, self.recorded, self._chosen_all())
         self.node = len(work) + np.arange(len(virtual))
         self.start = np.concatenate([work.start, self.when[virtual]])
-        self.end = np.concatenate([np.maximum(work.end, work.start), np.full(len(virtual), order.NEVER)])
-        self.clamped += int((work.end < work.start).sum())
+        self.end = np.concatenate([work.end, np.full(len(virtual), order.NEVER)])
+        self.clamped += work.reversed
         self.stream = np.concatenate([work.stream, waits.stream[virtual]])
         self.kind = np.concatenate([work.kind, np.full(len(virtual), WAIT, np.int8)]).astype(np.int8)
         self.issue = np.concatenate([issue, self.when[virtual]])
@@ -209,7 +209,7 @@ class _Builder:
         """Let go of columns that were only there to join rows."""
         none = np.zeros(0, np.int64)
         self.work.correlation = self.work.graph = self.work.graph_node = self.issue = self.node_call = none
-        self.calls.correlation = none
+        self.calls = replace(self.calls, correlation=none)
         self.edges = Edges()
 
     # -- what released the host

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis import calls as shared_calls
+from warpsight.analysis import device_work
 from warpsight.analysis.selection import Rows
 
 if TYPE_CHECKING:
+    from warpsight.analysis.device_work import Everything
     from warpsight.trace import Trace
 
 Column = npt.NDArray[Any]
 #: Kinds of device nodes.
 KERNEL, COPY, SET, WAIT = 0, 1, 2, 3
 NODE_KINDS = ("kernel", "copy", "set", "wait")
+#: Kind of a node by the kind of device work: a communication kernel is a kernel here.
+_KIND_OF = np.array([KERNEL, KERNEL, COPY, SET], np.int8)
 #: A stream known by process, context and number, as one integer.
 _STREAM = "(process::BIGINT << 48) | (context::BIGINT << 24) | (stream & 16777215)"
 _CONTEXT = "(process::BIGINT << 24) | context::BIGINT"
@@ -55,6 +60,8 @@ class Work:
     #: The call that issued it returns after it: a synchronous copy, or one from or to pageable memory.
     blocking: Column
     texts: list[str]
+    #: Rows that ended before they began; they count as empty.
+    reversed: int
 
     def __len__(self) -> int:
         return len(self.start)
@@ -101,37 +108,43 @@ def coded(trace: Trace, table: str, column: str) -> tuple[str, list[str]]:
 
 
 def calls(trace: Trace, rows: Rows) -> Calls:
-    """Every recorded host call of the processes, sorted by thread and start."""
-    parts = []
-    functions: list[str] = []
-    for table, base in (("api", "api"), ("launch", "launch_ids")):
-        if not trace.count(table):
-            continue
-        code, texts = coded(trace, base, "function")
-        where = rows.where(device=False, stream=False)
-        part = columns(
-            trace,
-            f"""SELECT start, coalesce(start + duration, -1) AS "end", (process::BIGINT << 32) | thread AS thread,
-                process, coalesce(correlation, 0) AS correlation, {code} AS function FROM {base} WHERE {where}""",
-        )
-        part["function"] = part["function"] + len(functions)
-        functions += texts
-        parts.append(part)
-    names = ("start", "end", "thread", "process", "correlation", "function")
-    joined = {n: np.concatenate([p[n] for p in parts]) if parts else np.zeros(0, np.int64) for n in names}
-    start = joined["start"]
-    joined["end"] = np.where(joined["end"] == -1, horizon(trace), joined["end"])
-    order = by_group(joined["thread"], start)
-    return Calls(**{n: joined[n][order] for n in names}, functions=functions)
+    """Every recorded host call of the processes, sorted by thread and start; kept while the trace is open, and read-only."""
+    chosen = Rows(rows.begin, rows.end, processes=rows.processes)
+    return trace.kept.get(("calls by thread", chosen.key()), lambda: _calls(trace, chosen))
+
+
+def _calls(trace: Trace, rows: Rows) -> Calls:
+    found = shared_calls.load(trace, api=True)
+    # Of calls that begin at one moment the others come before the launches.
+    index = np.concatenate([np.arange(found.launches, len(found)), np.arange(found.launches)])
+    keep = np.ones(len(found), bool)
+    if rows.begin is not None:
+        keep &= found.start >= rows.begin
+    if rows.end is not None:
+        keep &= found.start < rows.end
+    if rows.processes:
+        keep &= np.isin(found.process, list(rows.processes))
+    if not keep.all():
+        index = index[keep[index]]
+    thread = (found.process.astype(np.int64) << 32) | found.thread
+    index = index[by_group(thread[index], found.start[index])]
+    end = found.end
+    if len(found.unreturned):
+        end = end.copy()
+        end[found.unreturned] = horizon(trace)
+    columns = (found.start, end, thread, found.process, np.maximum(found.correlation, 0), found.function)
+    taken = [column[index] for column in columns]
+    for column in taken:
+        column.flags.writeable = False
+    start, ended, threads, process, correlation, function = taken
+    functions = found.functions if len(index) else []
+    return Calls(start, ended, threads, process, correlation, function, functions)
 
 
 def horizon(trace: Trace) -> int:
     """The last moment of calls and device work."""
-    last = 0
-    for table in ("launch_ids", "api", "kernel_ids", "memcpy", "memset"):
-        value = trace.sql(f"SELECT max(start + coalesce(duration, 0)) FROM {table}").fetchall()[0][0]
-        last = max(last, int(value or 0))
-    return last
+    ends = (shared_calls.load(trace, api=True).end, device_work.everything(trace).work.end)
+    return max((int(end.max()) for end in ends if len(end)), default=0)
 
 
 def by_group(group: Column, time: Column) -> Column:
@@ -153,49 +166,94 @@ def dense(group: Column) -> Column:
 
 
 def work(trace: Trace, rows: Rows) -> Work:
-    """Kernels, copies and fills that finished, sorted by start."""
-    texts: list[str] = [""]
-    parts = [_kernels(trace, rows)] if trace.count("kernel") else []
-    for table, kind, label in (("memcpy", COPY, "'Memcpy ' || kind"), ("memset", SET, "'Memset'")):
-        if not trace.count(table):
-            continue
-        blocking = "NOT asynchronous"
-        if table == "memcpy":
-            blocking += " OR (kind <> 'HtoD' AND (source_kind = 'pageable' OR destination_kind = 'pageable'))"
-        code, names = coded(trace, f"(SELECT {label} AS label FROM {table})", "label")
-        part = columns(
-            trace,
-            f"""SELECT start, start + duration AS "end", {_STREAM} AS stream, process, coalesce(correlation, 0) AS correlation,
-                {code} AS name, coalesce(graph, 0) AS graph, coalesce(graph_node, 0) AS graph_node, ({blocking}) AS blocking
-                FROM (SELECT *, {label} AS label FROM {table}) WHERE {rows.where()}""",
+    """Kernels, copies and fills that finished and began in the time asked for, sorted by start."""
+    whole = device_work.everything(trace)
+    found = whole.work
+    chosen = _chosen(whole, rows)
+
+    def taken(column: Column) -> Column:
+        return column if chosen is None else column[chosen]
+
+    stream = np.array([_stream_key(q.process, q.context, q.stream) for q in found.queues], np.int64)
+    name, blocking, texts = _moved(trace, whole)
+    graph, node = _graphs(trace, whole)
+    backwards = len(whole.reversed) if chosen is None else int(np.isin(whole.reversed, chosen).sum())
+    return Work(
+        start=taken(found.start), end=taken(found.end), stream=stream[taken(found.queue)], process=taken(found.process),
+        correlation=np.maximum(taken(found.correlation), 0), kind=_KIND_OF[taken(found.kind)], name=taken(name),
+        graph=taken(graph), graph_node=taken(node), blocking=taken(blocking), texts=texts, reversed=backwards,
+    )  # fmt: skip
+
+
+def _chosen(whole: Everything, rows: Rows) -> Column | None:
+    """Indices of the rows that conditions select; None for all."""
+    if rows.key() == Rows().key():
+        return None
+    work = whole.work
+    keep = np.array([device_work.wanted(rows, q) for q in work.queues], bool)[work.queue]
+    if rows.begin is not None:
+        keep &= work.start >= rows.begin
+    if rows.end is not None:
+        keep &= work.start < rows.end
+    return np.flatnonzero(keep)
+
+
+def _stream_key(process: int, context: int, stream: int) -> int:
+    """What :data:`_STREAM` says in SQL."""
+    return (process << 48) | (context << 24) | (stream & 0xFFFFFF)
+
+
+def _moved(trace: Trace, whole: Everything) -> tuple[Column, Column, list[str]]:
+    """For each row its name, minus the place of a text for copies and sets; whether it blocks its call; and the texts."""
+    work = whole.work
+    texts, blocking = [""], np.zeros(len(work), bool)
+    copies, source = whole.copies
+    sets, set_source = whole.sets
+    if not len(copies) and not len(sets):
+        return work.name_id, blocking, texts
+    name = work.name_id.copy()
+    if len(copies):
+        columns, known = trace.columns(
+            "memcpy", {"asynchronous": 0}, ["kind", "source_kind", "destination_kind"]
         )
-        part["name"] = -(part["name"] + len(texts))
-        part["kind"] = np.full(len(part["start"]), kind, np.int8)
-        texts += names
-        parts.append(part)
-    names_of = [n for n in Work.__annotations__ if n != "texts"]
-    joined = {n: np.concatenate([p[n] for p in parts]) if parts else np.zeros(0, np.int64) for n in names_of}
-    order = np.argsort(joined["start"], kind="stable")
-    if (np.diff(order) == 1).all():
-        return Work(**joined, texts=texts)
-    return Work(**{n: joined[n][order] for n in names_of}, texts=texts)
+        pageable = np.zeros(len(copies), bool)
+        for side in ("source_kind", "destination_kind"):
+            pageable |= _is(columns[side], known[side], "pageable")
+        held = ~columns["asynchronous"] | (pageable & ~_is(columns["kind"], known["kind"], "HtoD"))
+        blocking[copies] = held[source]
+        name[copies] = -(columns["kind"][source] + len(texts))
+        texts += [f"Memcpy {kind}" for kind in known["kind"]]
+    if len(sets):
+        columns, _ = trace.columns("memset", {"asynchronous": 0})
+        blocking[sets] = ~columns["asynchronous"][set_source]
+        name[sets] = -len(texts)
+        texts.append("Memset")
+    return name, blocking, texts
 
 
-def _kernels(trace: Trace, rows: Rows) -> dict[str, Column]:
-    graphs = trace.sql("SELECT count(graph) > 0 FROM kernel_ids").fetchall()[0][0]
-    node = "coalesce(graph, 0) AS graph, coalesce(graph_node, 0) AS graph_node" if graphs else ""
-    part = columns(
-        trace,
-        f"""SELECT start, start + duration AS "end", {_STREAM} AS stream, process, coalesce(correlation, 0) AS correlation,
-            coalesce(name_id, 0) AS name{", " + node if node else ""}
-            FROM kernel_ids WHERE duration IS NOT NULL AND start IS NOT NULL AND {rows.where()}""",
-    )
-    count = len(part["start"])
-    if not graphs:
-        part["graph"], part["graph_node"] = np.zeros(count, np.int32), np.zeros(count, np.int64)
-    part["kind"] = np.full(count, KERNEL, np.int8)
-    part["blocking"] = np.zeros(count, bool)
-    return part
+def _is(code: Column, texts: list[str], text: str) -> Column:
+    """Which codes stand for a text."""
+    return code == texts.index(text) if text in texts else np.zeros(len(code), bool)
+
+
+def _graphs(trace: Trace, whole: Everything) -> tuple[Column, Column]:
+    """Graph and graph node of each row, 0 for none; few traces have any."""
+    count = len(whole.work)
+    has = any(trace.sql(f"SELECT count(graph) + count(graph_node) > 0 FROM {table}").fetchall()[0][0]
+              for table in ("kernel_ids", "memcpy", "memset"))  # fmt: skip
+    if not has:
+        nothing = np.broadcast_to(np.zeros((), np.int8), count)  # takes no memory
+        return nothing, nothing
+    graph, node = np.zeros(count, np.int32), np.zeros(count, np.int64)
+    numbers = {"graph": 0, "graph_node": 0}
+    for table, (rows, source) in (
+        ("kernel", whole.kernels),
+        ("memcpy", whole.copies),
+        ("memset", whole.sets),
+    ):
+        columns, _ = trace.columns(table, numbers)
+        graph[rows], node[rows] = columns["graph"][source], columns["graph_node"][source]
+    return graph, node
 
 
 def waits(trace: Trace, rows: Rows) -> Waits:
