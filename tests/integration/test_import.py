@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -16,12 +17,14 @@ GOLDEN = ROOT / "tests" / "golden" / "formats"
 KINETO = GOLDEN / "kineto" / "every_kind.json"
 
 
-def warpsight(*arguments, cwd):
+def warpsight(*arguments, cwd, file_bytes=resource.RLIM_INFINITY):
+    """Run a verb; `file_bytes` bounds every file that it writes, as a full disk would."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "warpsight.cli", *map(str, arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=120, check=False, cwd=cwd
-    )
+        command, capture_output=True, text=True, env=environment, timeout=120, check=False, cwd=cwd,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)),
+    )  # fmt: skip
 
 
 def test_a_file_becomes_a_private_trace_that_verbs_read(tmp_path):
@@ -87,6 +90,13 @@ def test_wrong_use_is_one_line_and_leaves_nothing(tmp_path, arguments, code, mes
     assert done.returncode == code
     assert message in done.stderr and "Traceback" not in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["junk", "taken.warp"]
+
+
+def test_a_part_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path):
+    done = warpsight("import", KINETO, "-o", "t.warp", cwd=tmp_path, file_bytes=1000)
+    assert done.returncode == 1
+    assert "File too large" in done.stderr and "table=" in done.stderr and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_formats_are_listed(tmp_path):

@@ -152,19 +152,20 @@ def _read_all(
 ) -> tuple[tuple[ImportedFile, ...], dict[str, int], tuple[Mapping[str, Any], ...]]:
     from warpsight.formats.target import Target
 
-    target = Target(writer)
     files, described = [], []
-    for number, path in enumerate(paths):
-        with Source(path) as source:
-            name = form or _sniffed(source)
-            target.begin(f"{number}:{source.name}")
-            read_into(target, source, name, options)
-            if source.truncated:
-                target.lost(1, f"{source.name} is not whole: {source.damage}; what comes after is missing")
-            files.append(ImportedFile(source.name, name, source.size, source.damage))
-            described.append({"format": name, "file": source.name, **target.source})
-    target.describe(source=described[0] if len(described) == 1 else described)
-    target.close()
+    with Target(writer) as target:
+        for number, path in enumerate(paths):
+            with Source(path) as source:
+                name = form or _sniffed(source)
+                target.begin(f"{number}:{source.name}")
+                read_into(target, source, name, options)
+                if source.truncated:
+                    cause = f"{source.name} is not whole: {source.damage}; what comes after is missing"
+                    target.lost(1, cause)
+                files.append(ImportedFile(source.name, name, source.size, source.damage))
+                described.append({"format": name, "file": source.name, **target.source})
+        target.describe(source=described[0] if len(described) == 1 else described)
+        target.close()
     return tuple(files), dict(target.rows), tuple(target.losses)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.identities import Identities
@@ -18,6 +20,8 @@ PART_ROWS = 1 << 19
 PART_BYTES = 64 << 20
 #: Bytes of all tables together that wait.
 WAITING_BYTES = 128 << 20
+#: Parts that are in work or done and not looked at; each holds its rows.
+_WRITERS = 2
 _TIME = {"memory": "time", "counter": "time", "sample": "time"}
 
 
@@ -27,6 +31,9 @@ class Target:
     Ids: `process`, `device`, `context`, `stream` and `thread` take the source's own key (a pid, a UUID, a pointer) and
     give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are
     numbers and fit the column are kept as they are where the schema allows it (threads, contexts, streams).
+
+    Parts of different tables are written beside the reading, and beside each other. Use it as a context manager: leaving
+    it ends the writing, and without an error :meth:`close` has to come before.
     """
 
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
@@ -43,8 +50,18 @@ class Target:
         self._sizes: dict[str, tuple[int, int]] = {}
         self._spans: dict[int, tuple[int, int]] = {}
         self._small: dict[str, list[dict[str, Any]]] = {"attribute": [], "loss": []}
+        self._pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="part")
+        self._parts: dict[str, Future[None]] = {}
+        #: Protects `_spans`, which every writing thread widens.
+        self._lock = Lock()
         #: Rows added so far, by table.
         self.rows: dict[str, int] = {}
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(wait=True)
 
     def begin(self, scope: str) -> None:
         """Rows of the next source follow."""
@@ -161,11 +178,17 @@ class Target:
     # The end
 
     def close(self) -> None:
-        """Write what waits and the tables of processes, threads, devices, contexts and streams."""
+        """Write what waits and the tables of processes, threads, devices, contexts and streams.
+
+        Raises:
+            OSError: when a part could not be written.
+        """
         for table in list(self._small):
             self._flush_small(table)
         for table in list(self._waiting):
             self._write(table)
+        for table in list(self._parts):
+            self._parts.pop(table).result()
         for table, rows in self._identities.rows(self._spans).items():
             if rows:
                 self._writer.add(table, rows)
@@ -176,14 +199,23 @@ class Target:
             self.add(table, rows)
 
     def _write(self, table: str) -> None:
-        import pyarrow as pa
-
+        """Hand the rows of a table to a thread that writes, when there is room and its rows before are written."""
         self._sizes.pop(table, None)
         tables = self._waiting.pop(table, [])
-        if tables:
-            rows = pa.concat_tables(tables)
-            self._notice(table, rows)
-            self._writer.add(table, rows)
+        if not tables:
+            return
+        if table in self._parts:
+            self._parts.pop(table).result()
+        elif len(self._parts) >= _WRITERS:
+            self._parts.pop(next(iter(self._parts))).result()
+        self._parts[table] = self._pool.submit(self._write_part, table, tables)
+
+    def _write_part(self, table: str, tables: list[pa.Table]) -> None:
+        import pyarrow as pa
+
+        rows = pa.concat_tables(tables)
+        self._notice(table, rows)
+        self._writer.add(table, rows)
 
     def _notice(self, table: str, data: pa.Table) -> None:
         """Widen the time span of the processes that the rows belong to."""
@@ -195,14 +227,19 @@ class Target:
             return
         end = data[column]
         if "duration" in names:
-            end = pc.add(end, pc.fill_null(data["duration"], 0))
-        for process in pc.unique(data["process"]).to_pylist():
+            duration = data["duration"]
+            end = pc.add(end, pc.fill_null(duration, 0) if duration.null_count else duration)
+        found = pc.unique(data["process"]).to_pylist()
+        for process in found:
             if process is None:
                 continue
-            chosen = pc.equal(data["process"], process)
-            least = pc.min(data[column].filter(chosen)).as_py()
-            most = pc.max(end.filter(chosen)).as_py()
+            start, last = data[column], end
+            if len(found) > 1:
+                chosen = pc.equal(data["process"], process)
+                start, last = start.filter(chosen), last.filter(chosen)
+            least, most = pc.min(start).as_py(), pc.max(last).as_py()
             if least is None:
                 continue
-            first, last = self._spans.get(process, (least, most))
-            self._spans[process] = (min(first, least), max(last, most))
+            with self._lock:
+                first, until = self._spans.get(process, (least, most))
+                self._spans[process] = (min(first, least), max(until, most))

@@ -87,6 +87,11 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
             )
             size = file.tell()
         temporary.rename(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
+        raise
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -115,7 +115,11 @@ class TraceWriter:
         if table in TRACE_WIDE or "process" not in data.column_names:
             self._write(table, None, data)
             return
-        for process in pa.compute.unique(data["process"]).to_pylist():
+        found = pa.compute.unique(data["process"]).to_pylist()
+        if len(found) == 1:
+            self._write(table, found[0], data)
+            return
+        for process in found:
             chosen = (
                 pa.compute.is_null(data["process"])
                 if process is None
@@ -125,7 +129,7 @@ class TraceWriter:
 
     def _write(self, table: str, process: int | None, data: pa.Table) -> None:
         model = TABLES[table]
-        if model.sort:
+        if model.sort and not _ascending(data.column(model.sort)):
             data = data.sort_by(model.sort)
         part = self._parts.get((table, process), 0)
         store.write_part(store.part_path(self.path, table, process, part), model, data)
@@ -168,6 +172,14 @@ class TraceWriter:
             self.close()
         else:
             self.abandon()
+
+
+def _ascending(values: pa.ChunkedArray) -> bool:
+    """Whether rows need no sorting by this column; with nulls it is not looked at."""
+    if values.null_count:
+        return False
+    plain = values.to_numpy()
+    return bool((plain[1:] >= plain[:-1]).all())
 
 
 def _arrow(rows: pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -73,14 +73,13 @@ def attempt(form, path):
     previous = signal.signal(signal.SIGALRM, alarm)
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
     try:
-        target = Target(Nowhere())
-        with Source(path) as source:
+        with Source(path) as source, Target(Nowhere()) as target:
             target.begin("0:damaged")
             try:
                 read_into(target, source, form, {})
             finally:
                 marked = source.truncated
-        target.close()
+            target.close()
         return None, marked or any(row["severity"] != "note" for row in target.losses), target.rows
     except FormatError as error:
         return error, True, {}

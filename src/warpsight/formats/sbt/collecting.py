@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Address, function, file, line; frames from the innermost outwards.
 RawFrame = tuple[int, str, str, int]
+#: Stands for a frame that the trace does not describe.
+_NO_FRAME: RawFrame = (0, "?", "", 0)
 
 _EVENT_KIND = (
     "CASE kind " + " ".join(f"WHEN '{v}' THEN {k}" for k, v in layout.EVENT_TYPES.items())
@@ -39,7 +41,7 @@ class _Rows:
     kind: str
     name: str | None = None
     time: str = "start"
-    duration: str = "coalesce(duration, 0)"
+    duration: str = "greatest(coalesce(duration, 0), 0)"
     device: str = "coalesce(device, -1)"
     stream: str = "stream"
     context: str = "context"
@@ -164,6 +166,7 @@ class _Collector:
         if rows.on_device:
             device, stream = self._devices[device + 1], self._raw_streams(column, stream)
         shaped = np.flatnonzero(column["shape"])
+        shapes = column["shape"][shaped]
         stacked = np.flatnonzero(column["stack"])
         sized = np.arange(count if rows.bytes else 0)
         memory = np.zeros((len(sized), 3), np.uint64)
@@ -177,7 +180,7 @@ class _Collector:
             kind, flags, column["time"].view(np.uint64), duration, device.astype(np.uint64), stream.astype(np.uint64),
             column["correlation"].astype(np.int64, copy=False).view(np.uint64) if rows.on_device
             else column["correlation"].astype(np.uint64), self._named(data["name"], kind, rows),
-            shaped, self._shapes[column["shape"][shaped]], sized, memory, stacked,
+            shaped, self._shapes[np.where(shapes < len(self._shapes), shapes, 0)], sized, memory, stacked,
             column["thread"][stacked].astype(np.uint64), self._placed(column["stack"][stacked]),
         )  # fmt: skip
 
@@ -241,6 +244,6 @@ class _Collector:
             chain, at = [], stack
             while at in tree:
                 at, frame = tree[at]
-                chain.append(frames[frame])
+                chain.append(frames.get(frame, _NO_FRAME))
             out.append(tuple(chain))
         return out

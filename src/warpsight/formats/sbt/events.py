@@ -39,6 +39,22 @@ _NUMBERS = (
     + 3 * (_FLAGS & layout.MEMORY > 0)
     + _STACKED * (_FLAGS & layout.STACK > 0)
 ).astype(np.uint8)
+#: By type and flags as one number: how many numbers an event takes before its stack; a byte below 128 is one of them.
+_PAIRS = np.arange(1 << 16)
+_STEP = (
+    _NUMBERS[_PAIRS >> 8] + (_PAIRS & 0xFF < 0x80).astype(np.uint8) + (_PAIRS >> 8 < 0x80).astype(np.uint8)
+)
+
+#: By bytes of a number: the bits that are its own.
+_LOW_BITS = np.array([((1 << 8 * i) - 1) & 0x7F7F7F7F7F7F7F7F for i in range(9)], np.uint64)
+_MOVES = tuple(
+    (np.uint64(shift), np.uint64(low), np.uint64(high))
+    for shift, low, high in (
+        (1, 0x007F007F007F007F, 0x7F007F007F007F00),
+        (2, 0x00003FFF00003FFF, 0x3FFF00003FFF0000),
+        (4, 0x000000000FFFFFFF, 0x0FFFFFFF00000000),
+    )
+)
 
 
 @dataclass
@@ -125,32 +141,27 @@ class Window:
 
     def __init__(self, data: Column) -> None:
         """Find and decode every number in `data` (uint8)."""
-        self.data = data
-        ends = data < 0x80
-        self.last = np.flatnonzero(ends).astype(np.int32)
-        self.begin = np.zeros(len(self.last), np.int32)
+        self.data = np.zeros(len(data) + 8, np.uint8)
+        self.data[: len(data)] = data
+        self.last = np.flatnonzero(data < 0x80)
+        self.begin = np.zeros(len(self.last), np.int64)
         np.add(self.last[:-1], 1, out=self.begin[1:])
         self.size = self.last - self.begin + 1
-        self.value = data[ends].astype(np.uint64)
+        self.value = self.data[self.last].astype(np.uint64)
         rows = np.flatnonzero(self.size > 1)
-        at, value = self.last[rows], self.value[rows]
-        for place in range(1, varint.LONGEST):
-            if not len(rows):
-                break
-            value = value << np.uint64(7) | (data[at - place] & np.uint8(0x7F))
-            self.value[rows] = value
-            more = self.size[rows] > place + 1
-            rows, at, value = rows[more], at[more], value[more]
-        self.kind = data[self.begin]
-        self.flags = data[np.minimum(self.begin + 1, max(len(data) - 1, 0))] if len(data) else self.kind
-        #: Where an event's first field stands, counted from the number it begins with.
-        self.field = (self.kind < 0x80).astype(np.uint8) + (self.flags < 0x80).astype(np.uint8)
-        self.step = _NUMBERS[self.flags] + self.field
+        self.value[rows] = _joined(self.data, self.begin[rows], self.size[rows])
+        #: The two bytes from each place on, as one number: type and flags, where an event begins.
+        self.pair = np.ndarray((len(data) + 1,), "<u2", self.data, strides=(1,))
+
+    def heads(self, at: Column) -> tuple[Column, Column]:
+        """Type and flags of the events that begin with the given numbers."""
+        first = self.begin[at]
+        return self.data[first], self.data[first + 1]
 
     def after(self, at: Column) -> Column:
         """Which numbers the events after these begin with; -1 for an event that the window does not hold whole."""
         count = len(self.last)
-        step = self.step[at]
+        step = _STEP[self.pair[self.begin[at]]]
         onward: Column = at + (step & 0x7F)
         stacked = np.flatnonzero(step & _STACKED)
         if len(stacked):
@@ -168,6 +179,24 @@ class Window:
         """Raise :class:`varint.Overlong` when one of the first `count` numbers takes more than ten bytes."""
         if len(self.size[:count]) and int(self.size[:count].max()) > varint.LONGEST + 2:
             raise varint.Overlong(int(self.begin[int(np.argmax(self.size[:count]))]))
+
+
+def _joined(data: Column, begin: Column, size: Column) -> Column:
+    """The numbers of `size` bytes from `begin` on, modulo 2^64; eight bytes follow the last one in `data`."""
+    # Eight bytes at once: their groups of seven bits move together in pairs, then pairs of pairs.
+    value: Column = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))[begin]
+    value &= _LOW_BITS[np.minimum(size, 8)]
+    high = np.empty_like(value)
+    for shift, low_mask, high_mask in _MOVES:
+        np.bitwise_and(value, high_mask, out=high)
+        high >>= shift
+        value &= low_mask
+        value |= high
+    for place in (8, 9):
+        rows = np.flatnonzero(size > place)
+        byte = data[begin[rows] + place] & np.uint8(0x7F)
+        value[rows] |= byte.astype(np.uint64) << np.uint64(7 * place)
+    return value
 
 
 def starts(window: Window, limit: int) -> tuple[Column, int]:
@@ -212,7 +241,8 @@ def _guesses(window: Window, begins: Column) -> Column:
     place = (begins[:, None] + np.arange(_GUESS_NUMBERS)).ravel()
     place = at = place[place < numbers]
     for _ in range(_GUESS_EVENTS):
-        plausible = _KNOWN[window.kind[at]] & (window.flags[at] < 16)
+        kind, flags = window.heads(at)
+        plausible = _KNOWN[kind] & (flags < 16)
         place, onward = place[plausible], window.after(at[plausible])
         going = (onward >= 0) & (onward < numbers)
         place, at = place[going], onward[going]
@@ -228,35 +258,46 @@ def _guesses(window: Window, begins: Column) -> Column:
 def _walk_lanes(
     window: Window, lanes: Column, entry: Column, ends: Column, exits: Column, visited: list[Column]
 ) -> None:
-    """Walk each of `lanes` from its entry to the end of its part; -1 in `exits` for one that could not go on."""
+    """Walk each of `lanes` from its entry to the end of its part; -1 in `exits` for one that could not go on.
+
+    A walk that is repeated goes on only until it meets the one before: from there both are the same.
+    """
+    met = np.zeros(len(window.last), bool)
+    met[np.concatenate([visited[lane] for lane in lanes.tolist()])] = True
     at = entry[lanes].copy()
     going = np.flatnonzero(at < ends[lanes])
-    exits[lanes] = at
     passed: list[Column] = []
     owners: list[Column] = []
     while len(going):
         here = at[going]
+        fresh = ~met[here]
+        if not fresh.all():
+            going, here = going[fresh], here[fresh]
         onward = window.after(here)
         whole = onward >= 0
         passed.append(here[whole])
         owners.append(going[whole])
         at[going] = onward
         going = going[whole & (onward < ends[lanes[going]])]
-    exits[lanes] = at
     if passed:
         places, owner = np.concatenate(passed), np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
         pieces = np.split(places[order], np.cumsum(np.bincount(owner, minlength=len(lanes)))[:-1])
     else:
         pieces = [np.empty(0, np.int64)] * len(lanes)
-    for lane, piece in zip(lanes.tolist(), pieces, strict=True):
-        visited[lane] = piece
+    for lane, piece, end in zip(lanes.tolist(), pieces, at.tolist(), strict=True):
+        if 0 <= end < ends[lane]:
+            rest = visited[lane]
+            visited[lane] = np.concatenate([piece, rest[np.searchsorted(rest, end) :]])
+        else:
+            visited[lane], exits[lane] = piece, end
 
 
 def _one_by_one(window: Window, at: int, limit: int) -> Column:
     """The plain walk: for little data, and for data made so that guesses never fall into step."""
     found: list[int] = []
-    step, value, numbers = window.step.tolist(), window.value.tolist(), len(window.last)
+    step = _STEP[window.pair[window.begin]].tolist()
+    value, numbers = window.value.tolist(), len(window.last)
     while len(found) < limit and 0 <= at < numbers:
         onward = at + (step[at] & 0x7F)
         if step[at] & _STACKED:
@@ -273,8 +314,8 @@ def _one_by_one(window: Window, at: int, limit: int) -> Column:
 def decode(window: Window, at: Column, previous: int) -> Events:
     """The columns of the events that begin with the given numbers; `previous` is the time before the first."""
     value = window.value
-    kind, flags = window.kind[at], window.flags[at]
-    cursor = at + window.field[at]
+    kind, flags = window.heads(at)
+    cursor = at + (kind < 0x80) + (flags < 0x80)
     delta = value[cursor]
     odd = np.flatnonzero(flags >= 0x80)  # the byte runs into the first number
     if len(odd):

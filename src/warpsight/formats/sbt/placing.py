@@ -37,6 +37,7 @@ _SHAPE_COLUMNS = (
     "shared_dynamic",
     "registers",
 )
+_INT32_MAX = (1 << 31) - 1
 #: Tables whose rows have a name of their own; others are named after their type unless an attribute says so.
 _NAMED = ("kernel", "marker", "user_event")
 
@@ -54,6 +55,7 @@ class Placer:
         self._stacks = stacks.Reading(target, self._texts)
         self._devices: dict[int, int] = {}
         self._streams: dict[int, int] = {}
+        self._known_shapes: dict[bytes, tuple[int, bool]] = {}
         self._order: dict[str, list[tuple[Column, Column]]] = {table: [] for table in TABLES}
 
     def place(self, events: Events, first: int) -> None:
@@ -253,14 +255,24 @@ class Placer:
         """Shape ids, null without parameters, and whether the shape holds all of them."""
         ids, fits = np.zeros(len(part), np.int32), np.ones(len(part), bool)
         if len(part.kernel_rows):
-            packed = np.ascontiguousarray(part.kernel).view("V64").ravel()
-            rows, place = np.unique(packed, return_inverse=True)
-            values = rows.view(np.uint64).reshape(-1, 8)
-            small: Column = np.all(values < 1 << 31, axis=1)
-            held = np.minimum(values, (1 << 31) - 1).tolist()
-            known = [self.target.shape(**dict(zip(_SHAPE_COLUMNS, row, strict=True))) for row in held]
-            ids[part.kernel_rows], fits[part.kernel_rows] = np.array(known, np.int32)[place], small[place]
+            packed = pa.py_buffer(np.ascontiguousarray(part.kernel))
+            kind = pa.binary(8 * len(_SHAPE_COLUMNS))
+            coded = pa.FixedSizeBinaryArray.from_buffers(kind, len(part.kernel_rows), [None, packed])
+            coded = coded.dictionary_encode()
+            place = coded.indices.to_numpy()
+            known = [self._shape(raw) for raw in coded.dictionary.to_pylist()]
+            ids[part.kernel_rows] = np.array([number for number, _ in known], np.int32)[place]
+            fits[part.kernel_rows] = np.array([whole for _, whole in known])[place]
         return pa.array(ids, mask=ids == 0), fits
+
+    def _shape(self, raw: bytes) -> tuple[int, bool]:
+        """Id of a shape by its uint64 numbers, and whether it holds all of them."""
+        if raw not in self._known_shapes:
+            values = np.frombuffer(raw, np.uint64)
+            held = np.minimum(values, _INT32_MAX).tolist()
+            number = self.target.shape(**dict(zip(_SHAPE_COLUMNS, held, strict=True)))
+            self._known_shapes[raw] = number, bool((values <= _INT32_MAX).all())
+        return self._known_shapes[raw]
 
     def _stack(self, part: Events) -> pa.Array:
         ids = np.zeros(len(part), np.int32)
