@@ -35,11 +35,13 @@ def counts(path: Path | str, conditions: Filter, group_by: str) -> tuple[list[tu
         FormatError: when the file does not exist or is damaged inside.
         UsageError: for a field that an imported trace does not hold.
     """
-    if is_trace(path):
-        from warpsight.sass.query import counts_of_tables
-
-        return ordered(counts_of_tables(path, conditions, group_by)), []
     fields = tuple(dict.fromkeys((group_by, *conditions.fields)))
+    if is_trace(path):
+        from warpsight.formats.importing import open_any
+        from warpsight.sass import tables
+
+        with open_any(path) as trace:
+            return _totals(tables.combinations(trace, fields), fields, conditions), []
     with Source(path) as source:
         found = _folded(source, fields)
     if found is None:
@@ -48,14 +50,19 @@ def counts(path: Path | str, conditions: Filter, group_by: str) -> tuple[list[tu
         totals, notes = counts_by_columns(path, conditions, group_by)
         return ordered(totals), notes
     total = sum(found.states[1:], found.states[0])
-    made = _made(total, fields, found.header)
-    if conditions.groups:
-        made = _fulfilling(made, fields, conditions)
-    by_key: dict[Any, int] = {}
-    for values, count in made:
+    return _totals(_made(total, fields, found.header), fields, conditions), found.notes
+
+
+_Counted = list[tuple[tuple[Any, ...], int]]
+
+
+def _totals(counted: _Counted, fields: Sequence[str], conditions: Filter) -> list[tuple[Any, int]]:
+    """Counts by the first field of the combinations that fulfil the conditions."""
+    totals: dict[Any, int] = {}
+    for values, count in _fulfilling(counted, fields, conditions) if conditions.groups else counted:
         key = str(list(values[0])) if isinstance(values[0], tuple) else values[0]
-        by_key[key] = by_key.get(key, 0) + count
-    return ordered(by_key), found.notes
+        totals[key] = totals.get(key, 0) + count
+    return ordered(totals)
 
 
 def ordered(totals: dict[Any, int]) -> list[tuple[Any, int]]:
@@ -82,7 +89,7 @@ def _folded(source: Source, fields: Sequence[str]) -> fold.Folded[Counter[Any]] 
     return fold.fold(source, raw, Counter, lambda _: take)
 
 
-def _made(total: Counter[Any], fields: Sequence[str], header: Header) -> list[tuple[tuple[Any, ...], int]]:
+def _made(total: Counter[Any], fields: Sequence[str], header: Header) -> _Counted:
     """Values of the fields from those of the raw fields, each combination with its count."""
     raw = _raw(fields)
     places = {name: place for place, name in enumerate(raw)}
@@ -103,9 +110,7 @@ def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: Head
     return row[places[name]]
 
 
-def _fulfilling(
-    made: list[tuple[tuple[Any, ...], int]], fields: Sequence[str], conditions: Filter
-) -> list[tuple[tuple[Any, ...], int]]:
+def _fulfilling(made: _Counted, fields: Sequence[str], conditions: Filter) -> _Counted:
     import pyarrow as pa
 
     from warpsight.formats.cutracer.trace_file import column

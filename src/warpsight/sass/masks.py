@@ -48,7 +48,7 @@ def _test(condition: Condition, values: pa.Array) -> pa.Array:
         found = pc.match_substring_regex(_texts(values), text)
         return found if operator == "~" else pc.invert(found)
     if operator in _ORDER:
-        return _ORDER[operator](_numbers(values), pa.scalar(number(text), pa.int64()))
+        return _ORDER[operator](numbers(values), pa.scalar(number(text), pa.int64()))
     equal = pc.if_else(pc.is_valid(values), pa.scalar(False), pa.scalar(None, pa.bool_()))
     for alternative in text.split("|"):
         equal = pc.or_(equal, _is(values, alternative))
@@ -59,10 +59,10 @@ def _is(values: pa.Array, text: str) -> pa.Array:
     """Values that are one alternative: a range of numbers, or a literal."""
     limits = _RANGE.match(text)
     if limits and number(limits[1]) is not None and number(limits[2]) is not None:
-        numbers = _numbers(values)
+        found = numbers(values)
         return pc.and_(
-            pc.greater_equal(numbers, pa.scalar(number(limits[1]), pa.int64())),
-            pc.less_equal(numbers, pa.scalar(number(limits[2]), pa.int64())),
+            pc.greater_equal(found, pa.scalar(number(limits[1]), pa.int64())),
+            pc.less_equal(found, pa.scalar(number(limits[2]), pa.int64())),
         )
     return _equal(values, text)
 
@@ -119,7 +119,7 @@ def _texts(values: pa.Array) -> pa.Array:
     return values.cast(pa.string())
 
 
-def _numbers(values: pa.Array) -> pa.Array:
+def numbers(values: pa.Array) -> pa.Array:
     """Numbers as they are; texts that are integer literals as their value, others as null."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return values

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +20,13 @@ from warpsight.formats.cutracer.trace_file import TraceFile
 from warpsight.formats.importing import open_any as open_trace
 from warpsight.sass import filters, masks, tables
 from warpsight.sass.origin import is_trace
+
+if TYPE_CHECKING:
+    from warpsight.trace import Trace
+
+
+#: Records of an imported trace that one statement names.
+FETCHED_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -58,15 +64,6 @@ def counts_by_columns(
     return totals, trace.notes
 
 
-def counts_of_tables(path: Path | str, conditions: filters.Filter, group_by: str) -> dict[Any, int]:
-    """The same of an imported trace."""
-    with open_trace(path) as trace:
-        if not conditions.groups:
-            return dict(tables.counts(trace, group_by))
-        table = tables.columns(trace, (*conditions.fields, group_by))
-    return dict(_tally(table[group_by].combine_chunks().filter(masks.rows(conditions, table))))
-
-
 def _tally(values: pa.Array) -> Iterator[tuple[Any, int]]:
     if pa.types.is_nested(values.type):
         if pa.types.is_list(values.type) and (lists := _fixed(values)) is not None:
@@ -83,7 +80,7 @@ def _tally(values: pa.Array) -> Iterator[tuple[Any, int]]:
 def _fixed(values: pa.Array) -> Any:
     """Lists of one length as a matrix, None when lengths differ."""
     there = values.drop_null()
-    if not len(there):
+    if not len(there) or pa.types.is_nested(values.type.value_type):
         return None
     flat = there.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(len(there), -1) if len(pc.unique(pc.list_value_length(there))) == 1 else None
@@ -121,7 +118,7 @@ def select(path: Path | str, selection: Selection) -> Found:
         for key in dict.fromkeys(keys):
             mine = rows if grouped is None else rows[np.array([k == key for k in keys], bool)]
             found.sizes[key] = found.sizes.get(key, 0) + len(mine)
-            _add(found, key, mine, chunk, trace, selection)
+            _add(found, key, mine, chunk, len(table), trace, selection)
         bounded = not grouped and selection.tail is None and selection.head is not None
         if bounded and len(found.groups[None]) >= (selection.head or 0):
             break
@@ -130,23 +127,47 @@ def select(path: Path | str, selection: Selection) -> Found:
 
 def _select_of_tables(path: Path | str, selection: Selection) -> Found:
     """The same of an imported trace; its records have the fields that its tables hold."""
-    with open_trace(path) as trace:
-        table = tables.columns(trace, tuple(tables.FIELDS))
-    kept = table.filter(masks.rows(selection.conditions, table))
     grouped = selection.group_by
-    if grouped and grouped not in tables.FIELDS:
-        raise UsageError(f"an imported trace has no field {grouped!r}; fields: {', '.join(tables.FIELDS)}")
-    found = Found({} if grouped else {None: []}, {}, [])
-    keys = _keys(kept, grouped, np.arange(len(kept)))
-    for key in dict.fromkeys(keys):
-        mine = np.flatnonzero([k == key for k in keys]) if grouped else np.arange(len(kept))
-        found.sizes[key] = len(mine)
-        if selection.tail is not None:
-            mine = mine[len(mine) - min(selection.tail, len(mine)) :]
-        elif selection.head is not None:
-            mine = mine[: selection.head]
-        found.groups[key] = tables.records(kept.take(pa.array(mine)))
+    fields = tuple(dict.fromkeys((*selection.conditions.fields, *([grouped] if grouped else []))))
+    with open_trace(path) as trace:
+        if not fields and (selection.head is not None or selection.tail is not None):
+            return Found({None: _ends(trace, selection)}, {}, [])
+        table = tables.keyed(trace, fields)
+        rows = pc.indices_nonzero(masks.rows(selection.conditions, table)).to_numpy()
+        keys = _keys(table, grouped, rows)
+        found = Found({} if grouped else {None: []}, {}, [])
+        for key in dict.fromkeys(keys):
+            mine = rows if grouped is None else rows[np.array([k == key for k in keys], bool)]
+            found.sizes[key] = len(mine)
+            if selection.tail is not None:
+                mine = mine[len(mine) - min(selection.tail, len(mine)) :]
+            elif selection.head is not None:
+                mine = mine[: selection.head]
+            found.groups[key] = _fetched(trace, table.take(pa.array(mine)))
     return found
+
+
+def _ends(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
+    """The first or last records of an imported trace."""
+    if selection.tail is None:
+        order = f"ORDER BY {', '.join(tables.KEY)} LIMIT {selection.head}"
+        return tables.records(tables.columns(trace, tuple(tables.FIELDS), order=order))
+    backwards = ", ".join(f"{name} DESC" for name in tables.KEY)
+    last = tables.columns(trace, tuple(tables.FIELDS), order=f"ORDER BY {backwards} LIMIT {selection.tail}")
+    return tables.records(last)[::-1]
+
+
+def _fetched(trace: Trace, chosen: pa.Table) -> list[dict[str, Any]]:
+    """Whole records of chosen events."""
+    out = []
+    for piece in chosen.select(["k0", "k1", "k2"]).to_batches(max_chunksize=FETCHED_AT_ONCE):
+        listed = ", ".join(
+            f"({a}, {b}, {c})"
+            for a, b, c in zip(*(column.to_pylist() for column in piece.columns), strict=True)
+        )
+        where = f"WHERE ({', '.join(tables.KEY)}) IN ({listed})"
+        out += tables.records(tables.columns(trace, tuple(tables.FIELDS), where)) if listed else []
+    return out
 
 
 def _keys(table: pa.Table, grouped: str | None, rows: Any) -> list[Any]:
@@ -156,24 +177,24 @@ def _keys(table: pa.Table, grouped: str | None, rows: Any) -> list[Any]:
     return [str(v) if isinstance(v, list) else v for v in values]
 
 
-def _add(found: Found, key: Any, rows: Any, chunk: Chunk, trace: TraceFile, selection: Selection) -> None:
+def _add(
+    found: Found, key: Any, rows: Any, chunk: Chunk, count: int, trace: TraceFile, selection: Selection
+) -> None:
     """Keep what the selection wants of a group's rows in one chunk."""
     kept = found.groups.setdefault(key, [])
     if selection.tail is not None:
         rows = rows[len(rows) - min(selection.tail, len(rows)) :]
         last = deque(kept, maxlen=selection.tail)
-        last.extend(_decoded(rows, chunk, trace))
+        last.extend(_decoded(rows, chunk, count, trace))
         found.groups[key] = list(last)
     else:
         room = len(rows) if selection.head is None else max(selection.head - len(kept), 0)
-        kept.extend(_decoded(rows[:room], chunk, trace))
+        kept.extend(_decoded(rows[:room], chunk, count, trace))
 
 
-def _decoded(rows: Iterable[int], chunk: Chunk, trace: TraceFile) -> Iterator[dict[str, Any]]:
+def _decoded(rows: Iterable[int], chunk: Chunk, count: int, trace: TraceFile) -> Iterator[dict[str, Any]]:
     """Records with what the reader adds: the instruction's text, the caller of a launch."""
-    ends = chunk.ends()
-    for row in rows:
-        record: dict[str, Any] = msgspec.json.decode(chunk.line(int(row), ends))
+    for record in trace.records(chunk, rows, count):
         if "sass" not in record and (text := trace.header.sass.get(record.get("opcode_id", -1))):
             record["sass"] = text
         if record.get("type") == "kernel_launch" and "caller" not in record:

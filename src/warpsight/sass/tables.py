@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.trace import Trace
 
 #: Field of a record → expression over `warp_event` e joined with `instruction` i.
@@ -23,21 +23,34 @@ _FROM = "FROM warp_event e"
 _JOIN = " LEFT JOIN instruction i ON i.process = e.process AND i.opcode = e.opcode AND i.name_id IS NOT DISTINCT FROM e.name_id"
 
 
-def columns(trace: Trace, fields: Sequence[str]) -> pa.Table:
-    """Fields of all events, in the order of the launch and of the record.
+#: What tells events apart.
+KEY = ("e.process", "e.grid_launch", "e.event")
+_ORDER = f"ORDER BY {', '.join(KEY)}"
+
+
+def columns(trace: Trace, fields: Sequence[str], where: str = "", order: str = _ORDER) -> pa.Table:
+    """Fields of all events, or of those that `where` chooses, in the order of the launch and of the record.
 
     Raises:
         UsageError: for a field that the tables do not hold.
     """
-    wanted = list(dict.fromkeys(("type", *fields)))
-    for name in wanted:
-        if name not in FIELDS:
-            raise UsageError(
-                f"an imported trace has no field {name!r}; fields: {', '.join(FIELDS)}; SQL reaches the rest"
-            )
-    chosen = ", ".join(f'{FIELDS[name]} AS "{name}"' for name in wanted)
-    source = _FROM + (_JOIN if "sass" in wanted else "")
-    return _arrow(trace, f"SELECT {chosen} {source} ORDER BY e.process, e.grid_launch, e.event")
+    wanted = tuple(dict.fromkeys(("type", *fields)))
+    found = trace.sql(f"SELECT {_listed(wanted)} {_source(wanted)} {where} {order}")
+    table: pa.Table = (
+        found.to_arrow_table() if hasattr(found, "to_arrow_table") else found.fetch_arrow_table()
+    )
+    return table
+
+
+def keyed(trace: Trace, fields: Sequence[str]) -> pa.Table:
+    """The same, with what tells an event apart as columns `k0`, `k1` and `k2`."""
+    wanted = tuple(dict.fromkeys(("type", *fields)))
+    keys = ", ".join(f"{name} AS k{place}" for place, name in enumerate(KEY))
+    found = trace.sql(f"SELECT {_listed(wanted)}, {keys} {_source(wanted)} {_ORDER}")
+    table: pa.Table = (
+        found.to_arrow_table() if hasattr(found, "to_arrow_table") else found.fetch_arrow_table()
+    )
+    return table
 
 
 def records(table: pa.Table) -> list[dict[str, Any]]:
@@ -45,15 +58,28 @@ def records(table: pa.Table) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
-def counts(trace: Trace, field: str) -> list[tuple[Any, int]]:
-    """How many events have each value of a field."""
-    source = _FROM + (_JOIN if field == "sass" else "")
-    if field not in FIELDS:
-        raise UsageError(
-            f"an imported trace has no field {field!r}; fields: {', '.join(FIELDS)}; SQL reaches the rest"
-        )
-    rows = trace.sql(f"SELECT {FIELDS[field]} AS k, count(*) {source} GROUP BY ALL").fetchall()
-    return [(str(key) if isinstance(key, list) else key, int(count)) for key, count in rows]
+def combinations(trace: Trace, fields: Sequence[str]) -> list[tuple[tuple[Any, ...], int]]:
+    """How many events have each combination of values of some fields; lists come as tuples.
+
+    Raises:
+        UsageError: for a field that the tables do not hold.
+    """
+    places = ", ".join(str(place + 1) for place in range(len(fields)))
+    rows = trace.sql(f"SELECT {_listed(fields)}, count(*) {_source(fields)} GROUP BY {places}").fetchall()
+    return [(tuple(tuple(v) if isinstance(v, list) else v for v in row[:-1]), int(row[-1])) for row in rows]
+
+
+def _listed(fields: Sequence[str]) -> str:
+    for name in fields:
+        if name not in FIELDS:
+            raise UsageError(
+                f"an imported trace has no field {name!r}; fields: {', '.join(FIELDS)}; SQL reaches the rest"
+            )
+    return ", ".join(f'{FIELDS[name]} AS "{name}"' for name in fields)
+
+
+def _source(fields: Sequence[str]) -> str:
+    return _FROM + (_JOIN if "sass" in fields else "")
 
 
 def last_instructions(trace: Trace) -> list[tuple[int, str | None]]:
@@ -65,14 +91,6 @@ def last_instructions(trace: Trace) -> list[tuple[int, str | None]]:
             "WHERE i.sass IS NULL OR NOT regexp_matches(i.sass, '^(@\\S+ )?NOP') GROUP BY e.warp"
         ).fetchall()
     ]
-
-
-def _arrow(trace: Trace, statement: str) -> pa.Table:
-    found = trace.sql(statement)
-    table: pa.Table = (
-        found.to_arrow_table() if hasattr(found, "to_arrow_table") else found.fetch_arrow_table()
-    )
-    return table
 
 
 def grid_warps(trace: Trace) -> int | None:

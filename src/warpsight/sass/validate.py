@@ -147,15 +147,13 @@ def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
     ends = chunk.ends()
     for place in range(len(ends)):
         line = chunk.line(place, ends)
-        if not line.strip():
-            continue
         try:
             record = _decoder().decode(line)
             _check_hexadecimal([record])
             yield record
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             cut = chunk.open_end and place == len(ends) - 1
-            found.wrong(chunk.first + place, f"the record is cut off: {error}" if cut else str(error))
+            found.wrong(chunk.number(place, ends), f"the record is cut off: {error}" if cut else str(error))
 
 
 def _check_hexadecimal(decoded: Iterable[Any]) -> None:

@@ -82,7 +82,7 @@ def summary(path: Path | str) -> Warps:
     with Source(path) as source:
         found = fold.fold(source, ("warp", "opcode_id", "sass"), dict, _taker)
     if found is None:
-        return _by_columns(path)
+        return by_columns(path)
     last: dict[int, int | str | None] = {}
     for state in found.states:
         last.update(state)
@@ -117,17 +117,18 @@ def _taker(header: Header) -> fold.Fold[dict[Any, Any]]:
     return take
 
 
-def _by_columns(path: Path | str) -> Warps:
+def by_columns(path: Path | str) -> Warps:
     """The same of a file with unusual records."""
     import numpy as np
     import pyarrow.compute as pc
 
     from warpsight.formats.cutracer.trace_file import TraceFile
+    from warpsight.sass import masks
 
     trace = TraceFile(path)
     last: dict[int, bool] = {}
     for _, table in trace.chunks(("warp", "sass", "opcode_id")):
-        warp = table["warp"].combine_chunks()
+        warp = masks.numbers(table["warp"].combine_chunks())
         kept = pc.and_(pc.is_valid(warp), pc.invert(_instruction_is(table, "NOP")))
         ids = warp.filter(kept).to_numpy()
         ends = _instruction_is(table, "EXIT").filter(kept).to_numpy(zero_copy_only=False)

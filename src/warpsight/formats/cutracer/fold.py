@@ -91,17 +91,22 @@ def fold(
 
 
 def _first_line(source: Source, header: Header) -> int:
-    """Take the kernel from the first line; bytes it has, 0 when it is not the kernel's."""
-    if b'"kernel_metadata"' not in source.head[: source.head.find(b"\n")] and b"\n" in source.head:
+    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is no kernel's."""
+    head = source.head.lstrip()
+    if b"\n" in head and b"kernel_metadata" not in head[: head.find(b"\n")]:
         return 0
     with source.open() as file:
-        line = file.readline()
+        taken = 0
+        while line := file.readline():
+            taken += len(line)
+            if line.strip():
+                break
     try:
         record = msgspec.json.decode(line)
         if isinstance(record, dict) and record.get("type") == "kernel_metadata" and line.endswith(b"\n"):
             header.take(record)
-            return len(line)
-    except (msgspec.DecodeError, ValueError, TypeError, AttributeError):
+            return taken
+    except (msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError):
         raise Unusual from None
     return 0
 

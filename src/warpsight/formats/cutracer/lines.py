@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 CHUNK_BYTES = 8 << 20
+#: The first chunk: enough for the first records.
+FIRST_BYTES = 1 << 18
+_NEWLINE, _BRACE = b"\n{"
 
 
 @dataclass(frozen=True)
@@ -24,21 +27,28 @@ class Chunk:
     #: The chunk's last line has no newline: the file ends there, perhaps inside a record.
     open_end: bool = False
 
-    @property
-    def lines(self) -> int:
-        """How many lines."""
-        return self.data.count(b"\n") + self.open_end
-
     def ends(self) -> npt.NDArray[np.int64]:
-        """Offset behind each line, its newline included."""
+        """Offset behind each line, its newline included; blank lines belong to the next one."""
         import numpy as np
 
-        found = np.flatnonzero(np.frombuffer(self.data, np.uint8) == 10) + 1
-        return np.append(found, len(self.data)) if self.open_end else found
+        content = np.frombuffer(self.data, np.uint8)
+        found = np.flatnonzero(content == _NEWLINE) + 1
+        if self.open_end:
+            found = np.append(found, len(self.data))
+        begins = np.concatenate([[0], found[:-1]])
+        odd = np.flatnonzero(content[begins] != _BRACE) if len(found) else found
+        blank = [place for place in odd.tolist() if not self.data[begins[place] : found[place]].strip()]
+        return np.delete(found, blank)
 
-    def line(self, number: int, ends: npt.NDArray[np.int64]) -> bytes:
+    def line(self, place: int, ends: npt.NDArray[np.int64]) -> bytes:
         """A line by its place in the chunk, from 0."""
-        return self.data[int(ends[number - 1]) if number else 0 : int(ends[number])]
+        return self.data[int(ends[place - 1]) if place else 0 : int(ends[place])]
+
+    def number(self, place: int, ends: npt.NDArray[np.int64]) -> int:
+        """The number of that line in the file, from 1."""
+        last = int(ends[place])
+        open_end = self.open_end and last == len(self.data)
+        return self.first + self.data.count(b"\n", 0, last) - (not open_end)
 
 
 def chunks(source: Source, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
@@ -46,7 +56,9 @@ def chunks(source: Source, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
     rest: list[bytes] = []
     first = 1
     with source.open() as file:
-        while block := file.read(size):
+        wanted = min(FIRST_BYTES, size)
+        while block := file.read(wanted):
+            wanted = size
             cut = block.rfind(b"\n") + 1
             if not cut:
                 rest.append(block)

@@ -104,18 +104,16 @@ class _Reading:
         ends = chunk.ends()
         for place in range(len(ends)):
             line = chunk.line(place, ends)
-            if not line.strip():
-                continue
             try:
                 record = msgspec.json.decode(line)
                 if not isinstance(record, dict):
                     raise ValueError("not an object")
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 if chunk.open_end and place == len(ends) - 1:
-                    self._source.ended_early(f"the last record (line {chunk.first + place}) is cut off")
+                    self._source.ended_early(f"the last record (line {chunk.number(place, ends)}) is cut off")
                     return
-                raise self._source.error(f"no JSON object: {error}", line=chunk.first + place) from None
-            yield chunk.first + place, record
+                raise self._source.error(f"no JSON object: {error}", line=chunk.number(place, ends)) from None
+            yield chunk.number(place, ends), record
 
     def _describe(self, record: dict[str, Any]) -> None:
         kind = record.get("type")

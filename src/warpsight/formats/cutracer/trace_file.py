@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -61,7 +61,7 @@ class TraceFile:
             waiting: deque[tuple[Chunk, Future[pa.Table]]] = deque()
             for chunk in chunks(self.source):
                 waiting.append((chunk, pool.submit(self._columns, chunk, needed)))
-                if len(waiting) > 2:
+                if len(waiting) > 2 or not self.lines:  # the first chunk at once: it may be enough
                     yield self._finished(*waiting.popleft(), fields)
             while waiting:
                 yield self._finished(*waiting.popleft(), fields)
@@ -90,9 +90,22 @@ class TraceFile:
         rows = pc.indices_nonzero(pc.is_in(kinds, pa.array(sorted(records.DESCRIBING)))).to_pylist()
         if not rows:
             return
+        for record in self.records(chunk, rows, len(table)):
+            self.header.take(record)
+
+    def records(self, chunk: Chunk, rows: Iterable[int], count: int) -> Iterator[dict[str, Any]]:
+        """Whole records of some of the `count` rows of a chunk.
+
+        Raises:
+            FormatError: when lines and records are not one to one.
+        """
         ends = chunk.ends()
+        if count > len(ends) or (count < len(ends) and not self.source.truncated):
+            raise self.source.error(
+                f"{count} records in {len(ends)} lines; each line holds one record", line=chunk.first
+            )
         for row in rows:
-            self.header.take(msgspec.json.decode(chunk.line(row, ends)))
+            yield msgspec.json.decode(chunk.line(int(row), ends))
 
     def _sass(self, table: pa.Table) -> pa.Array:
         own = table["sass"].combine_chunks()
@@ -129,9 +142,9 @@ class TraceFile:
                     raise msgspec.DecodeError("expected an object")
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 if chunk.open_end and place == len(ends) - 1:
-                    self.source.ended_early(f"the last record (line {chunk.first + place}) is cut off")
+                    self.source.ended_early(f"the last record (line {chunk.number(place, ends)}) is cut off")
                     break
-                raise self.source.error(f"no JSON object: {error}", line=chunk.first + place) from None
+                raise self.source.error(f"no JSON object: {error}", line=chunk.number(place, ends)) from None
             rows.append({name: record.get(name) for name in fields})
         return pa.table({name: column(name, [row[name] for row in rows]) for name in fields})
 
