@@ -6,7 +6,7 @@ next iteration's first (the last one: to the end of its work), so iterations til
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.analysis import calls, device_work, intervals, repetition, words
+from warpsight.analysis import announcements, calls, device_work, intervals, repetition, words
+from warpsight.analysis.announcements import LEAST, Announced
 from warpsight.analysis.device_work import Work
 from warpsight.analysis.result import Finding, Result, most_costly_first
 from warpsight.analysis.selection import Rows
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-_NUMBER = re.compile(r"#?\d+")
-_STEP_NAMES = re.compile(r"step|iter|batch|epoch|token|decode|generate|request", re.IGNORECASE)
-#: Ranges of frameworks around a part of a turn: a layer is no iteration, however often it is passed.
-_PARTS = re.compile(r".*\.pyx?\(|<built-in|nn\.Module|aten::|torch::|autograd::|c10|triton_|## Call|nccl:")
-#: Fewer turns say nothing about a loop.
-LEAST = 3
 #: An iteration this many times from the median is an outlier, if it is also far outside of the spread.
 OUTLIER, OUTLIER_SPREADS = 1.3, 5.0
 #: A loop counts when its turns cover this share of the time with device work.
@@ -80,17 +75,24 @@ class Iterations:
 
 
 def find(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> list[Iterations]:
-    """The iterations of every process that has some."""
-    found = device_work.load(trace, rows, cut=False) if work is None else work
-    issued, call = calls.of_work(trace, found, api=True)
-    when = np.where(call >= 0, issued.start[np.maximum(call, 0)], found.start) if len(issued) else found.start
+    """The iterations of every process that has some; what was found in one work is kept while the trace is open."""
+    among = device_work.load(trace, rows, cut=False) if work is None else work
+    # The work is kept beside what was found in it, so that nothing else can have its identity.
+    return trace.kept.get(("iterations", id(among)), lambda: (among, _found(trace, among)))[1]
+
+
+def _found(trace: Trace, work: Work) -> list[Iterations]:
+    issued, call = calls.of_work(trace, work, api=True)
+    when = np.where(call >= 0, issued.start[np.maximum(call, 0)], work.start) if len(issued) else work.start
+    announced = announcements.load(trace)
     out = []
-    for process in np.flatnonzero(np.bincount(found.process)).tolist():
-        mine = np.flatnonzero(found.process == process)
-        mine = mine[np.argsort(when[mine], kind="stable")]
+    for process in device_work.distinct(work.process)[0].tolist():
+        mine = np.flatnonzero(work.process == process)
+        if (when[mine][1:] < when[mine][:-1]).any():
+            mine = mine[np.argsort(when[mine], kind="stable")]
         waits = _waits(trace, process)
-        one = _announced(trace, process, found, mine, when) or _repeated(
-            found, process, mine, when[mine], waits
+        one = _announced(announced, process, work, mine, when) or _repeated(
+            work, process, mine, when[mine], waits
         )
         if one is not None:
             out.append(one)
@@ -100,12 +102,15 @@ def find(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> list[Iter
 # -- what the program announced
 
 
-def _announced(trace: Trace, process: int, work: Work, mine: Column, when: Column) -> Iterations | None:
+def _announced(
+    announced: Sequence[Announced], process: int, work: Work, mine: Column, when: Column
+) -> Iterations | None:
     """The best of the loops that ranges, profiler steps and `ws.step()` tell of."""
     best: tuple[tuple[int, float], Iterations] | None = None
-    for source, label, begin, end in _loops(trace, process):
-        first = np.searchsorted(when[mine], begin, side="left")
-        last = np.searchsorted(when[mine], end, side="left")
+    times = when[mine]
+    for source, label, begin, end in (loop for one in announced for loop in one.loops(process)):
+        first = np.searchsorted(times, begin, side="left")
+        last = np.searchsorted(times, end, side="left")
         filled = last > first
         if int(filled.sum()) < LEAST:
             continue
@@ -114,56 +119,11 @@ def _announced(trace: Trace, process: int, work: Work, mine: Column, when: Colum
         rows = mine[: int(last[filled][-1])]
         made = _made(process, source, texts, work, rows, first)
         covered = float(made.duration.sum()) / max(work.finish - work.begin, 1)
-        rank = (int(covered >= _COVERED) + int("step" in source or bool(_STEP_NAMES.search(source))), covered)
+        named = "step" in source or bool(announcements.STEP_NAMES.search(source))
+        rank = (int(covered >= _COVERED) + int(named), covered)
         if covered >= _COVERED / 3 and (best is None or rank > best[0]):
             best = rank, made
     return None if best is None else best[1]
-
-
-def _loops(trace: Trace, process: int) -> list[tuple[str, list[str], Column, Column]]:
-    """Loops that the program announced: how it did, and text, begin and end of each turn."""
-    out = []
-    steps = trace.sql(f"""SELECT start FROM user_event WHERE process = {process} AND kind = 'step' AND name = 'step'
-                          ORDER BY start""").fetchnumpy()["start"]  # fmt: skip
-    if len(steps) > LEAST:  # each marks the end of a turn
-        ends = np.ma.getdata(steps)
-        out.append(("ws.step()", [str(i + 2) for i in range(len(ends) - 1)], ends[:-1], ends[1:]))
-    for table_name in ("marker", "op", "user_event"):
-        duration = "duration > 0" if table_name == "user_event" else "duration IS NOT NULL"
-        if table_name == "op":  # operators are what a turn is made of; only torch's profiler steps are turns
-            duration += " AND name LIKE 'ProfilerStep#%'"
-        if not trace.count(table_name):
-            continue
-        groups: dict[tuple[str, int], list[tuple[int, int, str]]] = {}
-        frequent = _frequent(trace, table_name, process, duration)
-        if not frequent:
-            continue
-        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in frequent)
-        found = trace.sql(f"""SELECT start, start + duration, name, thread FROM {table_name}
-            WHERE process = {process} AND {duration} AND name IN ({listed}) ORDER BY start""").fetchall()
-        for start, end, name, thread in found:
-            groups.setdefault((_NUMBER.sub("#", name), thread), []).append((start, end, name))
-        for (pattern, _), turns in groups.items():
-            begin, end = np.array([t[0] for t in turns]), np.array([t[1] for t in turns])
-            if len(turns) < LEAST or (begin[1:] < end[:-1]).any():  # turns of one loop do not overlap
-                continue
-            what = {"marker": "range", "op": "operator", "user_event": "event"}[table_name]
-            out.append((f"{what} {pattern!r}", [t[2] for t in turns], begin, end))
-    return out
-
-
-def _frequent(trace: Trace, table_name: str, process: int, duration: str) -> list[str]:
-    """Names of ranges that can be turns of a main loop: the patterns (numbers apart) that cover most of the time."""
-    found = trace.sql(f"""SELECT name, count(*), sum(duration)::DOUBLE FROM {table_name} WHERE process = {process}
-        AND {duration} AND name IS NOT NULL GROUP BY name""").fetchall()
-    patterns: dict[str, tuple[int, float, list[str]]] = {}
-    for name, count, total in found:
-        key = _NUMBER.sub("#", name)
-        before = patterns.get(key, (0, 0.0, []))
-        patterns[key] = (before[0] + count, before[1] + total, [*before[2], name])
-    likely = [p for p in patterns.items() if LEAST <= p[1][0] <= 100_000 and not _PARTS.match(p[0])]
-    likely.sort(key=lambda p: (not _STEP_NAMES.search(p[0]), -p[1][1]))
-    return [name for _, (_, _, names) in likely[:8] for name in names]
 
 
 # -- what repeats by itself

@@ -127,7 +127,8 @@ def _calls(trace: Trace, rows: Rows) -> Calls:
     if not keep.all():
         index = index[keep[index]]
     thread = (found.process.astype(np.int64) << 32) | found.thread
-    index = index[by_group(thread[index], found.start[index])]
+    group, _ = device_work.numbered([found.process, found.thread])
+    index = index[by_group(group[index], found.start[index])]
     end = found.end
     if len(found.unreturned):
         end = end.copy()
@@ -160,8 +161,8 @@ def by_group(group: Column, time: Column) -> Column:
 
 def dense(group: Column) -> Column:
     """Groups numbered from 0."""
-    if len(group) and (group == group[0]).all():
-        return np.zeros(len(group), np.int64)
+    if not len(group) or int(group.max()) - int(group.min()) <= 4 * len(group) + 1024:
+        return device_work.distinct(group)[1]
     return np.searchsorted(np.unique(group), group)  # few groups: quicker than unique's inverse
 
 
@@ -285,7 +286,11 @@ class CallIndex:
     def __init__(self, found: Calls) -> None:
         """Index the calls; where two share a correlation, the one that began last is found."""
         known = np.flatnonzero(found.correlation != 0)
-        self._processes = np.unique(found.process)
+        self._processes = device_work.distinct(found.process)[0]
+        self._number: Column | None = None  # of each process, where they lie close together
+        if len(self._processes) > 1 and int(self._processes[-1]) - int(self._processes[0]) < 1 << 20:
+            self._number = np.full(int(self._processes[-1]) - int(self._processes[0]) + 1, -1, np.int64)
+            self._number[self._processes - self._processes[0]] = np.arange(len(self._processes))
         correlation = found.correlation[known]
         self._low = int(correlation.min()) if len(known) else 0
         self._span = int(correlation.max()) - self._low + 1 if len(known) else 0
@@ -300,18 +305,32 @@ class CallIndex:
             self._sorted, self._rows = keys[order], known[order]
 
     def _keys(self, process: Column, correlation: Column) -> Column:
-        place = np.searchsorted(self._processes, process) if len(self._processes) > 1 else 0
-        return place * self._span + (correlation - self._low)
+        keys: Column = correlation - self._low
+        if len(self._processes) > 1:
+            number = self._number
+            place = (
+                np.searchsorted(self._processes, process)
+                if number is None
+                else number[process - self._processes[0]]
+            )
+            keys += place * self._span
+        return keys
+
+    def _known(self, process: Column) -> Column:
+        """Which processes have calls."""
+        known: Column = (process >= self._processes[0]) & (process <= self._processes[-1])
+        if self._number is not None:
+            known &= self._number[np.where(known, process - self._processes[0], 0)] >= 0
+        elif len(self._processes) > 1:
+            known = np.isin(process, self._processes)
+        return known
 
     def find(self, process: Column, correlation: Column) -> Column:
         """Places of calls, -1 where there is none."""
         if not self._span:
             return np.full(len(correlation), -1, np.int64)
         inside = (correlation >= self._low) & (correlation < self._low + self._span) & (correlation != 0)
-        if len(self._processes) == 1:
-            inside &= process == self._processes[0]
-        else:
-            inside &= np.isin(process, self._processes)
+        inside &= self._known(process)
         keys = np.where(inside, self._keys(np.where(inside, process, self._processes[0]), correlation), 0)
         if self._table is not None:
             return np.where(inside, self._table[keys], -1)

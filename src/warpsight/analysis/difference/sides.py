@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis import device_work, intervals, iterations, ranges
+from warpsight.analysis.announcements import LEAST
 from warpsight.analysis.device_work import COPY, Work
 from warpsight.analysis.difference.roles import role
 from warpsight.analysis.frames import LIBRARY
@@ -65,7 +66,7 @@ class Side:
     @property
     def repeated(self) -> bool:
         """Whether there are iterations, so that the run's own noise is known."""
-        return self.turns[0] >= iterations.LEAST
+        return self.turns[0] >= LEAST
 
     @cached_property
     def durations(self) -> Column:

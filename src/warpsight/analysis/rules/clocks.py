@@ -40,12 +40,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _series(facts: Facts, device: int, name: str) -> tuple[Column, Column]:
-    rows = facts.trace.sql(
-        "SELECT time, value FROM counter WHERE device = $device AND name = $name ORDER BY time",
-        device=device,
-        name=name,
-    ).fetchnumpy()
-    return np.ma.getdata(rows["time"]), np.ma.getdata(rows["value"])
+    time, value, names = facts.counters(device)
+    if name not in names:
+        return time[:0], value[:0]
+    chosen = names[name]
+    return time[chosen], value[chosen]
 
 
 def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -> Iterator[Finding]:

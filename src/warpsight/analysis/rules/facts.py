@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis import device_work, intervals, iterations
+from warpsight.analysis import announcements, device_work, intervals, iterations
 from warpsight.analysis.dependency import rows as host_rows
 from warpsight.analysis.dependency.rows import CallIndex, Calls
 from warpsight.analysis.device_work import COPY, Work
@@ -60,6 +60,23 @@ class Facts:
         return device_work.load(self.trace, self.rows)
 
     @cached_property
+    def _counters(self) -> dict[int, tuple[Column, Column, dict[str, Column]]]:
+        columns, texts = self.trace.columns("counter", {"time": 0, "value": 0, "device": -1}, ["name"])
+        order = np.argsort(columns["time"], kind="stable")
+        time, value, device, name = (columns[c][order] for c in ("time", "value", "device", "name"))
+        found = {}
+        for one in device_work.distinct(device)[0].tolist():
+            mine = np.flatnonzero(device == one)
+            rows = device_work.split(name[mine], len(texts["name"]))
+            found[one] = time[mine], value[mine], dict(zip(texts["name"], rows, strict=True))
+        return found
+
+    def counters(self, device: int) -> tuple[Column, Column, dict[str, Column]]:
+        """Time and value of a device's counters, by time, and the rows of each name."""
+        none = np.zeros(0, np.int64)
+        return self._counters.get(device, (none, none.astype(float), {}))
+
+    @cached_property
     def origin(self) -> int:
         """Time 0 of what users see."""
         return begin_of(self.trace)
@@ -107,7 +124,7 @@ class Facts:
             turns = sum(int(one.steady.sum()) for one in self.iterations)
             inside = int(((self.work.start >= begin) & (self.work.start < end)).sum())
             # A loop that is a small part of the work does not speak for the program.
-            if turns >= iterations.LEAST and (inside * 2 >= len(self.work) or (end - begin) * 2 >= whole):
+            if turns >= announcements.LEAST and (inside * 2 >= len(self.work) or (end - begin) * 2 >= whole):
                 return begin, end
         return self.work.begin, self.work.finish
 

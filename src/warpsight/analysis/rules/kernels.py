@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpsight.analysis.device_work import COMMUNICATION
+from warpsight.analysis.device_work import COMMUNICATION, distinct
 from warpsight.analysis.result import Finding
 from warpsight.analysis.rules.facts import Facts
 
@@ -26,7 +26,7 @@ def _hottest(facts: Facts) -> Iterator[Finding]:
     rows = np.flatnonzero(facts.inside & (work.kind <= COMMUNICATION))
     if not len(rows):
         return
-    ids, inverse = np.unique(work.name_id[rows], return_inverse=True)
+    ids, inverse = distinct(work.name_id[rows])
     total = np.zeros(len(ids), np.int64)
     np.add.at(total, inverse, (work.end - work.start)[rows])
     best = int(np.argmax(total))

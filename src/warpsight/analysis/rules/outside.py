@@ -46,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def life(facts: Facts) -> tuple[int, int] | None:
     """From the first start to the last end of the processes that used the device, ns; None where nobody noted them."""
-    used = ", ".join(str(int(p)) for p in sorted(set(facts.work.process.tolist()))) or "NULL"
+    used = ", ".join(str(int(p)) for p in sorted({queue.process for queue in facts.work.queues})) or "NULL"
     rows = facts.trace.sql(
         f'SELECT min(start), max("end"), count(*), count(start), count("end") FROM process WHERE process IN ({used})'
     ).fetchall()
