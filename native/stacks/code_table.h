@@ -61,7 +61,7 @@ bool read_text(const PythonLayout& o, Memory& memory, uint64_t text, std::string
   out->clear();
   if (!load(memory, text + o.text_length, &length) || !load(memory, text + o.text_state, &state))
     return false;
-  const uint32_t bits = state >> o.text_kind_shift;
+  const uint32_t bits = o.text_bits(state);
   const uint32_t width = bits & 7;
   const bool compact = bits & 8, ascii = bits & 16;
   if (!compact || length > kMostTextBytes || (width != 1 && width != 2 && width != 4)) return false;

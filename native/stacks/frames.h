@@ -42,7 +42,7 @@ WARPSIGHT_INLINE bool text_mark(const PythonLayout& o, Memory& memory, uint64_t 
   *mark = hash * kMixA + length * kMixB;
   if (hash != ~uint64_t{0}) return true;
   if (!load(memory, text + o.text_state, &state)) return false;
-  const uint32_t bits = state >> o.text_kind_shift;  // kind:3 compact:1 ascii:1
+  const uint32_t bits = o.text_bits(state);
   uint64_t bytes = length * (bits & 7);
   uint64_t at = text + (bits & 16 ? o.text_ascii_bytes : o.text_compact_bytes);
   if (bytes > 512) at += bytes - 512, bytes = 512;
@@ -136,8 +136,9 @@ WARPSIGHT_INLINE bool innermost_frame(const PythonLayout& o, Memory& memory, uin
 enum class FrameKind { function, shim, trampoline, incomplete, unreadable };
 
 // One frame of 3.11 and later. Those without a function are the interpreter's own entry frames (shims),
-// functions that are still being set up (before their first traceable instruction: incomplete) and what runs
-// after an __init__ that was called without a C call (trampolines: none of their instructions is traceable).
+// functions still being set up (before their first traceable instruction) or being left: incomplete; and what
+// runs after an __init__ that was called without a C call (trampolines: none of their instructions is
+// traceable).
 template <class Memory>
 WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uint64_t frame, Place* place) {
   uint8_t owner;
@@ -148,7 +149,8 @@ WARPSIGHT_INLINE FrameKind read_frame(const PythonLayout& o, Memory& memory, uin
     return FrameKind::unreadable;
   }
   place->code &= ~uint64_t{7};  // 3.14 tags the reference
-  if (!place->code) return FrameKind::shim;
+  // 3.14 clears the reference of a frame that is being left.
+  if (!place->code) return o.minor >= 14 ? FrameKind::incomplete : FrameKind::shim;
   uint32_t first;
   if (!load(memory, place->code + o.code_firsttraceable, &first)) return FrameKind::unreadable;
   constexpr uint8_t kGenerator = 1;

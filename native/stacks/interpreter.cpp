@@ -9,6 +9,7 @@
 
 #include "ring/lock.h"
 #include "runtime/runtime.h"
+#include "stacks/code_table.h"
 
 namespace warpsight {
 
@@ -51,12 +52,17 @@ void refuse(const char* cause) {
   report_loss("python stacks", cause);
 }
 
-// True when every frame of the chain runs a code object.
+// True when every frame of the chain runs a code object whose names can be read.
 bool frames_are_code(RemoteMemory& memory, const Chain& chain) {
+  const PythonLayout& o = g_interpreter.layout;
+  std::string text;
   for (uint32_t i = 0; i < chain.count; ++i) {
-    uint64_t type;
-    if (!load(memory, chain.places[i].code + g_interpreter.layout.object_type, &type)) return false;
-    if (type != g_interpreter.code_type) return false;
+    const uint64_t code = chain.places[i].code;
+    uint64_t type, name, file;
+    if (!load(memory, code + o.object_type, &type) || type != g_interpreter.code_type) return false;
+    if (!load(memory, code + o.code_qualname, &name) || !load(memory, code + o.code_filename, &file))
+      return false;
+    if (!read_text(o, memory, name, &text) || !read_text(o, memory, file, &text)) return false;
   }
   return true;
 }

@@ -89,12 +89,11 @@ void read_objects(Words* words, PythonLayout* o) {
 
 // What is not described but follows from what is: the fields around it have kept their order since 3.11.
 void derive_rest(PythonLayout* o) {
-  if (o->minor >= 14) {
-    o->text_hash = o->text_length + 8;
-    o->text_compact_bytes = o->text_ascii_bytes + 16;
-    o->text_kind_shift = o->free_threaded ? 8 : 16;
-    o->code_firsttraceable = o->code_bytes - (o->free_threaded ? 24 : 16);
-  }
+  o->text_hash = o->text_length + 8;
+  o->text_compact_bytes = o->text_ascii_bytes + 16;
+  o->text_kind_shift = o->minor == 13 && !o->free_threaded ? 2 : 0;
+  o->code_firsttraceable = o->code_bytes - (o->code_copies ? 24 : 16);
+  if (o->minor == 13) o->code_version = o->code_firstline + 24;
   // co_consts and co_names open the object in both versions.
   o->code_consts = o->object_size + 8;
   o->code_names = o->object_size + 16;

@@ -27,10 +27,18 @@ struct PythonLayout {
   uint32_t code_object, code_bytes, code_firsttraceable, code_version, code_copies;
   // PyObject, bytes, str
   uint32_t object_type, object_size, bytes_data;
-  uint32_t text_length, text_hash, text_state, text_kind_shift, text_ascii_bytes, text_compact_bytes;
+  uint32_t text_length, text_hash, text_state, text_ascii_bytes, text_compact_bytes;
+  uint32_t text_kind_shift;  // 0: to be seen from each text's state
   // Frames whose owner is this or more are the interpreter's own (an entry from C), not a function's.
   uint32_t first_shim_owner;
 
+  // kind:3 compact:1 ascii:1 of a text's state. They follow whether it is interned (0 to 3), which 3.14 keeps
+  // in two bits, a byte (free-threaded) or 16 bits (its first releases); none of the three can be taken for
+  // another, since no kind is 0.
+  uint32_t text_bits(uint32_t state) const {
+    if (text_kind_shift) return state >> text_kind_shift;
+    return state >> ((state & 255) > 3 ? 2 : (state >> 8 & 255) ? 8 : 16);
+  }
   bool has_locations() const { return minor >= 11; }  // PEP 657 location table instead of 3.10's line table
   // co_version numbers code objects without reuse (until it overflows to 0).
   bool versions_are_unique() const { return minor == 12 || minor == 13; }

@@ -16,7 +16,7 @@ import numpy as np
 from warpsight.capture import layout
 
 HERE = Path(__file__).parent
-MINORS = (10, 11, 12, 13)
+MINORS = (10, 11, 12, 13, 14)
 
 #: (qualified name, file, line), as the tests' programs log them.
 Frame = tuple[str, str, int]
