@@ -12,6 +12,7 @@
 #include "cuda/machine.h"
 #include "cuda/own_threads.h"
 #include "runtime/runtime.h"
+#include "stacks/waiter.h"
 
 namespace warpsight {
 namespace {
@@ -58,6 +59,7 @@ void* run(void*) {
     pthread_mutex_unlock(&g_lock);
     decode_completed();
     write_cubins();
+    find_passes();
     pthread_mutex_lock(&g_lock);
     g_drains_done = wanted;
     pthread_cond_broadcast(&g_drained);

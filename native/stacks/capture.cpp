@@ -10,6 +10,7 @@
 #include "stacks/native_frames.h"
 #include "stacks/stacks.h"
 #include "stacks/thread_cache.h"
+#include "stacks/waiter.h"
 
 namespace warpsight {
 
@@ -32,6 +33,8 @@ struct Taken {
   uint32_t skip;  // innermost native frames that belong to the caller of capture_stack
 };
 
+bool g_several_told = false, g_unnumbered_told = false;  // atomic: said once
+
 void after_fork_in_child() {
   g_ids_lock.reset();
   g_frame_ids = nullptr;
@@ -44,8 +47,8 @@ uint32_t compiled_minor(const PythonLayout& layout) {
   return memcmp(&compiled, &layout, sizeof(layout)) == 0 ? layout.minor : 0;
 }
 
-uint32_t python_frame(const Place& place) {
-  OwnMemory memory;
+template <class Memory>
+uint32_t python_frame(Memory& memory, const Place& place) {
   if (!g_frame_ids) g_frame_ids = new FrameIds();
   return g_frame_ids->get(g_interpreter.layout, memory, place, g_interpreter.code_type);
 }
@@ -79,13 +82,15 @@ class FrameList {
   uint32_t frames_[kMostDepth];
 };
 
-void add_python(const Taken& taken, FrameList* frames) {
-  for (uint32_t i = 0; i < taken.python.count; ++i) frames->add(python_frame(taken.python.places[i]));
-  if (taken.python.cut) frames->set_cut();
+template <class Memory>
+void add_python(Memory& memory, const Chain& python, FrameList* frames) {
+  for (uint32_t i = 0; i < python.count; ++i) frames->add(python_frame(memory, python.places[i]));
+  if (python.cut) frames->set_cut();
 }
 
 // Native frames, each activation of the interpreter's loop replaced by the Python frames that ran in it.
 void add_native(const Taken& taken, FrameList* frames) {
+  OwnMemory memory;
   uint32_t next = 0;
   bool inner = true;
   for (uint32_t i = std::min(taken.skip, taken.address_count); i < taken.address_count; ++i) {
@@ -98,7 +103,7 @@ void add_native(const Taken& taken, FrameList* frames) {
     }
     for (bool entry = false; !entry && next < taken.python.count; ++next) {
       entry = taken.python.places[next].fingerprint & kEntry;
-      frames->add(python_frame(taken.python.places[next]));
+      frames->add(python_frame(memory, taken.python.places[next]));
     }
   }
   if (taken.python.cut || taken.address_count == kMostAddresses) frames->set_cut();
@@ -108,7 +113,8 @@ __attribute__((noinline)) uint32_t define_taken(const Taken& taken) {
   FrameList frames;
   LockGuard guard(g_ids_lock);
   if (g_mode == StackMode::python) {
-    add_python(taken, &frames);
+    OwnMemory memory;
+    add_python(memory, taken.python, &frames);
     return frames.define(kStackFrameChain);
   }
   if (refresh_modules()) __atomic_fetch_add(&g_unloads, 1u, __ATOMIC_RELAXED);
@@ -152,6 +158,64 @@ uint32_t known_python(const ThreadCache& cache) {
   return cache.find_hash(finished(chain.hash + chain.cut), chain.count * ThreadCache::kPlaceWords + 1);
 }
 
+void tell(bool* told, const char* cause) {
+  if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
+    report_loss("python stacks", cause, 1, Severity::note);
+}
+
+// The stack of the thread that waits for the backward pass this thread works on. `final`: a later launch of
+// the same pass would get the same answer.
+__attribute__((noinline)) uint32_t waiters_stack(ThreadCache* cache, bool* final) {
+  Waiter waiter(g_interpreter);
+  Chain chain = {reinterpret_cast<Place*>(cache->scratch), 0, false, 0};
+  const Waiting waiting = waiter.find(g_depth, &chain);
+  *final = waiting != Waiting::moving;
+  if (waiting == Waiting::several) {
+    tell(&g_several_told,
+         "several threads ran backward at once; launches of PyTorch's engine meanwhile have no stack");
+  }
+  if (waiting != Waiting::one) return 0;
+  uint32_t words = chain.count * ThreadCache::kPlaceWords;
+  cache->scratch[words++] = chain.cut;
+  // Another hash than that of the same frames taken as one's own.
+  const uint64_t hash = finished((chain.hash ^ kMixF) + chain.cut);
+  if (const uint32_t known = cache->find(hash, words)) return known;
+  FrameList frames;
+  uint32_t id;
+  {
+    LockGuard guard(g_ids_lock);
+    add_python(waiter.memory(), chain, &frames);
+    id = frames.define(kStackWaiter);
+  }
+  *final = id && waiter.still(chain);
+  if (!*final) return 0;
+  cache->add(hash, words, id);
+  return id;
+}
+
+// The same, found once per pass where PyTorch numbers them. Where it does not (before 2.0), and while the one
+// who waits moves, looking again and again takes at most a part of the thread's time; launches between have
+// no stack.
+uint32_t stack_of_pass(ThreadCache* cache) {
+  constexpr uint64_t kPart = 20;
+  const int64_t pass = current_pass();
+  if (pass == kNoPass) return 0;
+  if (pass != kUnknownPass && pass == cache->pass) return cache->pass_stack;
+  const uint64_t begun = now_ns();
+  if ((pass == kUnknownPass || pass == cache->pass_tried) && begun < cache->look_again) return 0;
+  bool final = false;
+  const uint32_t id = waiters_stack(cache, &final);
+  cache->look_again = begun + kPart * (now_ns() - begun);
+  cache->pass_tried = pass;
+  if (pass == kUnknownPass) {
+    tell(&g_unnumbered_told,
+         "PyTorch does not number its backward passes; only some launches of its engine have a stack");
+  } else if (final) {
+    cache->pass = pass, cache->pass_stack = id;
+  }
+  return id;
+}
+
 uint32_t capture_with(ThreadCache* cache, int skip_native) {
   const uint32_t generation = definition_generation() + (__atomic_load_n(&g_unloads, __ATOMIC_RELAXED) << 8);
   if (cache->generation != generation) {
@@ -166,6 +230,7 @@ uint32_t capture_with(ThreadCache* cache, int skip_native) {
     if (g_mode == StackMode::python) return 0;
     taken.python.count = 0;
   }
+  if (g_mode == StackMode::python && !taken.python.count) return stack_of_pass(cache);
   uint32_t words = taken.python.count * ThreadCache::kPlaceWords;
   if (g_mode != StackMode::python) {
     taken.addresses = &cache->scratch[words];
@@ -193,6 +258,8 @@ void prepare_stacks() {
   if (wanted.stacks == StackMode::python || wanted.stacks == StackMode::both) {
     find_interpreter();
     g_compiled = compiled_minor(g_interpreter.layout);
+    current_pass();
+    find_passes();
   }
   g_mode = wanted.stacks;
 }

@@ -26,6 +26,7 @@ __attribute__((noinline)) ThreadCache* make_cache() {
       mmap(nullptr, sizeof(ThreadCache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   t_cache = static_cast<ThreadCache*>(memory);
+  t_cache->pass = t_cache->pass_tried = -1;
   pthread_setspecific(g_key, memory);
   return t_cache;
 }
@@ -82,6 +83,7 @@ void ThreadCache::add(uint64_t hash, uint32_t words, uint32_t id) {
 void ThreadCache::clear() {
   memset(slots, 0, sizeof(slots));
   log_used = 0;
+  pass = pass_tried = -1;
 }
 
 }  // namespace warpsight

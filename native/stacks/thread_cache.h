@@ -25,6 +25,10 @@ struct ThreadCache {
   uint32_t generation;
   volatile bool busy;  // a signal handler that launches must not find us half way
   uint32_t log_used;
+  int64_t pass;  // of a thread of autograd's engine: the backward pass it was asked about last, kNoPass none
+  int64_t pass_tried;   // the pass whose stack was looked for last, found or not
+  uint64_t look_again;  // ns: not for this one before
+  uint32_t pass_stack;  // the stack of `pass`
   Slot slots[kSlots];
   // The stack being taken: Python places, then native addresses, then one word of flags.
   static constexpr uint32_t kPlaceWords = sizeof(Place) / 8;

@@ -31,6 +31,7 @@ _METHODS = {
     layout.STACK_UNWINDER: "unwinder",
     layout.STACK_IMPORTED: "imported",
     layout.STACK_REMOTE: "remote",
+    layout.STACK_WAITER: "waiter",
 }
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
 #: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
