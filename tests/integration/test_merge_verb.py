@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from warpsight.formats.importing import open_any
+from warpsight.trace import open as open_trace
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "merge"
 
 
@@ -33,6 +36,49 @@ def test_folded_stacks_conserve_the_gpu_time_that_the_summary_tells(tmp_path: Pa
     pieces = [line for line in counted.stdout.splitlines() if "Pending" not in line]
     assert sum(int(line.rpartition(" ")[2]) for line in pieces) == len(kernels)
     assert "matched" in counted.stderr and "GPU time" in counted.stderr
+
+
+def test_a_trace_has_the_stacks_on_the_launches_and_their_work_and_all_else_as_it_was(tmp_path: Path) -> None:
+    files = ("-c", str(GOLDEN / "stacks.txt"), "-g", str(GOLDEN / "gpu.json"))
+    done = merge(*files, "-o", "merged.warp", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    with_stack = next(r for r in told["tables"]["conservation"]["rows"] if r["work"] == "with their stack")
+    with open_any(GOLDEN / "gpu.json") as before, open_trace(tmp_path / "merged.warp") as after:
+        assert after.tables | {"stack": 0, "frame": 0, "loss": 0} == before.tables | {
+            "stack": 0,
+            "frame": 0,
+            "loss": 0,
+        }
+        for table in ("kernel", "launch"):
+            assert after.arrow(table).drop_columns("stack").equals(before.arrow(table).drop_columns("stack"))
+        sql = "SELECT count(*), sum(duration) FROM kernel WHERE stack IS NOT NULL"
+        assert after.sql(sql).fetchall() == [(with_stack["count"], with_stack["time"])]
+        launched = "SELECT count(*) FROM launch WHERE stack IS NOT NULL"
+        assert after.sql(launched).fetchall() == [(told["counts"]["matched"],)]
+        # The same kernels lie under the same frames as in folded stacks.
+        folded = merge(*files, "-w", "count", cwd=tmp_path).stdout.splitlines()
+        expected = {
+            line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in folded if ";[GPU_" in line
+        }
+        rows = after.sql(
+            "SELECT stack, short, count(*) FROM kernel WHERE stack IS NOT NULL GROUP BY ALL"
+        ).fetchall()
+        stacks = after.stacks(stack for stack, _, _ in rows)
+        found: dict[str, int] = {}
+        for stack, name, count in rows:
+            line = ";".join((*stacks[stack], f"[GPU_Kernel]{name.replace(';', ':')}"))
+            found[line] = found.get(line, 0) + count
+        assert found.items() <= expected.items() and sum(found.values()) == with_stack["count"]
+        causes = after.sql("SELECT cause FROM loss WHERE source = 'merge'").fetchall()
+        assert any("found their launch" in cause for (cause,) in causes)
+    again = merge(*files, "-o", "merged.warp", cwd=tmp_path)
+    assert again.returncode == 1 and "exists already" in again.stderr
+    done = merge(files[0], files[1], "-g", "merged.warp", "-o", "merged.warp", "-f", cwd=tmp_path)
+    assert done.returncode == 2 and "is what is read" in done.stderr
+    assert (tmp_path / "merged.warp" / "manifest.json").exists()
+    assert merge(*files, "-o", "merged.warp", "-f", cwd=tmp_path).returncode == 0
+    assert merge(*files, "-o", "x.warp", "-w", "count", cwd=tmp_path).returncode == 2
 
 
 def test_compat_writes_and_prints_what_the_script_does(tmp_path: Path) -> None:

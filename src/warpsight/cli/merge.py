@@ -33,7 +33,12 @@ def command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="New file of folded stacks; standard output by default."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="New file of folded stacks, or NAME.warp for the GPU trace with the stacks on its launches and their work; "
+            "folded stacks on standard output by default.",
+        ),
     ] = None,
     tolerance: Annotated[
         float,
@@ -45,7 +50,10 @@ def command(
             min=0,
         ),
     ] = 10.0,
-    weight: Annotated[str, typer.Option("-w", "--weight", help="count, time (ns) or bytes.")] = "time",
+    weight: Annotated[
+        str | None,
+        typer.Option("-w", "--weight", help="Of folded stacks: count, time (ns; the default) or bytes."),
+    ] = None,
     summary: Annotated[
         bool, typer.Option("-s", "--summary", help="Show what was matched, the clocks, and kernels by name.")
     ] = False,
@@ -53,7 +61,7 @@ def command(
         bool,
         typer.Option("--compat", help="The output of bpf-developer-tutorial's merge script, byte for byte."),
     ] = False,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file or trace.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Put host stacks that another tool took on the GPU work they launched.
@@ -67,23 +75,38 @@ def command(
             raise WarpsightError(f"{name}: there is no such file")
     if as_json and (out is None or str(out) == "-"):
         raise UsageError("--json prints the summary: give the folded stacks a file with -o")
+    as_trace = out is not None and out.name.endswith(".warp")
+    if weight is not None and (as_trace or compat):
+        raise UsageError(
+            f"--weight is for folded stacks: {'--compat counts' if compat else 'a trace keeps all'}"
+        )
     if compat:
         if as_json:
             raise UsageError("--compat and --json exclude each other")
+        if as_trace:
+            raise UsageError("--compat writes folded stacks, no trace")
         _compat(cpu, gpu, out, tolerance, summary, force)
         return
+    from warpsight.analysis.merging import trace_file
     from warpsight.analysis.merging.inputs import load_samples
     from warpsight.analysis.merging.merge import WEIGHTS, merge
     from warpsight.formats.importing import open_any
     from warpsight.render import loss
 
-    if weight not in WEIGHTS:
+    if weight is not None and weight not in WEIGHTS:
         raise UsageError(f"there is no weight {weight!r}: {', '.join(WEIGHTS)}")
+    for name in (cpu, gpu):
+        if out is not None and out.exists() and Path(name).exists() and out.samefile(name):
+            raise UsageError(f"{out} is what is read; -o names another file")
     samples = load_samples(cpu)
     with open_any(gpu) as trace:
         merged = merge(samples, trace, int(tolerance * 1_000_000))
-        with output.text(out, force) as stream:
-            stream.writelines(f"{stack} {value}\n" for stack, value in sorted(merged.folded(weight).items()))
+        if out is not None and as_trace:
+            trace_file.write(merged, trace, out, cpu, force)
+        else:
+            with output.text(out, force) as stream:
+                lines = sorted(merged.folded(weight or "time").items())
+                stream.writelines(f"{stack} {value}\n" for stack, value in lines)
         if as_json:
             found = {
                 "cpu": cpu,

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
@@ -18,10 +18,14 @@ from warpsight.trace import manifest, store
 from warpsight.trace.definitions import Definitions, Frame
 from warpsight.trace.schema import TABLES
 
-_INTERNED = ("name", "shape", "frame", "stack")
+if TYPE_CHECKING:
+    from warpsight.trace.model import Trace
+
+#: Tables of definitions: rows get there by interning.
+INTERNED = ("name", "shape", "frame", "stack")
 #: Tables that describe the trace as a whole; their parts lie without a process level.
 TRACE_WIDE = frozenset(
-    (*_INTERNED, "process", "thread", "device", "context", "stream", "module", "loss", "clock")
+    (*INTERNED, "process", "thread", "device", "context", "stream", "module", "loss", "clock")
 )
 
 
@@ -57,6 +61,14 @@ class TraceWriter:
         """Id of a name, for `name_id` columns."""
         return self.definitions.name(text)
 
+    def take_up(self, trace: Trace) -> None:
+        """Begin with the definitions of another trace, whose ids stay what they are; before anything is interned."""
+        self.definitions.load(trace.folder)
+        for table in INTERNED:
+            rows = trace.arrow(table)
+            if len(rows):
+                self._write(table, None, rows)
+
     def names(self, texts: Iterable[str | None]) -> list[int | None]:
         """Ids of many names; None stays None."""
         return [None if text is None else self.definitions.name(text) for text in texts]
@@ -82,7 +94,7 @@ class TraceWriter:
         Raises:
             UsageError: for a table or column that is not in the schema, or a value that does not fit.
         """
-        if table not in TABLES or table in _INTERNED:
+        if table not in TABLES or table in INTERNED:
             raise UsageError(
                 f"rows of table {table!r} cannot be added" if table in TABLES else f"no table {table!r}"
             )

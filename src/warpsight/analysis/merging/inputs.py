@@ -93,13 +93,13 @@ def work_of(trace: Trace, calls: Calls) -> Work:
     encoded = label.combine_chunks().dictionary_encode()
     process, correlation = (data[n].to_numpy().astype(np.int64) for n in ("process", "correlation"))
     duration = pc.fill_null(data["duration"], 0).to_numpy().astype(np.int64)
-    place = _joined(calls, process, correlation)
+    place = joined(calls, process, correlation)
     indices = encoded.indices.to_numpy().astype(np.int64)
     labels = [text.replace(";", ":") for text in encoded.dictionary.to_pylist()]
     return Work(place, indices, labels, duration, data["bytes"].to_numpy().astype(np.int64))
 
 
-def _joined(calls: Calls, process: Column, correlation: Column) -> Column:
+def joined(calls: Calls, process: Column, correlation: Column) -> Column:
     """The call of each piece of work, -1 without one; where two calls share an id, the later one (the driver's)."""
     if not len(calls) or not len(process):
         return np.full(len(process), -1, np.int64)
@@ -219,7 +219,7 @@ def by_id(samples: Samples, calls: Calls, process: Column, at: Column, names: li
     none = np.full(len(samples), -1, np.int64)
     if samples.correlation is None or not len(calls):
         return none
-    found = _joined(calls, process, np.where(process >= 0, samples.correlation, -1))
+    found = joined(calls, process, np.where(process >= 0, samples.correlation, -1))
     hits = np.flatnonzero(found >= 0)
     if not len(hits):
         return none

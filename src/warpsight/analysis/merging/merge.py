@@ -27,7 +27,8 @@ NO_STACK = "[no host stack]"
 UNSURE = "[host stack ambiguous]"
 NO_CALL = "[launch not recorded]"
 PENDING = "[GPU_Launch_Pending]"
-_DROPPED = frozenset(("", "_start", "__libc_start_main", "__libc_start_call_main", "<no-symbol>"))
+#: Frames that say nothing.
+DROPPED = frozenset(("", "_start", "__libc_start_main", "__libc_start_call_main", "<no-symbol>"))
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Merged:
         if number < 0:
             return (NO_STACK, UNSURE, NO_CALL)[-1 - number]
         frames = [frame[0].replace(";", ":") for frame in self.samples.stacks[number]]
-        return ";".join(f for f in frames if f not in _DROPPED) or NO_STACK
+        return ";".join(f for f in frames if f not in DROPPED) or NO_STACK
 
     def summary(self) -> Result:
         """Conservation, clocks, counts by name; findings say what is not sure."""
