@@ -37,7 +37,7 @@ def command(
     started. Graphs and modules that it made before have no stacks. A dormant process of a running `warpsight record` joins that
     recording.
     """
-    from warpsight.session import attach, find, listener
+    from warpsight.session import find, listener
     from warpsight.session.settings import SOCKET, Settings
 
     if duration < 0:
@@ -48,10 +48,7 @@ def command(
         terminal.note(f"process {pid} is recorded into {answer['folder']}; warpsight detach {pid} ends that")
         return
     settings = Settings(sample=sample, counters=counters, ring=ring)
-    try:
-        raise typer.Exit(_record(pid, path or Path(f"pid-{pid}.warp"), settings, duration, force=force))
-    finally:
-        attach.clean_up()
+    raise typer.Exit(_record(pid, path or Path(f"pid-{pid}.warp"), settings, duration, force=force))
 
 
 def _record(pid: int, path: Path, settings: Settings, duration: float, *, force: bool) -> int:
@@ -74,8 +71,10 @@ def _record(pid: int, path: Path, settings: Settings, duration: float, *, force:
             raise
         terminal.note(f"recording process {pid} into {server.folder} ({how}); Ctrl-C detaches")
         until = time.monotonic() + duration if duration else float("inf")
+        word = attach.announce(pid, server.socket)
         signals.wait(lambda: time.monotonic() >= until or server.wait_idle(0) or signal.SIGINT in signals.seen
                      or signal.SIGTERM in signals.seen, lambda number, group: _act(server, number))  # fmt: skip
+        attach.withdraw(word)
         summary = server.finish()
     if terminal.verbosity() >= 0:
         print_summary(summary)

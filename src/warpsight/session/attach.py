@@ -8,11 +8,11 @@ import re
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
+from warpsight.session import listener
 from warpsight.session.find import environment
 
 DORMANT = "WARPSIGHT"
@@ -20,7 +20,8 @@ _ANSWER_S = 15.0
 _CONNECT_S = 10.0
 #: sys.remote_exec came with this version.
 _REMOTE_EXEC = (3, 14)
-_SCRIPT = """import ctypes, os
+_SCRIPT = """import contextlib, ctypes, os
+with contextlib.suppress(OSError): os.unlink({path!r})
 os.environ.setdefault({variable!r}, {library!r})
 ctypes.CDLL({library!r}).ws_start({socket!r})
 """
@@ -101,8 +102,14 @@ def launcher_of(pid: int) -> str:
         WarpsightError: when it is not being recorded.
     """
     waiting = door(pid)
-    found = knock(waiting, "status 1") if waiting is not None else ""
-    if not found:
+    if waiting is not None:
+        found = knock(waiting, "status 1")
+    else:
+        try:
+            found = os.readlink(_word(pid))
+        except OSError:
+            found = ""
+    if not found or not listener.reachable(found):
         raise WarpsightError(f"process {pid} is not attached to a recording")
     return found
 
@@ -120,36 +127,56 @@ def python_version(pid: int) -> tuple[int, int] | None:
 def remote_exec(pid: int, launcher: str) -> None:
     """Run the few lines that begin a recording inside a CPython of 3.14 or later, by its own interpreter's means.
 
+    They run when its main thread next comes by a call or a loop in Python.
+
     Raises:
         WarpsightError: when the interpreter refuses.
     """
     library = str(_native.library_path())
-    script = _SCRIPT.format(variable=_native.ENVIRONMENT, library=library, socket=launcher.encode())
     with tempfile.NamedTemporaryFile("w", prefix="warpsight-attach-", suffix=".py", delete=False) as file:
-        file.write(script)
+        path = Path(file.name)
+        file.write(
+            _SCRIPT.format(
+                path=str(path), variable=_native.ENVIRONMENT, library=library, socket=launcher.encode()
+            )
+        )
     try:
-        os.chmod(file.name, 0o644)  # the process may be another user's than ours
-        code = f"import sys; sys.remote_exec({pid}, {file.name!r})"
+        if os.geteuid() == 0:  # the process may be another user's than ours
+            os.chown(path, Path(f"/proc/{pid}").stat().st_uid, -1)
+        code = f"import sys; sys.remote_exec({pid}, {str(path)!r})"
         # both sides must be of the same version: its own executable is
         done = subprocess.run(
             [f"/proc/{pid}/exe", "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False
         )
-        if done.returncode:
-            why = (done.stderr.strip().splitlines() or ["no reason"])[-1]
-            raise WarpsightError(f"sys.remote_exec in process {pid} failed: {why}")
-        time.sleep(0)  # it runs when the interpreter next looks: at the next call or loop of its main thread
-    finally:
-        # the process opens the file when it gets there; who waits for it removes it
-        _leftover.append(Path(file.name))
+        why = (done.stderr.strip().splitlines() or ["no reason"])[-1] if done.returncode else ""
+    except (OSError, subprocess.SubprocessError) as error:
+        why = str(error)
+    if why:
+        path.unlink(missing_ok=True)
+        raise WarpsightError(f"sys.remote_exec in process {pid} failed: {why}")
 
 
-_leftover: list[Path] = []
+def announce(pid: int, launcher: str) -> Path | None:
+    """Leave word where a process without a door is recorded, for `detach`; what :func:`withdraw` takes."""
+    if door(pid) is not None:
+        return None
+    place = _word(pid)
+    with contextlib.suppress(OSError):  # then only Ctrl-C and the process's end detach it
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(launcher)
+        return place
+    return None
 
 
-def clean_up() -> None:
-    """Remove scripts that were handed over."""
-    while _leftover:
-        _leftover.pop().unlink(missing_ok=True)
+def withdraw(place: Path | None) -> None:
+    """Take back what :func:`announce` left."""
+    if place is not None:
+        place.unlink(missing_ok=True)
+
+
+def _word(pid: int) -> Path:
+    return Path(f"/tmp/warpsight-attach-{os.geteuid()}/{pid}.launcher")
 
 
 def _inner_pid(pid: int) -> int:
