@@ -4,8 +4,7 @@
 
 Makes one file of TRACE's events, repeated with later times and new ids, reads it in a fresh process on one core, and prints
 MB of JSON per second of processor time (of the whole process, imports included) and peak memory; then the same for
-HolisticTraceAnalysis in the interpreter `--hta`, and what decoding alone takes: the floor of any reader that goes through
-Python objects.
+HolisticTraceAnalysis in the interpreter `--hta`, what decoding into dictionaries takes, and what finding the fields takes.
 """
 
 from __future__ import annotations
@@ -36,13 +35,24 @@ from hta.configs.parser_config import ParserConfig
 parse_trace_dataframe(sys.argv[1], ParserConfig.get_default_cfg())
 print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
-_FLOOR = """
-import sys, time, resource
+_SPANS = """
+import sys, time, resource, gc
 from warpsight.formats.chrome.stream import EventStream
-from warpsight.formats.kineto.events import Decoder
+from warpsight.formats.kineto.layouts import Layouts
+from warpsight.formats.kineto.reader import PIECE_BYTES
 from warpsight.formats.source import Source
-import gc; gc.disable()
-for events in EventStream(Source(sys.argv[1]), Decoder()):
+gc.disable()
+for pieces in EventStream(Source(sys.argv[1]), begin=Layouts(lambda phase, category: False), piece_bytes=PIECE_BYTES):
+    pass
+print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+_DECODED = """
+import sys, time, resource, gc
+import msgspec
+from warpsight.formats.chrome.stream import EventStream
+from warpsight.formats.source import Source
+gc.disable()
+for events in EventStream(Source(sys.argv[1]), msgspec.json.Decoder(list[dict]).decode):
     pass
 print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
@@ -94,7 +104,11 @@ def main() -> None:
         events = repeated(chosen.trace, path, chosen.times)
         size = path.stat().st_size
         print(f"{size / 1e6:.0f} MB, {events:,} events")
-        runs = [("decode only", sys.executable, _FLOOR), ("warpsight", sys.executable, _OURS)]
+        runs = [
+            ("dictionaries", sys.executable, _DECODED),
+            ("spans only", sys.executable, _SPANS),
+            ("warpsight", sys.executable, _OURS),
+        ]
         if chosen.hta:
             runs.append(("HTA", chosen.hta, _HTA))
         for name, python, code in runs:

@@ -23,6 +23,7 @@ T = TypeVar("T")
 PIECE_BYTES = 4 << 20
 #: What one event or one value beside the events may take.
 LONGEST = 256 << 20
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _LAST = re.compile(rb"\}\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
@@ -34,10 +35,22 @@ MAX_DAMAGE = 1000
 class EventStream(Generic[T]):
     """The events of one file, piece by piece; iterate over it once, then look at `header` and the counts."""
 
-    def __init__(self, source: Source, decode: Callable[[bytes], list[T]]) -> None:
-        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is no JSON."""
+    def __init__(
+        self,
+        source: Source,
+        decode: Callable[[bytes], list[T]] | None = None,
+        *,
+        begin: Callable[[bytes, int], list[T]] | None = None,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
+        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is no JSON.
+
+        `begin` may stand for it: it takes a buffer and the size of the `event,event,…` that the buffer begins with, so nothing is
+        copied; places in its errors count from a bracket before it all the same.
+        """
         self._source = source
-        self._decoder = decode
+        self._decoder = begin if begin is not None else _bracketed(decode)
+        self._piece_bytes = piece_bytes
         self._file: IO[bytes] = source.open()
         self._buffer = b""
         #: Bytes of the file before the buffer.
@@ -118,12 +131,12 @@ class EventStream(Generic[T]):
     def _events(self) -> Iterator[list[T]]:
         """Events up to the array's end."""
         while True:
-            while len(self._buffer) < PIECE_BYTES and not self._ended:
-                self._fill()
             first = self._skip_blanks()
             if first == b",":
                 self._advance(1)
                 continue
+            while len(self._buffer) < self._piece_bytes and not self._ended:
+                self._fill(self._piece_bytes - len(self._buffer))
             if first in (b"]", b""):
                 if first == b"":
                     self._source.ended_early("the array of events is not closed")
@@ -142,7 +155,7 @@ class EventStream(Generic[T]):
         last = _LAST.search(self._buffer, end or 0)
         if last is not None:
             try:
-                events = self._decode(b"[" + self._buffer[: last.start() + 1] + b"]")
+                events = self._decode(last.start() + 1)
             except msgspec.DecodeError:
                 pass  # a nested array, or values behind the events
             else:
@@ -153,7 +166,7 @@ class EventStream(Generic[T]):
             if end is None:
                 return self._rest()
             try:
-                events = self._decode(b"[" + self._buffer[:end] + b"]")
+                events = self._decode(end)
             except msgspec.DecodeError as error:
                 place = _place(error)
                 if place is not None and "trailing characters" in str(error):
@@ -186,7 +199,7 @@ class EventStream(Generic[T]):
     def _closed(self, place: int) -> tuple[list[T], bool]:
         """The array ended with the bracket before `place`."""
         end = self._buffer.rfind(b"]", 0, place)
-        events = self._decode(b"[" + self._buffer[:end] + b"]")
+        events = self._decode(end)
         self._advance(end + 1)
         return events, True
 
@@ -204,7 +217,7 @@ class EventStream(Generic[T]):
         whole = self._buffer.rfind(b"}") + 1
         while whole:
             try:
-                events = self._decode(b"[" + self._buffer[:whole] + b"]")
+                events = self._decode(whole)
             except msgspec.DecodeError:
                 whole = self._buffer.rfind(b"}", 0, whole - 1) + 1
                 continue
@@ -222,12 +235,13 @@ class EventStream(Generic[T]):
     def _decode_last(self) -> list[T]:
         """One event and the array's end."""
         try:
-            events = self._decode(b"[" + self._buffer)
+            _ARRAY.decode(b"[" + self._buffer)
         except msgspec.DecodeError as error:
             place = _place(error)
             if place is None or "trailing characters" not in str(error):
                 raise
             return self._closed(place - 1)[0]
+        events = self._decode(self._buffer.rfind(b"]"))
         self._buffer = b""
         return events
 
@@ -240,7 +254,7 @@ class EventStream(Generic[T]):
         end = self._last_cut(place)
         while end is not None:
             try:
-                events = self._decode(b"[" + self._buffer[:end] + b"]")
+                events = self._decode(end)
                 break
             except msgspec.DecodeError:
                 end = self._last_cut(end)
@@ -248,20 +262,21 @@ class EventStream(Generic[T]):
         self._advance(following.end() - 1 if following else len(self._buffer))
         return events
 
-    def _decode(self, data: bytes) -> list[T]:
-        """Decode a piece; bytes that are no UTF-8 become replacement characters."""
+    def _decode(self, size: int) -> list[T]:
+        """Decode the front of the buffer; bytes that are no UTF-8 become replacement characters."""
         try:
-            return self._decoder(data)
+            return self._decoder(self._buffer, size)
         except UnicodeDecodeError:
-            return self._decoder(data.decode("utf-8", "replace").encode())
+            repaired = self._buffer[:size].decode("utf-8", "replace").encode()
+            return self._decoder(repaired, len(repaired))
 
     # Bytes
 
-    def _fill(self) -> None:
-        data = self._file.read(PIECE_BYTES)
+    def _fill(self, size: int = PIECE_BYTES) -> None:
+        data = self._file.read(size)
         self._ended = not data
         self.bytes += len(data)
-        self._buffer += data
+        self._buffer = self._buffer + data if self._buffer else data
 
     def _skip_blanks(self) -> bytes:
         """Drop blanks (a byte-order mark too) and return the next byte, empty at the end of the file."""
@@ -281,6 +296,12 @@ class EventStream(Generic[T]):
 
     def _error(self, problem: str, place: int = 0) -> Exception:
         return self._source.error(problem, offset=self._offset + place)
+
+
+def _bracketed(decode: Callable[[bytes], list[T]] | None) -> Callable[[bytes, int], list[T]]:
+    if decode is None:
+        raise TypeError("a decoder is needed")
+    return lambda buffer, size: decode(b"[" + buffer[:size] + b"]")
 
 
 def _place(error: msgspec.DecodeError) -> int | None:

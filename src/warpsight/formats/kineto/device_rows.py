@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from warpsight.formats.kineto.columns import constant
-from warpsight.formats.kineto.events import NO_ARGS, Event, MoreArgs
+from warpsight.formats.kineto.group import Group, integer, json_text, text, value
 from warpsight.formats.kineto.placing import Placing
 
 Columns = dict[str, Any]
@@ -55,66 +58,83 @@ _ITEM_BYTES = {
 }  # fmt: skip
 
 
-def number(value: Any) -> int | None:
+#: Members of `args` that a column holds, that Kineto derives from others, or that are lost (the page of the format says so).
+KNOWN = frozenset((
+    ".ph", ".cat", ".name", ".pid", ".tid", ".ts", ".dur", ".id", ".bp", ".s", ".args",
+    "External id", "Record function id", "Ev Idx", "Concrete Inputs", "Input type", "Input Strides", "Input Dims", "finished",
+    "Sequence number", "Fwd thread id", "Call stack", "Module Hierarchy", "Backend", "Python parent id", "Python id",
+    "Python module id", "Python thread", "Total Reserved", "Total Allocated", "Bytes", "Addr", "Device Id", "Device Type",
+    "kernel", "cbid", "cid", "queued", "device", "context", "stream", "correlation", "kind", "bytes", "memory bandwidth (GB/s)",
+    "registers per thread", "shared memory", "blocks per SM", "warps per SM", "grid", "block", "est. achieved occupancy %",
+    "occupancy", "graph id", "graph node id", "Op count", "op_count", "name", "labels", "sort_index", "hsa_queue", "priority",
+    "channel", "channel_type", "src", "dst", "ptr", "cuda_sync_kind", "wait_on_stream", "wait_on_cuda_event_record_corr_id",
+    "wait_on_cuda_event_id", "event_id", "fromDevice", "inDevice", "toDevice", "fromContext", "inContext", "toContext",
+    "Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size", "In split size", "Out split size",
+    "Process Group Name", "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank", "Seq",
+    "Global rank start", "Global rank stride",
+))  # fmt: skip
+
+
+def number(raw: bytes | None) -> int | None:
     """An integer that may stand there as text."""
-    if isinstance(value, str):
+    found = value(raw)
+    if isinstance(found, str):
         try:
-            return int(value)
+            return int(found)
         except ValueError:
             return None
-    return None if value is None else int(value)
+    return found if isinstance(found, int) else None
 
 
-def _graph(events: Sequence[Event]) -> Columns:
-    args = [e.args or NO_ARGS for e in events]
-    return {"graph": [a.graph or None for a in args], "graph_node": [a.graph_node or None for a in args]}
+def _some(column: pa.Array) -> pa.Array:
+    """A column in which 0 stands for nothing."""
+    return pc.if_else(pc.equal(column, 0), pa.scalar(None, column.type), column)
 
 
-def _correlation(events: Sequence[Event]) -> list[int | None]:
-    return [None if e.args is None else e.args.correlation for e in events]
+def _graph(group: Group) -> Columns:
+    if "graph id" not in group and "graph node id" not in group:
+        return {}
+    return {
+        "graph": _some(group.integers("graph id").cast(pa.int32())),
+        "graph_node": _some(group.integers("graph node id")),
+    }
 
 
-def kernels(events: Sequence[Event], placing: Placing) -> Columns:
+def kernels(group: Group, placing: Placing) -> Columns:
     """Columns of table kernel but the times."""
-    args = [e.args or NO_ARGS for e in events]
     return {
-        "name_id": placing.names(events),
-        "shape_id": [placing.shape(a.grid, a.block, a.registers, a.shared) for a in args],
-        **placing.streams(events),
-        "correlation": [a.correlation for a in args],
-        **_graph(events),
-        "graph_level": constant(False, len(events)),
-        "queued": [a.queued or None for a in args],
+        "name_id": placing.names(group),
+        "shape_id": placing.shapes(group),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
+        **_graph(group),
+        "graph_level": constant(False, group.rows),
+        "queued": _some(group.integers("queued")),
     }
 
 
-def memcpys(events: Sequence[Event], placing: Placing) -> Columns:
+def memcpys(group: Group, placing: Placing) -> Columns:
     """Columns of table memcpy but the times; peer devices by the number in the file."""
-    parsed = [_copy(e.name) for e in events]
-    args = [e.args or NO_ARGS for e in events]
-    peers = [(getattr(a, "from_device", None), getattr(a, "to_device", None)) for a in args]
-    where = placing.streams(_in_device(events))
+    codes, names = group.codes(".name")
+    parsed = [_copy(text(raw) or "") for raw in names] + [_copy("")]
+    kinds = [pa.array([p[i] for p in parsed]).take(pa.array(codes % len(parsed))) for i in range(3)]
+
+    def peer(raw: bytes | None) -> int | None:
+        found = integer(raw)
+        return None if found is None else placing.device(found)
+
     return {
-        "bytes": [number(a.bytes) or 0 for a in args],
-        "kind": [p[0] for p in parsed],
-        "source_kind": [p[1] for p in parsed],
-        "destination_kind": [p[2] for p in parsed],
-        "asynchronous": constant(True, len(events)),
-        "source_device": [None if a is None else placing.device(a) for a, _ in peers],
-        "destination_device": [None if b is None else placing.device(b) for _, b in peers],
-        **where,
-        "correlation": [a.correlation for a in args],
-        **_graph(events),
+        "bytes": group.mapped(lambda raw: number(raw) or 0, pa.int64(), "bytes"),
+        "kind": kinds[0],
+        "source_kind": kinds[1],
+        "destination_kind": kinds[2],
+        "asynchronous": constant(True, group.rows),
+        "source_device": group.mapped(peer, pa.int16(), "fromDevice"),
+        "destination_device": group.mapped(peer, pa.int16(), "toDevice"),
+        **placing.streams(group, peers=True),
+        "correlation": group.integers("correlation"),
+        **_graph(group),
     }
-
-
-def _in_device(events: Sequence[Event]) -> Sequence[Event]:
-    """Peer copies name their device `inDevice`."""
-    for e in events:
-        inner = getattr(e.args, "in_device", None)
-        if e.args is not None and inner is not None and e.args.device is None:
-            e.args.device, e.args.context = inner, getattr(e.args, "in_context", None)
-    return events
 
 
 def _copy(name: str) -> tuple[str, str, str]:
@@ -127,88 +147,92 @@ def _copy(name: str) -> tuple[str, str, str]:
     return (kind if kind in _KINDS else "unknown", *memory)  # type: ignore[return-value]
 
 
-def memsets(events: Sequence[Event], placing: Placing) -> Columns:
+def memsets(group: Group, placing: Placing) -> Columns:
     """Columns of table memset but the times; Kineto does not tell the value."""
-    found = [_MEMSET.match(e.name) for e in events]
+
+    def memory_kind(raw: bytes | None) -> str:
+        found = _MEMSET.match(text(raw) or "")
+        return _MEMORY.get(found[1].lower(), "unknown") if found else "unknown"
+
     return {
-        "bytes": [number((e.args or NO_ARGS).bytes) or 0 for e in events],
-        "value": constant(0, len(events)),
-        "memory_kind": [_MEMORY.get(f[1].lower(), "unknown") if f else "unknown" for f in found],
-        "asynchronous": constant(True, len(events)),
-        **placing.streams(events),
-        "correlation": _correlation(events),
-        **_graph(events),
+        "bytes": group.mapped(lambda raw: number(raw) or 0, pa.int64(), "bytes"),
+        "value": constant(0, group.rows),
+        "memory_kind": group.mapped(memory_kind, pa.string(), ".name"),
+        "asynchronous": constant(True, group.rows),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
+        **_graph(group),
     }
 
 
-def syncs(events: Sequence[Event], placing: Placing) -> Columns:
+def syncs(group: Group, placing: Placing) -> Columns:
     """Columns of table sync but the times; `event_sync` is the correlation of the record that is waited for."""
-    args = [e.args or NO_ARGS for e in events]
-    kinds = [getattr(a, "sync_kind", None) or e.name for a, e in zip(args, events, strict=True)]
+
+    def kind(own: bytes | None, name: bytes | None) -> str:
+        found = text(own) or text(name) or ""
+        return _SYNC.get(found, found)
+
     return {
-        "kind": [_SYNC.get(k, k) for k in kinds],
-        "event": [getattr(a, "wait_event", None) for a in args],
-        "event_sync": [getattr(a, "wait_correlation", None) for a in args],
-        **placing.streams(events),
-        "correlation": [a.correlation for a in args],
+        "kind": group.mapped(kind, pa.string(), "cuda_sync_kind", ".name"),
+        "event": group.integers("wait_on_cuda_event_id"),
+        "event_sync": group.integers("wait_on_cuda_event_record_corr_id"),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
     }
 
 
-def recorded(events: Sequence[Event], placing: Placing) -> Columns:
+def recorded(group: Group, placing: Placing) -> Columns:
     """Columns of table event but the time."""
-    args = [e.args or NO_ARGS for e in events]
     return {
-        "event": [getattr(a, "event_id", None) or 0 for a in args],
-        "event_sync": [a.correlation for a in args],
-        **placing.streams(events),
-        "correlation": [a.correlation for a in args],
+        "event": pc.fill_null(group.integers("event_id"), 0),
+        "event_sync": group.integers("correlation"),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
     }
 
 
-def collectives(events: Sequence[Event]) -> tuple[Columns, list[int]]:
-    """Columns of table collective but the times, and which events they are: kernels with a collective's arguments."""
-    rows = [i for i, e in enumerate(events) if isinstance(e.args, MoreArgs) and e.args.collective]
-    args: list[Any] = [events[i].args for i in rows]
+def collectives(group: Group) -> Columns:
+    """Columns of table collective but the times, of kernels that have a collective's arguments."""
+
+    def operation(raw: bytes | None) -> str:
+        name = text(raw) or ""
+        return _OPERATIONS.get(name, name)
+
+    def named(raw: bytes | None) -> str | None:
+        return json_text(raw).strip('"') or None if raw else None
+
     return {
-        "operation": [_OPERATIONS.get(a.collective, a.collective) for a in args],
-        "bytes": [_bytes(a) for a in args],
-        "dtype": [a.dtype for a in args],
-        "ranks": [a.group_size for a in args],
-        "group": [_text(a.group_name) for a in args],
-        "correlation": [a.correlation for a in args],
-    }, rows
+        "operation": group.mapped(operation, pa.string(), "Collective name"),
+        "bytes": group.mapped(_bytes, pa.int64(), "dtype", "In msg nelems", "Out msg nelems"),
+        "dtype": group.mapped(text, pa.string(), "dtype"),
+        "ranks": group.mapped(integer, pa.int32(), "Group size"),
+        "group": group.mapped(named, pa.string(), "Process Group Name"),
+        "correlation": group.integers("correlation"),
+    }
 
 
-def _bytes(args: Any) -> int | None:
-    item = _ITEM_BYTES.get(args.dtype or "")
-    elements = max(args.in_elements or 0, args.out_elements or 0)
+def has_collective(group: Group) -> Any:
+    """Which events have a collective's arguments."""
+    codes, texts = group.codes("Collective name")
+    return np.array([bool(text(raw)) for raw in texts] + [False])[codes]
+
+
+def _bytes(dtype: bytes | None, inward: bytes | None, outward: bytes | None) -> int | None:
+    item = _ITEM_BYTES.get(text(dtype) or "")
+    elements = max(integer(inward) or 0, integer(outward) or 0)
     return None if item is None or not elements else elements * item
 
 
-def _text(raw: Any) -> str | None:
-    text = bytes(raw).decode()
-    return text.strip('"') or None
+_COLLECTIVE_EXTRAS = (
+    "In msg nelems", "Out msg nelems", "In split size", "Out split size", "Process Group Description", "Process Group Ranks",
+    "Src Rank", "Dst Rank", "Seq",
+)  # fmt: skip
 
 
-_COLLECTIVE_EXTRAS = {
-    "in_elements": "In msg nelems",
-    "out_elements": "Out msg nelems",
-    "in_split": "In split size",
-    "out_split": "Out split size",
-    "group_description": "Process Group Description",
-    "group_ranks": "Process Group Ranks",
-    "source_rank": "Src Rank",
-    "destination_rank": "Dst Rank",
-    "collective_sequence": "Seq",
-}
-
-
-def collective_attributes(event: Event) -> dict[str, str]:
+def collective_attributes(group: Group, row: int) -> dict[str, str]:
     """What a collective's arguments hold beside the columns, as JSON."""
-    found = {}
-    for field, key in _COLLECTIVE_EXTRAS.items():
-        value = getattr(event.args, field, None)
-        text = str(value) if isinstance(value, int) else bytes(value or b"").decode()
-        if text:
-            found[key] = text
-    return found
+    return {
+        key: raw.decode("utf-8", "replace")
+        for key in _COLLECTIVE_EXTRAS
+        if (raw := group.raw(key, row)) not in (b"", b"null")
+    }

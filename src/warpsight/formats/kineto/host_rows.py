@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from warpsight.formats.kineto.columns import constant
-from warpsight.formats.kineto.events import NO_ARGS, NOTHING, Args, Event, MoreArgs
+from warpsight.formats.kineto.device_rows import KNOWN
+from warpsight.formats.kineto.group import Bools, Group, integer, json_text, text
+from warpsight.formats.kineto.layouts import OWN
 from warpsight.formats.kineto.placing import Placing
 
 Columns = dict[str, Any]
 _LAUNCH = re.compile(r"[Ll]aunch(?!HostFunc)")
-_PACKED = re.compile(rb"[\n\r\t]")
 #: Fields of `args` that have a column, or that Kineto derives from others; all others are kept as attributes.
 OPERATOR_COLUMNS = frozenset(
     ("External id", "Record function id", "Ev Idx", "Input Dims", "Sequence number", "finished", "Call stack")
 )
 #: c10::DeviceType of the host.
 _CPU = 0
+#: Texts made of JSON that are remembered.
+_TEXTS = 1 << 16
 
 
 def is_launch(name: str) -> bool:
@@ -28,138 +33,127 @@ def is_launch(name: str) -> bool:
     return _LAUNCH.search(name) is not None
 
 
-def launches(events: Sequence[Event], placing: Placing) -> Columns:
+def launching(group: Group) -> Bools:
+    """Which calls launch kernels or graphs."""
+    codes, names = group.codes(".name")
+    found: Bools = np.array([is_launch(text(raw) or "") for raw in names] + [False])[codes]
+    return found
+
+
+def launches(group: Group, placing: Placing) -> Columns:
     """Columns of table launch but the times; ROCm's calls tell kernel and shape."""
-    args = [e.args or NO_ARGS for e in events]
-    name = placing.target.name
+
+    def kernel(raw: bytes | None) -> int | None:
+        name = text(raw)
+        return None if name is None else placing.target.name(name)
+
     return {
-        "function": [e.name for e in events],
-        "correlation": [a.correlation for a in args],
-        "name_id": [None if a.kernel is None else name(a.kernel) for a in args],
-        "shape_id": [
-            None if a.grid is None else placing.shape(a.grid, a.block, None, a.shared) for a in args
-        ],
-        "captured": constant(False, len(events)),
-        **placing.where(events),
+        "function": _strings(group, ".name"),
+        "correlation": group.integers("correlation"),
+        "name_id": group.mapped(kernel, pa.int32(), "kernel"),
+        "shape_id": placing.shapes(group),
+        "captured": constant(False, group.rows),
+        **placing.where(group),
     }
 
 
-def calls(events: Sequence[Event], placing: Placing) -> Columns:
+def calls(group: Group, placing: Placing) -> Columns:
     """Columns of table api but the times."""
-    args = [e.args or NO_ARGS for e in events]
-    sizes = [a.bytes if isinstance(a.bytes, int) else None for a in args]
     return {
-        "function": [e.name for e in events],
-        "correlation": [a.correlation for a in args],
-        "bytes": sizes,
-        **placing.where(events),
+        "function": _strings(group, ".name"),
+        "correlation": group.integers("correlation"),
+        "bytes": group.mapped(integer, pa.int64(), "bytes"),
+        **placing.where(group),
     }
+
+
+def _strings(group: Group, field: str) -> pa.Array:
+    return group.mapped(lambda raw: text(raw) or "", pa.string(), field)
 
 
 class Texts:
     """JSON of arguments, once per distinct text: shapes repeat in every iteration of a program."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, str | None] = {}
+        self._known: dict[Any, str | None] = {}
 
-    def compact(self, raw: Any) -> str | None:
-        """A JSON value without its indentation; None for nothing."""
-        key = bytes(raw)
-        text = self._known.get(key, "")
-        if text == "":
-            if len(self._known) > 1 << 17:
+    def column(self, group: Group, field: str) -> pa.Array:
+        """A field's JSON without its indentation; null for none."""
+        return group.mapped(lambda raw: self._once(raw, _compact), pa.string(), field)
+
+    def members(self, group: Group, without: frozenset[str] = frozenset()) -> pa.Array:
+        """All arguments that are not named, and unknown fields of the event, as a JSON object; null without any."""
+        fields = [
+            name for name in group.fields if name not in without and (name not in KNOWN or name[0] != OWN)
+        ]
+        names = tuple(fields)
+        return group.mapped(lambda *raws: self._once((names, raws), _object), pa.string(), *fields)
+
+    def _once(self, key: Any, make: Any) -> str | None:
+        known = self._known.get(key, "")
+        if known == "":
+            if len(self._known) >= _TEXTS:
                 self._known.clear()
-            text = self._known[key] = _compacted(key)
-        return text
-
-    def operator(self, event: Event) -> str | None:
-        """What an operator's arguments hold beside the columns, as a JSON object."""
-        a = event.args or NO_ARGS
-        if event.extra is None and a.forward_thread is None and (type(a) is Args or not _is_special(a)):
-            key = b"\0".join((a.types, a.strides, a.concrete))
-            if len(key) == 2:
-                return None
-            text = self._known.get(key, "")
-            if text == "":
-                text = self._known[key] = members(event, OPERATOR_COLUMNS)
-            return text
-        return members(event, OPERATOR_COLUMNS)
+            known = self._known[key] = make(key)
+        return known
 
 
-def _is_special(args: Any) -> bool:
-    """Whether an operator has arguments that few have."""
-    return (
-        args.collective is not None
-        or args.group_name is not NOTHING
-        or args.group_description is not NOTHING
-        or args.module_hierarchy is not NOTHING
-        or args.backend is not NOTHING
-        or args.python_thread is not None
-        or args.kind is not None
-    )
+def _compact(raw: bytes | None) -> str | None:
+    return None if raw is None else json_text(raw)
 
 
-def _compacted(text: bytes) -> str | None:
-    if not text:
-        return None
-    return msgspec.json.format(text, indent=0).decode()
-
-
-def members(event: Event, without: Iterable[str] = ()) -> str | None:
-    """All arguments of an event that are not named, and its unknown fields, as a JSON object; None without any."""
-    parts: dict[str, Any] = {}
-    if event.args is not None:
-        for name, key in zip(event.args.__struct_fields__, event.args.__struct_encode_fields__, strict=True):
-            value = getattr(event.args, name)
-            if value is None or value is NOTHING or key in without:
-                continue
-            if isinstance(value, msgspec.Raw):
-                if not bytes(value):
-                    continue
-                value = msgspec.Raw(msgspec.json.format(bytes(value), indent=0))
-            parts[key] = value
-    for key, text in (event.extra or {}).items():
-        parts.setdefault(key, msgspec.Raw(text.encode()))
+def _object(key: tuple[tuple[str, ...], tuple[bytes | None, ...]]) -> str | None:
+    parts = {
+        name.removeprefix(OWN): msgspec.Raw(json_text(raw).encode())
+        for name, raw in zip(*key, strict=True)
+        if raw is not None and (raw != b"null" or name not in KNOWN)
+    }
     return msgspec.json.encode(parts).decode() if parts else None
 
 
-def operators(events: Sequence[Event], placing: Placing, texts: Texts) -> Columns:
+def operators(group: Group, placing: Placing, texts: Texts) -> Columns:
     """Columns of table op but the times; `_call_stack` is torch's own text, innermost frame first."""
-    args = [e.args or NO_ARGS for e in events]
     return {
-        "name_id": placing.names(events),
-        "sequence": [a.sequence for a in args],
-        "correlation": [a.external for a in args],
-        "shapes": [texts.compact(a.dims) for a in args],
-        "attributes": [texts.operator(e) for e in events],
-        "_call_stack": [a.call_stack if isinstance(a, MoreArgs) else None for a in args],
-        **placing.where(events),
+        "name_id": placing.names(group),
+        "sequence": group.integers("Sequence number"),
+        "correlation": group.integers("External id"),
+        "shapes": texts.column(group, "Input Dims"),
+        "attributes": texts.members(group, OPERATOR_COLUMNS),
+        "_call_stack": group.mapped(text, pa.string(), "Call stack"),
+        **placing.where(group),
     }
 
 
-def memory(events: Sequence[Event], placing: Placing) -> Columns:
+def memory(group: Group, placing: Placing) -> Columns:
     """Columns of table memory but the time."""
-    args = [e.args or NO_ARGS for e in events]
-    on_host = [a.device_type == _CPU for a in args]
-    used = {a.device_id for a, host in zip(args, on_host, strict=True) if not host}
-    devices = {number: None if number is None else placing.device(number) for number in used}
-    sizes = [a.memory_bytes or 0 for a in args]
+
+    def device(kind: bytes | None, number: bytes | None) -> int | None:
+        found = integer(number)
+        return None if integer(kind) == _CPU or found is None else placing.device(found)
+
+    def allocator(kind: bytes | None) -> str:
+        return "cpu" if integer(kind) == _CPU else "caching allocator"
+
+    sizes = pc.fill_null(group.integers("Bytes"), 0).to_numpy()
+    address = pc.fill_null(group.integers("Addr"), 0).to_numpy()
     return {
-        "operation": ["allocate" if size >= 0 else "free" for size in sizes],
-        "address": [(a.address or 0) & (1 << 64) - 1 for a in args],
-        "bytes": [abs(size) for size in sizes],
-        "kind": constant("reported", len(events)),
-        "device": [None if host else devices[a.device_id] for a, host in zip(args, on_host, strict=True)],
-        "pool_size": [a.total_reserved for a in args],
-        "pool_used": [a.total_allocated for a in args],
-        "allocator": ["cpu" if host else "caching allocator" for host in on_host],
-        **placing.where(events),
+        "operation": pa.array(["free", "allocate"]).take(pa.array((sizes >= 0).astype(np.int8))),
+        "address": address.view(np.uint64),
+        "bytes": np.abs(sizes),
+        "kind": constant("reported", group.rows),
+        "device": group.mapped(device, pa.int16(), "Device Type", "Device Id"),
+        "pool_size": group.integers("Total Reserved"),
+        "pool_used": group.integers("Total Allocated"),
+        "allocator": group.mapped(allocator, pa.string(), "Device Type"),
+        **placing.where(group),
     }
 
 
-def is_memory(event: Event) -> bool:
-    """Whether an instant is an allocation or a free."""
-    return event.name == "[memory]" and event.args is not None and event.args.memory_bytes is not None
+def is_memory(group: Group) -> Bools:
+    """Which instants are allocations or frees."""
+    codes, names = group.codes(".name")
+    named: Bools = np.array([raw == b'"[memory]"' for raw in names] + [False])[codes]
+    return group.there("Bytes") & named
 
 
 def numbers(told: str) -> list[tuple[str, float]]:

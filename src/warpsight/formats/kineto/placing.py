@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from warpsight.formats.kineto.events import NO_ARGS, Event, Triple
+from warpsight.formats.kineto.group import Group, integer, text, value
 from warpsight.formats.target import Target
+
+Int32 = NDArray[np.int32]
 
 #: The process of the file, whatever its pid turns out to be.
 _MAIN = "the process"
@@ -29,24 +33,18 @@ class Placing:
         self._processes: dict[Any, int] = {}
         self._threads: dict[tuple[int, Any], int] = {}
         self._streams: dict[tuple[Any, Any, Any], tuple[int, int, int]] = {}
-        self._shapes: dict[Any, int] = {}
-        self._names: dict[str, int] = {}
+        self._shapes: dict[Any, int | None] = {}
+        self._names: dict[bytes, int] = {}
 
-    def where(self, events: Sequence[Event]) -> dict[str, Any]:
+    def where(self, group: Group) -> dict[str, Int32]:
         """Columns process and thread of host events; pid 0 (which torch gives threads it does not know) is the process."""
-        keys = [(e.pid, e.tid) for e in events]
-        if keys.count(keys[0]) == len(keys):
-            process, thread = self._where(keys[0])
-            return {
-                "process": np.full(len(keys), process, np.int32),
-                "thread": np.full(len(keys), thread, np.int32),
-            }
-        known = {key: self._where(key) for key in dict.fromkeys(keys)}
-        return {"process": [known[k][0] for k in keys], "thread": [known[k][1] for k in keys]}
+        codes, listed = group.combinations(".pid", ".tid")
+        known = np.array([self._where(value(pid), value(tid)) for pid, tid in listed], np.int32)
+        return {"process": known[codes, 0], "thread": known[codes, 1]}
 
-    def _where(self, key: tuple[Any, Any]) -> tuple[int, int]:
-        process = self.process(key[0])
-        return process, self.thread(process, key[1])
+    def _where(self, pid: Any, tid: Any) -> tuple[int, int]:
+        process = self.process(pid)
+        return process, self.thread(process, tid)
 
     def process(self, pid: Any) -> int:
         """Id of the process with a pid of the file."""
@@ -70,23 +68,31 @@ class Placing:
             known = self._threads[process, tid] = self.target.thread(process, tid, name)
         return known
 
-    def streams(self, events: Sequence[Event]) -> dict[str, list[int]]:
-        """Columns device, context and stream of device work: as its arguments say, else by pid and tid."""
-        keys = []
-        for e in events:
-            a = e.args or NO_ARGS
-            keys.append(
-                (
-                    e.pid if a.device is None else a.device,
-                    a.context,
-                    e.tid if a.stream is None else a.stream,
-                )
-            )
-        known = self._streams
-        for key in set(keys) - known.keys():
-            known[key] = self._place(*key)
-        columns = list(zip(*(known[key] for key in keys), strict=True))
-        return dict(zip(("device", "context", "stream"), map(list, columns), strict=True)) if keys else {}
+    def streams(self, group: Group, peers: bool = False) -> dict[str, Any]:
+        """Columns device, context and stream of device work: as its arguments say, else by pid and tid.
+
+        `peers`: copies between devices say `inDevice` and `inContext` instead.
+        """
+        fields = (
+            "device",
+            "context",
+            "stream",
+            ".pid",
+            ".tid",
+            *(("inDevice", "inContext") if peers else ()),
+        )
+        codes, listed = group.combinations(*fields)
+        places = []
+        for own, within, stream, pid, tid, *peer in listed:
+            number, context, queue = integer(own), integer(within), integer(stream)
+            if peer and number is None:
+                number, context = map(integer, peer)
+            key = (value(pid) if number is None else number, context, value(tid) if queue is None else queue)
+            if key not in self._streams:
+                self._streams[key] = self._place(*key)
+            places.append(self._streams[key])
+        found = np.array(places, np.int32)[codes]
+        return {"device": found[:, 0].astype(np.int16), "context": found[:, 1], "stream": found[:, 2]}
 
     def _place(self, device: Any, context: Any, stream: Any) -> tuple[int, int, int]:
         number = self.device(device)
@@ -101,36 +107,43 @@ class Placing:
             self.devices[number] = self.target.device((self.target.scope, number), **columns)
         return self.devices[number]
 
-    def names(self, events: Sequence[Event]) -> list[int]:
+    def names(self, group: Group) -> Int32:
         """Ids of the events' names."""
-        known = self._names
-        try:
-            return [known[e.name] for e in events]
-        except KeyError:
-            for name in dict.fromkeys(e.name for e in events):
-                known[name] = self.target.name(name)
-            return [known[e.name] for e in events]
+        codes, texts = group.codes(".name")
+        ids = [self._known(self._names, raw, lambda raw: self.target.name(text(raw) or "")) for raw in texts]
+        ids.append(self.target.name("") if bool((codes < 0).any()) else 0)
+        return np.array(ids, np.int32)[codes]
 
-    def shape(
-        self, grid: Triple | None, block: Triple | None, registers: int | None, shared: int | None
-    ) -> int | None:
-        """Id of a launch shape; Kineto tells static and dynamic shared memory as one number."""
-        key = (grid, block, registers, shared)
-        known = self._shapes.get(key)
-        if known is not None:
-            return known
-        if grid is None or block is None:
+    def _known(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
+        found = cache.get(key)
+        if found is None:
+            found = cache[key] = make(key)
+        return found
+
+    def shapes(self, group: Group) -> Any:
+        """Ids of launch shapes; null where there is none. Kineto tells static and dynamic shared memory as one number."""
+        fields = ("grid", "block", "registers per thread", "shared memory")
+        return group.mapped(
+            lambda *key: self._shapes.setdefault(key, self._shape(*map(value, key))), pa.int32(), *fields
+        )
+
+    def _shape(self, grid: Any, block: Any, registers: Any, shared: Any) -> int | None:
+        if not (_is_triple(grid) and _is_triple(block)):
             return None
         columns = dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))
         columns |= dict(zip(("block_x", "block_y", "block_z"), block, strict=True))
-        columns |= {"registers": registers or 0, "shared_dynamic": shared or 0}
+        numbers = [n if isinstance(n, int) else 0 for n in (registers, shared)]
+        columns |= {"registers": numbers[0], "shared_dynamic": numbers[1]}
         if max(columns.values()) > (1 << 31) - 1 or min(columns.values()) < 0:
             return None
-        known = self._shapes[key] = self.target.shape(**columns)
-        return known
+        return self.target.shape(**columns)
 
     def name_stream(self, device: Any, stream: Any, name: str) -> None:
         """Name a stream that has rows."""
         for (number, _, key), (_, context, _) in list(self._streams.items()):
             if number == device and key == stream:
                 self.target.stream(self.main, context, key, name=name)
+
+
+def _is_triple(found: Any) -> bool:
+    return isinstance(found, list) and len(found) == 3 and all(type(n) is int for n in found)

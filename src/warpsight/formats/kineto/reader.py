@@ -7,20 +7,23 @@ which Python functions give; the process, which device work does not name) is he
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from warpsight.formats.chrome.stream import EventStream
-from warpsight.formats.chrome.times import MISSING, nanoseconds
+from warpsight.formats.chrome.times import MISSING
 from warpsight.formats.kineto import device_rows, header, host_rows
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.columns import table as as_table
-from warpsight.formats.kineto.events import NO_ARGS, Decoder, Event, MoreArgs
+from warpsight.formats.kineto.device_rows import KNOWN
 from warpsight.formats.kineto.finishing import finish
+from warpsight.formats.kineto.group import Group, groups, text, value
 from warpsight.formats.kineto.held import Held
+from warpsight.formats.kineto.layouts import Layouts, Piece
 from warpsight.formats.kineto.placing import Placing
 from warpsight.formats.kineto.stacks import PythonStacks
 from warpsight.formats.registry import Coverage, Options
@@ -50,6 +53,8 @@ COVERAGE = Coverage(
     ),
 )
 
+#: Bytes read at a time: some ten thousand events, so that a call for each of their fields counts little.
+PIECE_BYTES = 8 << 20
 Columns = dict[str, Any]
 Times = NDArray[np.int64]
 _RUNTIME = frozenset((
@@ -57,13 +62,14 @@ _RUNTIME = frozenset((
     "privateuse1_driver", "runtime", "driver",
 ))  # fmt: skip
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_kernel"))
-_DEVICE: dict[str, tuple[str, Callable[[Sequence[Event], Placing], Columns]]] = {
+_DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
     "gpu_memcpy": ("memcpy", device_rows.memcpys),
     "gpu_memset": ("memset", device_rows.memsets),
     "cuda_sync": ("sync", device_rows.syncs),
     "xpu_sync": ("sync", device_rows.syncs),
 }
+_RANGE_COLUMNS = host_rows.OPERATOR_COLUMNS - {"Input Dims", "Sequence number", "Call stack"}
 _MARKS = (b'"baseTimeNanoseconds"', b'"deviceProperties"', b'"distributedInfo"', b'"cat": "cpu_op"', b'"cat":"cpu_op"',
           b'"Record function id"', b'"cat": "python_function"', b'"cat": "cuda_runtime"', b'"External id"',
           b'"cat": "user_annotation"', b'"ProfilerStep#')  # fmt: skip
@@ -84,11 +90,12 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one file, which tells of one process."""
     reading = _Reading(target)
     collecting = gc.isenabled()
-    gc.disable()  # events are no cycles: looking for some takes a fifth of the time
+    gc.disable()  # rows are no cycles: looking for some takes time
     try:
-        stream = EventStream(source, Decoder())
-        for events in stream:
-            reading.piece(events)
+        stream = EventStream(source, begin=Layouts(_derived), piece_bytes=PIECE_BYTES)
+        for pieces in stream:
+            for piece in pieces:
+                reading.piece(piece)
         if not reading.events:
             raise source.error("holds no trace events")
         header.apply(stream.header, reading.placing)
@@ -104,6 +111,11 @@ def read(source: Source, target: Target, options: Options) -> None:
             gc.enable()
 
 
+def _derived(phase: str, category: str) -> bool:
+    """Whether events repeat what others tell: arrows between calls and their work repeat the correlation."""
+    return category == "ac2g" and phase != "M"
+
+
 class _Reading:
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -115,37 +127,33 @@ class _Reading:
         self.events = 0
         self.timeless = 0
         self._texts = host_rows.Texts()
-        self._metadata: list[Event] = []
+        #: Metadata: what, pid, tid, name
+        self._metadata: list[tuple[Any, Any, Any, str]] = []
         self._ordinals: dict[str, int] = {}
 
-    def piece(self, events: list[Event]) -> None:
+    def piece(self, piece: Piece) -> None:
         """Rows of some events."""
-        self.events += len(events)
-        groups: dict[tuple[str, str], list[Event]] = {}
-        for event in events:
-            key = (event.ph, event.cat)
-            if key in groups:
-                groups[key].append(event)
-            else:
-                groups[key] = [event]
-        for (phase, category), group in groups.items():
+        self.events += piece.events
+        for phase, category, group in groups(piece):
             if phase == "M":
-                self._metadata += [detached(event) for event in group]
+                self._name(group)
             elif category != "ac2g":
                 self._group(phase, category, group)
 
-    def _group(self, phase: str, category: str, group: list[Event]) -> None:
-        start = nanoseconds([e.ts for e in group])
+    def _name(self, group: Group) -> None:
+        fields = (group.values(field) for field in (".name", ".pid", ".tid", "name"))
+        self._metadata += [row for row in zip(*fields, strict=True) if isinstance(row[3], str)]
+
+    def _group(self, phase: str, category: str, group: Group) -> None:
+        start = group.times(".ts")
         known = start != MISSING
         if not known.all():
             self.timeless += int((~known).sum())
-            group = [e for e, k in zip(group, known.tolist(), strict=True) if k]
-            start = start[known]
-        if not group:
+            group, start = group.chosen(known), start[known]
+        if not group.rows:
             return
         if phase == "X":
-            duration = nanoseconds([e.dur for e in group])
-            self._complete(category, group, start, np.maximum(duration, 0))
+            self._complete(category, group, start, np.maximum(group.times(".dur"), 0))
         elif phase in ("i", "I", "R"):
             self._instants(category, group, start)
         elif phase == "C":
@@ -153,13 +161,13 @@ class _Reading:
         elif phase in ("s", "t", "f"):
             self._flows(group, start, phase)
         else:
-            self._markers(category, group, start, np.zeros(len(group), np.int64))
+            self._markers(category, group, start, np.zeros(group.rows, np.int64))
 
-    def _complete(self, category: str, group: list[Event], start: Times, duration: Times) -> None:
+    def _complete(self, category: str, group: Group, start: Times, duration: Times) -> None:
         if category in _DEVICE:
             table, made = _DEVICE[category]
             self._hold(table, group, start, duration, made(group, self.placing))
-            if category in _KERNEL:
+            if category in _KERNEL and "Collective name" in group:
                 self._collectives(group, start, duration)
         elif category in _RUNTIME:
             self._calls(group, start, duration)
@@ -179,7 +187,7 @@ class _Reading:
     def _hold(
         self,
         table: str,
-        group: list[Event],
+        group: Group,
         start: Times,
         duration: Times,
         columns: Columns,
@@ -191,128 +199,122 @@ class _Reading:
         if attributes:
             self._extras(table, group)
 
-    def _extras(self, table: str, group: list[Event]) -> None:
+    def _extras(self, table: str, group: Group) -> None:
         """Unknown fields of rows whose table has no column for them."""
         first = self._ordinals.get(table, 0)
-        self._ordinals[table] = first + len(group)
-        for i, event in enumerate(group):
-            for key, text in (event.extra or {}).items():
-                self.target.attribute(table, first + i, key, text, self.placing.main)
+        self._ordinals[table] = first + group.rows
+        for row, key, told in group.extras(KNOWN):
+            self.target.attribute(table, first + row, key, told, self.placing.main)
 
-    def _calls(self, group: list[Event], start: Times, duration: Times) -> None:
-        launching = np.fromiter((host_rows.is_launch(e.name) for e in group), bool, len(group))
+    def _calls(self, group: Group, start: Times, duration: Times) -> None:
+        launching = host_rows.launching(group)
         for chosen, table, make in (
             (launching, "launch", host_rows.launches),
             (~launching, "api", host_rows.calls),
         ):
             if chosen.any():
-                part = [e for e, c in zip(group, chosen.tolist(), strict=True) if c]
+                part = group.chosen(chosen)
                 columns = make(part, self.placing)
-                columns["_external"] = [(e.args or NO_ARGS).external for e in part]
-                columns["_call_stack"] = [
-                    e.args.call_stack if isinstance(e.args, MoreArgs) else None for e in part
-                ]
+                columns["_external"] = part.integers("External id")
+                columns["_call_stack"] = part.mapped(text, pa.string(), "Call stack")
                 self._hold(table, part, start[chosen], duration[chosen], columns)
 
-    def _functions(self, group: list[Event], start: Times, duration: Times) -> None:
+    def _functions(self, group: Group, start: Times, duration: Times) -> None:
         columns = self.placing.where(group)
         threads = keys(columns["process"], columns["thread"])
         stacks = self.stacks.add(group, threads, start, duration)
-        rows = len(group)
+        rows = group.rows
         self.target.add("marker", as_table({
             "start": start, "duration": duration, "kind": constant("push/pop", rows), "open": constant(False, rows),
             "name_id": self.placing.names(group), "domain": constant("python", rows), "source": constant("framework", rows),
             "category": constant("python_function", rows), "stack": stacks, **columns,
         }))  # fmt: skip
 
-    def _markers(self, category: str, group: list[Event], start: Times, duration: Times | None) -> None:
+    def _markers(self, category: str, group: Group, start: Times, duration: Times | None) -> None:
         """Annotations, and whatever nobody knows: a range with its category and its arguments."""
+        rows = group.rows
         if category.startswith("gpu_"):
-            process = [self.placing.main] * len(group)
-            tids = [f"gpu {e.pid} stream {e.tid}" for e in group]
+            main = self.placing.main
+
+            def thread(pid: Any, tid: Any) -> int:
+                return self.placing.thread(main, f"gpu {_shown(pid)} stream {_shown(tid)}")
+
             columns: Columns = {
-                "process": process,
-                "thread": [self.placing.thread(p, t) for p, t in zip(process, tids, strict=True)],
+                "process": np.full(rows, main, np.int32),
+                "thread": group.mapped(thread, pa.int32(), ".pid", ".tid"),
             }
         else:
-            columns = self.placing.where(group)
-        without = host_rows.OPERATOR_COLUMNS - {"Input Dims", "Sequence number", "Call stack"}
+            columns = dict(self.placing.where(group))
         if duration is not None:
             columns["duration"] = duration
-        rows = len(group)
         self.target.add("marker", as_table({
             "start": start, "kind": constant("instant" if duration is None else "push/pop", rows),
             "open": constant(False, rows), "name_id": self.placing.names(group), "category": constant(category or None, rows),
-            "source": constant("framework", rows), "attributes": [host_rows.members(e, without) for e in group], **columns,
+            "source": constant("framework", rows), "attributes": self._texts.members(group, _RANGE_COLUMNS), **columns,
         }))  # fmt: skip
 
-    def _instants(self, category: str, group: list[Event], start: Times) -> None:
-        memory = [e for e in group if host_rows.is_memory(e)]
-        if len(memory) == len(group):
-            self.target.add("memory", as_table({"time": start, **host_rows.memory(group, self.placing)}))
-            return
-        chosen = np.fromiter((host_rows.is_memory(e) for e in group), bool, len(group))
-        if memory:
+    def _instants(self, category: str, group: Group, start: Times) -> None:
+        memory = host_rows.is_memory(group)
+        if memory.any():
+            part = group if memory.all() else group.chosen(memory)
             self.target.add(
-                "memory", as_table({"time": start[chosen], **host_rows.memory(memory, self.placing)})
+                "memory", as_table({"time": start[memory], **host_rows.memory(part, self.placing)})
             )
-        self._markers(category, [e for e in group if not host_rows.is_memory(e)], start[~chosen], None)
+        if not memory.all():
+            self._markers(category, group.chosen(~memory), start[~memory], None)
 
-    def _counters(self, group: list[Event], start: Times) -> None:
+    def _counters(self, group: Group, start: Times) -> None:
         rows = []
-        for event, time in zip(group, start.tolist(), strict=True):
-            told = host_rows.members(event) or "{}"
-            for key, value in host_rows.numbers(told):
-                name = f"{event.name} {key}" if key else event.name
-                rows.append({"time": time, "name": name, "value": value, "unit": "1", "source": "kineto",
+        names, told = group.values(".name"), self._texts.members(group).to_pylist()
+        for counter, members, time in zip(names, told, start.tolist(), strict=True):
+            for key, number in host_rows.numbers(members or "{}"):
+                name = f"{counter or ''} {key}" if key else str(counter or "")
+                rows.append({"time": time, "name": name, "value": number, "unit": "1", "source": "kineto",
                              "process": self.placing.main})  # fmt: skip
         self.target.add("counter", rows)
 
-    def _flows(self, group: list[Event], start: Times, phase: str) -> None:
+    def _flows(self, group: Group, start: Times, phase: str) -> None:
         columns = self.placing.where(group)
         threads = keys(columns["process"], columns["thread"])
-        identities = [e.id for e in group]
-        self.flows += zip(
-            identities, threads.tolist(), start.tolist(), [phase == "s"] * len(group), strict=True
-        )
+        begins = [phase == "s"] * group.rows
+        self.flows += zip(group.values(".id"), threads.tolist(), start.tolist(), begins, strict=True)
 
-    def _overhead(self, group: list[Event], start: Times, duration: Times) -> None:
+    def _overhead(self, group: Group, start: Times, duration: Times) -> None:
         self.target.add("overhead", {
-            "start": start, "duration": duration, "kind": [e.name.lower() for e in group],
-            "process": [self.placing.main] * len(group),
+            "start": start, "duration": duration, "kind": [str(name or "").lower() for name in group.values(".name")],
+            "process": [self.placing.main] * group.rows,
         })  # fmt: skip
         self._extras("overhead", group)
 
-    def _collectives(self, group: list[Event], start: Times, duration: Times) -> None:
-        columns, rows = device_rows.collectives(group)
-        if rows:
-            columns["process"] = [self.placing.main] * len(rows)
-            self.target.add("collective", {"start": start[rows], "duration": duration[rows], **columns})
-            first = self._ordinals.get("collective", 0)
-            self._ordinals["collective"] = first + len(rows)
-            for i, row in enumerate(rows):
-                for key, text in device_rows.collective_attributes(group[row]).items():
-                    self.target.attribute("collective", first + i, key, text, self.placing.main)
+    def _collectives(self, group: Group, start: Times, duration: Times) -> None:
+        rows = np.flatnonzero(device_rows.has_collective(group))
+        if not len(rows):
+            return
+        part = group.chosen(rows)
+        columns = device_rows.collectives(part)
+        columns["process"] = np.full(len(rows), self.placing.main, np.int32)
+        self.target.add("collective", as_table({"start": start[rows], "duration": duration[rows], **columns}))
+        first = self._ordinals.get("collective", 0)
+        self._ordinals["collective"] = first + len(rows)
+        for row in range(part.rows):
+            for key, told in device_rows.collective_attributes(part, row).items():
+                self.target.attribute("collective", first + row, key, told, self.placing.main)
 
     def finish_names(self) -> None:
         """Names of processes, threads and streams."""
-        for event in self._metadata:
-            name = (event.args or NO_ARGS).name
-            if name is None:
-                continue
-            if event.name == "process_name" and event.pid == self.placing.pid:
+        for what, pid, tid, name in self._metadata:
+            if what == "process_name" and pid == self.placing.pid:
                 self.target.process("the process", command=name)
-            elif event.name == "thread_name" and event.pid in self.placing.devices:
-                self.placing.name_stream(event.pid, event.tid, name)
-            elif event.name == "thread_name" and isinstance(event.pid, int):
-                self.placing.thread(self.placing.process(event.pid), event.tid, name)
+            elif what == "thread_name" and pid in self.placing.devices:
+                self.placing.name_stream(pid, tid, name)
+            elif what == "thread_name" and isinstance(pid, int):
+                self.placing.thread(self.placing.process(pid), tid, name)
 
 
-def keys(processes: Sequence[int], threads: Sequence[int]) -> Times:
+def keys(processes: NDArray[np.int32], threads: NDArray[np.int32]) -> Times:
     """One number per thread of any process."""
-    return np.array(processes, np.int64) << 32 | (np.array(threads, np.int64) & 0xFFFFFFFF)
+    return processes.astype(np.int64) << 32 | (threads.astype(np.int64) & 0xFFFFFFFF)
 
 
-def detached(event: Event) -> Event:
-    """The event without views of its piece."""
-    return Event(ph=event.ph, name=event.name, pid=event.pid, tid=event.tid, args=event.args)
+def _shown(raw: bytes | None) -> str:
+    return str(value(raw))

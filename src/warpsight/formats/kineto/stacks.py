@@ -8,14 +8,13 @@ thread, and a search for all moments at once.
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from warpsight.formats.kineto.events import NO_ARGS, Event
+from warpsight.formats.kineto.group import Group, text
 from warpsight.trace.definitions import Definitions, Frame
 
 Int64 = NDArray[np.int64]
@@ -34,17 +33,47 @@ def frame_of(name: str) -> Frame:
     return (function, file, number if number < 1 << 31 else None, None, "python", None)
 
 
+class _ById:
+    """Stacks by Python id. Ids count from 1, so an array is enough; ids far beyond their number go to a dictionary."""
+
+    def __init__(self) -> None:
+        self._dense = np.zeros(1 << 16, np.int32)
+        self._count = 0
+        self._sparse: dict[int, int] = {}
+
+    def of(self, ids: Int64) -> Int32:
+        """Stacks of some ids; 0 where unknown."""
+        inside = (ids >= 0) & (ids < len(self._dense))
+        found = np.where(inside, self._dense[np.where(inside, ids, 0)], np.int32(0))
+        if self._sparse:
+            for row in np.flatnonzero(~inside).tolist():
+                found[row] = self._sparse.get(int(ids[row]), 0)
+        return found
+
+    def keep(self, ids: Int64, stacks: Int32) -> None:
+        """Remember the stacks of some ids."""
+        self._count += len(ids)
+        limit = 4 * self._count + (1 << 16)
+        dense = (ids >= 0) & (ids < limit)
+        most = int(ids[dense].max(initial=0))
+        if most >= len(self._dense):
+            grown = np.zeros(max(most + 1, 2 * len(self._dense)), np.int32)
+            grown[: len(self._dense)] = self._dense
+            self._dense = grown
+        self._dense[ids[dense]] = stacks[dense]
+        for row in np.flatnonzero(~dense & (ids >= 0)).tolist():
+            self._sparse[int(ids[row])] = int(stacks[row])
+
+
 class PythonStacks:
     """Collects Python functions; afterwards answers which stack a thread had at some moments."""
 
     def __init__(self, definitions: Definitions) -> None:
         """Stacks are interned in `definitions`."""
         self._definitions = definitions
-        self._frames: dict[str, int] = {}
+        self._frames: dict[bytes, int] = {}
         self._texts: dict[str, int] = {}
-        #: Stack by Python id; 0 unknown. Ids count from 1, so a list is enough; others go to a dictionary.
-        self._dense = array("i", [0])
-        self._sparse: dict[int, int] = {}
+        self._by_id = _ById()
         self._pieces: list[tuple[Int64, Int64, Int64, Int32, Int32]] = []
         self._changes: dict[int, tuple[Int64, Int32]] = {}
 
@@ -52,41 +81,46 @@ class PythonStacks:
         """Whether there were any functions."""
         return bool(self._pieces)
 
-    def add(self, events: Sequence[Event], threads: Int64, start: Int64, duration: Int64) -> list[int]:
+    def add(self, group: Group, threads: Int64, start: Int64, duration: Int64) -> Int32:
         """Take up functions; `threads` are keys of threads. Returns the stack of each."""
-        stacks, parents = [], []
-        for event in events:
-            a = event.args or NO_ARGS
-            parent = self._known(a.python_parent)
-            stack = self._definitions.stack(parent, self._frame(event.name), "imported")
-            self._keep(a.python_id, stack)
-            stacks.append(stack)
-            parents.append(parent)
-        self._pieces.append((
-            threads, start, duration, np.array(stacks, np.int32), np.array(parents, np.int32)
-        ))  # fmt: skip
+        ids = pc.fill_null(group.integers("Python id"), -1).to_numpy()
+        callers = pc.fill_null(group.integers("Python parent id"), -1).to_numpy()
+        stacks, parents = self._interned(self._frame_ids(group), ids, callers)
+        self._by_id.keep(ids, stacks)
+        self._pieces.append((threads, start, duration, stacks, parents))
         return stacks
 
-    def _frame(self, name: str) -> int:
-        known = self._frames.get(name)
-        if known is None:
-            known = self._frames[name] = self._definitions.frame(frame_of(name))
-        return known
+    def _frame_ids(self, group: Group) -> Int64:
+        codes, texts = group.codes(".name")
+        for raw in texts:
+            if raw not in self._frames:
+                self._frames[raw] = self._definitions.frame(frame_of(text(raw) or ""))
+        return np.array([self._frames[raw] for raw in texts] + [0], np.int64)[codes]
 
-    def _known(self, number: int | None) -> int:
-        if number is None:
-            return 0
-        return self._dense[number] if 0 <= number < len(self._dense) else self._sparse.get(number, 0)
-
-    def _keep(self, number: int | None, stack: int) -> None:
-        if number is None:
-            return
-        if number == len(self._dense):
-            self._dense.append(stack)
-        elif 0 <= number < len(self._dense):
-            self._dense[number] = stack
-        else:
-            self._sparse[number] = stack
+    def _interned(self, frames: Int64, ids: Int64, callers: Int64) -> tuple[Int32, Int32]:
+        """Stacks of functions and of their callers: those whose caller is known first, then those they call, and so on."""
+        stacks, parents = np.zeros(len(ids), np.int32), self._by_id.of(callers)
+        own = np.argsort(ids, kind="stable")
+        place = np.minimum(np.searchsorted(ids[own], callers, "right") - 1, len(ids) - 1)
+        caller = np.where((place >= 0) & (callers >= 0), own[place], -1)
+        caller[(caller >= 0) & (ids[caller] != callers)] = -1
+        caller[caller >= np.arange(len(ids))] = -1  # nobody is called by what comes later
+        order = np.argsort(caller, kind="stable")
+        sorted_callers = caller[order]
+        level = order[: np.searchsorted(sorted_callers, 0)]
+        while len(level):
+            keys = parents[level].astype(np.int64) << 32 | frames[level]
+            pairs, which = np.unique(keys, return_inverse=True)
+            stack = self._definitions.stack
+            numbers = [stack(pair >> 32, pair & 0xFFFFFFFF, "imported") for pair in pairs.tolist()]
+            stacks[level] = np.array(numbers, np.int32)[which]
+            begins, ends = (np.searchsorted(sorted_callers, level, side) for side in ("left", "right"))
+            counts = ends - begins
+            offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            following = order[np.repeat(begins, counts) + offsets]
+            parents[following] = np.repeat(stacks[level], counts)
+            level = following
+        return stacks, parents
 
     def of_text(self, text: str) -> int:
         """The stack of a `Call stack` argument: frames with `;` between them, innermost first; 0 for none."""

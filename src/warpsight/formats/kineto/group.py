@@ -1,0 +1,280 @@
+"""Events of one phase and category as columns: their fields as numbers, times, texts, and codes of what repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from warpsight.formats.chrome.times import MISSING, nanoseconds
+from warpsight.formats.kineto.layouts import OWN, Found, Piece
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+Spans = tuple[Int64, Int64]
+_LIMIT = (1 << 62) // 1000
+_TEXT = msgspec.json.Decoder(str)
+_INT = msgspec.json.Decoder(int | None)
+
+
+class Group:
+    """Some events of a piece, in the order of the file. A field that an event lacks has an empty span."""
+
+    def __init__(self, text: bytes, rows: int, fields: dict[str, Spans]) -> None:
+        """`fields` gives where values begin and end in `text`, by name; those of the event itself begin with a dot."""
+        self.text = text
+        self.rows = rows
+        self.fields = fields
+        #: Rows whose value is not of the type asked for, by field.
+        self.misfits: dict[str, list[int]] = {}
+        self._codes: dict[str, tuple[Int32, list[bytes]]] = {}
+        self._data = np.frombuffer(text, np.uint8)
+
+    def __contains__(self, field: str) -> bool:
+        """Whether any event has a field."""
+        return field in self.fields
+
+    def chosen(self, rows: NDArray[Any]) -> Group:
+        """Some of the events, by a mask or by their numbers."""
+        count = int(rows.sum()) if rows.dtype == bool else len(rows)
+        fields = {name: (starts[rows], ends[rows]) for name, (starts, ends) in self.fields.items()}
+        return Group(self.text, count, {name: spans for name, spans in fields.items() if spans[1].any()})
+
+    def there(self, field: str) -> Bools:
+        """Which events have a field."""
+        spans = self.fields.get(field)
+        return np.zeros(self.rows, bool) if spans is None else spans[1] > 0
+
+    def codes(self, field: str) -> tuple[Int32, list[bytes]]:
+        """The distinct JSON texts of a field, and per event which one it has; -1 where it has none."""
+        known = self._codes.get(field)
+        if known is None:
+            known = self._codes[field] = self._encoded(field)
+        return known
+
+    def _encoded(self, field: str) -> tuple[Int32, list[bytes]]:
+        if field not in self.fields:
+            return np.full(self.rows, -1, np.int32), []
+        starts, ends = self.fields[field]
+        there = ends > 0
+        if there.all():
+            found = _texts(self.text, starts, ends).dictionary_encode()
+            return found.indices.to_numpy(), found.dictionary.to_pylist()
+        found = _texts(self.text, starts[there], ends[there]).dictionary_encode()
+        codes = np.full(self.rows, -1, np.int32)
+        codes[there] = found.indices.to_numpy()
+        return codes, found.dictionary.to_pylist()
+
+    def combinations(self, *fields: str) -> tuple[NDArray[np.int64], list[tuple[bytes | None, ...]]]:
+        """The distinct combinations of several fields' texts, and per event which one it has."""
+        codes = np.zeros(self.rows, np.int64)
+        listed: list[tuple[bytes | None, ...]] = [()]
+        for field in fields:
+            if field not in self.fields:
+                listed = [(*row, None) for row in listed]
+                continue
+            own, texts = self.codes(field)
+            values: list[bytes | None] = [None, *texts]
+            if len(values) == 2 and bool((own == 0).all()):
+                listed = [(*row, values[1]) for row in listed]
+                continue
+            codes, kept = _ranked(codes * len(values) + own + 1, len(listed) * len(values))
+            listed = [(*listed[k // len(values)], values[k % len(values)]) for k in kept]
+        return codes, listed
+
+    def mapped(self, make: Callable[..., Any], kind: Any, *fields: str) -> Any:
+        """A column made of distinct combinations of fields: `make` takes their JSON texts (None: absent)."""
+        codes, listed = self.combinations(*fields)
+        return pa.array([make(*row) for row in listed], kind).take(pa.array(codes))
+
+    def integers(self, field: str) -> pa.Array:
+        """A field as int64; null where it is absent, null, or no integer."""
+        spans = self.fields.get(field)
+        if spans is None:
+            return pa.nulls(self.rows, pa.int64())
+        starts, ends = spans
+        there = ends > 0
+        there &= self._data[starts] != ord("n")
+        if there.all():
+            mask = None
+        else:
+            mask = ~there
+            starts, ends = starts[there], ends[there]
+        try:
+            values = pc.cast(_texts(self.text, starts, ends).view(pa.string()), pa.int64())
+        except pa.ArrowInvalid:
+            return self._slow_integers(field)
+        if mask is None:
+            return values
+        filled = np.zeros(self.rows, np.int64)
+        filled[there] = values.to_numpy()
+        return pa.array(filled, mask=mask)
+
+    def _slow_integers(self, field: str) -> pa.Array:
+        codes, texts = self.codes(field)
+        values: list[int | None] = []
+        wrong = []
+        for number, text in enumerate(texts):
+            value = None
+            try:
+                value = _INT.decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                wrong.append(number)
+            if value is not None and not -(1 << 63) <= value < 1 << 63:
+                value = value - (1 << 64) if 0 <= value < 1 << 64 else None
+            values.append(value)
+        if wrong:
+            self.misfits[field] = np.flatnonzero(np.isin(codes, wrong)).tolist()
+        return pa.array([*values, None], pa.int64()).take(pa.array(np.where(codes < 0, len(values), codes)))
+
+    def times(self, field: str) -> Int64:
+        """A field in microseconds as nanoseconds; :data:`MISSING` where it is none. No number passes through a float."""
+        spans = self.fields.get(field)
+        if spans is None:
+            return np.full(self.rows, MISSING)
+        starts, ends = spans
+        if not (ends > 0).all():
+            return self._slow_times(spans)
+        data = self._data
+        places = [data[ends - k] == ord(".") for k in (4, 3, 2)]
+        decimals = np.select(places, [3, 2, 1], 0)
+        whole = ends - decimals - (decimals > 0)
+        if not (whole > starts).all():
+            return self._slow_times(spans)
+        try:
+            values: Int64 = pc.cast(_texts(self.text, starts, whole).view(pa.string()), pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            return self._slow_times(spans)
+        if (
+            not len(values)
+            or int(values.min()) < 0
+            or int(values.max()) >= _LIMIT
+            or bool((data[starts] == ord("-")).any())
+        ):
+            return self._slow_times(spans)
+        result = values * 1000
+        for number, weight in ((1, 100), (2, 10), (3, 1)):
+            digit = data[np.minimum(whole + number, len(data) - 1)].astype(np.int64) - ord("0")
+            digit[decimals < number] = 0
+            if int(digit.min()) < 0 or int(digit.max()) > 9:
+                return self._slow_times(spans)
+            result += digit * weight
+        return result
+
+    def _slow_times(self, spans: Spans) -> Int64:
+        starts, ends = (part.tolist() for part in spans)
+        return nanoseconds([self.text[a:b] for a, b in zip(starts, ends, strict=True)])
+
+    def raw(self, field: str, row: int) -> bytes:
+        """The JSON text of one event's field; empty when it has none."""
+        spans = self.fields.get(field)
+        return b"" if spans is None else self.text[int(spans[0][row]) : int(spans[1][row])]
+
+    def values(self, field: str) -> list[Any]:
+        """A field as Python values, one per event; None for none."""
+        codes, texts = self.codes(field)
+        known = [value(text) for text in texts]
+        return [None if code < 0 else known[code] for code in codes.tolist()]
+
+    def extras(self, known: frozenset[str]) -> Iterator[tuple[int, str, str]]:
+        """Row, name and JSON text of the fields that are not `known`, and of values of a wrong type; in order of rows."""
+        found = []
+        for field in self.fields:
+            if field not in known:
+                found += [(row, field) for row in np.flatnonzero(self.there(field)).tolist()]
+        found += [(row, field) for field, rows in self.misfits.items() for row in rows]
+        for row, field in sorted(found, key=lambda pair: pair[0]):
+            yield row, field.removeprefix(OWN), json_text(self.raw(field, row))
+
+
+def groups(piece: Piece) -> list[tuple[str, str, Group]]:
+    """The events of a piece by phase and category, in order of their first events."""
+    kinds: dict[tuple[str, str], list[Found]] = {}
+    for found in piece.found:
+        kinds.setdefault((found.layout.phase, found.layout.category), []).append(found)
+    made = [(int(min(f.rows[0] for f in found)), kind, found) for kind, found in kinds.items()]
+    return [(*kind, _group(piece.text, found)) for _, kind, found in sorted(made, key=lambda m: m[0])]
+
+
+def _group(text: bytes, found: Sequence[Found]) -> Group:
+    rows = np.concatenate([f.rows for f in found])
+    order = np.argsort(rows, kind="stable")
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows))
+    fields: dict[str, Spans] = {}
+    first = 0
+    for f in found:
+        where = place[first : first + len(f.rows)]
+        first += len(f.rows)
+        for field, starts, ends in zip(f.layout.fields, f.starts, f.ends, strict=True):
+            if field not in fields:
+                fields[field] = (np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
+            fields[field][0][where] = starts
+            fields[field][1][where] = ends
+    return Group(text, len(rows), fields)
+
+
+def _texts(text: bytes, starts: Int64, ends: Int64) -> pa.Array:
+    """Spans as Arrow's binary values. An array of all borders has the spans as every second value.
+
+    Arrow makes room by the mean length of all values, so the last border, which belongs to no span, makes that the spans' own.
+    """
+    count = len(starts)
+    if not count:
+        return pa.array([], pa.binary())
+    borders = np.empty(2 * count + 1, np.int32)
+    borders[0:-1:2] = starts
+    borders[1::2] = ends
+    borders[-1] = min(int(starts[0]) + 2 * int((ends - starts).sum()), len(text))
+    every = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(borders), pa.py_buffer(text)])
+    return every.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
+def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], list[int]]:
+    """Codes below `size` without gaps, and the old code of each new one."""
+    if size > 4 * len(codes) + 1024:
+        kept, ranked = np.unique(codes, return_inverse=True)
+        return ranked, kept.tolist()
+    used = np.zeros(size, bool)
+    used[codes] = True
+    return (np.cumsum(used) - 1)[codes], np.flatnonzero(used).tolist()
+
+
+def value(raw: bytes | None) -> Any:
+    """A JSON value; None for none. What is no JSON is its text."""
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw.decode("utf-8", "replace").strip('"')
+
+
+def text(raw: bytes | None) -> str | None:
+    """A JSON string; None when it is absent or no string. A string with quotes or bytes that do not belong is taken as it is."""
+    if raw is None or raw[:1] != b'"':
+        return None
+    try:
+        return _TEXT.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return raw[1:-1].decode("utf-8", "replace")
+
+
+def integer(raw: bytes | None) -> int | None:
+    """A JSON integer; None when it is absent or none."""
+    found = value(raw)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def json_text(raw: bytes) -> str:
+    """A value's JSON on one line; as a JSON string when it is none."""
+    try:
+        return msgspec.json.format(raw, indent=0).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.encode(raw.decode("utf-8", "replace")).decode()

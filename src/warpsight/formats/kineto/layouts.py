@@ -1,0 +1,346 @@
+"""Events as text into spans of their fields, thousands at a time.
+
+torch writes events with a handful of format strings, so most events of a file differ in nothing but their values. One event of
+each kind is decoded; where its values lie becomes a layout, a list of literals with values between. All other events are compared
+with the literals as arrays of bytes: what agrees has its values in the same places, counted from the keys (a key ends where `":`
+stands), and what does not agree is decoded on its own. Nothing is guessed: literals are compared whole, and a value that is
+not the JSON value expected is seen when it is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint32]
+Raw = msgspec.Raw
+_BLOCK = 1 << 17
+#: Layouts tried for events with the same keys, before each is decoded on its own.
+_TRIES = 32
+#: Kinds of events in one piece; a file with more has no layouts.
+_KINDS = 512
+#: Texts between events that are known at a time.
+_SEPARATORS = 8
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_RAWS = msgspec.json.Decoder(list[Raw])
+_TEXT = msgspec.json.Decoder(str)
+_BETWEEN = re.compile(rb"\}\s*,\s*\{\s*\"")
+#: Fields that are the same in all events of a layout.
+_CONSTANT = ("ph", "cat")
+#: Marks a field of the event itself; all others are members of `args`.
+OWN = "."
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the values of events lie: `literals[0] value literals[1] value … literals[-1]`."""
+
+    phase: str
+    category: str
+    fields: tuple[str, ...]
+    literals: tuple[bytes, ...]
+    #: By field: which of the event's keys it has, and how many bytes after the end of that key its value begins.
+    keys: tuple[int, ...]
+    distances: tuple[int, ...]
+
+
+@dataclass
+class Found:
+    """Events of one layout: their numbers in the piece, and where each field's values begin and end."""
+
+    layout: Layout
+    rows: Int64
+    starts: list[Int64]
+    ends: list[Int64]
+
+
+class Piece:
+    """Some ten thousand events of a file, found by layout."""
+
+    def __init__(self, text: bytes, events: int, found: list[Found]) -> None:
+        """`text` holds the events that `found` points into."""
+        self.text = text
+        self.events = events
+        self.found = found
+
+
+class Layouts:
+    """Finds the fields of events; remembers the layouts of a file."""
+
+    def __init__(self, skipped: Callable[[str, str], bool]) -> None:
+        """`skipped` tells by phase and category which events nobody wants."""
+        self._skipped = skipped
+        self._known: dict[int, list[Layout]] = {}
+        #: What stands between events, from the brace of one to the end of the other's first key.
+        self._separators: list[bytes] = []
+
+    def __call__(self, text: bytes, size: int) -> list[Piece]:
+        """The events of `event,event,…`, the first `size` bytes of a text, as one piece; what is no object is left out.
+
+        Raises:
+            msgspec.DecodeError: when it is no JSON; its place counts from an opening bracket.
+        """
+        data = np.frombuffer(text, np.uint8, size)
+        keys = _keys(data)
+        words = _words(data, keys)
+        try:
+            begins, ends = self._borders(text, size, keys, words)
+            found = self._all(text, data, keys, words, begins, ends)
+        except msgspec.DecodeError:
+            begins, ends = _decoded(text[:size])
+            self._learn(text, keys, begins, ends)
+            try:
+                found = self._all(text, data, keys, words, begins, ends)
+            except msgspec.DecodeError:  # values that are no objects
+                found = [_single(text, row, a, b) for row, (a, b) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
+                         if text[a : a + 1] == b"{"]  # fmt: skip
+        return [Piece(text, len(begins), found)]
+
+    def _borders(self, text: bytes, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
+        """Where events begin and end, as long as the text between two is one that was seen before."""
+        closing = [np.zeros(0, np.int64)]
+        shifts = [np.zeros(0, np.int64)]
+        for separator in self._separators:
+            places = keys[words == np.frombuffer(separator[-5:-1], np.uint32)[0]] + 1 - len(separator)
+            closing.append(places[_equal(text, places, separator)])
+            shifts.append(np.full(len(closing[-1]), separator.index(b"{")))
+        places, shift = np.concatenate(closing), np.concatenate(shifts)
+        if len(self._separators) > 1:
+            order = np.argsort(places, kind="stable")
+            places, shift = places[order], shift[order]
+        return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
+
+    def _learn(self, text: bytes, keys: Int64, begins: Int64, ends: Int64) -> None:
+        """Take up what stands between events."""
+        first = np.searchsorted(keys, begins[1:])
+        for end, key in zip(ends[:-1].tolist(), keys[first[first < len(keys)]].tolist(), strict=False):
+            if len(self._separators) == _SEPARATORS:
+                return
+            separator = text[end - 1 : key + 1]
+            if len(separator) < 64 and separator not in self._separators and _BETWEEN.match(separator):
+                self._separators.append(separator)
+
+    def _all(
+        self, text: bytes, data: Bytes, keys: Int64, words: Words, begins: Int64, ends: Int64
+    ) -> list[Found]:
+        first = np.searchsorted(keys, begins)
+        counts = np.diff(np.append(first, len(keys)))
+        if not len(keys) or not counts.all():
+            raise msgspec.DecodeError("not all events have keys")
+        kinds, which = np.unique(_hashes(words, first), return_inverse=True)
+        if len(kinds) > _KINDS:
+            raise msgspec.DecodeError("there are too many kinds of events")
+        found: list[Found] = []
+        order = np.argsort(which.astype(np.int16), kind="stable")
+        borders = np.searchsorted(which[order], np.arange(len(kinds) + 1))
+        for kind, a, b in zip(kinds.tolist(), borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+            self._kind(kind, _Events(text, data, keys, order[a:b], first, begins, ends), found)
+        return found
+
+    def _kind(self, kind: int, events: _Events, found: list[Found]) -> None:
+        """Events with (as it seems) the same keys."""
+        known = self._known.setdefault(kind, [])
+        for layout in known:
+            if not len(events.rows):
+                return
+            self._take(layout, events, found)
+        for _ in range(_TRIES):
+            if not len(events.rows):
+                return
+            row = int(events.rows[0])
+            layout = events.layout(row)
+            known.append(layout)
+            if not self._take(layout, events, found):
+                known.pop()
+                break
+        found += [
+            _single(events.text, row, int(events.begins[row]), int(events.ends[row]))
+            for row in events.rows.tolist()
+        ]
+
+    def _take(self, layout: Layout, events: _Events, found: list[Found]) -> bool:
+        """Move the events that have a layout to `found`; False when there are none."""
+        rows, starts, ends = events.fitting(layout)
+        if len(rows) and not self._skipped(layout.phase, layout.category):
+            found.append(Found(layout, rows, starts, ends))
+        return len(rows) > 0
+
+
+@dataclass
+class _Events:
+    """Events of one kind that have no layout yet, by their numbers `rows`."""
+
+    text: bytes
+    data: Bytes
+    keys: Int64
+    rows: Int64
+    first: Int64
+    begins: Int64
+    ends: Int64
+
+    def layout(self, row: int) -> Layout:
+        """The layout of one event.
+
+        Raises:
+            msgspec.DecodeError: when it is no JSON object.
+        """
+        begin, end = int(self.begins[row]), int(self.ends[row])
+        last = self.first[row + 1] if row + 1 < len(self.first) else len(self.keys)
+        return _layout(self.text[begin:end], self.keys[self.first[row] : last] - begin)
+
+    def fitting(self, layout: Layout) -> tuple[Int64, list[Int64], list[Int64]]:
+        """Numbers of the events that have a layout, and where their values lie; they are taken out of `rows`."""
+        rows, first = self.rows, self.first[self.rows]
+        fits = np.ones(len(rows), bool)
+        starts: list[Int64] = []
+        ends: list[Int64] = []
+        for literal, key, distance in zip(layout.literals, layout.keys, layout.distances, strict=False):
+            start = self.keys[np.minimum(first + key, len(self.keys) - 1)] + distance
+            ends.append(start - len(literal))
+            starts.append(start)
+        ends.append(self.ends[rows] - len(layout.literals[-1]))
+        begins = self.begins[rows]
+        if starts:
+            fits &= ends[0] == begins
+            for start, end in zip(starts, ends[1:], strict=True):
+                fits &= end > start
+        else:
+            fits &= ends[0] == begins
+        ends_checked = [begins, *ends[1:]]
+        for literal, place in zip(layout.literals, ends_checked, strict=True):
+            inside = fits if fits.all() else np.flatnonzero(fits)
+            if inside is fits:
+                fits = _equal(self.text, place, literal)
+            elif len(inside):
+                fits[inside] = _equal(self.text, place[inside], literal)
+        if fits.all():
+            self.rows = rows[:0]
+            return rows, starts, ends[1:]
+        self.rows = rows[~fits]
+        return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends[1:]]
+
+
+def _keys(data: Bytes) -> Int64:
+    """Where `":` ends a key (an escaped quote does not), looked for in blocks that fit a cache."""
+    size = len(data) - 1
+    first, second = np.empty(_BLOCK, bool), np.empty(_BLOCK, bool)
+    found = [np.zeros(0, np.int64)]
+    for begin in range(0, size, _BLOCK):
+        end = min(begin + _BLOCK, size)
+        quote, colon = first[: end - begin], second[: end - begin]
+        np.equal(data[begin:end], ord('"'), out=quote)
+        np.equal(data[begin + 1 : end + 1], ord(":"), out=colon)
+        np.logical_and(quote, colon, out=quote)
+        found.append(quote.nonzero()[0] + begin)
+    places = np.concatenate(found)
+    escaped = data[np.maximum(places - 1, 0)] == ord("\\")
+    return places[~escaped] if escaped.any() else places
+
+
+def _words(data: Bytes, keys: Int64) -> Words:
+    """The last four bytes of each key."""
+    if len(data) < 4:
+        return np.zeros(len(keys), np.uint32)
+    every: Words = np.ndarray(len(data) - 3, np.uint32, data, strides=(1,))
+    return every[np.maximum(keys - 4, 0)]
+
+
+def _hashes(words: Words, first: Int64) -> NDArray[np.uint64]:
+    """A number per event that hardly any two events with different keys share."""
+    wide = words.astype(np.uint64)
+    wide *= wide + np.uint64(0x9E3779B97F4A7C15)
+    return np.add.reduceat(wide ^ (wide >> np.uint64(29)), first)
+
+
+def _equal(text: bytes, places: Int64, literal: bytes) -> NDArray[np.bool_]:
+    """Whether `literal` stands at each of some places."""
+    size, count = len(literal), len(places)
+    inside = (places >= 0) & (places <= len(text) - size)
+    if not inside.all():
+        fits = np.zeros(count, bool)
+        fits[inside] = _equal(text, places[inside], literal)
+        return fits
+    if not count or not size:
+        return np.ones(count, bool)
+    there = np.ndarray(len(text) - size + 1, f"V{size}", text, strides=(1,))[places].tobytes()
+    if there == literal * count:
+        return np.ones(count, bool)
+    table = np.frombuffer(there, np.uint8).reshape(count, size)
+    same: NDArray[np.bool_] = (table == np.frombuffer(literal, np.uint8)).all(axis=1)
+    return same
+
+
+def _members(text: bytes) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
+    """Phase and category of an event, and all other values: field, begin and end.
+
+    Raises:
+        msgspec.DecodeError: when it is no JSON object.
+    """
+    constant: dict[str, str] = {}
+    listed: list[tuple[str, int, int]] = []
+    base = _address(text)
+    for field, raw in _OBJECT.decode(text).items():
+        if field in _CONSTANT and bytes(raw[:1] if isinstance(raw, bytes) else raw)[:1] == b'"':
+            constant[field] = _TEXT.decode(raw)
+        elif field == "args" and bytes(raw)[:1] == b"{":
+            listed += [(name, *_place(value, base)) for name, value in _OBJECT.decode(raw).items()]
+        else:
+            listed.append((OWN + field, *_place(raw, base)))
+    return constant, sorted(listed, key=lambda member: member[1])
+
+
+def _address(data: Any) -> int:
+    place: int = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+    return place
+
+
+def _place(raw: Any, base: int) -> tuple[int, int]:
+    begin = _address(raw) - base
+    return begin, begin + len(bytes(raw))
+
+
+def _layout(text: bytes, keys: Int64) -> Layout:
+    """The layout of an event whose keys end at `keys`."""
+    constant, members = _members(text)
+    literals, numbers, distances = [], [], []
+    before = 0
+    for _, begin, end in members:
+        number = int(np.searchsorted(keys, begin)) - 1
+        literals.append(text[before:begin])
+        numbers.append(max(number, 0))
+        distances.append(begin - int(keys[max(number, 0)]))
+        before = end
+    literals.append(text[before:])
+    return Layout(
+        constant.get("ph", ""), constant.get("cat", ""), tuple(name for name, _, _ in members), tuple(literals),
+        tuple(numbers), tuple(distances),
+    )  # fmt: skip
+
+
+def _single(text: bytes, row: int, begin: int, end: int) -> Found:
+    """One event on its own."""
+    constant, members = _members(text[begin:end])
+    layout = Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(m[0] for m in members), (), (), ())
+    starts = [np.array([begin + first], np.int64) for _, first, _ in members]
+    ends = [np.array([begin + last], np.int64) for _, _, last in members]
+    return Found(layout, np.array([row]), starts, ends)
+
+
+def _decoded(text: bytes) -> tuple[Int64, Int64]:
+    """Where the values of an array begin and end, by decoding it.
+
+    Raises:
+        msgspec.DecodeError: when it is no JSON.
+    """
+    whole = b"[" + text + b"]"
+    base = _address(whole) + 1
+    places = [_place(raw, base) for raw in _RAWS.decode(whole)]
+    return np.array([a for a, _ in places], np.int64), np.array([b for _, b in places], np.int64)
