@@ -91,12 +91,14 @@ def _nodes(trace: Trace, selection: Selection, process: int) -> pa.Table:
         "memset": ("'Memset'", "bytes"),
     }
     parts = [
-        f"SELECT true AS host, start, coalesce(duration, 0) AS duration, {name} AS name, thread::BIGINT AS track, 0 AS context, "
+        f"SELECT true AS host, start, greatest(coalesce(duration, 0), 0) AS duration, {name} AS name, "
+        f"thread::BIGINT AS track, 0 AS context, "
         f"{correlation}::BIGINT AS correlation, 0 AS bytes FROM {table} WHERE {selection.where(table, process)}"
         for table, (name, correlation) in host.items() if selection.wants(table)
     ]  # fmt: skip
     parts += [
-        f"SELECT false, start, coalesce(duration, 0), {name}, stream::BIGINT, context, correlation, {size} FROM {table} "
+        f"SELECT false, start, greatest(coalesce(duration, 0), 0), {name}, stream::BIGINT, context, "
+        f"correlation, {size} FROM {table} "
         f"WHERE {selection.where(table, process)}"
         for table, (name, size) in device.items() if selection.wants(table)
     ]  # fmt: skip

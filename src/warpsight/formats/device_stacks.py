@@ -34,7 +34,8 @@ def totals(trace: Trace, selection: Selection) -> list[Total]:
     names = {"kernel": ("kernel", "coalesce(demangled, '?')", "0"), "memcpy": ("memcpy", "'Memcpy ' || kind", "bytes"),
              "memset": ("memset", "'Memset'", "bytes")}  # fmt: skip
     parts = [
-        f"SELECT process, correlation, stack, '{label}' AS what, {name} AS leaf, start, duration, {size} AS bytes FROM {table} "
+        f"SELECT process, correlation, stack, '{label}' AS what, {name} AS leaf, start, "
+        f"greatest(duration, 0) AS duration, {size} AS bytes FROM {table} "
         f"WHERE {selection.where(table)} AND duration IS NOT NULL"
         for table, (label, name, size) in names.items() if selection.wants(table)
     ]  # fmt: skip
@@ -81,5 +82,5 @@ class Stacks:
         out, at = [], stack
         while at in self._tree:
             at, frame = self._tree[at]
-            out.append(self._frames[frame])
+            out.append(self._frames.get(frame, ("?", "", 0, "native")))
         return out

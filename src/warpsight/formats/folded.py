@@ -107,7 +107,8 @@ def device_time(trace: Trace, selection: Selection) -> list[tuple[str, str, int]
         if selection.wants(table):
             label = {"kernel": "Kernel", "memcpy": "Memcpy", "memset": "Memset"}[table]
             parts.append(
-                f"SELECT process, correlation, stack, '[GPU_{label}]' || {leaf} AS leaf, duration FROM {table} "
+                f"SELECT process, correlation, stack, '[GPU_{label}]' || {leaf} AS leaf, "
+                f"greatest(duration, 0) AS duration FROM {table} "
                 f"WHERE {selection.where(table)} AND duration IS NOT NULL"
             )
     if not parts:
@@ -144,7 +145,7 @@ def _folded(trace: Trace, rows: list[tuple[int, str, int]]) -> list[tuple[str, s
         chain, at = [], stack
         while at in tree:
             at, frame = tree[at]
-            chain.append(frames[frame].replace(";", ":"))
+            chain.append(frames.get(frame, "?").replace(";", ":"))
         return ";".join(reversed(chain))
 
     out = []

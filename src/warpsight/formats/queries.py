@@ -156,7 +156,7 @@ class Queries:
         key = f"((({self._device_of(process)})::BIGINT + 2) << 56) | ({context} << 32) | (stream & {NO_STREAM})::BIGINT"
         # Waits have tracks of their own: they are the host's, though told per stream.
         return self._batch(table, process, window, f"-({key})" if table == "sync" else key, name, columns,
-                           "start + coalesce(duration, 0)")  # fmt: skip
+                           "start + greatest(coalesce(duration, 0), 0)")  # fmt: skip
 
     def contexts(self, process: int) -> list[int]:
         """Contexts of a process's work; keys have a context's place in this list."""
@@ -203,8 +203,9 @@ class Queries:
         columns = {"correlation": "coalesce(correlation, 0)"} if called else {}
         columns["stack"] = "coalesce(stack, 0)"
         key = "thread::BIGINT * 2" + (" + (kind = 'start/end')::BIGINT" if table == "marker" else "")
-        batch = self._batch(table, process, window, key, name, columns,
-                            f"coalesce(start + duration, {'-1' if called else 'start'})")  # fmt: skip
+        length = "CASE WHEN duration < 0 THEN 0 ELSE duration END"
+        end = f"coalesce(start + {length}, {'-1' if called else 'start'})"
+        batch = self._batch(table, process, window, key, name, columns, end)
         return self._close(batch) if called else batch
 
     def _batch(
@@ -246,7 +247,13 @@ class Queries:
             return nothing()
         name = self._indexed("build", "'Build ' || program")
         return self._batch(
-            "build", process, Window(), "0", name, {"stack": "coalesce(stack, 0)"}, "start + duration"
+            "build",
+            process,
+            Window(),
+            "0",
+            name,
+            {"stack": "coalesce(stack, 0)"},
+            "start + greatest(duration, 0)",
         )
 
     def overhead(self, process: int) -> Batch:
@@ -254,7 +261,13 @@ class Queries:
         if not self.selection.wants("overhead") or not self.trace.count("overhead"):
             return nothing()
         return self._batch(
-            "overhead", process, Window(), "0", self._indexed("overhead", "kind"), {}, "start + duration"
+            "overhead",
+            process,
+            Window(),
+            "0",
+            self._indexed("overhead", "kind"),
+            {},
+            "start + greatest(duration, 0)",
         )
 
     def samples(self, process: int) -> Batch:

@@ -224,5 +224,5 @@ def _looked_up(column: Column, texts: list[str] | dict[int, str]) -> pa.Array:
     if isinstance(texts, dict):
         known = [texts.get(i, "") for i in values.tolist()]
     else:
-        known = [texts[i] if i >= 0 else "" for i in values.tolist()]
+        known = [texts[i] if 0 <= i < len(texts) else "" for i in values.tolist()]
     return pa.array(known, pa.string()).take(pa.array(places))

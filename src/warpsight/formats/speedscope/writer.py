@@ -71,7 +71,7 @@ class _Frames:
             chain, at = [], stack
             while at in self._tree:
                 at, frame = self._tree[at]
-                chain.append(self.number(*self._rows[frame]))
+                chain.append(self.number(*self._rows.get(frame, ("?", None, None))))
             self._stacks[stack] = chain[::-1]
         return self._stacks[stack]
 
@@ -104,7 +104,8 @@ def _streams(trace: Trace, selection: Selection) -> list[tuple[str, list[tuple[i
     ):
         if selection.wants(table):
             parts.append(
-                f"SELECT process, context, stream, device, start, start + coalesce(duration, 0) AS e, correlation, stack, "
+                f"SELECT process, context, stream, device, start, "
+                f"start + greatest(coalesce(duration, 0), 0) AS e, correlation, stack, "
                 f"{leaf} AS leaf FROM {table} WHERE {selection.where(table)}"
             )
     if not parts:
