@@ -193,7 +193,9 @@ def overview(
 
 def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int]:
     """The lanes, the lane of each row's stream (its device's where it has none), and the streams without one."""
-    named = dict(trace.sql("SELECT device, name FROM device").fetchall())
+    brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
+    sql = f"SELECT device, {brief} FROM device"
+    named = dict(trace.sql(sql).fetchall())  # the vendor is the least telling part of a label that is cut
     several = len({queue.process for queue in work.queues}) > 1
     counts = np.bincount(work.queue, minlength=len(work.queues))
     shown = _busiest(work, counts, max(most - len(work.devices), 0))

@@ -87,11 +87,13 @@ def with_units(table: pa.Table, **unit: str) -> pa.Table:
 
 
 def most_costly_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding, ...]:
-    """Findings in the order people should read them: errors, loss, then by the time they cost, then by severity; stable."""
+    """Findings in the order people should read them: errors, loss, warnings, notes, each by the time they cost; stable.
+
+    So the first that costs something is the one a verdict's headline names.
+    """
     order = {"error": 0, "loss": 1, "warning": 2, "note": 3}
 
-    def key(finding: Finding) -> tuple[int, int, int]:
-        rank = order.get(finding.severity, 3)
-        return min(rank, 2), -(finding.cost_ns or 0), rank
+    def key(finding: Finding) -> tuple[int, int]:
+        return order.get(finding.severity, 3), -(finding.cost_ns or 0)
 
     return tuple(sorted(findings, key=key))

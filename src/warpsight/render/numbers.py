@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+_WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|B|MHz|W)\b)")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -52,6 +54,11 @@ def cell(value: Any, unit: str = "") -> str:
             return f"{value:.1f} %"
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
     return str(value)
+
+
+def unbroken(text: str) -> str:
+    """The text with a space that no line breaks at between each number and its unit."""
+    return _WITH_UNIT.sub("\\1\u00a0\\2", text)
 
 
 def _digits(value: float) -> str:

@@ -49,14 +49,16 @@ class Frame:
         return len(self.axis)
 
 
-def label_width(width: int) -> int:
-    """Columns of a label: a fifth of the width, so that 40 columns still show a picture."""
-    return min(max(width // 5, 10), 32)
+def label_width(width: int, longest: int = 32) -> int:
+    """Columns of labels: what the longest needs, at most three tenths of the width, so that 40 columns show a picture."""
+    return min(max(min(width * 3 // 10, longest), 10), 32)
 
 
 def frame(picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False) -> Frame:
     """Draw a window of a picture on `width` columns: label, cells, busy share."""
-    label = label_width(width)
+    label = label_width(
+        width, max((len(lane.label) + 2 * (lane.stream is not None) for lane in picture.lanes), default=0)
+    )
     columns = max(width - label - _SHARE - 2, 8)
     busy, name = picture.bins(begin, max(end, begin + 1), columns)
     glyphs = ASCII if ascii_only else BLOCKS
@@ -137,8 +139,6 @@ def plain(picture: Picture, begin: int, end: int, width: int, *, ascii_only: boo
     out = [f"{'':{drawn.label}} {drawn.axis}"]
     for label, cells, share in zip(drawn.labels, drawn.lanes, drawn.busy, strict=True):
         out.append(f"{label:{drawn.label}} {''.join(c.text for c in cells)} {share:{_SHARE - 1}.1%}".rstrip())
-    if not picture.lanes:
-        out.append("no device work")
     if picture.merged:
         out += textwrap.wrap(
             f"{picture.merged} streams that did least are drawn in their device's row only", width

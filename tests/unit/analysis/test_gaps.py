@@ -155,7 +155,7 @@ def test_launch_latency_is_the_way_from_the_call_to_the_device(one_gap):
     gap = top(one_gap(call=5 * MS))
     assert (gap["cause"], gap["evidence"]) == (
         "launch",
-        "10,000,000 ns from the call to the begin of second at load (data.py:12)",
+        "10.0 ms from the call to the begin of second at load (data.py:12)",
     )
 
 

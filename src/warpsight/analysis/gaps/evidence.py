@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis import words
 from warpsight.analysis.calls import Calls
 from warpsight.analysis.device_work import KINDS, Work
 from warpsight.analysis.gaps.causes import (
@@ -140,9 +141,9 @@ def _text(
         return f"{thread} was in a copy call; {between}"
     texts = {
         HOST: f"{thread} launched nothing {between}",
-        API: f"{thread} was in other calls for {parts['api']:,} ns; {between}",
-        LAUNCH: f"{parts['device']:,} ns from the call to the begin of {places[1]}",
-        PROFILER: f"the profiler's own work took {parts['profiler']:,} ns",
+        API: f"{thread} was in other calls for {words.duration(parts['api'])}; {between}",
+        LAUNCH: f"{words.duration(parts['device'])} from the call to the begin of {places[1]}",
+        PROFILER: f"the profiler's own work took {words.duration(parts['profiler'])}",
     }
     return texts.get(cause, f"nothing recorded {between}")
 

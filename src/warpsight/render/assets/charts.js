@@ -105,9 +105,13 @@
   class Bars {
     constructor(host, data) {
       this.bars = data.bars;
-      this.most = Math.max(...this.bars.map((b) => b.duration), 1);
-      Object.assign(this, frame(`Process ${data.process}`, `longest ${WS.duration(this.most)}`));
-      this.canvas.setAttribute("aria-label", `${this.bars.length} iterations, longest ${WS.duration(this.most)}`);
+      // Warm-up may be a hundred times as long as the rest: it is cut where the others would vanish.
+      const longest = Math.max(...this.bars.map((b) => b.duration), 1);
+      const usual = Math.max(...this.bars.filter((b) => b.steady || b.outlier).map((b) => b.duration), 0);
+      this.most = usual && longest > 3 * usual ? 1.25 * usual : longest;
+      const note = `longest ${WS.duration(longest)}${longest > this.most ? ", cut" : ""}`;
+      Object.assign(this, frame(`Process ${data.process}`, note));
+      this.canvas.setAttribute("aria-label", `${this.bars.length} iterations, longest ${WS.duration(longest)}`);
       host.append(this.figure);
       this.canvas.addEventListener("pointermove", (e) => {
         const i = Math.floor((e.clientX - this.canvas.getBoundingClientRect().left - LEFT) / this.step), b = this.bars[i];
@@ -139,7 +143,7 @@
       g.textAlign = "left";
       const kernel = WS.color("--kernel"), idle = WS.color("--idle"), stands = WS.color("--copy");
       this.bars.forEach((b, i) => {
-        const x = LEFT + i * this.step, w = Math.max(this.step - (this.step > 3 ? 1.5 : 0), 0.7), h = deep * b.duration / this.most;
+        const x = LEFT + i * this.step, w = Math.max(this.step - (this.step > 3 ? 1.5 : 0), 0.7), h = deep * Math.min(b.duration / this.most, 1);
         g.globalAlpha = b.steady || b.outlier ? 1 : 0.45;
         g.fillStyle = idle;
         g.fillRect(x, TOP + deep - h, w, h);
@@ -147,6 +151,7 @@
         const busy = h * Math.min(b.busy / Math.max(b.duration, 1), 1);
         g.fillRect(x, TOP + deep - busy, w, busy);
         g.globalAlpha = 1;
+        if (b.duration > this.most) { g.fillStyle = WS.color("--surface"); g.fillRect(x - 1, TOP + 9, w + 2, 3); g.fillRect(x - 1, TOP + 15, w + 2, 3); }
         if (b.outlier) { g.fillStyle = stands; g.fillRect(x, TOP + deep - h, w, 2); }
         if (i === this.at) { g.strokeStyle = WS.color("--accent"); g.lineWidth = 1.5; g.strokeRect(x - 0.5, TOP + deep - h, w + 1, h); }
       });

@@ -25,6 +25,15 @@
       table.tBodies[0].append(...(down ? rows.reverse() : rows));
     }));
 
+  // A long text is cut to two lines, and whole when it is clicked.
+  for (const cell of document.querySelectorAll("td.w:has(> span.long)")) {
+    const told = cell.querySelector("span"), brief = told.textContent;
+    cell.addEventListener("click", () => {
+      if (getSelection().toString()) return;
+      told.textContent = told.classList.toggle("whole") && cell.title ? cell.title : brief;
+    });
+  }
+
   const search = by("kernel-search");
   if (search) search.addEventListener("input", () => {
     let pattern;

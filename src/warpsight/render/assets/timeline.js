@@ -119,7 +119,7 @@
       const width = Math.max(this.canvas.parentElement.clientWidth, 80);
       this.width = width;
       this.narrow = width < 640;
-      this.gutter = this.narrow ? 0 : Math.min(300, Math.round(width * 0.24));
+      this.gutter = this.narrow ? 0 : Math.min(300, Math.round(width * 0.29));
       this.room = width - this.gutter;
       const label = this.narrow ? 16 : 0;
       let y = AXIS;
@@ -169,7 +169,7 @@
       const row = this.rows[i], device = lane.stream === null;
       g.font = `${device ? 600 : 400} 12px ${this.font}`;
       const share = WS.percent(lane.busy, this.data.end - this.data.begin);
-      const space = this.narrow ? this.width - 70 : this.gutter - 64, indent = device ? 0 : 12;
+      const space = this.narrow ? this.width - 70 : this.gutter - 54, indent = device ? 0 : 12;
       let text = lane.label;
       while (text.length > 4 && g.measureText(text).width > space - indent) text = WS.shorten(lane.label, text.length - 2);
       const middle = this.narrow ? row.y - 8 : row.y + row.h / 2;

@@ -118,7 +118,9 @@ def _verdict(material: Material, text: _Text) -> dict[str, str]:
 
 
 def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else ".") if words else ""
+    if not words:
+        return ""
+    return numbers.unbroken(words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else "."))
 
 
 def _tiles(material: Material) -> list[dict[str, Any]]:
@@ -197,7 +199,8 @@ def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
     kernels = material.kernels.tables.get("kernels")
     if kernels is not None and len(kernels):
         out["kernels"] = cells.table("kernel-table", "Kernels by total time", kernels, {"name": "Kernel", **timing},
-                                     top=_KERNELS, text=text, bar="total", wide=("name",))  # fmt: skip
+                                     top=_KERNELS, text=lambda name: text(name).removeprefix("void "), bar="total",
+                                     wide=("name",))  # fmt: skip
     copies = material.copies.tables.get("copies")
     if copies is not None and len(copies):
         head = {"kind": "Direction", "count": "Count", "bytes": "Bytes", "bandwidth": "Bandwidth", "total": "Total",
@@ -283,9 +286,23 @@ def _environment(trace: Trace, material: Material, redactor: Redactor) -> dict[s
         if v not in (None, "", [])
     }
     rows = {t["table"]: numbers.cell(t["rows"]) for t in contents.get("tables") or []}
-    return {"devices": devices, "processes": processes, "settings": settings, "rows": rows, "variables": variables,
+    shown = [
+        _filled("Devices", devices, {"device": "Device", "name": "Name", "memory": "Memory", "units": "Multiprocessors",
+                                     "capability": "Capability", "driver": "Driver", "runtime": "Recorder", "host": "Host"}),
+        _filled("Processes", processes, {"process": "Process", "rank": "Rank", "pid": "Pid", "host": "Host",
+                                         "command": "Command", "exit": "End"}),
+    ]  # fmt: skip
+    return {"tables": shown, "settings": settings, "rows": rows, "variables": variables,
             "recorder": contents.get("warpsight") or "", "bytes": numbers.size(contents.get("bytes") or 0),
             "redacted": redactor.paths or redactor.arguments or redactor.environment}  # fmt: skip
+
+
+def _filled(caption: str, rows: list[dict[str, Any]], columns: dict[str, str]) -> dict[str, Any]:
+    """A small table of the columns that tell something in any row."""
+    used = [name for name in columns if any(row[name] not in ("", None) for row in rows)]
+    numeric = {"device", "memory", "units", "capability", "process", "rank", "pid"}
+    heads = [cells.Head(columns[name], name in numeric, name == "command") for name in used]
+    return {"caption": caption, "heads": heads, "rows": [[row[name] for name in used] for row in rows]}
 
 
 def _sections(

@@ -25,6 +25,10 @@ class Cell:
     title: str = ""
 
 
+#: Characters of a kernel's name.
+_NAME = 96
+
+
 @dataclass(frozen=True)
 class Head:
     """One column: `number` aligns it to the right."""
@@ -83,7 +87,9 @@ def table(
 def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> Cell:
     if isinstance(value, str):
         whole = text(value)
-        return Cell(numbers.shorten(whole, 160), whole.lower(), title=whole if len(whole) > 160 else "")
+        # Both ends of a kernel's name tell it apart; two lines hold this much of it.
+        shown = numbers.shorten(whole, _NAME) if name == "name" else whole
+        return Cell(shown, whole.lower(), title=whole if shown != whole else "")
     if value is None:
         return Cell("", -1)
     if isinstance(value, bool):
