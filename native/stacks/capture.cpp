@@ -88,15 +88,30 @@ void add_python(Memory& memory, const Chain& python, FrameList* frames) {
   if (python.cut) frames->set_cut();
 }
 
+// Whether activations of the interpreter's loop can be told from its other functions in this stack: not where
+// the loop is a chain of functions without names (3.14's tail calls in a stripped interpreter).
+bool shows_loop(const Taken& taken) {
+  for (uint32_t i = std::min(taken.skip, taken.address_count); i < taken.address_count; ++i) {
+    if (address_kind(taken.addresses[i]) == AddressKind::evaluator) return true;
+  }
+  return false;
+}
+
 // Native frames, each activation of the interpreter's loop replaced by the Python frames that ran in it.
+// Where these cannot be told, all Python frames stand between what they called and the interpreter's
+// innermost function.
 void add_native(const Taken& taken, FrameList* frames) {
   OwnMemory memory;
   uint32_t next = 0;
   bool inner = true;
+  const bool apart = taken.python.count && shows_loop(taken);
   for (uint32_t i = std::min(taken.skip, taken.address_count); i < taken.address_count; ++i) {
     const AddressKind kind = address_kind(taken.addresses[i]);
     if (inner && kind == AddressKind::ours) continue;
     inner = false;
+    if (!apart && kind == AddressKind::interpreter) {
+      for (; next < taken.python.count; ++next) frames->add(python_frame(memory, taken.python.places[next]));
+    }
     if (kind != AddressKind::evaluator || !taken.python.count) {
       frames->add(native_frame(taken.addresses[i]));
       continue;

@@ -150,7 +150,8 @@ AddressKind address_kind(uint64_t address) {
   for (const Range& range : module->evaluators) {
     if (call_site(address) >= range.start && call_site(address) < range.end) return AddressKind::evaluator;
   }
-  return AddressKind::plain;
+  const uint64_t known = g_interpreter.evaluator;
+  return known >= module->start && known < module->end ? AddressKind::interpreter : AddressKind::plain;
 }
 
 uint32_t native_frame(uint64_t address) {

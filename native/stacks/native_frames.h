@@ -10,7 +10,7 @@ namespace warpsight {
 uint32_t return_addresses(uint64_t* addresses, uint32_t limit);
 
 // What the merge needs to know of an address.
-enum class AddressKind { plain, ours, evaluator };
+enum class AddressKind { plain, ours, interpreter, evaluator };
 
 // Addresses seen in this process. Not thread-safe: the caller holds the lock of stack definitions.
 AddressKind address_kind(uint64_t address);
