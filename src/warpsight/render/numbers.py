@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|B|MHz|W)\b)")
@@ -75,3 +76,35 @@ def shorten(text: str, width: int) -> str:
         return text[:width]
     head = (width - 1) * 3 // 5
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def shorten_apart(texts: Sequence[str], width: int) -> list[str]:
+    """Each text in at most `width` characters; different texts that would look alike show the place where they differ."""
+    out = [shorten(text, width) for text in texts]
+    while width >= 12:
+        alike: dict[str, set[str]] = {}
+        for text, short in zip(texts, out, strict=True):
+            alike.setdefault(short, set()).add(text)
+        groups = [group for group in alike.values() if len(group) > 1]
+        told = {text: _around(text, _common(group), width) for group in groups for text in group}
+        if all(len({told[text] for text in group}) == 1 for group in groups):
+            break  # nothing left to tell apart, or no way to
+        out = [told.get(text, short) for text, short in zip(texts, out, strict=True)]
+    return out
+
+
+def _common(texts: Iterable[str]) -> int:
+    """Characters that all texts begin with."""
+    least, most = min(texts), max(texts)
+    return next(
+        (i for i, pair in enumerate(zip(least, most, strict=False)) if pair[0] != pair[1]), len(least)
+    )
+
+
+def _around(text: str, place: int, width: int) -> str:
+    """The begin of a text and what stands at a place."""
+    head = (width - 2) * 2 // 5
+    begin = max(place - 3, head)
+    rest = text[begin : begin + width - head - 1]
+    more = begin + len(rest) < len(text)
+    return f"{text[:head]}…{rest[:-1]}…" if more else f"{text[:head]}…{rest}"

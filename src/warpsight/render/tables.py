@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
                  "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
 #: Texts are not squeezed below this while columns can be given up instead.
-_TEXT_WIDTH = 24
+_TEXT_WIDTH = 36
 _LEAST_TEXT_WIDTH = 8
 #: A stack needs room for two or three frames.
 _STACK_WIDTH = 48
@@ -47,7 +47,10 @@ def show(table: pa.Table, *, title: str | None = None, top: int | None = None, s
     shown = table if top is None else table.slice(0, top)
     columns = _columns(shown)
     if target.isatty():
-        columns = [_short_frames(c) if c.name == "stack" else c for c in columns]
+        columns = [
+            _short_frames(c) if c.name == "stack" else _without_type(c) if c.name == "name" else c
+            for c in columns
+        ]
         _fitted(columns, title, target)
     else:
         _plain(columns, title, target, header)
@@ -75,12 +78,18 @@ def _short_frames(column: _Column) -> _Column:
     return replace(column, cells=[_FRAME.sub(lambda m: f":{m[1]}" if m[1] else "", c) for c in column.cells])
 
 
+def _without_type(column: _Column) -> _Column:
+    """Names of kernels without what every kernel returns."""
+    return replace(column, cells=[c.removeprefix("void ") for c in column.cells])
+
+
 def _plain(columns: list[_Column], title: str | None, stream: IO[str], header: bool) -> None:
     if title:
         stream.write(f"{title}\n")
-    # Padding every line to a kernel name of 600 characters would make the rest unreadable: a longer text stays whole,
-    # and only its own line is out of line.
-    widths = [c.width if c.right else min(c.width, _PLAIN_PADDING) for c in columns]
+    # A kernel name of 600 characters stays whole, at the end of its line: what stood behind it would be out of line.
+    columns = sorted(columns, key=lambda c: not c.right and c.width > _PLAIN_PADDING)
+    widths = [c.width for c in columns]
+    widths[-1:] = [0] if not columns[-1].right else widths[-1:]
     rows = [[c.name for c in columns]] if header else []
     rows += [list(row) for row in zip(*(c.cells for c in columns), strict=True)]
     for row in rows:
@@ -98,7 +107,8 @@ def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:
         stream.write(f"{bold}{title}{plain}\n")
     stream.write(f"{bold}{_line([c.name for c in chosen], chosen, widths)}{plain}\n")
     stream.write(f"{dim}{'─' * (sum(widths) + _GAP * (len(widths) - 1))}{plain}\n")
-    for row in zip(*(c.cells for c in chosen), strict=True):
+    cut = [_cut(c, width) for c, width in zip(chosen, widths, strict=True)]
+    for row in zip(*cut, strict=True):
         stream.write(_line(row, chosen, widths) + "\n")
     hidden = [c.name for c in columns if c not in chosen]
     if hidden:
@@ -106,12 +116,19 @@ def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:
         terminal.note(f"columns that did not fit: {', '.join(hidden)} (--csv and --json have all)")
 
 
+def _cut(column: _Column, width: int) -> Sequence[str]:
+    """The cells of a column in a width."""
+    if column.right:
+        return column.cells
+    if column.name == "stack":  # it begins with its innermost frame: the outer ones go, not the middle
+        return [c if len(c) <= width or width < 2 else f"{c[: width - 1]}…" for c in column.cells]
+    return numbers.shorten_apart(column.cells, width)
+
+
 def _line(row: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]) -> str:
     cells = []
     for cell, column, width in zip(row, columns, widths, strict=True):
-        # A stack begins with its innermost frame: cut the outer ones, not the middle.
-        cut = column.name == "stack" and len(cell) > width > 1
-        short = f"{cell[: width - 1]}…" if cut else numbers.shorten(cell, width)
+        short = numbers.shorten(cell, width)
         cells.append(short.rjust(width) if column.right else short.ljust(width))
     return (" " * _GAP).join(cells).rstrip()
 
@@ -121,7 +138,7 @@ def _least(column: _Column, minimum: int) -> int:
 
 
 def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
-    """The columns to show and their widths: texts shrink to 24, then columns go, then texts shrink to 8."""
+    """The columns to show and their widths: texts shrink to 36, then columns go, then texts shrink to 8."""
     chosen = list(columns)
 
     def room(minimum: int) -> int:

@@ -79,3 +79,31 @@ def test_csv_has_full_precision():
     out = io.StringIO()
     tables.write_csv(pa.table({"a": ['x"y', "p,q"], "b": [1, 2**60]}), out)
     assert out.getvalue() == 'a,b\n"x""y",1\n"p,q",1152921504606846976\n'
+
+
+def test_names_that_differ_in_the_middle_still_differ_when_they_are_cut():
+    begin, end = (
+        "at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<at::native::",
+        "(int)::{lambda(int)#1})",
+    )
+    names = [
+        f"{begin}{op}Functor<float> >(at::TensorIteratorBase&){end}" for op in ("Mul", "Add", "Add", "Div")
+    ]
+    short = numbers.shorten_apart([*names, "gemm"], 30)
+    assert all(len(text) <= 30 for text in short)
+    assert short[1] == short[2]
+    assert len(set(short)) == 4
+    assert short[0].startswith("at::native:") and "Mul" in short[0] and short[4] == "gemm"
+
+
+def test_in_a_pipe_a_long_name_comes_last_and_everything_else_is_in_line():
+    rows = pa.table({"name": ["k" * 300, "gemm"], "count": [12_000, 3], "kind": ["a", "bb"]})
+    out = io.StringIO()
+    tables.show(rows, stream=out)
+    lines = out.getvalue().splitlines()
+    assert [line.index(text) for line, text in zip(lines, ("name", "k" * 300, "gemm"), strict=True)] == [
+        14,
+        14,
+        14,
+    ]
+    assert lines[0].split() == ["count", "kind", "name"]
