@@ -1,6 +1,6 @@
 """Speed and size of the exports.
 
-    PYTHONPATH=src:. python benchmarks/export.py [--kernels 1000000] [--trace PATH]
+    PYTHONPATH=src:. python benchmarks/export.py [FORMAT…] [--kernels 1000000] [--trace PATH]
 
 One million kernels with launches, stacks, flows and 2 % copies: protobuf 116 bytes per kernel in all, Chrome JSON 801.
 """
@@ -22,6 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("formats", nargs="*", default=["perfetto"], choices=sorted(EXPORTERS))
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark-export.warp"))
     parser.add_argument("--repeat", type=int, default=3)
@@ -31,7 +32,8 @@ def main() -> None:
     only = Selection(kinds=("kernel", "launch"), counters=False)
     with open_trace(options.trace) as trace, tempfile.TemporaryDirectory() as folder:
         kernels = trace.count("kernel")
-        for name, exporter in EXPORTERS.items():
+        for name in options.formats:
+            exporter = EXPORTERS[name]
             for _ in range(options.repeat):
                 path = Path(folder) / f"export{exporter.suffix}"
                 clock, processor = time.perf_counter(), time.process_time()
