@@ -64,12 +64,14 @@ def command(
 ) -> None:
     """Write a trace in another tool's format.
 
-    Everything that has a time is written by default; the options select. A window keeps what reaches into it. As in a
+    Everything that has a time is written by default; the options select. A window keeps what reaches into it. An output
+    whose name ends with .zst is compressed. As in a
     report, arguments, environment variables, private paths and names of people and hosts are left out unless an --include
     option asks for them; secrets always.
     """
     from warpsight.analysis.selection import begin_of
     from warpsight.formats.importing import open_any
+    from warpsight.formats.packing import packed
     from warpsight.formats.registry import exporter
     from warpsight.formats.selection import Selection
     from warpsight.render import loss
@@ -88,7 +90,11 @@ def command(
         path = out or Path(_stem(trace) + chosen.suffix)
         if path.exists() and Path(trace).exists() and path.samefile(trace):
             raise UsageError(f"{path} is what is read; -o names another file")
-        with output.binary(path, force) as file, shared(opened, include) as told:
+        with (
+            output.binary(path, force) as raw,
+            packed(path.name, raw) as file,
+            shared(opened, include) as told,
+        ):
             written = chosen.write(told, file, selection)
         _tell(path, to, written, as_json)
         loss.warn(opened)

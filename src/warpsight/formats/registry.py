@@ -132,9 +132,9 @@ READERS: dict[str, Reader] = {
         "Folded stacks: frames and a weight per line", "warpsight.formats.folded", (".folded", ".collapsed")
     ),
     "cutracer": Reader(
-        "CUTracer's instruction traces and kernel events: NDJSON",
+        "CUTracer's instruction traces and kernel events: NDJSON, CLP archives of it",
         "warpsight.formats.cutracer.reader",
-        (".ndjson",),
+        (".ndjson", ".clp"),
     ),
     "tracy-csv": Reader("tracy-csvexport's CSV", "warpsight.formats.tracy.csvexport", (".csv",)),
     "tracy": Reader(
@@ -176,6 +176,16 @@ EXPORTERS: dict[str, Exporter] = {
     "csv": Exporter("All tables, CSV in a zip", ".csv.zip", "warpsight.formats.tabular.csv"),
     "jsonl": Exporter("All tables, JSON lines in a zip", ".jsonl.zip", "warpsight.formats.tabular.jsonl"),
     "sbt": Exporter("SBT 0.1, which TraceSmith reads", ".sbt", "warpsight.formats.sbt.writer"),
+    "cutracer": Exporter(
+        "CUTracer's instruction trace: NDJSON of the instruction tables",
+        ".ndjson",
+        "warpsight.formats.cutracer.writer",
+    ),
+    "kernel-events": Exporter(
+        "CUTracer's kernel events: an NDJSON line per launch, each host stack once",
+        ".kernel-events.ndjson",
+        "warpsight.formats.cutracer.kernel_events",
+    ),
     "dot": Exporter(
         "The dependency graph for Graphviz, critical path in red", ".dot", "warpsight.analysis.dependency.dot"
     ),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.formats.cutracer import fold
+from warpsight.formats.cutracer.clp import source_of
 from warpsight.formats.cutracer.header import Header
 from warpsight.formats.source import Source
 from warpsight.sass.filters import Filter
@@ -42,7 +43,7 @@ def counts(path: Path | str, conditions: Filter, group_by: str) -> tuple[list[tu
 
         with open_any(path) as trace:
             return _totals(tables.combinations(trace, fields), fields, conditions), []
-    with Source(path) as source:
+    with source_of(path) as source:
         found = _folded(source, fields)
     if found is None:
         from warpsight.sass.query import counts_by_columns

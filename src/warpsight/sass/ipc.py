@@ -8,10 +8,8 @@ and never crosswise.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -48,30 +46,6 @@ class Region:
     def row(self) -> dict[str, Any]:
         """The columns by name."""
         return asdict(self)
-
-
-def histogram(path: Path | str) -> dict[tuple[int, int], dict[str, int]]:
-    """(warp, region) → instruction → count.
-
-    Raises:
-        FormatError: for a file without these columns or a count that is no number.
-    """
-    out: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
-    with Source(path) as source, source.open() as file:
-        rows = csv.DictReader(line.decode("utf-8", "replace") for line in file)
-        wanted = {"warp_id", "region_id", "instruction", "count"}
-        if not rows.fieldnames or not wanted <= set(rows.fieldnames):
-            raise source.error(
-                "no instruction histogram: expected the columns warp_id,region_id,instruction,count", line=1
-            )
-        for number, row in enumerate(rows, 2):
-            try:
-                key = int(row["warp_id"]), int(row["region_id"])
-                counts = out[key]
-                counts[row["instruction"]] = counts.get(row["instruction"], 0) + int(row["count"])
-            except (TypeError, ValueError):
-                raise source.error("a warp, region or count is no number", line=number) from None
-    return dict(out)
 
 
 def events(path: Path | str, warps_per_cta: int) -> list[Region]:

@@ -13,8 +13,10 @@ from typing import Any, get_args
 import msgspec
 
 from warpsight.errors import UsageError
-from warpsight.formats.cutracer import records, text_trace
+from warpsight.formats.cutracer import delays, records, text_trace
+from warpsight.formats.cutracer.clp import source_of
 from warpsight.formats.cutracer.lines import Chunk, chunks
+from warpsight.formats.errors import FormatError
 from warpsight.formats.source import Source
 
 #: Errors that are reported; all are counted.
@@ -67,7 +69,7 @@ class Validation:
 
 
 def form_of(path: Path | str) -> str:
-    """`json` or `text`, by the name and, where that says nothing, by the first byte.
+    """`json`, `text` or `delays`, by the name and, where that says nothing, by the first bytes.
 
     Raises:
         UsageError: when it is neither.
@@ -75,14 +77,17 @@ def form_of(path: Path | str) -> str:
     name = Path(path).name
     if ".ndjson" in name or ".jsonl" in name:
         return "json"
-    with Source(path) as source:
+    with source_of(path) as source:
         first = source.head.lstrip()[:4]
+        if delays.is_delays(source.head):
+            return "delays"
     if first.startswith(b"{"):
         return "json"
     if name.endswith(".log") or first == b"CTX ":
         return "text"
     raise UsageError(
-        f"{path} is neither an NDJSON nor a text trace by its name and content; say --format json or text"
+        f"{path} is neither an NDJSON nor a text trace nor a delay configuration by its name and content; "
+        "say --format json, text or delays"
     )
 
 
@@ -94,10 +99,12 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
         UsageError: when `form` is auto and it cannot be told.
     """
     form = form_of(path) if form == "auto" else form
-    with Source(path) as source:
+    with source_of(path) as source:
         found = Validation(source.size, source.compression or "none")
         if form == "text":
             _check_text(source, found)
+        elif form == "delays":
+            _check_delays(path, found)
         else:
             _check_json(source, found, content)
         if source.truncated:
@@ -110,6 +117,15 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
 @lru_cache(maxsize=1)
 def _decoder() -> Any:
     return msgspec.json.Decoder(records.Record)
+
+
+def _check_delays(path: Path | str, found: Validation) -> None:
+    """Count the points of a delay configuration, or say what is wrong with it."""
+    try:
+        found.record_count = delays.read(path).points
+        found.types["delay_point"] = found.record_count
+    except FormatError as error:
+        found.wrong(1, error.problem)
 
 
 def _check_text(source: Source, found: Validation) -> None:

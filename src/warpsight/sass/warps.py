@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.formats.cutracer import fold
+from warpsight.formats.cutracer.clp import source_of
 from warpsight.formats.cutracer.header import Header
-from warpsight.formats.source import Source
 from warpsight.sass.origin import is_trace
 
 
@@ -79,7 +79,7 @@ def summary(path: Path | str) -> Warps:
         with open_any(path) as opened:
             ended = {w: _mnemonic(text or "") == "EXIT" for w, text in tables.last_instructions(opened)}
             return _sorted(ended, tables.grid_warps(opened), ())
-    with Source(path) as source:
+    with source_of(path) as source:
         found = fold.fold(source, ("warp", "opcode_id", "sass"), dict, _taker)
     if found is None:
         return by_columns(path)

@@ -28,6 +28,7 @@ def command(
     """Instructions per cycle of every region: an instruction histogram joined with Proton's cycles, as CSV."""
     if histogram is None and chrome is None:
         raise UsageError("name a --histogram, a --chrome-trace, or both")
+    from warpsight.formats.cutracer.histogram import read
     from warpsight.formats.cutracer.trace_file import warps_per_cta as said_by
     from warpsight.sass import ipc
 
@@ -37,7 +38,7 @@ def command(
             "global warp ids need the number of warps per CTA: --warps-per-cta N, or --trace FILE"
         )
     measured = ipc.events(chrome, count or 1) if chrome is not None else []
-    regions = ipc.merge(ipc.histogram(histogram) if histogram is not None else {}, measured)
+    regions = ipc.merge(read(histogram) if histogram is not None else {}, measured)
     with output.text(out, force) as stream:
         import csv
 

@@ -11,17 +11,19 @@ from warpsight.cli import output
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="NDJSON or text trace.", metavar="FILE")],
-    form: Annotated[str, typer.Option("-f", "--format", help="json, text or auto.")] = "auto",
+    trace: Annotated[
+        Path, typer.Argument(help="NDJSON or text trace, or a delay configuration.", metavar="FILE")
+    ],
+    form: Annotated[str, typer.Option("-f", "--format", help="json, text, delays or auto.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Check every record of a trace against its type; exit code 0 valid, 1 not, 2 neither NDJSON nor text."""
+    """Check every record of a trace against its type; exit code 0 valid, 1 not, 2 no known kind of file."""
     from warpsight.errors import UsageError
     from warpsight.render import terminal
     from warpsight.sass.validate import validate
 
-    if form not in ("json", "text", "auto"):
-        raise UsageError(f"there is no format {form!r}; formats: json, text, auto")
+    if form not in ("json", "text", "delays", "auto"):
+        raise UsageError(f"there is no format {form!r}; formats: json, text, delays, auto")
     found = validate(trace, form)
     if terminal.verbosity() >= 0:  # with --quiet only the exit code tells
         with output.text(None) as stream:

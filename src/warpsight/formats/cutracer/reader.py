@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from warpsight.formats.cutracer import records
+from warpsight.formats.cutracer import clp, records
 from warpsight.formats.cutracer.lines import Chunk, chunks
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
@@ -26,10 +26,9 @@ COVERAGE = Coverage(
     lost=(
         "device time: the source has none, `time` is when the host received a record",
         "times of kernel events: the source has none, launches stand in their order one nanosecond apart",
-        "CLP archives: take them apart with clp-s first",
     ),
     tested=(
-        "0.2 to 0.4: files written by the field lists of the format (tests/unit/formats/test_cutracer.py)",
+        "0.2 to 0.4: files written by the field lists of the format (tests/unit/formats/cutracer/test_reader.py)",
     ),
 )
 _KINDS = "|".join(
@@ -44,7 +43,9 @@ _LANES = np.arange(32, dtype=np.int8)
 
 
 def sniff(source: Source) -> bool:
-    """A first line with one of the format's record types."""
+    """A first line with one of the format's record types, or a CLP archive."""
+    if clp.is_archive(source):
+        return True
     head = source.head.lstrip()
     first = head[: head.find(b"\n")] if b"\n" in head else head
     return first.startswith(b"{") and bool(_TYPE.search(first) or _TYPE.search(first[-400:]))
@@ -56,6 +57,10 @@ def read(source: Source, target: Target, options: Options) -> None:
     Raises:
         FormatError: for a line inside the file that is no record, with its number.
     """
+    if clp.is_archive(source):
+        with clp.source_of(source.path) as unpacked:
+            read(unpacked, target, options)
+        return
     reading = _Reading(source, target)
     for chunk in chunks(source):
         reading.take(chunk)
@@ -74,7 +79,9 @@ class _Reading:
         self._target = target
         self._process = target.process(source.path.stem.split(".")[0])
         self._kernel: int | None = None
-        self._instructions = False
+        #: Kernels whose instruction table has been added, and what was said of the current one.
+        self._tables: set[int | None] = set()
+        self._described: dict[str, Any] = {}
         self._stacks: dict[str, int | None] = {}
         self._completion: dict[str, Any] = {}
         self._launches = 0
@@ -82,22 +89,28 @@ class _Reading:
 
     def take(self, chunk: Chunk) -> None:
         """Rows of one chunk."""
-        events = []
+        events: list[dict[str, Any]] = []
+        first = number = chunk.first
         for number, record in self._decoded(chunk):
             self.records += 1
+            if record.get("type") in records.EVENTS:
+                events.append(record)
+                continue
+            if record.get("type") == "kernel_metadata":  # what came before belongs to another kernel
+                self._add_events(events, first, number)
+                events, first = [], number
             try:
-                if record.get("type") in records.EVENTS:
-                    events.append(record)
-                else:
-                    self._describe(record)
+                self._describe(record)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise self._source.error(f"not as its type says: {error!r}", line=number) from None
+        self._add_events(events, first, number)
+
+    def _add_events(self, events: list[dict[str, Any]], first: int, last: int) -> None:
         try:
             self._events(events)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise self._source.error(
-                f"a record of lines {chunk.first} to {chunk.first + len(events)} is not as its type says: {error!r}",
-                line=chunk.first,
+                f"a record of lines {first} to {last} is not as its type says: {error!r}", line=first
             ) from None
 
     def _decoded(self, chunk: Chunk) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -132,7 +145,8 @@ class _Reading:
             self._target.lost(1, f"a record of unknown type {kind!r}", "warp_event")
 
     def _add_instructions(self, record: dict[str, Any]) -> None:
-        described = {k: v for k, v in record.items() if k not in ("instructions", "type", "cpu_callstack")}
+        described = {k: v for k, v in record.items() if k not in ("instructions", "type")}
+        self._described = described
         self._target.source.setdefault("kernels", []).append(described)
         rows = [
             {
@@ -149,9 +163,9 @@ class _Reading:
             }
             for key, entry in (record.get("instructions") or {}).items()
         ]
-        if rows and not self._instructions:
+        if rows and self._kernel not in self._tables:
             self._target.add("instruction", rows)
-            self._instructions = True
+            self._tables.add(self._kernel)
 
     def _stack(self, frames: list[str], source: str) -> int | None:
         """Python stacks are written outermost first, stacks of `backtrace` innermost first."""
@@ -185,6 +199,7 @@ class _Reading:
         cta = np.array([e["cta"] for e in events], np.int64)
         if cta.shape != (len(events), 3):
             raise ValueError("cta is not three numbers")
+        context = self._described.setdefault("ctx", events[0].get("ctx"))
         launch, index = _numbers(events, "grid_launch_id"), _numbers(events, "trace_index")
         self._target.add(
             "warp_event",
@@ -194,7 +209,7 @@ class _Reading:
                 "warp": _numbers(events, "warp"), "opcode": _numbers(events, "opcode_id"),
                 "pc": [int(str(e["pc"]), 0) for e in events],
                 "active_mask": [None if e.get("active_mask") is None else int(str(e["active_mask"]), 16) for e in events],
-                "name_id": [self._kernel] * len(events), "attributes": [_others(e) for e in events],
+                "name_id": [self._kernel] * len(events), "attributes": [_others(e, context) for e in events],
                 "process": np.full(len(events), self._process),
             },
         )  # fmt: skip
@@ -204,12 +219,12 @@ class _Reading:
 
     def _add_sass(self, events: list[dict[str, Any]]) -> None:
         """The instruction table of old files, which carry the text in every record."""
-        if self._instructions:
+        if self._kernel in self._tables:
             return
         seen = {int(e["opcode_id"]): str(e["sass"]) for e in events if e.get("sass")}
         if not seen:
             return
-        self._instructions = True
+        self._tables.add(self._kernel)
         self._target.add(
             "instruction",
             [
@@ -281,6 +296,8 @@ def _spread(events: list[dict[str, Any]], name: str) -> list[Any]:
     return [value for e in events for value in [e.get(name)] * 32]
 
 
-def _others(event: dict[str, Any]) -> str | None:
+def _others(event: dict[str, Any], context: Any) -> str | None:
     rest = {key: value for key, value in event.items() if key not in _COMMON and key != "sass"}
+    if event.get("ctx") != context:
+        rest["ctx"] = event.get("ctx")
     return json.dumps(rest) if rest else None

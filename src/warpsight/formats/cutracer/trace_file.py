@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.cutracer import records
+from warpsight.formats.cutracer.clp import source_of
 from warpsight.formats.cutracer.header import Header
 from warpsight.formats.cutracer.lines import Chunk, chunks
-from warpsight.formats.source import Source
 
 _TEXT = pa.string()
 _ARROW = {int: pa.int64(), str: _TEXT, bool: pa.bool_(), list[int]: pa.list_(pa.int64())}
@@ -26,7 +26,6 @@ TYPES: dict[str, pa.DataType] = {
     **{name: _ARROW[kind] for name, kind in records.FIELDS.items()},
     "stream_id": pa.uint64(),
 }
-_CLP = b"\xfdCLP"
 
 
 class TraceFile:
@@ -36,16 +35,12 @@ class TraceFile:
         """Open the file.
 
         Raises:
-            FormatError: when it does not exist or is a CLP archive.
+            FormatError: when it does not exist, or is a CLP archive that cannot be unpacked.
         """
-        self.source = Source(path)
+        self.source = source_of(path)
         self.header = Header()
         self.notes: list[str] = []
         self.lines = 0
-        if self.source.head[:4] == _CLP or str(path).endswith(".clp"):
-            raise self.source.error(
-                "is a CLP archive; take it apart first: clp-s x ARCHIVE OUT, then use OUT"
-            )
 
     def chunks(self, fields: Sequence[str]) -> Iterator[tuple[Chunk, pa.Table]]:
         """Columns of every chunk, one row per line; describing records are rows too (their `type` says so).

@@ -112,7 +112,7 @@ def test_our_own_kernel_log_is_read(tmp_path: Path) -> None:
 
 
 def test_the_golden_file_is_one(tmp_path: Path) -> None:
-    golden = Path(__file__).parents[2] / "golden" / "formats" / "cutracer" / "small.ndjson"
+    golden = Path(__file__).parents[3] / "golden" / "formats" / "cutracer" / "small.ndjson"
     lines = [json.loads(line) for line in golden.read_text().splitlines()]
     with open_any(golden) as trace:
         assert trace.count("warp_event") == sum("opcode_id" in line for line in lines)

@@ -1,0 +1,111 @@
+"""CLP archives of an instruction trace, unpacked and made by `clp-s` of the CLP project (wheel `yscope-clp-core`).
+
+CUTracer's `kernel.clp` is what `clp-s c --single-file-archive` leaves: a folder with one archive file, or that file. The layout
+changes with clp-s, so the tool that writes it reads it; `--ordered` gives the records in the order they were written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from warpsight.errors import WarpsightError
+from warpsight.formats.source import Source
+
+#: First bytes of a single-file archive.
+MAGIC = b"\xfd\x2f\xc5\x30"
+_HELP = "needs clp-s: pip install yscope-clp-core, or put clp-s on PATH"
+_TIMEOUT_S = 3600
+
+
+def source_of(path: Path | str) -> Source:
+    """A source of a trace's records; an archive is unpacked to a private temporary folder, which goes when it is closed.
+
+    Raises:
+        FormatError: when nothing is there, or an archive cannot be unpacked.
+    """
+    source = Source(path)
+    archive = _archive(source)
+    return source if archive is None else _Unpacked(source, archive)
+
+
+def is_archive(source: Source) -> bool:
+    """Whether a source is a CLP archive."""
+    return _archive(source) is not None
+
+
+def pack(records: Path, archive: Path) -> None:
+    """Make an archive file of an NDJSON file.
+
+    Raises:
+        WarpsightError: when clp-s is not there or fails.
+    """
+    tool = _tool()
+    if tool is None:
+        raise WarpsightError(f"{archive}: writing a CLP archive {_HELP}")
+    with tempfile.TemporaryDirectory(prefix="warpsight-") as folder:
+        problem = _run(tool, "c", "--single-file-archive", folder, str(records))
+        made = [file for file in Path(folder).iterdir() if file.is_file()]
+        if problem or len(made) != 1:
+            raise WarpsightError(f"{archive}: clp-s: {problem or 'made no archive'}")
+        shutil.move(made[0], archive)
+
+
+def _archive(source: Source) -> Path | None:
+    """The archive file of a source: itself, or the only file of its folder."""
+    path = source.path
+    if source.is_directory:
+        files = [file for file in path.iterdir() if not file.name.startswith(".")][:2]
+        if len(files) != 1 or not files[0].is_file():
+            return None
+        path = files[0]
+    with path.open("rb") as file:
+        return path if file.read(4) == MAGIC else None
+
+
+class _Unpacked(Source):
+    """The records of an archive, under the archive's name."""
+
+    def __init__(self, archive: Source, file: Path) -> None:
+        tool = _tool()
+        if tool is None:
+            raise archive.error(f"is a CLP archive; reading one {_HELP}")
+        folder = tempfile.TemporaryDirectory(prefix="warpsight-")
+        problem = _run(tool, "x", "--ordered", str(file), folder.name)
+        made = sorted(Path(folder.name).iterdir())
+        if problem or len(made) != 1:
+            folder.cleanup()
+            raise archive.error(f"the CLP archive cannot be unpacked: {problem or 'it holds no records'}")
+        super().__init__(made[0])
+        self.name = archive.name
+        self._temporary = folder
+
+
+def _run(tool: str, *arguments: str) -> str:
+    """Run clp-s; its last words when it failed, empty when it did not."""
+    try:
+        done = subprocess.run(
+            [tool, *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"clp-s took longer than {_TIMEOUT_S} s"
+    if not done.returncode:
+        return ""
+    said = (done.stderr or done.stdout).strip().splitlines()
+    return said[-1] if said else f"exit code {done.returncode}"
+
+
+def _tool() -> str | None:
+    if found := shutil.which("clp-s"):
+        return found
+    spec = importlib.util.find_spec("yscope_clp_core")
+    inside = Path(spec.origin).parent / "bin" / "clp-s" if spec and spec.origin else None
+    return str(inside) if inside and inside.is_file() else None

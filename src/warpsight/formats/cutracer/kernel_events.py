@@ -1,0 +1,87 @@
+"""Launches as CUTracer's kernel events: a `kernel_launch` line each, and every host stack once, before its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from warpsight.errors import WarpsightError
+from warpsight.formats.cutracer.writer import rows
+from warpsight.formats.registry import Coverage
+from warpsight.formats.selection import Selection
+
+if TYPE_CHECKING:
+    from warpsight.trace import Trace
+
+WRITTEN = Coverage(
+    kept=(
+        "every launch in the order of its start: kernel, shape, registers, shared memory, stream, host stack, process",
+    ),
+    lost=("times: the format has none", "the checksum of the kernel's code: it is empty"),
+    tested=(
+        "round trips; `sass validate` and the published schema of the kernel log accept what is written",
+    ),
+)
+#: FNV-1a, 64 bits; http://www.isthe.com/chongo/tech/comp/fnv/
+_FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+_STATEMENT = """
+SELECT l.correlation, coalesce(l.demangled, l.name, '?') AS name, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
+  coalesce(l.registers, 0) AS registers, coalesce(l.shared_static, 0) + coalesce(l.shared_dynamic, 0) AS shared,
+  coalesce(k.stream, 0) AS stream, l.stack, p.pid
+FROM launch l LEFT JOIN process p ON p.process = l.process
+LEFT JOIN (SELECT process, correlation, any_value(stream) AS stream FROM kernel GROUP BY ALL) k
+  ON k.process = l.process AND k.correlation = l.correlation AND l.correlation <> 0
+WHERE l.name_id IS NOT NULL AND {where} ORDER BY l.start, l.process, l.correlation
+"""
+
+
+def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+    """Write the selected launches; returns how many, and how many stacks.
+
+    Raises:
+        WarpsightError: when there are none.
+    """
+    where = selection.where("launch").replace("start", "l.start").replace("duration", "l.duration")
+    if selection.processes:
+        where += f" AND l.process IN ({', '.join(str(int(p)) for p in selection.processes)})"
+    ids: dict[int, str] = {}
+    defined: set[str] = set()
+    launches = 0
+    with ThreadPoolExecutor(1) as lookups:  # a thread's cursor has one open result, here the launches
+        for batch in rows(trace.sql(_STATEMENT.format(where=where))):
+            new = {row["stack"] for row in batch if row["stack"] is not None} - ids.keys()
+            for stack, frames in lookups.submit(trace.stacks, new).result().items():
+                ids[stack] = _stack_id(frames)
+                if ids[stack] not in defined:
+                    defined.add(ids[stack])
+                    content = {"callstack_id": ids[stack], "frames": frames, "source": "cpython"}
+                    file.write(_line({"type": "callstack_def", **content}))
+            for row in batch:
+                launches += 1
+                file.write(_line(_launch(row, launches, ids)))
+    if not launches:
+        raise WarpsightError(f"{trace.path} has no launches of kernels (table launch)")
+    return {"launches": launches, "stacks": len(defined)}
+
+
+def _launch(row: Mapping[str, Any], number: int, ids: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "type": "kernel_launch", "kernel_launch_id": number, "kernel_name": row["name"], "kernel_checksum": "",
+        "grid": [row[f"grid_{axis}"] or 0 for axis in "xyz"], "block": [row[f"block_{axis}"] or 0 for axis in "xyz"],
+        "nregs": row["registers"], "shmem": row["shared"], "stream_id": row["stream"],
+        "callstack_id": ids.get(row["stack"]), "pid": row["pid"] or 0, "correlation_id": row["correlation"] or 0,
+    }  # fmt: skip
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(record) + b"\n"
+
+
+def _stack_id(frames: Sequence[str]) -> str:
+    value = _FNV_START
+    for byte in b"".join(frame.encode() + b"\xff" for frame in frames):
+        value = (value ^ byte) * _FNV_PRIME & _FNV_MASK
+    return f"{value:016x}"
