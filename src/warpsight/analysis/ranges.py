@@ -155,6 +155,66 @@ def of_calls(trace: Trace, issued: Calls, call: Column, source: str = "marker") 
     return ranges, out
 
 
+@dataclass(frozen=True)
+class Projection:
+    """Ranges as the GPU saw them; columns have one value per range, ns.
+
+    Attributes:
+        work: The device work.
+        ranges: The ranges.
+        source: marker, or op where the trace has no ranges.
+        place: For each piece of work the index of its innermost range, -1 none.
+        count: Pieces of work in the range and the ranges inside it.
+        own: Time of the work launched directly in it.
+        total: That of the ranges inside it as well.
+        first: First begin of its work; meaningless where `count` is 0.
+        last: Last end of its work.
+    """
+
+    work: device_work.Work
+    ranges: Ranges
+    source: str
+    place: Column
+    count: Column
+    own: Column
+    total: Column
+    first: Column
+    last: Column
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What to know before reading the numbers."""
+        out = list(self.work.doubts())
+        if self.source == "op":
+            out.append(Finding("note", "the trace has no ranges; these are the framework's operators"))
+        missing = int((self.place < 0).sum())
+        if missing:
+            all_of = f"{missing:,} of {len(self.work):,} kernels, copies and sets"
+            text = f"{all_of} were launched in no range, or their call is not recorded"
+            out.append(Finding("note", text, {"rows": missing, "of": len(self.work)}))
+        return tuple(out)
+
+
+def projected(trace: Trace, rows: Rows = _ALL) -> Projection:
+    """The device work of every range and of the ranges inside it."""
+    work = device_work.load(trace, rows, cut=False)
+    source = "marker" if trace.count("marker") or not trace.count("op") else "op"
+    found, place, _ = of_work(trace, work, source)
+    inside = np.flatnonzero(place >= 0)
+    count = np.bincount(place[inside], minlength=len(found)).astype(np.int64)
+    own = _summed(place[inside], (work.end - work.start)[inside], len(found))
+    first, last = np.full(len(found), _OPEN), np.full(len(found), -_OPEN)
+    np.minimum.at(first, place[inside], work.start[inside])
+    np.maximum.at(last, place[inside], work.end[inside])
+    total = own.copy()
+    for level in _levels(found.parent):
+        up = found.parent[level]
+        np.add.at(total, up, total[level])
+        np.add.at(count, up, count[level])
+        np.minimum.at(first, up, first[level])
+        np.maximum.at(last, up, last[level])
+    return Projection(work, found, source, place, count, own, total, first, last)
+
+
 def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
     """Device work by the range (NVTX, annotate) it was launched in, whichever thread's or device's it is.
 
@@ -166,22 +226,8 @@ def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
     Returns:
         Table `ranges`: name, instances (with device work in them), host (their summed length), work, own, total, span in ns.
     """
-    work = device_work.load(trace, rows, cut=False)
-    source = "marker" if trace.count("marker") or not trace.count("op") else "op"
-    found, place, _ = of_work(trace, work, source)
-    inside = np.flatnonzero(place >= 0)
-    count = np.bincount(place[inside], minlength=len(found))
-    own = _summed(place[inside], (work.end - work.start)[inside], len(found))
-    first, last = np.full(len(found), _OPEN), np.full(len(found), -_OPEN)
-    np.minimum.at(first, place[inside], work.start[inside])
-    np.maximum.at(last, place[inside], work.end[inside])
-    total, count = own.copy(), count.astype(np.int64)
-    for level in _levels(found.parent):
-        up = found.parent[level]
-        np.add.at(total, up, total[level])
-        np.add.at(count, up, count[level])
-        np.minimum.at(first, up, first[level])
-        np.maximum.at(last, up, last[level])
+    seen = projected(trace, rows)
+    found, count, own, total = seen.ranges, seen.count, seen.own, seen.total
     used = np.flatnonzero(count)
     texts = dict(trace.sql("SELECT id, name FROM name").fetchall())
     names, group = np.unique(found.name_id[used], return_inverse=True)
@@ -192,18 +238,11 @@ def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
 
     data = {"name": [texts.get(i, "") for i in names.tolist()], "instances": np.bincount(group, minlength=len(names)),
             "host": by_name(host), "work": by_name(count), "own": by_name(own), "total": by_name(total),
-            "span": by_name(last - first)}  # fmt: skip
+            "span": by_name(seen.last - seen.first)}  # fmt: skip
     out = table(
         "name:string instances:int64 host:int64:ns work:int64 own:int64:ns total:int64:ns span:int64:ns", data
     )
-    findings = list(work.doubts())
-    if source == "op":
-        findings.append(Finding("note", "the trace has no ranges; these are the framework's operators"))
-    if len(inside) < len(work):
-        missing = len(work) - len(inside)
-        text = f"{missing:,} of {len(work):,} kernels, copies and sets were launched in no range, or their call is not recorded"
-        findings.append(Finding("note", text, {"rows": missing, "of": len(work)}))
-    return Result({"ranges": out.sort_by([("total", "descending"), ("name", "ascending")])}, tuple(findings))
+    return Result({"ranges": out.sort_by([("total", "descending"), ("name", "ascending")])}, seen.findings())
 
 
 def _summed(group: Column, values: Column, groups: int) -> Column:

@@ -57,6 +57,19 @@ ANALYSES: dict[str, Analysis] = {
         "ranges",
         "GPU time by the NVTX range it was launched in, with the ranges inside it.",
     ),
+    "range-instances": Analysis(
+        "warpsight.analysis.range_work",
+        "range_instances",
+        "Every range as the GPU saw it, how far behind the host, and the pace of ranges of one name.",
+    ),
+    "range-kernels": Analysis(
+        "warpsight.analysis.range_work", "range_kernels", "The kernels of each range: how often, how long."
+    ),
+    "sequences": Analysis(
+        "warpsight.analysis.sequences",
+        "sequences",
+        "Kernels that operators launch one after another again and again: what to fuse first.",
+    ),
     "kernel-times": Analysis(
         "warpsight.analysis.kernels",
         "kernel_times",
