@@ -105,7 +105,9 @@ class Work:
             np.arange(len(self)) if among is None else np.flatnonzero(among) if among.dtype == bool else among
         )
         if kinds:
-            rows = rows[np.isin(self.kind[rows], kinds)]
+            wanted = np.zeros(len(KINDS), bool)
+            wanted[list(kinds)] = True
+            rows = rows[wanted[self.kind[rows]]]
         return intervals.union(self.start[rows], self.end[rows])
 
     def per_device(self) -> Iterator[tuple[int | None, Column]]:
@@ -318,6 +320,17 @@ def _devices(queues: Sequence[Queue]) -> dict[int | None, list[int]]:
     for i in sorted(range(len(queues)), key=lambda i: (queues[i].device is None, queues[i].device or 0)):
         devices.setdefault(queues[i].device, []).append(i)
     return devices
+
+
+def summed(group: Column, values: Column, groups: int) -> Column:
+    """The sum of the values (not below 0) of each group, exact; groups are numbers from 0 to `groups` - 1."""
+    out: Column
+    if len(values) and int(values.max()) * len(values) < 1 << 53:  # then floats are exact, and much quicker
+        out = np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+        return out
+    out = np.zeros(groups, np.int64)
+    np.add.at(out, group, values)
+    return out
 
 
 def split(group: Column, groups: int) -> list[Column]:

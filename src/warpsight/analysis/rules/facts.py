@@ -156,10 +156,12 @@ class Facts:
     @cached_property
     def busy(self) -> dict[int | None, Intervals]:
         """Busy time of each device in the window."""
-        return {
-            device: intervals.clipped(self.work.of_kind(among=index), *self.window)
-            for device, index in self.work.per_device()
-        }
+        return {device: intervals.clipped(whole, *self.window) for device, whole in self.worked.items()}
+
+    @cached_property
+    def worked(self) -> dict[int | None, Intervals]:
+        """Busy time of each device, in the window and outside of it."""
+        return {device: self.work.of_kind(among=index) for device, index in self.work.per_device()}
 
     def share_busy(self) -> float:
         """Mean utilisation of the devices in the window, 0 to 1."""

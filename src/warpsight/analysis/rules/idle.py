@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis import intervals, ranges, words
-from warpsight.analysis.device_work import COMMUNICATION
+from warpsight.analysis.device_work import COMMUNICATION, summed
 from warpsight.analysis.frames import user_frames
 from warpsight.analysis.result import Finding
 from warpsight.analysis.rules.facts import Facts
@@ -62,9 +62,8 @@ def gaps(facts: Facts) -> Gaps:
     """
     work = facts.work
     parts = []
-    for _, index in work.per_device():
-        whole = intervals.union(work.start[index], work.end[index])
-        idle = intervals.complement(whole, *facts.window)
+    for device, index in work.per_device():
+        idle = intervals.complement(facts.worked[device], *facts.window)
         starts = work.start[index]
         place = np.searchsorted(starts, idle.end, side="left")
         real = (place < len(index)) & (idle.end < facts.window[1])
@@ -423,7 +422,11 @@ def _full_queue(facts: Facts) -> Iterator[Finding]:
 
 
 def _examples(facts: Facts, found: Gaps, chosen: Column, where: str) -> tuple[str, ...]:
-    order = chosen[np.argsort(-(found.end - found.begin)[chosen], kind="stable")]
+    lengths = (found.end - found.begin)[chosen]
+    near = np.arange(len(lengths))
+    if len(lengths) > 2:  # of a million gaps only the candidates are sorted
+        near = np.flatnonzero(lengths >= np.partition(lengths, -2)[-2])
+    order = chosen[near[np.argsort(-lengths[near], kind="stable")]]
     out = [f"called by {where}"] if where else []
     origin = facts.origin
     for one in order[:2].tolist():
@@ -433,6 +436,5 @@ def _examples(facts: Facts, found: Gaps, chosen: Column, where: str) -> tuple[st
 
 
 def _most(names: list[str], code: Column, weight: Column) -> str:
-    total = np.zeros(len(names))
-    np.add.at(total, code.astype(np.int64), weight)
+    total = summed(code.astype(np.int64), weight, len(names))
     return names[int(np.argmax(total))]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpsight.analysis.device_work import COMMUNICATION, distinct
+from warpsight.analysis.device_work import COMMUNICATION, distinct, summed
 from warpsight.analysis.result import Finding
 from warpsight.analysis.rules.facts import Facts
 
@@ -27,8 +27,7 @@ def _hottest(facts: Facts) -> Iterator[Finding]:
     if not len(rows):
         return
     ids, inverse = distinct(work.name_id[rows])
-    total = np.zeros(len(ids), np.int64)
-    np.add.at(total, inverse, (work.end - work.start)[rows])
+    total = summed(inverse, (work.end - work.start)[rows], len(ids))
     best = int(np.argmax(total))
     share = float(total[best]) / (facts.length * max(len(facts.busy), 1))
     if share < _HOT:

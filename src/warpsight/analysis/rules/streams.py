@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from warpsight.analysis import intervals
 from warpsight.analysis.dependency import graph as dependency
-from warpsight.analysis.device_work import COMMUNICATION, split
+from warpsight.analysis.device_work import COMMUNICATION, split, summed
 from warpsight.analysis.result import Finding
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.selection import Rows
@@ -30,8 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if len(index) < 20:
             continue
         length = work.end[index] - work.start[index]
-        total = np.zeros(len(work.queues))
-        np.add.at(total, work.queue[index], length)
+        total = summed(work.queue[index], length, len(work.queues))
         streams = np.flatnonzero(total >= _PART * total.sum())
         if len(streams) < 2:
             continue
