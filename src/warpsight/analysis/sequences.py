@@ -53,22 +53,23 @@ def sequences(trace: Trace, rows: Rows = _ALL) -> Result:
     length = np.concatenate([[0], np.cumsum((work.end - work.start)[kernel])])
     launch = np.concatenate([[0], np.cumsum(_own_share(issued.end[of] - issued.start[of], of))])
     texts = dict(trace.sql("SELECT id, short FROM name").fetchall())
+    total = [int((length[end] - length[begin]).sum()) for _, begin, end in found]
+    most = sorted(range(len(found)), key=lambda i: (-total[i], found[i][0]))[:_MOST]
     listed = []
-    for name, begin, end in found:
-        total = int((length[end] - length[begin]).sum())
+    for i in most:
+        name, begin, end = found[i]
         listed.append({
-            "operator": name, "kernels": int(end[0] - begin[0]), "times": len(begin), "total": total,
-            "mean": total / len(begin), "launch": int((launch[end] - launch[begin]).sum()),
-            "sequence": " → ".join(texts.get(int(i), "?") for i in work.name_id[kernel[begin[0] : end[0]]]),
+            "operator": name, "kernels": int(end[0] - begin[0]), "times": len(begin), "total": total[i],
+            "mean": total[i] / len(begin), "launch": int((launch[end] - launch[begin]).sum()),
+            "sequence": " → ".join(texts.get(k, "?") for k in work.name_id[kernel[begin[0] : end[0]]].tolist()),
         })  # fmt: skip
-    listed.sort(key=lambda row: (-int(str(row["total"])), str(row["operator"])))
     columns = "operator:string kernels:int64 times:int64 total:int64:ns mean:float64:ns launch:int64:ns sequence:string"
     findings = list(work.doubts())
     if not any(map(len, sources)):
         findings.append(
             Finding("note", "the trace has no operators and no ranges whose kernels could be compared")
         )
-    return Result({"sequences": table(columns, listed[:_MOST])}, tuple(findings))
+    return Result({"sequences": table(columns, listed)}, tuple(findings))
 
 
 def _own_share(length: Column, call: Column) -> Column:
