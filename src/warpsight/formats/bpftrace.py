@@ -37,7 +37,7 @@ _HEAD = (
     r"(?:\s+(?P<function>[A-Za-z_0][^\s;]*))?\s*$"
 )
 _SNIFF = re.compile(_HEAD.encode(), re.MULTILINE)
-_MAP = re.compile(r"@\w*\[(.*?)\n?[^\n\]]*\]:\s*(\d+)", re.DOTALL)
+_MAP = re.compile(r"\s*@\w*\[(.*)")
 _FRAME = re.compile(r"^(?:[0-9a-f]{3,16}\s+)?(.*?)(?:\+(?:0x)?[0-9a-f]+)?(?:\s+\((.*)\))?$")
 
 
@@ -131,6 +131,20 @@ def _frames(body: str) -> tuple[Frame, ...]:
 
 
 def _maps(text: str) -> list[tuple[tuple[Frame, ...], int]]:
-    """Stacks and counts of the maps."""
-    found = [(_frames(body), int(count)) for body, count in _MAP.findall(text)]
-    return [(frames, count) for frames, count in found if frames]
+    """Stacks and counts of the maps: from a line `@name[` to one that ends in `]: count`, which may hold other keys."""
+    found: list[tuple[tuple[Frame, ...], int]] = []
+    body: list[str] | None = None
+    for line in text.splitlines():
+        if body is None:
+            begin = _MAP.match(line)
+            if begin is not None and "]:" not in line:
+                body = [begin[1]]
+            continue
+        _, end, count = line.rpartition("]:")
+        if not end:
+            body.append(line)
+            continue
+        frames, body = _frames("\n".join(body)), None
+        if frames and re.fullmatch(r"\s*\d{1,18}\s*", count):
+            found.append((frames, int(count)))
+    return found

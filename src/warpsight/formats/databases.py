@@ -126,6 +126,7 @@ class Sqlite:
         self._source = source
         with _told(source):
             self._file = sqlite3.connect(f"{source.local().resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+            self._file.set_authorizer(_without_recursion)
             self._file.execute("pragma cell_size_check=on")
             self._file.execute("pragma trusted_schema=off")
             found = self._file.execute("select name from sqlite_master where type in ('table', 'view')")
@@ -340,6 +341,11 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     # Ids of 64 bits wrap between signed and unsigned; everything else must fit.
     wraps = pa.types.is_integer(values.type) and kind in (pa.int64(), pa.uint64())
     return values.cast(kind, safe=not wraps)
+
+
+def _without_recursion(action: int, *_: str | None) -> int:
+    """Refuses what never ends: a view of a foreign file that refers to itself."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_RECURSIVE else sqlite3.SQLITE_OK
 
 
 @contextmanager

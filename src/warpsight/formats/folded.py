@@ -30,7 +30,7 @@ WRITTEN = Coverage(
     lost=("Times, streams, processes; `flame --to folded` has more levels.",),
     tested=("reading it back",),
 )
-_LINE = re.compile(rb"^(\S.*?)\s+(\d+(?:\.\d+)?)\s*$")
+_WEIGHT = re.compile(rb"(\d{1,18})(?:\.(\d+))?")
 
 
 def sniff(source: Source) -> bool:
@@ -40,8 +40,8 @@ def sniff(source: Source) -> bool:
         lines = lines[:-1] or lines
     if not lines or b"\0" in source.head:
         return False
-    found = [_LINE.match(line) for line in lines]
-    several = sum(1 for match in found if match and b";" in match[1])
+    found = [_split(line) for line in lines]
+    several = sum(1 for match in found if match and b";" in match[0])
     return sum(match is not None for match in found) * 10 >= len(lines) * 9 and several * 2 >= len(lines)
 
 
@@ -55,14 +55,14 @@ def read(source: Source, target: Target, options: Options) -> None:
     skipped, rounded, first_bad = 0, 0, 0
     with source.open() as file:
         for number, line in enumerate(file, 1):
-            match = _LINE.match(line)
-            if match is None:
+            found = _split(line)
+            if found is None:
                 if line.strip():
                     skipped, first_bad = skipped + 1, first_bad or number
                 continue
-            whole, _, part = match[2].partition(b".")
+            stack, whole, part = found
             rounded += bool(part.strip(b"0"))
-            stacks[match[1]] = stacks.get(match[1], 0) + int(whole) + (part[:1] >= b"5")
+            stacks[stack] = stacks.get(stack, 0) + whole + (part[:1] >= b"5")
     if not stacks:
         raise source.error("no line has a stack and a weight", line=first_bad or 1)
     if skipped:
@@ -74,6 +74,13 @@ def read(source: Source, target: Target, options: Options) -> None:
     weighted.place(
         target, ((_frames(stack), weight) for stack, weight in stacks.items()), "the file's own unit"
     )
+
+
+def _split(line: bytes) -> tuple[bytes, int, bytes] | None:
+    """Stack, weight and the weight's decimals of a line; None when it has none."""
+    parts = line.rsplit(None, 1)
+    match = _WEIGHT.fullmatch(parts[1]) if len(parts) == 2 and not line[:1].isspace() else None
+    return None if match is None else (parts[0], int(match[1]), match[2] or b"")
 
 
 def _frames(stack: bytes) -> tuple[Frame, ...]:

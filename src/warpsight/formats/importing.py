@@ -194,6 +194,8 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
             raise UsageError(f"format {name} has no option {key!r}; options: {known}")
     try:
         chosen.read(source, target, registry.Options(options))
+    except RecursionError as error:
+        raise FormatError(source.name, "is nested too deeply to be read") from error
     except UsageError as error:  # a number that no column holds: nobody meant it
         raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
     except UnicodeDecodeError as error:

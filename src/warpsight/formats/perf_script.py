@@ -34,6 +34,8 @@ _HEAD = (
     r"^\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?:\[\d+\]\s+)?(?:[\w.]{4,6}\s+)?"
     r"(?P<seconds>\d+)\.(?P<fraction>\d{6,9}):\s+(?:\d+\s+)?(?P<event>\S+):(?:\s.*)?$"
 )
+#: Bytes of a sample's first line at most: the expression goes over a line of blanks again and again.
+_LONGEST_HEAD = 4096
 _SNIFF = re.compile(_HEAD.encode())
 _FRAME = re.compile(r"^\s*([0-9a-f]+)\s+(.*?)(?:\s+\(([^()]*(?:\([^()]*\))?[^()]*)\))?\s*$")
 
@@ -41,7 +43,7 @@ _FRAME = re.compile(r"^\s*([0-9a-f]+)\s+(.*?)(?:\s+\(([^()]*(?:\([^()]*\))?[^()]
 def sniff(source: Source) -> bool:
     """Whether the first line that says something is a sample's."""
     lines = [line for line in source.head.splitlines() if line.strip() and not line.startswith(b"#")]
-    return bool(lines) and bool(_SNIFF.match(lines[0]))
+    return bool(lines) and len(lines[0]) <= _LONGEST_HEAD and bool(_SNIFF.match(lines[0]))
 
 
 def read(source: Source, target: Target, options: Options) -> None:

@@ -34,7 +34,7 @@ FILES = sorted(
 ALL = os.environ.get("WARPSIGHT_DAMAGE") == "all"
 #: Seconds of processor time per file for cuts, and for random damage.
 SHARE = 0.35
-#: One reading of a file of a few kB; a hang is an alarm.
+#: Processor time of one reading of a file of a few kB; a hang is an alarm.
 LIMIT_S = 20
 SMALL = 20_000
 #: Formats that say where they end: a part never passes for the whole.
@@ -65,13 +65,13 @@ def _without_folders(monkeypatch):
 
 
 def alarm(number, frame):
-    raise AssertionError(f"still reading after {LIMIT_S} s")
+    raise AssertionError(f"still reading after {LIMIT_S} s of processor time")
 
 
 def attempt(form, path):
     """Read a file as a format; returns None, or the error that a user would see."""
-    previous = signal.signal(signal.SIGALRM, alarm)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    previous = signal.signal(signal.SIGPROF, alarm)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
     try:
         with Source(path) as source, Target(Nowhere()) as target:
             target.begin("0:damaged")
@@ -84,8 +84,8 @@ def attempt(form, path):
     except FormatError as error:
         return error, True, {}
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def check(form, path):

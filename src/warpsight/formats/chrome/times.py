@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_DOWN, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 import numpy as np
@@ -60,5 +60,5 @@ def _one(text: bytes) -> int:
         if not value.is_finite() or abs(value) > _LIMIT // 1000:
             return MISSING
         return int((value * 1000).to_integral_value(ROUND_DOWN))
-    except (InvalidOperation, ValueError):
+    except (ArithmeticError, ValueError):  # decimal's errors are arithmetic ones
         return MISSING

@@ -191,6 +191,7 @@ def fdr(data: bytes, header: Header) -> Records:
         if (len(data) - HEADER.size) % size:
             reader.damage = reader.damage or "the last buffer is cut"
         return reader.records()
+    buffers = 0
     while at + _METADATA_BYTES <= len(data):
         if data[at] != 7 << 1 | 1:
             at += 8  # padding between buffers
@@ -203,5 +204,7 @@ def fdr(data: bytes, header: Header) -> Records:
                 or f"the buffer at byte {at:,} is {end - len(data):,} bytes longer than the file"
             )
         reader.buffer(at + _METADATA_BYTES, min(end, len(data)))
-        at = end
+        at, buffers = end, buffers + 1
+    if not buffers and len(data) > HEADER.size:
+        reader.damage = f"no buffer begins behind the header, in {len(data) - HEADER.size:,} bytes"
     return reader.records()
