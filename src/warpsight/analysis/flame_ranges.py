@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.calls import load as load_calls
+
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
@@ -118,31 +120,15 @@ def _thread_codes(process: Column, thread: Column) -> Column:
 
 
 def _calls(trace: Trace, process: Column, correlation: Column) -> tuple[Column, Column]:
-    """Begin and thread of the call with each (process, correlation); time -1 where none was recorded.
+    """Begin and thread of the call with each (process, correlation); time -1 and thread 0 where none was recorded.
 
     A correlation that two rows share (runtime and driver call) takes the first of them: a join would double the work.
     """
-    wanted = "correlation IS NOT NULL AND correlation >= 0"
-    table = trace.sql(
-        f"SELECT process, correlation, start, thread FROM launch_ids WHERE {wanted} "
-        f"UNION ALL SELECT process, correlation, start, thread FROM api WHERE {wanted}"
-    ).to_arrow_table()
-    time, thread = np.full(len(process), -1, np.int64), np.zeros(len(process), np.int64)
-    if not len(table):
-        return time, thread
-    owner, number, start, tid = (c.to_numpy() for c in table.columns)
-    for one in np.unique(process).tolist():
-        rows, calls = np.flatnonzero(process == one), np.flatnonzero(owner == one)
-        if not len(calls):
-            continue
-        if (np.diff(number[calls]) < 0).any():
-            calls = calls[np.lexsort((start[calls], number[calls]))]
-        at = np.searchsorted(number[calls], correlation[rows])
-        at = np.minimum(at, len(calls) - 1)
-        hit = number[calls[at]] == correlation[rows]
-        time[rows[hit]] = start[calls[at[hit]]]
-        thread[rows[hit]] = tid[calls[at[hit]]]
-    return time, thread
+    issued = load_calls(trace, api=True)
+    if not len(issued):
+        return np.full(len(process), -1, np.int64), np.zeros(len(process), np.int64)
+    call = issued.of(process, correlation)
+    return np.where(call >= 0, issued.start[call], -1), np.where(call >= 0, issued.thread[call], 0)
 
 
 def _steps(ranges: _Ranges, rows: Column) -> tuple[Column, Column]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis import device_work
 from warpsight.analysis.device_work import named
 from warpsight.analysis.selection import Rows
 
@@ -65,21 +66,24 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
     elif weight == "bytes":
         parts = [_moved(trace, rows, "memcpy", "bytes"), _moved(trace, rows, "memset", "bytes")]
     elif weight == "launches":
-        parts = [_kernels(trace, rows, names, "1::BIGINT", finished=False)]
+        parts = [_launched(trace, rows, names)]
     else:
         cut = _cut(rows)
-        parts = [_kernels(trace, rows, names, cut, finished=True),
+        parts = [_ran(trace, rows, names),
                  _moved(trace, rows, "memcpy", cut), _moved(trace, rows, "memset", cut)]  # fmt: skip
     labels: list[str] = []
     kinds: list[str] = []
     columns: dict[str, list[Column]] = {name: [] for name in ("leaf", *_COLUMNS, "start")}
     for part, own, kind in parts:
-        columns["leaf"].append(part.column("leaf").to_numpy() + len(labels))
+        columns["leaf"].append(part["leaf"] + len(labels) if labels else part["leaf"])
         for name in (*_COLUMNS, "start"):
-            columns[name].append(part.column(name).to_numpy())
+            columns[name].append(part[name])
         labels += own
         kinds += [kind] * len(own)
-    joined = {name: np.concatenate(pieces) for name, pieces in columns.items()}
+    joined: dict[str, Any] = {}
+    for name in tuple(columns):
+        pieces = [piece for piece in columns.pop(name) if len(piece)]
+        joined[name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [np.zeros(0, np.int64)])
     start = joined.pop("start")
     if weight == "idle":
         joined["weight"] = _idle_before(start, joined["weight"], joined["device"])
@@ -110,24 +114,48 @@ _IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
     coalesce(correlation, -1) AS correlation, coalesce(stack, 0) AS stack, coalesce(start, 0) AS start"""
 
 
-def _kernels(
-    trace: Trace, rows: Rows, names: str, weight: str, *, finished: bool
-) -> tuple[pa.Table, list[str], str]:
-    there = " AND start IS NOT NULL AND duration IS NOT NULL" if finished else ""
-    condition = f"{_where(rows, cut=finished)}{there}{named(trace, rows.name)}"
+#: Columns of one kind of rows, the texts of its leaves, and the kind.
+_PartRows = tuple[dict[str, Column], list[str], str]
+
+
+def _ran(trace: Trace, rows: Rows, names: str) -> _PartRows:
+    """Kernels with times, out of the device work that all analyses share."""
+    work = device_work.load(trace, rows)
+    chosen = np.flatnonzero(work.kind <= device_work.COMMUNICATION)
+    queue = work.queue[chosen]
+    places = np.array(
+        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int32
+    ).reshape(-1, 3)
+    columns = {"leaf": work.name_id[chosen], "weight": (work.end - work.start)[chosen], "process": work.process[chosen],
+               "device": places[queue, 0], "context": places[queue, 1], "stream": places[queue, 2],
+               "correlation": work.correlation[chosen], "stack": work.stack[chosen], "start": work.start[chosen]}  # fmt: skip
+    return columns, _names(trace, names), "kernel"
+
+
+def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
+    """Kernels, those that never finished among them; each weighs 1."""
+    condition = f"{_where(rows, cut=False)}{named(trace, rows.name)}"
     table = trace.sql(
-        f"SELECT coalesce(name_id, 0) AS leaf, {weight} AS weight, {_IDS} FROM kernel_ids WHERE {condition}"
+        f"SELECT coalesce(name_id, 0) AS leaf, 1::BIGINT AS weight, {_IDS} FROM kernel_ids WHERE {condition}"
     ).to_arrow_table()
+    return _columns(table), _names(trace, names), "kernel"
+
+
+def _columns(table: pa.Table) -> dict[str, Column]:
+    return {name: table.column(name).to_numpy() for name in table.column_names if name != "text"}
+
+
+def _names(trace: Trace, names: str) -> list[str]:
     column = "name" if names == "mangled" else names
     known = trace.sql(f"SELECT id, {column} FROM name").fetchall()
     # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
     labels = ["?"] * (max((i for i, _ in known), default=0) + 1)
     for i, text in known:
         labels[i] = text or "?"
-    return table, labels, "kernel"
+    return labels
 
 
-def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> tuple[pa.Table, list[str], str]:
+def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> _PartRows:
     """Copies or sets: the leaf is the direction, and pageable memory is said because it is slow."""
     text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
     text = text if table == "memcpy" else _SET
@@ -140,7 +168,7 @@ def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> tuple[pa.Table,
     return _coded(found.to_arrow_table(), "copy" if table == "memcpy" else "set")
 
 
-def _allocations(trace: Trace, rows: Rows) -> tuple[pa.Table, list[str], str]:
+def _allocations(trace: Trace, rows: Rows) -> _PartRows:
     text = "coalesce(allocator, '') || CASE WHEN coalesce(tag, '') = '' THEN '' ELSE ' ' || tag END"
     condition, parameters = rows.where(time="time"), {}
     if rows.name is not None:
@@ -151,7 +179,7 @@ def _allocations(trace: Trace, rows: Rows) -> tuple[pa.Table, list[str], str]:
     return _coded(trace.sql(sql, **parameters).to_arrow_table(), "allocation")
 
 
-def _coded(table: pa.Table, kind: str) -> tuple[pa.Table, list[str], str]:
+def _coded(table: pa.Table, kind: str) -> _PartRows:
     import pyarrow as pa
 
     coded = table.column("text").combine_chunks()
@@ -159,7 +187,7 @@ def _coded(table: pa.Table, kind: str) -> tuple[pa.Table, list[str], str]:
         coded = pa.array([], pa.string())
     coded = coded.dictionary_encode()
     labels = [text or kind for text in coded.dictionary.to_pylist()]
-    return table.append_column("leaf", coded.indices), labels, kind
+    return _columns(table.append_column("leaf", coded.indices)), labels, kind
 
 
 def _idle_before(start: Column, duration: Column, device: Column) -> Column:
