@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,19 @@ class Total:
     last: int
 
 
+def placed(parts: Sequence[str]) -> str:
+    """The beginning of a statement over `placed`: the rows of all `parts` with their own stack or their launch's, else 0.
+
+    Each part selects at least process, correlation and stack, all the same columns.
+    """
+    return f"""WITH work AS ({" UNION ALL ".join(parts)}),
+      calls AS (SELECT process, correlation, any_value(stack) AS stack FROM (
+        SELECT process, correlation, stack FROM launch_ids UNION ALL SELECT process, correlation, stack FROM api)
+        WHERE correlation IS NOT NULL GROUP BY ALL),
+      placed AS (SELECT w.* REPLACE (coalesce(w.stack, c.stack, 0) AS stack) FROM work w
+        LEFT JOIN calls c ON c.process = w.process AND c.correlation = w.correlation)"""
+
+
 def totals(trace: Trace, selection: Selection) -> list[Total]:
     """Totals of kernels, copies and sets; the stack is their own or their launch's, 0 without one."""
     names = {"kernel": ("kernel", "coalesce(demangled, '?')", "0"), "memcpy": ("memcpy", "'Memcpy ' || kind", "bytes"),
@@ -41,15 +55,10 @@ def totals(trace: Trace, selection: Selection) -> list[Total]:
     ]  # fmt: skip
     if not parts:
         return []
-    rows = trace.sql(f"""
-        WITH work AS ({" UNION ALL ".join(parts)}),
-          calls AS (SELECT process, correlation, any_value(stack) AS stack FROM (
-            SELECT process, correlation, stack FROM launch_ids UNION ALL SELECT process, correlation, stack FROM api)
-            WHERE correlation IS NOT NULL GROUP BY ALL)
-        SELECT w.process, coalesce(w.stack, c.stack, 0), w.what, w.leaf, count(*), sum(w.duration)::BIGINT,
-          sum(w.bytes)::BIGINT, min(w.start), max(w.start + w.duration)
-        FROM work w LEFT JOIN calls c ON c.process = w.process AND c.correlation = w.correlation
-        GROUP BY ALL ORDER BY ALL""")
+    rows = trace.sql(f"""{placed(parts)}
+        SELECT process, stack, what, leaf, count(*), sum(duration)::BIGINT, sum(bytes)::BIGINT, min(start),
+          max(start + duration)
+        FROM placed GROUP BY ALL ORDER BY ALL""")
     return [Total(*row) for row in rows.fetchall()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import IO, TYPE_CHECKING
 
-from warpsight.formats import weighted
+from warpsight.formats import device_stacks, weighted
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.selection import Selection
 from warpsight.trace.definitions import Frame
@@ -99,8 +99,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
         stacks[stack] = stacks.get(stack, 0) + weight
     for line, weight in sorted(stacks.items()):
         file.write(f"{line} {weight}\n".encode())
-    unplaced = trace.sql("SELECT count(*) FROM kernel_ids WHERE start IS NULL").fetchall()[0][0]
-    return {"lines": len(stacks), "unplaced": int(unplaced)}
+    return {"lines": len(stacks), "unplaced": device_stacks.unplaced(trace)}
 
 
 def device_time(trace: Trace, selection: Selection) -> list[tuple[str, str, int]]:
@@ -120,13 +119,8 @@ def device_time(trace: Trace, selection: Selection) -> list[tuple[str, str, int]
             )
     if not parts:
         return []
-    rows = trace.sql(f"""
-        WITH work AS ({" UNION ALL ".join(parts)}),
-          calls AS (SELECT process, correlation, any_value(stack) AS stack FROM (
-            SELECT process, correlation, stack FROM launch_ids UNION ALL SELECT process, correlation, stack FROM api)
-            WHERE correlation IS NOT NULL GROUP BY ALL)
-        SELECT coalesce(w.stack, c.stack, 0), w.leaf, sum(w.duration)::BIGINT FROM work w
-          LEFT JOIN calls c ON c.process = w.process AND c.correlation = w.correlation GROUP BY ALL ORDER BY ALL""")
+    rows = trace.sql(f"{device_stacks.placed(parts)} SELECT stack, leaf, sum(duration)::BIGINT FROM placed "
+                     "GROUP BY ALL ORDER BY ALL")  # fmt: skip
     return _folded(trace, rows.fetchall())
 
 
@@ -142,22 +136,12 @@ def weighted_events(trace: Trace, selection: Selection) -> list[tuple[str, str, 
 
 
 def _folded(trace: Trace, rows: list[tuple[int, str, int]]) -> list[tuple[str, str, int]]:
-    frames = dict(trace.sql("SELECT id, function FROM frame").fetchall())
-    tree = {
-        i: (parent, frame) for i, parent, frame in trace.sql("SELECT id, parent, frame FROM stack").fetchall()
-    }
-    texts: dict[int, str] = {0: ""}
-
-    def text(stack: int) -> str:
-        chain, at = [], stack
-        while at in tree:
-            at, frame = tree[at]
-            chain.append(frames.get(frame, "?").replace(";", ":"))
-        return ";".join(reversed(chain))
-
+    known = device_stacks.Stacks(trace)
+    texts: dict[int, str] = {}
     out = []
     for stack, leaf, weight in rows:
         if stack not in texts:
-            texts[stack] = text(stack)
+            chain = reversed(known.innermost_first(stack))
+            texts[stack] = ";".join(function.replace(";", ":") for function, *_ in chain)
         out.append((texts[stack], leaf.replace(";", ":"), weight))
     return out

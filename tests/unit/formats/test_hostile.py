@@ -97,3 +97,10 @@ def test_an_offset_or_count_of_sbt_that_is_not_true(place, value, tmp_path):
     path.write_bytes(data)
     error, marked, _ = check("sbt", path)
     assert error is not None or marked
+
+
+def test_xml_that_is_nested_without_end(tmp_path):
+    begin = b'<?xml version="1.0"?><trace-query-result><node><schema name="metal-gpu-intervals"></schema>'
+    (tmp_path / "x.xml").write_bytes(begin + b"<row>" * 100_000)
+    error, _, _ = check("instruments", tmp_path / "x.xml")
+    assert error is not None and "deep" in str(error)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
 
+#: Elements inside each other at most; a cell of a backtrace lies nine deep.
+_DEEPEST = 100
 _PLACE = re.compile(r"line (\d+)")
 
 
@@ -76,6 +78,10 @@ def rows(source: Source) -> Iterator[Row]:
             for event, element in ElementTree.iterparse(file, events=("start", "end")):
                 if event == "start":
                     parents.append(element)
+                    if len(parents) > _DEEPEST:
+                        raise source.error(
+                            f"is nested more than {_DEEPEST} elements deep, which no export is"
+                        )
                     continue
                 parents.pop()
                 if element.tag == "schema":

@@ -107,15 +107,26 @@ class Reader:
         encoder = row.number("encoder-id")
         label = self._labels.get((process, encoder)) if encoder is not None else None
         channel = row.shown("channel-name") or "GPU"
+        name = label or _label(row.cells.get("event-label")) or channel
         place = self._place(row, process, channel)
+        self._kernel(row.number("start"), row.number("duration"), name, place, encoder or None)
+
+    def _kernel(
+        self,
+        start: int | None,
+        duration: int | None,
+        name: str,
+        place: dict[str, Any],
+        correlation: int | None,
+    ) -> None:
         self._rows.add(
             "kernel",
             {
-                "start": row.number("start"),
-                "duration": row.number("duration"),
-                "name_id": self._target.name(label or _label(row.cells.get("event-label")) or channel),
+                "start": start,
+                "duration": duration,
+                "name_id": self._target.name(name),
                 **place,
-                "correlation": encoder or None,
+                "correlation": correlation,
                 "graph_level": False,
             },
         )
@@ -183,17 +194,8 @@ class Reader:
                 process = self._process(row.cells.get("process"))
                 channel = f"channel {key[0]}"
                 if start is not None and end is not None:
-                    self._rows.add(
-                        "kernel",
-                        {
-                            "start": start,
-                            "duration": end - start,
-                            "name_id": self._target.name(row.shown("note", "label") or channel),
-                            **self._place(row, process, channel),
-                            "correlation": key[1],
-                            "graph_level": False,
-                        },
-                    )
+                    place = self._place(row, process, channel)
+                    self._kernel(start, end - start, row.shown("note", "label") or channel, place, key[1])
         if begun:
             self._target.lost(len(begun), "GPU work that began and has no end", "kernel")
 

@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
+from warpsight.formats.device_stacks import Stacks, placed, unplaced
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 
@@ -36,11 +37,10 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
         "profiles": profiles,
     }
     file.write(msgspec.json.encode(document) + b"\n")
-    unplaced = trace.sql("SELECT count(*) FROM kernel_ids WHERE start IS NULL").fetchall()[0][0]
     return {
         "profiles": len(profiles),
         "samples": sum(len(profile["samples"]) for profile in profiles),
-        "unplaced": int(unplaced),
+        "unplaced": unplaced(trace),
     }
 
 
@@ -50,11 +50,7 @@ class _Frames:
     def __init__(self, trace: Trace) -> None:
         self.listed: list[dict[str, Any]] = []
         self._numbers: dict[tuple[str, str | None, int | None], int] = {}
-        self._rows = {
-            i: (function, file, line)
-            for i, function, file, line in trace.sql("SELECT id, function, file, line FROM frame").fetchall()
-        }
-        self._tree = {i: (p, f) for i, p, f in trace.sql("SELECT id, parent, frame FROM stack").fetchall()}
+        self._known = Stacks(trace)
         self._stacks: dict[int, list[int]] = {}
 
     def number(self, name: str, file: str | None = None, line: int | None = None) -> int:
@@ -68,11 +64,10 @@ class _Frames:
 
     def stack(self, stack: int) -> list[int]:
         if stack not in self._stacks:
-            chain, at = [], stack
-            while at in self._tree:
-                at, frame = self._tree[at]
-                chain.append(self.number(*self._rows.get(frame, ("?", None, None))))
-            self._stacks[stack] = chain[::-1]
+            chain = reversed(self._known.innermost_first(stack))
+            self._stacks[stack] = [
+                self.number(function, file or None, line or None) for function, file, line, _ in chain
+            ]
         return self._stacks[stack]
 
 
@@ -110,14 +105,9 @@ def _streams(trace: Trace, selection: Selection) -> list[tuple[str, list[tuple[i
             )
     if not parts:
         return []
-    rows = trace.sql(f"""
-        WITH work AS ({" UNION ALL ".join(parts)}),
-          calls AS (SELECT process, correlation, any_value(stack) AS stack FROM (
-            SELECT process, correlation, stack FROM launch_ids UNION ALL SELECT process, correlation, stack FROM api)
-            WHERE correlation IS NOT NULL GROUP BY ALL)
-        SELECT w.process, w.context, w.stream, w.device, w.start, w.e, coalesce(w.stack, c.stack, 0), w.leaf FROM work w
-          LEFT JOIN calls c ON c.process = w.process AND c.correlation = w.correlation
-        ORDER BY w.process, w.context, w.stream, w.start""").fetchall()
+    rows = trace.sql(f"""{placed(parts)}
+        SELECT process, context, stream, device, start, e, stack, leaf FROM placed
+        ORDER BY process, context, stream, start""").fetchall()
     found: dict[str, list[tuple[int, int, int, str | None]]] = {}
     for process, context, stream, device, start, end, stack, leaf in rows:
         where = "" if device is None else f"GPU {device}, "
