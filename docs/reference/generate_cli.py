@@ -22,7 +22,7 @@ def page() -> str:
         f"```text\n{overview().rstrip()}\n```",
         "Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 something is missing from the trace and `--strict` was given; "
         "`record` ends with the program's own code. A message about an error is one line on standard error. "
-        "The shape of each `--json` output is a JSON Schema in `warpsight/cli/schemas/`.",
+        "The shape of each `--json` output is a [JSON Schema](schemas.md).",
     ]
     for verb in VERBS:
         command = parser.verb_command(verb)

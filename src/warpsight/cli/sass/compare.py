@@ -20,7 +20,7 @@ def command(
     from warpsight.sass.validate import compare
 
     found = compare(text, json)
-    if terminal.verbosity() >= 0:  # with --quiet only the exit code tells
+    if as_json or terminal.verbosity() >= 0:  # with --quiet only the exit code tells
         with output.text(None) as stream:
             if as_json:
                 stream.write(output.json_text(found.to_json()))
