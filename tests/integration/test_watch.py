@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import signal
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import warpsight.trace
 from tests.integration import standin_programs
+from tests.integration.chromium import Chromium
 from tests.integration.recorded import TIMEOUT
 from tests.integration.standin_programs import Standin, child_named, until
 from warpsight.session.watch import coredump
@@ -159,3 +161,37 @@ def test_a_broken_dump_is_not_complete(tmp_path: Path) -> None:
     assert not coredump.complete(path)
     path.write_bytes(b"")
     assert not coredump.complete(path)
+
+
+@pytest.mark.browser
+def test_the_page_has_verdict_gpu_launches_last_seconds_and_threads(
+    standin: Standin, tmp_path: Path, browser: str
+) -> None:
+    core = tmp_path / "model"
+    packed = Path(__file__).parents[1] / "golden" / "cores" / "named_barrier.lineinfo.gpucore.xz"
+    core.write_bytes(lzma.decompress(packed.read_bytes()))
+    folder, kernel = tmp_path / "r.watch", "_Z13named_barrierPi"
+    steps = standin.program("init", "looked_up:work:50", "sync", f"looked_up:{kernel}:1", "stuck", "sync")
+    options = (*HANG, "--on-hang", "dump", "-o", str(folder))
+    standin.run("watch", *options, "--", *steps, STANDIN_DUMP=str(core))
+    (join,) = report(folder)["dumps"][0]["joins"]  # the dump is of another run, whose grid was smaller
+    assert (join["launch"], join["by"]) == (
+        None,
+        "the outstanding launches of that kernel have other dimensions",
+    )
+    with Chromium(browser) as page:
+        page.offline()
+        page.open((folder / "report.html").as_uri())
+        sections = page.evaluate("[...document.querySelectorAll('main > section')].map(s => s.id)")
+        assert sections == ["verdict", "gpu", "launches", "last", "host"]
+        assert "named_barrier.cu:5" in page.evaluate("document.querySelector('h1').textContent")
+        waits = page.evaluate("[...document.querySelectorAll('.waits .n')].map(n => n.textContent)")
+        assert waits == ["3 warps, 96 lanes", "1 warp, 32 lanes"]
+        assert page.evaluate("document.querySelectorAll('.lasting .stuck').length") == 1
+        assert "cuCtxSynchronize" in page.evaluate("document.getElementById('host').textContent")
+        for width in (390, 1280):
+            page.resize(width, 800)
+            page.settle()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.errors == []
+        assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []

@@ -35,7 +35,7 @@ def command(
     from warpsight.cli import watching
     from warpsight.cli.output import json_text
     from warpsight.debug import hang_report
-    from warpsight.render import hang_page
+    from warpsight.render import hang_html, hang_page
     from warpsight.session import find
     from warpsight.session.inspect import look
     from warpsight.session.watch.event import Event
@@ -66,7 +66,8 @@ def command(
         output.mkdir(mode=0o700)
         (output / "report.txt").write_text(page, encoding="utf-8")
         (output / "report.json").write_text(json_text(report), encoding="utf-8")
-        terminal.note(f"report: {output / 'report.txt'}, report.json")
+        (output / "report.html").write_text(hang_html.page(report), encoding="utf-8")
+        terminal.note(f"report: {output / 'report.html'}, report.txt, report.json")
     print(json_text(report) if json else page, end="")
 
 

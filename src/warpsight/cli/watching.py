@@ -128,7 +128,7 @@ def _device_error(trace: Path, code: int) -> Event | None:
 
 
 class Reporter:
-    """Writes each event as report.txt and report.json (numbered from the second on) and prints the page."""
+    """Writes each event as report.txt, .json and .html (numbered from the second on) and prints the text."""
 
     def __init__(self, folder: Path, program: list[str]) -> None:
         self.folder = folder
@@ -139,14 +139,15 @@ class Reporter:
     def take(self, event: Event) -> None:
         """Report one event."""
         from warpsight.debug import hang_report
-        from warpsight.render import hang_page
+        from warpsight.render import hang_html, hang_page
 
         self.events.append(event)
         report = hang_report.build(event, decode, program=self._program)
         page = hang_page.text(report)
         number = len(self.events)
         stem = "report" if number == 1 else f"report-{number}"
-        for suffix, content in ((".txt", page), (".json", json_text(report))):
+        written = ((".txt", page), (".json", json_text(report)), (".html", hang_html.page(report)))
+        for suffix, content in written:
             path = self.folder / (stem + suffix)
             try:
                 path.write_text(content, encoding="utf-8")
@@ -155,7 +156,7 @@ class Reporter:
             except OSError as error:
                 terminal.error(f"{path} cannot be written: {(error.strerror or str(error)).lower()}")
         sys.stderr.write("\n" + page + "\n")
-        terminal.note(f"report: {self.folder / (stem + '.txt')}, {stem}.json")
+        terminal.note(f"report: {self.folder / (stem + '.html')}, {stem}.txt, {stem}.json")
 
 
 def decode(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import warpsight.trace
-from warpsight.debug import stuck_launches
+from warpsight.debug import hang_timeline, stuck_launches
 from warpsight.errors import WarpsightError
 from warpsight.session.watch.event import Event
 from warpsight.trace import Trace
@@ -37,6 +37,7 @@ def build(event: Event, decode: Decode | None = None, *, program: list[str] | No
         "suspects": [one.to_json() for one in event.suspects], "evidence": event.evidence,
         "processes": event.processes, "trace": str(event.trace) if event.trace else None,
         "launches": [], "launches_total": 0, "last_work": [], "open_ranges": [], "errors": [], "dumps": [],
+        "timeline": None,
         "notes": list(event.notes), "gathered_s": round(event.took_s, 2),
     }  # fmt: skip
     launches: list[stuck_launches.Launch] = []
@@ -92,6 +93,7 @@ def _from_trace(report: dict[str, Any], trace: Trace, event: Event) -> list[stuc
             f"ORDER BY m.start LIMIT {_LISTED}"
         ).fetchall()
     ]
+    report["timeline"] = hang_timeline.timeline(trace, event.time)
     error = device_error(trace)
     report["errors"] = [error] if error else []
     if not recorded and launches:

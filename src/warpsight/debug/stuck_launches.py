@@ -122,25 +122,26 @@ def join(launches: Sequence[Launch], pid: int, kernel: str, grid: Sequence[int] 
          thread: int | None = None) -> Join:  # fmt: skip
     """Find the launch that a grid of a dump came from, among those that have not completed.
 
-    By kernel name, then dimensions, then the launching thread where the dump tells it; of several the oldest, since a
-    stream runs its launches in order: it is the one when all of them went to one stream, and a guess otherwise.
+    By kernel name and dimensions, then by the launching thread where the dump tells it; of several the oldest, since a
+    stream runs its launches in order: it is the one when all of them went to one stream, and a guess otherwise. A launch
+    of other dimensions is never taken.
     """
     mine = [launch for launch in launches if launch.pid == pid] or list(launches)
-    found, by = [one for one in mine if kernel and kernel in (one.name, one.demangled)], ["name"]
-    if not found:
+    named = [one for one in mine if kernel and kernel in (one.name, one.demangled)]
+    if not named:
         return Join(None, 0, "no launch of that kernel is outstanding in the trace")
-    for what, wanted, value in (
-        ("dimensions", grid, "grid"),
-        ("dimensions", block, "block"),
-        ("thread", thread, "thread"),
-    ):
-        if wanted is None or len(found) == 1:
-            continue
-        expected = tuple(wanted) if not isinstance(wanted, int) else wanted
-        closer = [one for one in found if getattr(one, value) == expected]
-        if closer:
-            found = closer
-            by += [what] if what not in by else []
+    found = [one for one in named if _fits(one.grid, grid) and _fits(one.block, block)]
+    if not found:
+        return Join(None, 0, "the outstanding launches of that kernel have other dimensions")
+    by = ["name", "dimensions"] if grid and any(one.grid for one in found) else ["name"]
+    by_thread = [one for one in found if one.thread == thread]
+    if len(found) > 1 and by_thread:
+        found, by = by_thread, [*by, "thread"]
     if len(found) > 1:
         by.append("order: the oldest of them")
     return Join(found[0], len(found), ", ".join(by))
+
+
+def _fits(launched: Sequence[int] | None, dumped: Sequence[int] | None) -> bool:
+    """Whether dimensions are equal, as far as both are known."""
+    return launched is None or dumped is None or tuple(launched) == tuple(dumped)
