@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -26,8 +26,14 @@ _INT = msgspec.json.Decoder(int | None)
 class Group:
     """Some events of a piece, in the order of the file. A field that an event lacks has an empty span."""
 
-    def __init__(self, text: bytes, rows: int, fields: dict[str, Spans]) -> None:
-        """`fields` gives where values begin and end in `text`, by name; those of the event itself begin with a dot."""
+    def __init__(
+        self, text: bytes, rows: int, fields: dict[str, Spans], same: Mapping[str, bytes] | None = None
+    ) -> None:
+        """`fields` gives where values begin and end in `text`, by name; those of the event itself begin with a dot.
+
+        `same` gives the text of fields that are equal in all events.
+        """
+        self._same = same or {}
         self.text = text
         self.rows = rows
         self.fields = fields
@@ -44,7 +50,8 @@ class Group:
         """Some of the events, by a mask or by their numbers."""
         count = int(rows.sum()) if rows.dtype == bool else len(rows)
         fields = {name: (starts[rows], ends[rows]) for name, (starts, ends) in self.fields.items()}
-        return Group(self.text, count, {name: spans for name, spans in fields.items() if spans[1].any()})
+        kept = {name: spans for name, spans in fields.items() if name in self._same or spans[1].any()}
+        return Group(self.text, count, kept, self._same)
 
     def there(self, field: str) -> Bools:
         """Which events have a field."""
@@ -61,6 +68,8 @@ class Group:
     def _encoded(self, field: str) -> tuple[Int32, list[bytes]]:
         if field not in self.fields:
             return np.full(self.rows, -1, np.int32), []
+        if field in self._same:
+            return np.zeros(self.rows, np.int32), [self._same[field]]
         starts, ends = self.fields[field]
         there = ends > 0
         if there.all():
@@ -98,6 +107,8 @@ class Group:
         spans = self.fields.get(field)
         if spans is None:
             return pa.nulls(self.rows, pa.int64())
+        if field in self._same:
+            return self._slow_integers(field)
         starts, ends = spans
         there = ends > 0
         there &= self._data[starts] != ord("n")
@@ -209,15 +220,25 @@ def _group(text: bytes, found: Sequence[Found]) -> Group:
     place[order] = np.arange(len(rows))
     fields: dict[str, Spans] = {}
     first = 0
+
+    def put(field: str, where: Int64, starts: Int64, ends: Int64) -> None:
+        if field not in fields:
+            fields[field] = (np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
+        fields[field][0][where] = starts
+        fields[field][1][where] = ends
+
+    same = {field: told for field, _, _, told in found[0].layout.fixed}
     for f in found:
         where = place[first : first + len(f.rows)]
         first += len(f.rows)
         for field, starts, ends in zip(f.layout.fields, f.starts, f.ends, strict=True):
-            if field not in fields:
-                fields[field] = (np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64))
-            fields[field][0][where] = starts
-            fields[field][1][where] = ends
-    return Group(text, len(rows), fields)
+            put(field, where, starts, ends)
+        own = {field: told for field, _, _, told in f.layout.fixed}
+        same = {field: told for field, told in same.items() if own.get(field) == told}
+        for field, literal, offset, told in f.layout.fixed:
+            begins = (f.ends[literal - 1] if literal else f.begins) + offset
+            put(field, where, begins, begins + len(told))
+    return Group(text, len(rows), fields, same)
 
 
 def _texts(text: bytes, starts: Int64, ends: Int64) -> pa.Array:

@@ -10,7 +10,7 @@ not the JSON value expected is seen when it is parsed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,23 @@ Raw = msgspec.Raw
 _BLOCK = 1 << 17
 #: Layouts tried for events with the same keys, before each is decoded on its own.
 _TRIES = 32
+#: Fields that may become a part of a layout, how many layouts per kind may have some, and how many events are asked for that.
+_FIXED = frozenset(
+    (
+        ".pid",
+        ".tid",
+        ".s",
+        "device",
+        "context",
+        "stream",
+        "queued",
+        "Device Id",
+        "Device Type",
+        "Python module id",
+    )
+)
+_FIXING = 4
+_SAMPLE = 32
 #: Kinds of events in one piece; a file with more has no layouts.
 _KINDS = 512
 #: Texts between events that are known at a time.
@@ -32,7 +49,7 @@ _SEPARATORS = 8
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _RAWS = msgspec.json.Decoder(list[Raw])
 _TEXT = msgspec.json.Decoder(str)
-_BETWEEN = re.compile(rb"\}\s*,\s*\{\s*\"")
+_BETWEEN = re.compile(rb"\}\s{0,64},\s{0,64}\{\s{0,64}\"[^\"\\]{2,32}\"(?=:)")
 #: Fields that are the same in all events of a layout.
 _CONSTANT = ("ph", "cat")
 #: Marks a field of the event itself; all others are members of `args`.
@@ -50,14 +67,17 @@ class Layout:
     #: By field: which of the event's keys it has, and how many bytes after the end of that key its value begins.
     keys: tuple[int, ...]
     distances: tuple[int, ...]
+    #: Fields that are the same in all events of the layout: field, literal it is a part of, where it begins in that, its text.
+    fixed: tuple[tuple[str, int, int, bytes], ...] = ()
 
 
 @dataclass
 class Found:
-    """Events of one layout: their numbers in the piece, and where each field's values begin and end."""
+    """Events of one layout: their numbers in the piece, where they begin, and where each field's values begin and end."""
 
     layout: Layout
     rows: Int64
+    begins: Int64
     starts: list[Int64]
     ends: list[Int64]
 
@@ -91,18 +111,34 @@ class Layouts:
         data = np.frombuffer(text, np.uint8, size)
         keys = _keys(data)
         words = _words(data, keys)
+        if not self._separators:
+            self._learn(text[:size])
+        begins, ends = self._borders(text, size, keys, words)
         try:
-            begins, ends = self._borders(text, size, keys, words)
             found = self._all(text, data, keys, words, begins, ends)
         except msgspec.DecodeError:
-            begins, ends = _decoded(text[:size])
-            self._learn(text, keys, begins, ends)
-            try:
-                found = self._all(text, data, keys, words, begins, ends)
-            except msgspec.DecodeError:  # values that are no objects
-                found = [_single(text, row, a, b) for row, (a, b) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
-                         if text[a : a + 1] == b"{"]  # fmt: skip
+            begins, ends, found = self._again(text, size, keys, words)
         return [Piece(text, len(begins), found)]
+
+    def _again(self, text: bytes, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64, list[Found]]:
+        """Events that stand apart in ways that were not seen before; if that is not the reason, the decoder finds them."""
+        data = np.frombuffer(text, np.uint8, size)
+        if self._learn(text[:size]):
+            begins, ends = self._borders(text, size, keys, words)
+            try:
+                return begins, ends, self._all(text, data, keys, words, begins, ends)
+            except msgspec.DecodeError:
+                pass
+        begins, ends = _decoded(text[:size])
+        try:
+            return begins, ends, self._all(text, data, keys, words, begins, ends)
+        except msgspec.DecodeError:  # values that are no objects
+            places = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
+            return (
+                begins,
+                ends,
+                [_single(text, row, a, b) for row, (a, b) in places if text[a : a + 1] == b"{"],
+            )
 
     def _borders(self, text: bytes, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
         """Where events begin and end, as long as the text between two is one that was seen before."""
@@ -118,15 +154,11 @@ class Layouts:
             places, shift = places[order], shift[order]
         return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
 
-    def _learn(self, text: bytes, keys: Int64, begins: Int64, ends: Int64) -> None:
-        """Take up what stands between events."""
-        first = np.searchsorted(keys, begins[1:])
-        for end, key in zip(ends[:-1].tolist(), keys[first[first < len(keys)]].tolist(), strict=False):
-            if len(self._separators) == _SEPARATORS:
-                return
-            separator = text[end - 1 : key + 1]
-            if len(separator) < 64 and separator not in self._separators and _BETWEEN.match(separator):
-                self._separators.append(separator)
+    def _learn(self, text: bytes) -> bool:
+        """Take up what may stand between events of a text; False when there is nothing new."""
+        new = set(_BETWEEN.findall(text)).difference(self._separators)
+        self._separators += sorted(new)[: _SEPARATORS - len(self._separators)]
+        return bool(new)
 
     def _all(
         self, text: bytes, data: Bytes, keys: Int64, words: Words, begins: Int64, ends: Int64
@@ -155,8 +187,7 @@ class Layouts:
         for _ in range(_TRIES):
             if not len(events.rows):
                 return
-            row = int(events.rows[0])
-            layout = events.layout(row)
+            layout = events.layout(fixing=len(known) < _FIXING)
             known.append(layout)
             if not self._take(layout, events, found):
                 known.pop()
@@ -168,9 +199,9 @@ class Layouts:
 
     def _take(self, layout: Layout, events: _Events, found: list[Found]) -> bool:
         """Move the events that have a layout to `found`; False when there are none."""
-        rows, starts, ends = events.fitting(layout)
+        rows, starts, ends = events.take(layout)
         if len(rows) and not self._skipped(layout.phase, layout.category):
-            found.append(Found(layout, rows, starts, ends))
+            found.append(Found(layout, rows, events.begins[rows], starts, ends))
         return len(rows) > 0
 
 
@@ -186,46 +217,64 @@ class _Events:
     begins: Int64
     ends: Int64
 
-    def layout(self, row: int) -> Layout:
-        """The layout of one event.
+    def layout(self, fixing: bool) -> Layout:
+        """The layout of the first event. `fixing`: values that all events of a sample share belong to the layout.
 
         Raises:
             msgspec.DecodeError: when it is no JSON object.
         """
+        row = int(self.rows[0])
         begin, end = int(self.begins[row]), int(self.ends[row])
         last = self.first[row + 1] if row + 1 < len(self.first) else len(self.keys)
-        return _layout(self.text[begin:end], self.keys[self.first[row] : last] - begin)
+        keys = self.keys[self.first[row] : last] - begin
+        layout = _layout(self.text[begin:end], keys)
+        if not fixing or len(self.rows) < _SAMPLE:
+            return layout
+        sample = self.rows[:: len(self.rows) // _SAMPLE]
+        fits, starts, ends = self._fitting(layout, sample)
+        same = set()
+        for field, start, stop in zip(layout.fields, starts, ends, strict=True):
+            if field not in _FIXED:
+                continue
+            spans = zip(start[fits].tolist(), stop[fits].tolist(), strict=True)
+            if len({self.text[a:b] for a, b in spans}) == 1:
+                same.add(field)
+        return _layout(self.text[begin:end], keys, same)
 
-    def fitting(self, layout: Layout) -> tuple[Int64, list[Int64], list[Int64]]:
+    def take(self, layout: Layout) -> tuple[Int64, list[Int64], list[Int64]]:
         """Numbers of the events that have a layout, and where their values lie; they are taken out of `rows`."""
-        rows, first = self.rows, self.first[self.rows]
-        fits = np.ones(len(rows), bool)
-        starts: list[Int64] = []
-        ends: list[Int64] = []
-        for literal, key, distance in zip(layout.literals, layout.keys, layout.distances, strict=False):
-            start = self.keys[np.minimum(first + key, len(self.keys) - 1)] + distance
-            ends.append(start - len(literal))
-            starts.append(start)
-        ends.append(self.ends[rows] - len(layout.literals[-1]))
-        begins = self.begins[rows]
-        if starts:
-            fits &= ends[0] == begins
-            for start, end in zip(starts, ends[1:], strict=True):
-                fits &= end > start
-        else:
-            fits &= ends[0] == begins
-        ends_checked = [begins, *ends[1:]]
-        for literal, place in zip(layout.literals, ends_checked, strict=True):
-            inside = fits if fits.all() else np.flatnonzero(fits)
-            if inside is fits:
-                fits = _equal(self.text, place, literal)
-            elif len(inside):
-                fits[inside] = _equal(self.text, place[inside], literal)
+        rows = self.rows
+        fits, starts, ends = self._fitting(layout, rows)
         if fits.all():
             self.rows = rows[:0]
-            return rows, starts, ends[1:]
+            return rows, starts, ends
         self.rows = rows[~fits]
-        return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends[1:]]
+        return rows[fits], [s[fits] for s in starts], [e[fits] for e in ends]
+
+    def _fitting(self, layout: Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
+        """Which of some events have a layout, and where their values begin and end if so."""
+        first, places = self.first[rows], [self.begins[rows]]
+        starts: list[Int64] = []
+        fits = np.ones(len(rows), bool)
+        for literal, key, distance in zip(layout.literals, layout.keys, layout.distances, strict=False):
+            start = self.keys[np.minimum(first + key, len(self.keys) - 1)] + distance
+            fits &= (start - len(literal) > places[-1]) if starts else (start - len(literal) == places[-1])
+            starts.append(start)
+            places.append(start - len(literal))
+        del places[1:2]  # the first literal begins with the event
+        last = self.ends[rows] - len(layout.literals[-1])
+        if starts:
+            fits &= last > starts[-1]
+            places.append(last)
+        else:
+            fits &= last == places[0]
+        for literal, place in zip(layout.literals, places, strict=True):
+            if fits.all():
+                fits = _equal(self.text, place, literal)
+            else:
+                inside = np.flatnonzero(fits)
+                fits[inside] = _equal(self.text, place[inside], literal)
+        return fits, starts, places[1:]
 
 
 def _keys(data: Bytes) -> Int64:
@@ -307,22 +356,25 @@ def _place(raw: Any, base: int) -> tuple[int, int]:
     return begin, begin + len(bytes(raw))
 
 
-def _layout(text: bytes, keys: Int64) -> Layout:
-    """The layout of an event whose keys end at `keys`."""
+def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> Layout:
+    """The layout of an event whose keys end at `keys`; fields of `same` become a part of it."""
     constant, members = _members(text)
-    literals, numbers, distances = [], [], []
+    literals: list[bytes] = []
+    numbers, distances, fields, fixed = [], [], [], []
     before = 0
-    for _, begin, end in members:
-        number = int(np.searchsorted(keys, begin)) - 1
+    for field, begin, end in members:
+        if field in same:
+            fixed.append((field, len(literals), begin - before, text[begin:end]))
+            continue
+        number = max(int(np.searchsorted(keys, begin)) - 1, 0)
+        fields.append(field)
         literals.append(text[before:begin])
-        numbers.append(max(number, 0))
-        distances.append(begin - int(keys[max(number, 0)]))
+        numbers.append(number)
+        distances.append(begin - int(keys[number]))
         before = end
     literals.append(text[before:])
-    return Layout(
-        constant.get("ph", ""), constant.get("cat", ""), tuple(name for name, _, _ in members), tuple(literals),
-        tuple(numbers), tuple(distances),
-    )  # fmt: skip
+    return Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(fields), tuple(literals), tuple(numbers),
+                  tuple(distances), tuple(fixed))  # fmt: skip
 
 
 def _single(text: bytes, row: int, begin: int, end: int) -> Found:
@@ -331,7 +383,7 @@ def _single(text: bytes, row: int, begin: int, end: int) -> Found:
     layout = Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(m[0] for m in members), (), (), ())
     starts = [np.array([begin + first], np.int64) for _, first, _ in members]
     ends = [np.array([begin + last], np.int64) for _, _, last in members]
-    return Found(layout, np.array([row]), starts, ends)
+    return Found(layout, np.array([row]), np.array([begin]), starts, ends)
 
 
 def _decoded(text: bytes) -> tuple[Int64, Int64]:
