@@ -37,6 +37,8 @@ _HELP = """\
 """
 #: ns; nothing shorter can be told apart.
 _LEAST_WINDOW = 64
+#: Lines of a lane at most, and of what stands above and below the lanes.
+_TALLEST, _DETAILS = 4, 14
 
 
 class Help(ModalScreen[None]):
@@ -139,7 +141,8 @@ class TimelineApp(App[None]):
     def show(self) -> None:
         """Draw the window and tell about the cursor."""
         width = max(self.size.width, 20)
-        drawn = frame(self.picture, *self.window, width)
+        tall = self.tall
+        drawn = frame(self.picture, *self.window, width, tall=tall)
         self.columns = drawn.columns
         self.cursor = min(max(self.cursor, 0), drawn.columns - 1)
         text = Text(no_wrap=True)
@@ -151,20 +154,28 @@ class TimelineApp(App[None]):
         text.append(f"{'':{drawn.label}} {drawn.axis}\n", "dim")
         for i, (label, cells, share) in enumerate(zip(drawn.labels, drawn.lanes, drawn.busy, strict=True)):
             here = i == self.row
-            text.append(
-                f"{label:{drawn.label}} ",
-                "bold reverse" if here else "bold" if not label.startswith(" ") else "",
-            )
-            for column, cell in enumerate(cells):
-                style = STYLES.get(cell.kind, "default")
-                if column == self.cursor:  # a full block hides its background: the cursor has its own colour
-                    style = "bright_white on grey37" if here else f"{style} on grey23"
-                text.append(cell.text, style)
-            text.append(f" {share:6.1%}\n", "dim")
+            for line in range(tall):
+                text.append(
+                    f"{label if line == 0 else '':{drawn.label}} ",
+                    "bold reverse" if here and line == 0 else "bold" if not label.startswith(" ") else "",
+                )
+                for column, cell in enumerate(cells):
+                    style = STYLES.get(cell.kind, "default")
+                    if (
+                        column == self.cursor
+                    ):  # a full block hides its background: the cursor has its own colour
+                        style = "bright_white on grey37" if here else f"{style} on grey23"
+                    text.append(cell.text[line], style)
+                text.append(f" {share:6.1%}\n" if line == 0 else "\n", "dim")
         if not self.picture.lanes:
             text.append("no device work\n")
         self.query_one("#lanes", Lanes).update(text)
         self.query_one("#details", Static).update(self.details())
+
+    @property
+    def tall(self) -> int:
+        """Lines of a lane: more than one where all lanes fit above the details."""
+        return max(1, min(_TALLEST, (self.size.height - _DETAILS) // max(len(self.picture.lanes), 1)))
 
     def column_window(self) -> tuple[int, int]:
         """The time under the cursor."""
@@ -194,7 +205,8 @@ class TimelineApp(App[None]):
         work = self.picture.work
         start, length = int(work.start[row]), int(work.end[row] - work.start[row])
         text = Text()
-        text.append(f"{self.name_of(row)}\n", "bold")
+        name = self.name_of(row).removeprefix("void ")
+        text.append(f"{numbers.shorten(name, max(2 * self.size.width - 8, 40))}\n", "bold")
         kind = KINDS[int(work.kind[row])]
         text.append(
             f"{kind}, {numbers.duration(length)} from {numbers.duration(start - self.picture.begin)}",
@@ -243,7 +255,7 @@ class TimelineApp(App[None]):
     def point(self, x: int, y: int) -> None:
         """Put the cursor at a place of the picture: two lines stand above the lanes."""
         drawn_label = frame(self.picture, *self.window, max(self.size.width, 20)).label
-        self.row = min(max(y - 2, 0), max(len(self.picture.lanes) - 1, 0))
+        self.row = min(max(y - 2, 0) // self.tall, max(len(self.picture.lanes) - 1, 0))
         self.cursor = x - drawn_label - 1
         self.show()
 

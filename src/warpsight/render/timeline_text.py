@@ -22,7 +22,7 @@ _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 @dataclass(frozen=True)
 class Cell:
-    """One character of a lane and the kind of work it stands for, "" for none."""
+    """One character of a lane (as many as it is tall, from the top) and the kind of work it stands for, "" for none."""
 
     text: str
     kind: str
@@ -54,8 +54,10 @@ def label_width(width: int, longest: int = 32) -> int:
     return min(max(min(width * 3 // 10, longest), 10), 32)
 
 
-def frame(picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False) -> Frame:
-    """Draw a window of a picture on `width` columns: label, cells, busy share."""
+def frame(
+    picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False, tall: int = 1
+) -> Frame:
+    """Draw a window of a picture on `width` columns: label, cells of `tall` lines, busy share."""
     label = label_width(
         width, max((len(lane.label) + 2 * (lane.stream is not None) for lane in picture.lanes), default=0)
     )
@@ -64,7 +66,10 @@ def frame(picture: Picture, begin: int, end: int, width: int, *, ascii_only: boo
     glyphs = ASCII if ascii_only else BLOCKS
     lanes = tuple(
         tuple(
-            Cell(glyphs[min(-int(-share * 8 // 1), 8)], _kind(picture, which) if share > 0 else "")
+            Cell(
+                _stacked(glyphs, min(-int(-share * 8 * tall // 1), 8 * tall), tall),
+                _kind(picture, which) if share > 0 else "",
+            )
             for share, which in zip(shares, names, strict=True)
         )
         for shares, names in zip(busy.tolist(), name.tolist(), strict=True)
@@ -73,6 +78,11 @@ def frame(picture: Picture, begin: int, end: int, width: int, *, ascii_only: boo
         begin, end, label, axis(begin - picture.begin, end - picture.begin, columns),
         tuple(lane_label(lane, label) for lane in picture.lanes), lanes, tuple(float(b) for b in busy.mean(axis=1)),
     )  # fmt: skip
+
+
+def _stacked(glyphs: str, level: int, tall: int) -> str:
+    """A bar of some eighths of a line, in as many lines as it is tall, from the top."""
+    return "".join(glyphs[min(max(level - 8 * line, 0), 8)] for line in reversed(range(tall)))
 
 
 def _kind(picture: Picture, name: int) -> str:
@@ -135,6 +145,8 @@ def _round_step(least: float) -> int:
 
 def plain(picture: Picture, begin: int, end: int, width: int, *, ascii_only: bool = False) -> str:
     """The whole timeline as text, with what the characters mean."""
+    if not picture.lanes:
+        return "no device work\n"
     drawn = frame(picture, begin, end, width, ascii_only=ascii_only)
     out = [f"{'':{drawn.label}} {drawn.axis}"]
     for label, cells, share in zip(drawn.labels, drawn.lanes, drawn.busy, strict=True):

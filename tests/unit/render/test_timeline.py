@@ -87,6 +87,17 @@ def test_text_of_a_small_trace(build):  # noqa: F811
     )  # fmt: skip
 
 
+def test_lanes_of_several_lines_show_finer_shares(build):  # noqa: F811
+    trace = build(kernel=[kernel(0, 100, 1), kernel(100, 53, 1), kernel(200, 1, 1), kernel(399, 1, 1)])
+    drawn = timeline_text.frame(Picture.of(trace), 0, 400, 22, tall=4)
+    (lane,) = drawn.lanes
+    eighths = [sum(timeline_text.BLOCKS.index(c) for c in cell.text) for cell in lane]
+    busy, _ = Picture.of(trace).bins(0, 400, drawn.columns)
+    assert eighths == [min(-int(-share * 32 // 1), 32) for share in busy[0].tolist()]
+    assert all(len(cell.text) == 4 for cell in lane)
+    assert lane[0].text == "████"
+
+
 def test_nothing_to_draw_is_said(build):  # noqa: F811
     picture = Picture.of(build())
     assert "no device work" in timeline_text.plain(picture, picture.begin, picture.end, 80)
