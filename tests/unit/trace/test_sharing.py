@@ -47,6 +47,8 @@ def trace(tmp_path):
                                "function": "cudaLaunchKernel", "captured": False}])  # fmt: skip
         writer.add("kernel", [{"start": 10, "duration": 9, "process": 0, "device": 0, "context": 1, "stream": 7,
                                "correlation": 1, "name_id": kernel, "stack": stack, "graph_level": False}])  # fmt: skip
+        writer.add("warp_event", [{"grid_launch": 0, "event": 0, "kind": "opcode_only", "time": 11, "cta_x": 0, "cta_y": 0,
+                                   "cta_z": 0, "warp": 0, "opcode": 0, "pc": 0, "name_id": kernel, "process": 0}])  # fmt: skip
     return tmp_path / "t.warp"
 
 

@@ -27,14 +27,27 @@ WRITTEN = Coverage(
 )
 #: FNV-1a, 64 bits; http://www.isthe.com/chongo/tech/comp/fnv/
 _FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
-_STATEMENT = """
-SELECT l.correlation, coalesce(l.demangled, l.name, '?') AS name, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z,
-  coalesce(l.registers, 0) AS registers, coalesce(l.shared_static, 0) + coalesce(l.shared_dynamic, 0) AS shared,
-  coalesce(k.stream, 0) AS stream, l.stack, p.pid
+_SHAPE = (
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "block_z",
+    "registers",
+    "shared_static",
+    "shared_dynamic",
+)
+#: A launch that does not say what it launched has it from its kernel.
+_STATEMENT = f"""
+SELECT l.correlation, coalesce(l.demangled, l.name, k.demangled, k.name) AS name, l.stack, p.pid,
+  coalesce(k.stream, 0) AS stream, {", ".join(f"coalesce(l.{name}, k.{name}, 0) AS {name}" for name in _SHAPE)}
 FROM launch l LEFT JOIN process p ON p.process = l.process
-LEFT JOIN (SELECT process, correlation, any_value(stream) AS stream FROM kernel GROUP BY ALL) k
-  ON k.process = l.process AND k.correlation = l.correlation AND l.correlation <> 0
-WHERE l.name_id IS NOT NULL AND {where} ORDER BY l.start, l.process, l.correlation
+LEFT JOIN (
+  SELECT process, correlation, {", ".join(f"any_value({n}) AS {n}" for n in ("stream", "name", "demangled", *_SHAPE))}
+  FROM kernel GROUP BY process, correlation
+) k ON k.process = l.process AND k.correlation = l.correlation AND l.correlation <> 0
+WHERE coalesce(l.name, k.name) IS NOT NULL AND {{where}} ORDER BY l.start, l.process, l.correlation
 """
 
 
@@ -70,8 +83,8 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 def _launch(row: Mapping[str, Any], number: int, ids: Mapping[int, str]) -> dict[str, Any]:
     return {
         "type": "kernel_launch", "kernel_launch_id": number, "kernel_name": row["name"], "kernel_checksum": "",
-        "grid": [row[f"grid_{axis}"] or 0 for axis in "xyz"], "block": [row[f"block_{axis}"] or 0 for axis in "xyz"],
-        "nregs": row["registers"], "shmem": row["shared"], "stream_id": row["stream"],
+        "grid": [row[f"grid_{axis}"] for axis in "xyz"], "block": [row[f"block_{axis}"] for axis in "xyz"],
+        "nregs": row["registers"], "shmem": row["shared_static"] + row["shared_dynamic"], "stream_id": row["stream"],
         "callstack_id": ids.get(row["stack"]), "pid": row["pid"] or 0, "correlation_id": row["correlation"] or 0,
     }  # fmt: skip
 
