@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from warpsight.analysis.iterations import find
 from warpsight.analysis.verdict import Verdict, verdict
 from warpsight.trace import open as open_trace
 
@@ -44,6 +45,19 @@ def test_the_planted_cause_is_named_first(program):
     if place is not None:
         assert any(place in str(text) for text in (first.text, *first.evidence)), first.evidence
     assert first.advice
+
+
+def test_an_iteration_of_tiny_kernels_is_its_innermost_loop():
+    """The steps of ten tensors leave no trace: same kernels, same stacks, no pause. What repeats is lines 10 and 11."""
+    with open_trace(HERE / "planted_tiny_kernels.warp.zip") as trace:
+        (loop,) = find(trace)
+        lines = trace.stacks(set(loop.work.stack.tolist()) - {0})
+        turns = {
+            tuple(lines[s][-1] for s in loop.work.stack[loop.rows_of(i)].tolist())
+            for i in range(1, len(loop))
+        }
+    assert len(loop) == 1_000
+    assert turns == {("update (tiny_kernels.py:10)", "update (tiny_kernels.py:11)")}
 
 
 @pytest.mark.parametrize("program", PLANTED)

@@ -17,6 +17,8 @@ NAMES = {
     "sm_clock": ("sm_clock", "sm clock", "gpu_clock", "graphics_clock", "gr_clock", "clocks.sm"),
     "power": ("power", "power_draw", "power usage", "power.draw"),
 }
+#: Stands for the device of a counter that belongs to none.
+_NO_DEVICE = -(1 << 15)
 _FACTORS = {"MHz": 1.0, "kHz": 1e-3, "Hz": 1e-6, "GHz": 1e3, "W": 1.0, "mW": 1e-3, "kW": 1e3}
 
 
@@ -82,16 +84,21 @@ def load(trace: Trace, names: tuple[str, ...]) -> dict[int | None, Series]:
     The last sample holds as long as the samples before it held in the middle. Of several readings at one moment the last
     counts.
     """
-    sql = """SELECT device, time, value, unit FROM counter WHERE lower(name) IN (SELECT unnest($names))
-        AND time IS NOT NULL AND isfinite(value) ORDER BY device, time"""
+    sql = f"""SELECT coalesce(device, {_NO_DEVICE})::SMALLINT AS d, time, value, coalesce(unit, '') FROM counter
+        WHERE lower(name) IN (SELECT unnest($names)) AND time IS NOT NULL AND isfinite(value) ORDER BY d, time"""
     rows = trace.sql(sql, names=[name.lower() for name in names]).to_arrow_table()
-    devices = rows.column(0).to_pylist()
+    if not len(rows):
+        return {}
+    devices = rows.column(0).to_numpy()
     time, value = rows.column(1).to_numpy(), rows.column(2).to_numpy()
-    factor = np.array([_FACTORS.get(unit or "", 1.0) for unit in rows.column(3).to_pylist()])
+    units = rows.column(3).combine_chunks().dictionary_encode()
+    factors = np.array([_FACTORS.get(unit, 1.0) for unit in units.dictionary.to_pylist()])
+    value = value * factors[units.indices.to_numpy()]
+    first = np.flatnonzero(np.append(True, devices[1:] != devices[:-1]))  # rows are in order of device
     out: dict[int | None, Series] = {}
-    for device in dict.fromkeys(devices):
-        own = np.array([d == device for d in devices], bool)
-        out[device] = _series(time[own], (value * factor)[own])
+    for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(devices)], strict=True):
+        device = int(devices[begin])
+        out[None if device == _NO_DEVICE else device] = _series(time[begin:end], value[begin:end])
     return out
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, device, kernel
+from warpsight.analysis import series
 from warpsight.analysis.clocks import clocks
 from warpsight.analysis.series import Series
 
@@ -23,6 +24,22 @@ def rows():
     readings = [(int(t), float(c), float(p)) for t, c, p in zip(
         times, rng.integers(900, 1_981, len(times)), rng.integers(100, 700, len(times)), strict=True)]  # fmt: skip
     return kernels, readings
+
+
+def test_each_device_has_its_own_series_in_base_units_and_so_has_what_belongs_to_none(build):
+    rng = np.random.default_rng(7)
+    rows = [counter(EPOCH + i, str(rng.choice(["power", "Power", "other"])), float(rng.integers(1, 900)),
+                    str(rng.choice(["W", "mW", "kW"])), rng.choice([0, 3, None])) for i in range(300)]  # fmt: skip
+    factor = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
+    expected = {}
+    for row in rows:
+        if row["name"].lower() == "power":
+            expected.setdefault(row["device"], []).append((row["time"], row["value"] * factor[row["unit"]]))
+    found = series.load(build(counter=rows), ("power",))
+    assert {
+        d: list(zip(s.time.tolist(), s.value.tolist(), strict=True)) for d, s in found.items()
+    } == expected
+    assert series.load(build(), ("power",)) == {}
 
 
 def held(readings, column, t):
