@@ -52,6 +52,20 @@ def test_the_summarys_blocks_and_waits(tmp_path: Path) -> None:
     assert stored(out, "select kind, duration from sync") == [("stream wait event", 1_500)]
 
 
+def test_blocks_are_read_by_the_name_that_later_versions_give_them(tmp_path: Path) -> None:
+    import sqlite3
+
+    database = msprof_database.write_database(tmp_path / "later.db")
+    with sqlite3.connect(database) as connection:
+        connection.execute("ALTER TABLE COMPUTE_TASK_INFO RENAME COLUMN blockDim TO blockNum")
+    table = tmp_path / "op_summary_later.csv"
+    table.write_text((GOLDEN / "op_summary_0.csv").read_text().replace("Block Dim", "Block Num"))
+    for file in (database, table):
+        assert stored(read(file, tmp_path), "select grid_x from kernel join shape on id = shape_id") == [
+            (24,)
+        ]
+
+
 def test_the_golden_database_is_what_its_builder_writes(tmp_path: Path) -> None:
     import sqlite3
 

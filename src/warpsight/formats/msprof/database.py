@@ -98,7 +98,7 @@ class _Reader:
         compute = {
             row["globalTaskId"]: row
             for row in self._pieces(
-                "COMPUTE_TASK_INFO", "globalTaskId", "name", "blockDim", "opType", "inputShapes"
+                "COMPUTE_TASK_INFO", "globalTaskId", "name", "blockDim", "blockNum", "opType", "inputShapes"
             )
         }
         other = {
@@ -140,7 +140,7 @@ class _Reader:
                 {**self._span(row), **place, "correlation": _connection(row["connectionId"])},
                 size=(copy["size"] or 0) if copy else 0,
                 direction=directions.get(copy["memcpyOperation"], "other") if copy else "",
-                blocks=(found["blockDim"] or 0) if found else 0, task=row["taskId"] or 0,
+                blocks=(found["blockDim"] or found["blockNum"] or 0) if found else 0, task=row["taskId"] or 0,
             )  # fmt: skip
 
     def _enumeration(self, table: str) -> dict[int, str]:

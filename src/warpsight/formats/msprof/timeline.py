@@ -86,7 +86,7 @@ class _Reader:
         self._recording.task(
             kind or event.name, event.name, row, size=whole(args.get("size(B)", args.get("Size(B)"))) or 0,
             direction=str(args.get("operation", "")) if "MEMCPY" in kind.upper() else "",
-            blocks=whole(args.get("Block Dim")) or 0, task=whole(args.get("Task Id")) or 0,
+            blocks=whole(args.get("Block Dim", args.get("Block Num"))) or 0, task=whole(args.get("Task Id")) or 0,
         )  # fmt: skip
 
     def _thread(self, event: Event) -> int:
