@@ -210,6 +210,7 @@ Drainer::Outcome Drainer::drain_block(Ring* ring, uint64_t sequence, uint32_t li
     visit_error_ = last_error_ = error;
     return Outcome::failed;
   }
+  if (rewrite) ring->partial_bytes = 0;
   ring->slot = slot;
   ring->slot_sequence = sequence;
   ring->slot_bytes = committed;
@@ -230,6 +231,13 @@ bool Drainer::advance(uint32_t index, uint64_t sequence) {
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+// A producer that drops a block counts all of its rows, also those that a visit copied while it was open.
+void Drainer::settle_partial(Ring* ring, uint64_t drained) {
+  if (!ring->partial_bytes || drained <= ring->partial_sequence) return;
+  if (ring->row_bytes) ring->surplus += ring->partial_bytes / ring->row_bytes;
+  ring->partial_bytes = 0;
+}
+
 // A block that cannot be written waits in its ring for the disk to recover, until the ring is half full.
 bool Drainer::give_up(const Ring& ring, uint64_t drained) const {
   return finishing_ || ring.produced - drained > ring.block_count / 2;
@@ -246,9 +254,11 @@ void Drainer::drain_ring(uint32_t index, bool open_too) {
   Ring* ring = &rings_[index];
   if (!ring->noted) return;
   uint64_t drained = load_acquire(&descriptor(index)->drained);
+  settle_partial(ring, drained);
   if (drained > ring->produced) return;  // its producer dropped everything we noted
   if (ring->produced - drained > ring->block_count) {
     ++damaged_;
+    ring->partial_bytes = 0;
     __atomic_store_n(&descriptor(index)->drained, ring->produced, __ATOMIC_RELEASE);
     drained = ring->produced;
   }
@@ -259,14 +269,19 @@ void Drainer::drain_ring(uint32_t index, bool open_too) {
       if (ring->stuck) return;
     }
     const bool ours = advance(index, drained);
+    if (ours && drained == ring->partial_sequence) ring->partial_bytes = 0;
     if (ours && outcome == Outcome::failed) count_unwritten(*ring);
     if (!ours && outcome == Outcome::written) file_of(*ring)->take_back(ring->slot);
     const uint64_t now = load_acquire(&descriptor(index)->drained);
     drained = now > drained ? now : drained + 1;
+    settle_partial(ring, drained);
   }
   if (!open_too || drained != ring->produced || ring->committed == 0) return;
-  if (drain_block(ring, ring->produced, ring->committed, false) == Outcome::failed && finishing_) {
-    count_unwritten(*ring);
+  const Outcome outcome = drain_block(ring, ring->produced, ring->committed, false);
+  if (outcome == Outcome::failed && finishing_) count_unwritten(*ring);
+  if (outcome == Outcome::written) {
+    ring->partial_sequence = ring->produced;
+    ring->partial_bytes = ring->slot_bytes;
   }
 }
 

@@ -63,11 +63,14 @@ class Drainer {
     uint32_t block_count = 0;
     Slot slot;  // where the block `slot_sequence` was written while it was open
     uint64_t slot_sequence = 0;
-    uint32_t slot_bytes = 0;    // committed bytes written there
-    uint64_t lost_told_at = 0;  // when its last Loss row was written
-    uint64_t lost_until = 0;    // lost_last of that row
-    uint64_t produced = 0;      // the note of this visit
-    uint32_t committed = 0;     // of block `produced`, likewise
+    uint32_t slot_bytes = 0;        // committed bytes written there
+    uint64_t partial_sequence = 0;  // a block that was written while it was open and is not ours yet
+    uint32_t partial_bytes = 0;     // committed bytes of it, 0 none
+    uint64_t surplus = 0;           // rows that its producer counts as lost although they were written
+    uint64_t lost_told_at = 0;      // when its last Loss row was written
+    uint64_t lost_until = 0;        // lost_last of that row
+    uint64_t produced = 0;          // the note of this visit
+    uint32_t committed = 0;         // of block `produced`, likewise
     uint32_t state = 0;
     bool noted = false;
     bool stuck = false;  // a write failed; its blocks wait in the ring
@@ -89,6 +92,7 @@ class Drainer {
   bool load_block(const Ring& ring, uint64_t sequence, uint32_t limit, bool sealed);
   void skip_damaged(const Ring& ring, uint64_t sequence);
   bool advance(uint32_t index, uint64_t sequence);
+  void settle_partial(Ring* ring, uint64_t drained);
   bool give_up(const Ring& ring, uint64_t drained) const;
   void count_unwritten(const Ring& ring);
   void free_if_done(uint32_t index);

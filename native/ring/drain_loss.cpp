@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "ring/arena.h"
 #include "ring/crc32.h"
 #include "ring/drain.h"
@@ -116,11 +118,14 @@ void Drainer::tell_ring_loss(uint32_t index, bool now) {
   if (lost == told || (!now && visit_time_ < ring->lost_told_at + kTellEveryNs)) return;
   const uint64_t start = told == 0 ? shared->lost_first : ring->lost_until;
   const uint64_t end = shared->lost_last;
-  if (!tell(kRing, kRingFull, lost - told, start, end, ring->kind)) return;
+  const uint64_t written = std::min(ring->surplus, lost - told);
+  const uint64_t rows = lost - told - written;
+  if (rows && !tell(kRing, kRingFull, rows, start, end, ring->kind)) return;
+  ring->surplus -= written;
   shared->lost_reported = lost;
   ring->lost_told_at = visit_time_;
   ring->lost_until = end;
-  lost_rows_ += lost - told;
+  lost_rows_ += rows;
 }
 
 void Drainer::tell_losses(bool all) {

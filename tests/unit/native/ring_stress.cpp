@@ -1,8 +1,8 @@
 // Threads that write as fast as they can while a drainer visits; what was accepted and dropped is printed as
 // JSON.
 //   ring_stress DIRECTORY THREADS ROWS POLICY(newest|oldest|wait) VISIT_MICROSECONDS [GENERATIONS]
-// Each generation is a set of new threads. Row i of a thread has start = i and correlation = the thread's
-// number.
+// -1 microseconds: a single visit, after ten rows of the only thread. Each generation is a set of new
+// threads. Row i of a thread has start = i and correlation = the thread's number.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,14 +59,19 @@ int main(int count, char** arguments) {
   // Segments of 1 MiB, so that rotation happens all the time.
   warpsight::Drainer* drainer = warpsight::Drainer::open(warpsight::arena_fd(), arguments[1], 1 << 20);
   if (!drainer) return 1;
-  std::atomic<bool> done{false};
+  if (pause < 0) {
+    write_rows(0, 10);
+    drainer->poll(true);
+    write_rows(0, rows - 10);
+  }
+  std::atomic<bool> done{pause < 0};
   std::thread visits([&] {
     for (int visit = 0; !done; ++visit) {
       drainer->poll(visit % 3 == 0);
       std::this_thread::sleep_for(std::chrono::microseconds(pause));
     }
   });
-  for (uint32_t generation = 0; generation < generations; ++generation) {
+  for (uint32_t generation = 0; pause >= 0 && generation < generations; ++generation) {
     run_threads(generation * threads, threads, rows);
   }
   done = true;
