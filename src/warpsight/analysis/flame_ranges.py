@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 Column = NDArray[Any]
-#: Source of a range → SQL for (start, end, name, process, thread) of its rows.
+#: Source of a range → SQL for (start, end, name, process, thread, whether it holds for the whole process) of its rows.
 _SOURCES = {
-    "range": "SELECT start, start + duration AS stop, name_id, process, thread FROM marker_ids WHERE duration >= 0 "
-    "AND kind = 'push/pop'",
-    "op": "SELECT start, start + duration AS stop, name_id, process, thread FROM op_ids WHERE duration >= 0",
+    "range": "SELECT start, start + duration AS stop, name_id, process, thread, kind = 'start/end' AS shared FROM marker_ids "
+    "WHERE duration >= 0 AND kind <> 'instant'",
+    "op": "SELECT start, start + duration AS stop, name_id, process, thread, false AS shared FROM op_ids WHERE duration >= 0",
 }
 #: Turns of a loop are one frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
 _TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
@@ -61,19 +61,30 @@ def chains(trace: Trace, sources: tuple[str, ...], process: Column, correlation:
         mine = known[places == code]
         if not len(mine):
             continue
-        edges, paths = _steps(ranges, np.flatnonzero(ranges.thread == code))
-        step = np.searchsorted(edges, time[mine], side="right") - 1
-        used, back = np.unique(step, return_inverse=True)  # most steps see no call
-        numbers = [
-            table.setdefault(tuple(p for p in paths[s].tolist() if p >= 0) if s >= 0 else (), len(table))
-            for s in used.tolist()
-        ]
-        found[mine] = np.array(numbers, np.int64)[back]
+        found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
+    # Where the thread itself has none, start/end ranges that other threads of the process began count.
+    owner = ranges.thread >> 32
+    left = known[found[known] == 0]
+    for number in np.unique(owner[ranges.shared]).tolist():
+        mine = left[process[left] == number]
+        found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
     depth = max(map(len, table), default=0)
     labels = np.full((len(table), depth), -1, np.int64)
     for row, path in enumerate(table):
         labels[row, : len(path)] = path
     return Chains(found, labels, ranges.texts)
+
+
+def _placed(ranges: _Ranges, rows: Column, time: Column, table: dict[tuple[int, ...], int]) -> Column:
+    """The number in `table` of the chain of some ranges at each time."""
+    edges, paths = _steps(ranges, rows)
+    step = np.searchsorted(edges, time, side="right") - 1
+    used, back = np.unique(step, return_inverse=True)  # most steps see no call
+    numbers = [
+        table.setdefault(tuple(p for p in paths[s].tolist() if p >= 0) if s >= 0 else (), len(table))
+        for s in used.tolist()
+    ]
+    return np.array(numbers, np.int64)[back]
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,7 @@ class _Ranges:
     stop: Column
     label: Column
     thread: Column
+    shared: Column
     texts: list[tuple[str, str]]
 
     @classmethod
@@ -92,7 +104,7 @@ class _Ranges:
             return None
         names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
         texts: dict[tuple[str, str], int] = {}
-        columns: list[list[Column]] = [[], [], [], []]
+        columns: list[list[Column]] = [[], [], [], [], []]
         for source, table in tables:
             ids, back = np.unique(table.column("name_id").fill_null(0).to_numpy(), return_inverse=True)
             codes = [
@@ -107,12 +119,13 @@ class _Ranges:
                     table.column("stop").to_numpy(),
                     np.array(codes)[back],
                     thread,
+                    table.column("shared").to_numpy(zero_copy_only=False),
                 ),
                 strict=True,
             ):
                 column.append(values)
-        start, stop, label, thread = (np.concatenate(c) for c in columns)
-        return cls(start, stop, label, thread, list(texts))
+        start, stop, label, thread, shared = (np.concatenate(c) for c in columns)
+        return cls(start, stop, label, thread, shared, list(texts))
 
 
 def _thread_codes(process: Column, thread: Column) -> Column:
