@@ -1,5 +1,7 @@
 """Flame graphs: a tree of host stack → ranges and operators → device work, weighed by time, launches, bytes or idle time.
 
+Or of host samples: thread → host stack → ranges → running or waiting.
+
 Exact: weights are integers and the root holds the sum of the rows, whatever the stacks. Work without a host stack is kept
 under a frame of its own; kernels that never finished have no time and are counted beside the graph.
 """
@@ -8,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis import flame_ranges, flame_rows
+from warpsight.analysis import flame_ranges, flame_rows, flame_samples
 from warpsight.analysis.flame_tree import Tree
 from warpsight.analysis.selection import Rows
 from warpsight.errors import UsageError
@@ -26,9 +29,11 @@ WEIGHTS = tuple(flame_rows.WEIGHTS)
 #: Levels between the root and the leaves, outermost first.
 LEVELS = ("stack", "range", "op")
 #: What graphs can be split by, above the stacks.
-BY = ("device", "stream", "rank", "process")
+BY = ("device", "stream", "rank", "process", "thread")
 #: Forms of kernel names.
 NAMES = ("demangled", "short", "mangled")
+#: Stands for a frame that the trace does not describe.
+UNKNOWN_FRAME = "?"
 NO_STACK = "[no host stack]"
 #: Stands for the stack of work that has none and needs none; greater than any stack's id.
 _TOLD_BY_RANGE = 1 << 31
@@ -94,7 +99,7 @@ class FlameGraph:
         total: Weight of the node and all below it, same shape.
         count: Rows at or below the node, same shape.
         labels: Texts of frames, ranges and leaves.
-        kinds: root, device, …, python, native, missing, range, op, kernel, copy, set or allocation.
+        kinds: root, device, …, python, native, missing, range, op, kernel, copy, set, allocation, running or waiting.
         accounts: One per trace.
         traces: Path of each trace.
     """
@@ -215,7 +220,8 @@ class _Part:
         leaves = flame_rows.load(trace, rows, shape.weight, shape.names)
         groups = [_split(trace, leaves, by, labels) for by in shape.by]
         sources = tuple(level for level in shape.levels if level != "stack")
-        chains = flame_ranges.chains(trace, sources, leaves.process, leaves.correlation) if sources else None
+        moments = partial(_moments, trace, leaves)
+        chains = flame_ranges.chains(trace, sources, leaves.process, moments) if sources else None
         around = chains.of if chains else np.zeros(len(leaves), np.int64)
         keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape), around, leaves.leaf]
         first, weight, count = _grouped(keys, leaves.weight)
@@ -264,8 +270,16 @@ def _grouped(keys: Sequence[Column], weight: Column) -> tuple[Column, Column, Co
     return first, sums, np.bincount(place, minlength=groups)
 
 
+def _moments(trace: Trace, leaves: flame_rows.Leaves) -> tuple[Column, Column]:
+    """When and on which host thread each row was taken or asked for."""
+    return leaves.moments or flame_ranges.calls(trace, leaves.process, leaves.correlation)
+
+
 def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
     """Which group of a split each row is in, and the groups' labels."""
+    if by == "thread":
+        place, called = flame_samples.threads(trace, leaves.process, _moments(trace, leaves)[1])
+        return place, np.array([labels(by, text) for text in called], np.int64).reshape(-1, 1)
     if by == "device":
         names = dict(trace.sql("SELECT device, name FROM device").fetchall())
         keys: list[Column] = [leaves.device]
@@ -320,7 +334,10 @@ def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
 def _frame_labels(trace: Trace, shape: Shape, labels: _Labels) -> Column:
     """Label of each frame id."""
     rows = trace.sql("SELECT id, kind, function, file, line FROM frame").fetchall()
-    out = np.full(max((row[0] for row in rows), default=0) + 1, -1, np.int64)
+    used = trace.sql("SELECT coalesce(max(frame), 0) FROM stack").fetchall()[0][0]
+    out = np.full(max(used, *(row[0] for row in rows), 0) + 1, -1, np.int64)
+    if len(rows) < used:  # frames that nothing describes
+        out[:] = labels("native", UNKNOWN_FRAME)
     for number, kind, function, file, line in rows:
         place = (
             "" if file is None else f" ({file}:{line})" if line is not None and shape.lines else f" ({file})"

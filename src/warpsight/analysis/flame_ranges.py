@@ -1,4 +1,4 @@
-"""Which ranges and operators were open on a host thread when it asked for device work.
+"""Which ranges and operators were open on a host thread when it asked for device work, or was sampled.
 
 Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a begin or an end) the chain is one and
 the same: each thread gets a step function from time to chain, made with one binary search per nesting depth, and each call
@@ -8,6 +8,7 @@ one binary search in it. No loop over ranges or calls.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,14 @@ class Chains:
     texts: list[tuple[str, str]]
 
 
-def chains(trace: Trace, sources: tuple[str, ...], process: Column, correlation: Column) -> Chains | None:
-    """The chain around the call that asked for each row (process, correlation); None when the trace has no ranges."""
+def chains(
+    trace: Trace, sources: tuple[str, ...], process: Column, moments: Callable[[], tuple[Column, Column]]
+) -> Chains | None:
+    """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges."""
     ranges = _Ranges.load(trace, sources)
     if ranges is None:
         return None
-    time, thread = _calls(trace, process, correlation)
+    time, thread = moments()
     found = np.zeros(len(process), np.int64)
     known = np.flatnonzero(time >= 0)
     places = _thread_codes(process[known], thread[known])
@@ -132,7 +135,7 @@ def _thread_codes(process: Column, thread: Column) -> Column:
     return (process.astype(np.int64) << 32) | (thread.astype(np.int64) & 0xFFFFFFFF)
 
 
-def _calls(trace: Trace, process: Column, correlation: Column) -> tuple[Column, Column]:
+def calls(trace: Trace, process: Column, correlation: Column) -> tuple[Column, Column]:
     """Begin and thread of the call with each (process, correlation); time -1 and thread 0 where none was recorded.
 
     A correlation that two rows share (runtime and driver call) takes the first of them: a join would double the work.

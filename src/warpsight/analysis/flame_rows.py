@@ -1,4 +1,4 @@
-"""What a flame graph weighs: device work, copies or allocations as columns, each row with its leaf, stack and weight."""
+"""What a flame graph weighs, as columns: device work, copies, allocations or host samples, each row with its leaf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis import device_work
+from warpsight.analysis import device_work, flame_samples
 from warpsight.analysis.device_work import named
 from warpsight.analysis.selection import Rows
 
@@ -26,9 +26,10 @@ WEIGHTS = {
     "bytes": ("B", "bytes copied and set"),
     "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
     "allocated": ("B", "bytes allocated"),
+    "samples": ("", "samples of host threads"),
 }
 #: Kinds of leaves.
-LEAVES = ("kernel", "copy", "set", "allocation")
+LEAVES = ("kernel", "copy", "set", "allocation", flame_samples.RUNNING, flame_samples.WAITING)
 _COLUMNS = ("weight", "process", "device", "context", "stream", "correlation", "stack")
 _SET = "'memset'"
 
@@ -54,6 +55,8 @@ class Leaves:
     kinds: Sequence[str]
     measured: int
     without_time: int
+    #: When and on which host thread each row was taken; None where the calls that asked for the rows tell.
+    moments: tuple[Column, Column] | None = None
 
     def __len__(self) -> int:
         return len(self.leaf)
@@ -61,6 +64,8 @@ class Leaves:
 
 def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
     """The rows of one weight; those that reach into the time asked for are cut at its ends, copies by time too."""
+    if weight == "samples":
+        return _samples(trace, rows)
     if weight == "allocated":
         parts = [_allocations(trace, rows)]
     elif weight == "bytes":
@@ -129,7 +134,7 @@ def _ran(trace: Trace, rows: Rows, names: str) -> _PartRows:
     columns = {"leaf": work.name_id[chosen], "weight": (work.end - work.start)[chosen], "process": work.process[chosen],
                "device": places[queue, 0], "context": places[queue, 1], "stream": places[queue, 2],
                "correlation": work.correlation[chosen], "stack": work.stack[chosen], "start": work.start[chosen]}  # fmt: skip
-    return columns, _names(trace, names), "kernel"
+    return columns, _names(trace, names, columns["leaf"]), "kernel"
 
 
 def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
@@ -138,18 +143,20 @@ def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
     table = trace.sql(
         f"SELECT coalesce(name_id, 0) AS leaf, 1::BIGINT AS weight, {_IDS} FROM kernel_ids WHERE {condition}"
     ).to_arrow_table()
-    return _columns(table), _names(trace, names), "kernel"
+    columns = _columns(table)
+    return columns, _names(trace, names, columns["leaf"]), "kernel"
 
 
 def _columns(table: pa.Table) -> dict[str, Column]:
     return {name: table.column(name).to_numpy() for name in table.column_names if name != "text"}
 
 
-def _names(trace: Trace, names: str) -> list[str]:
+def _names(trace: Trace, names: str, used: Column) -> list[str]:
+    """Texts by name id, as far as ids are used."""
     column = "name" if names == "mangled" else names
     known = trace.sql(f"SELECT id, {column} FROM name").fetchall()
     # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
-    labels = ["?"] * (max((i for i, _ in known), default=0) + 1)
+    labels = ["?"] * (max(int(used.max(initial=0)), *(i for i, _ in known), 0) + 1)
     for i, text in known:
         labels[i] = text or "?"
     return labels
@@ -177,6 +184,18 @@ def _allocations(trace: Trace, rows: Rows) -> _PartRows:
         coalesce(context, -1) AS context, coalesce(stream, -1) AS stream, coalesce(correlation, -1) AS correlation,
         coalesce(stack, 0) AS stack, time AS start FROM memory WHERE operation = 'allocate' AND {condition}"""
     return _coded(trace.sql(sql, **parameters).to_arrow_table(), "allocation")
+
+
+def _samples(trace: Trace, rows: Rows) -> Leaves:
+    """Samples of host threads; leaves are the threads' states."""
+    found, labels, _ = _coded(flame_samples.load(trace, rows), flame_samples.RUNNING)
+    columns: dict[str, Any] = found
+    moments = columns.pop("start"), columns.pop("thread")
+    kinds = [
+        flame_samples.RUNNING if text == flame_samples.RUNNING else flame_samples.WAITING for text in labels
+    ]
+    measured = flame_samples.count(trace) if rows == Rows() else len(columns["leaf"])
+    return Leaves(**columns, labels=labels, kinds=kinds, measured=measured, without_time=0, moments=moments)
 
 
 def _coded(table: pa.Table, kind: str) -> _PartRows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warpsight.cli import output
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 
 if TYPE_CHECKING:
     from warpsight.analysis.flame import FlameGraph
@@ -24,6 +24,15 @@ FORMS = {
     "folded": (".folded", ".txt", ".collapsed"),
     "speedscope": (".speedscope.json", ".json"),
 }
+#: What a graph of each weight is made of.
+_NEEDED = {
+    "time": "device work",
+    "launches": "kernel launches",
+    "bytes": "copies or sets",
+    "idle": "device work",
+    "allocated": "allocations",
+    "samples": "samples of host threads",
+}
 
 
 def command(
@@ -34,7 +43,10 @@ def command(
         ),
     ],
     weight: Annotated[
-        str, typer.Option("-w", "--weight", help="time, launches, bytes, idle or allocated.")
+        str,
+        typer.Option(
+            "-w", "--weight", help="time, launches, bytes, idle, allocated, or samples (of the CPU)."
+        ),
     ] = "time",
     to: Annotated[
         str | None,
@@ -51,11 +63,14 @@ def command(
         str | None, typer.Option("--diff", help="An earlier trace to compare with.", metavar="BEFORE")
     ] = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="Split by device, stream, rank or process; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Split by device, stream, rank, process or thread; repeatable. Samples: process and thread."
+        ),
     ] = None,
     level: Annotated[
         list[str] | None,
-        typer.Option(help="Only these levels above the kernels: stack, range, op; repeatable."),
+        typer.Option(help="Only these levels above the leaves: stack, range, op; repeatable."),
     ] = None,
     names: Annotated[str, typer.Option(help="Kernel names: demangled, short or mangled.")] = "demangled",
     merge_lines: Annotated[
@@ -78,16 +93,18 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Draw a flame graph: which host code asked for the time on the GPU.
+    """Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
 
     Host stack, then ranges and operators, then the kernel. What went in comes out: work without a host stack has a frame
-    of its own, and the sums are printed. With --diff, red frames grew since BEFORE and blue ones shrank.
+    of its own, and the sums are printed. With --diff, red frames grew since BEFORE and blue ones shrank. Samples of host
+    threads end in what the thread did: running or waiting; --name running leaves the waiting out.
     """
     from warpsight.analysis.flame import LEVELS, Shape, flame, flame_diff
     from warpsight.formats.importing import open_any
 
     form = _form(to, out)
-    shape = Shape(weight, tuple(by or ()), tuple(level or LEVELS), names, not merge_lines)
+    split = by or (("process", "thread") if weight == "samples" else ())
+    shape = Shape(weight, tuple(split), tuple(level or LEVELS), names, not merge_lines)
     shape.check()
     choice = _Choice(device, stream, process, rank, iteration, begin, end, name)
     with open_any(trace) as opened:
@@ -96,6 +113,7 @@ def command(
         else:
             with open_any(diff) as before:
                 graph = flame_diff(before, opened, (choice.rows(before), choice.rows(opened)), shape)
+        _check_not_empty(opened, graph)
         graph = _redacted(opened, graph, include_paths)
         path = out or _default(trace, form)
         _write(opened, graph, form, path, force)
@@ -151,6 +169,23 @@ def _form(to: str | None, out: Path | None) -> str:
     )
 
 
+def _check_not_empty(trace: Trace, graph: FlameGraph) -> None:
+    """Refuse to draw nothing.
+
+    Raises:
+        WarpsightError: saying what else there is to draw.
+    """
+    from warpsight.analysis.flame_samples import count
+
+    if any(account.rows or account.without_time for account in graph.accounts):
+        return
+    samples = 0 if graph.weight == "samples" else count(trace)
+    other = f"; --weight samples draws its {samples:,} samples of host threads" if samples else ""
+    raise WarpsightError(
+        f"{' and '.join(graph.traces)}: no {_NEEDED[graph.weight]} among what was asked for, so there is nothing to draw{other}"
+    )
+
+
 def _default(trace: str, form: str) -> Path:
     return Path(Path(trace.rstrip("/")).name.split(".")[0] + FORMS[form][0])
 
@@ -199,6 +234,7 @@ def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: Any) -> None
 
 def _tell(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
     from warpsight.render import loss, numbers, terminal
+    from warpsight.render.flame_page import ROWS
     from warpsight.render.flame_pictures import amount
 
     written = None if str(path) == "-" else path.stat().st_size
@@ -212,9 +248,10 @@ def _tell(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool)
         for account, where in zip(graph.accounts, graph.traces, strict=True):
             told = f"{where}: " if graph.differential else ""
             without = f", {amount(account.without_stack, graph.unit)} of it without a host stack"
+            rows = f" {ROWS[graph.weight]}" if not graph.unit else ""
+            measured, shown = (f"{amount(w, graph.unit)}{rows}" for w in (account.measured, account.shown))
             terminal.note(
-                f"{told}{amount(account.measured, graph.unit)} measured, {amount(account.shown, graph.unit)} in the graph"
-                f"{without if account.without_stack else ''}"
+                f"{told}{measured} measured, {shown} in the graph{without if account.without_stack else ''}"
             )
     for account in graph.accounts:
         if account.without_time:

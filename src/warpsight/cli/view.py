@@ -87,6 +87,18 @@ def command(
         loss.warn(opened)
 
 
+def _nothing(trace: Trace) -> str:
+    """What to look at where there is no device work to draw."""
+    others = {"view --list": sum(trace.count(t) for t in ("launch", "api", "marker", "op", "user_event", "memory")),
+              "flame --weight samples": trace.count("sample")}  # fmt: skip
+    told = [
+        f"{count:,} {'events' if 'list' in verb else 'samples'} of the host: warpsight {verb}"
+        for verb, count in others.items()
+        if count
+    ]
+    return "\n  ".join([f"{trace.path}: no device work with these conditions", *told]) + "\n"
+
+
 def _list(
     trace: Trace, rows: Rows, kinds: list[str] | None, limit: int | None, csv: bool, as_json: bool
 ) -> None:
@@ -120,6 +132,9 @@ def _show(trace: Trace, rows: Rows, width: int | None, plain: bool, ascii_only: 
     from warpsight.render import timeline_text
 
     picture = Picture.of(trace, rows)
+    if not picture.lanes:
+        sys.stdout.write(_nothing(trace))
+        return
     terminal = sys.stdout.isatty() and sys.stdin.isatty()
     if terminal and not plain and not ascii_only:
         from warpsight.render.timeline_app import TimelineApp

@@ -106,7 +106,8 @@ class Tools:
     ) -> dict[str, Any]:  # fmt: skip
         """Which host code asked for the GPU's time: the heaviest stacks from the outermost frame to the kernel.
 
-        `weight` is time (ns), launches, bytes or idle. The account says that nothing was lost on the way.
+        `weight` is time (ns), launches, bytes, idle, allocated, or samples (of host threads: what the CPU did). The account
+        says that nothing was lost on the way.
         """
         from warpsight.analysis.flame import Shape, flame
         from warpsight.render.flame_text import write_folded

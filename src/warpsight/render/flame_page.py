@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 MOST_NODES = 100_000
 STYLES = ("theme.css",)
 SCRIPTS = ("format.js", "flame.js")
-_ROWS = {
+#: Weight → what its rows are.
+ROWS = {
     "time": "rows",
     "launches": "launches",
     "bytes": "copies and sets",
     "idle": "rows",
     "allocated": "allocations",
+    "samples": "samples",
 }
 _HINT = "Click a frame to zoom, hover for its numbers, / searches."
 
@@ -41,7 +43,7 @@ def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> t
         "hint": _HINT,
         "weight": graph.weight,
         "unit": graph.unit,
-        "rows": _ROWS[graph.weight],
+        "rows": ROWS[graph.weight],
         "columns": graph.total.shape[1],
         "labels": [text(label) for label in graph.labels],
         "kinds": list(graph.kinds),

@@ -12,6 +12,7 @@ KINDS = {
     "stream": "#c3ccd6",
     "rank": "#c3ccd6",
     "process": "#c3ccd6",
+    "thread": "#c3ccd6",
     "python": "#f3cf7a",
     "native": "#d9cdb8",
     "marker": "#d9cdb8",
@@ -23,6 +24,8 @@ KINDS = {
     "copy": "#eda47a",
     "set": "#e6dc6e",
     "allocation": "#eda47a",
+    "running": "#8cc4ea",
+    "waiting": "#cfcfcf",
 }
 #: More after than before, less after than before.
 MORE, LESS = (213, 94, 0), (0, 114, 178)

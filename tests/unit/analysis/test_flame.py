@@ -94,7 +94,7 @@ def test_what_goes_in_comes_out_of_messy_traces(messy, weight):
     trace, rows = messy
     work = [k for k in rows["kernel"] if k["start"] is not None] + rows["memcpy"] + rows["memset"]
     expected = {"time": sum(w["duration"] for w in work), "launches": len(rows["kernel"]),
-                "bytes": sum(w["bytes"] for w in rows["memcpy"] + rows["memset"]), "allocated": 0}  # fmt: skip
+                "bytes": sum(w["bytes"] for w in rows["memcpy"] + rows["memset"]), "allocated": 0, "samples": 0}  # fmt: skip
     expected["idle"] = sum(_idle([w for w in work if w["device"] == d]) for d in (0, 1))
     for by in ((), ("device", "stream"), ("rank",)):
         graph = flame(trace, shape=Shape(weight, by=by))
@@ -194,3 +194,37 @@ def test_preorder_puts_heavy_children_first_and_pruning_keeps_the_weight(messy):
     assert dropped and len(smaller) + dropped == len(graph)
     assert smaller.own.sum() == graph.own.sum() == smaller.total[0, 0]
     assert (smaller.own >= 0).all()
+
+
+def sample(time, stack, state="R", gil=False, thread=100):
+    return {"time": time, "thread": thread, "stack": stack, "state": state, "gil": gil, "process": 0}
+
+
+def test_samples_of_host_threads_stand_under_their_threads_and_ranges(build):
+    samples = [sample(EPOCH, 2), sample(EPOCH + 10, 2, "S", gil=True), sample(EPOCH + 20, 2, "S"),
+               sample(EPOCH + 20, None, "D", thread=101)]  # fmt: skip
+    threads = [{"thread": 100, "process": 0, "name": "main"}, {"thread": 101, "process": 0, "name": None}]
+    ranges = [marker(EPOCH + 5, 10, 1)]
+    trace = build(names=("load",), stacks=STACKS, sample=samples, marker=ranges, thread=threads)
+    graph = flame(trace, shape=Shape("samples", by=("thread",)))
+    main = ("thread 100 main", *FRAMES[2])
+    assert paths(graph) == {
+        (*main, "running"): 1,
+        (*main, "load", "running"): 1,
+        (*main, "waiting"): 1,
+        ("thread 101", NO_STACK, "waiting for a disk"): 1,
+    }
+    account = graph.accounts[0]
+    assert (account.measured, account.shown, account.without_stack) == (4, 4, 1)
+    window = Rows(EPOCH + 10, EPOCH + 21, name="^running$")
+    assert paths(flame(trace, window, Shape("samples", levels=("stack",)))) == {(*FRAMES[2], "running"): 1}
+    with pytest.raises(UsageError, match="no device or stream"):
+        flame(trace, Rows(devices=(0,)), Shape("samples"))
+
+
+def test_device_work_is_split_by_the_thread_that_asked_for_it(build):
+    trace = build(kernel=[kernel(EPOCH, 5, correlation=1), kernel(EPOCH, 7, correlation=2), kernel(EPOCH, 9)],
+                  launch=[launch(EPOCH, 1, 1), launch(EPOCH, 1, 2, thread=101)])  # fmt: skip
+    split = paths(flame(trace, shape=Shape(by=("thread",))))
+    assert split == {(thread, NO_STACK, "gemm"): ns for thread, ns in
+                     (("thread 100", 5), ("thread 101", 7), ("no thread", 9))}  # fmt: skip

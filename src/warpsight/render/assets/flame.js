@@ -2,9 +2,12 @@
 "use strict";
 (() => {
   const ROW = 20;
-  const GROUPS = ["device", "stream", "rank", "process"];
-  const LEGEND = { group: "device, stream, rank", python: "Python", native: "native", missing: "no host stack", range: "range",
-    op: "operator", kernel: "kernel", copy: "copy", set: "set", allocation: "allocation" };
+  const GROUPS = ["device", "stream", "rank", "process", "thread"];
+  const LEGEND = { group: "device, stream, rank, process, thread", python: "Python", native: "native", missing: "no host stack", range: "range",
+    op: "operator", kernel: "kernel", copy: "copy", set: "set", allocation: "allocation",
+    running: "running", waiting: "waiting" };
+  /* Kinds that share a colour with another. */
+  const LIKE = { allocation: "copy", running: "kernel", waiting: "missing" };
   const kindOf = (kind) => GROUPS.includes(kind) ? "group" : ["marker", "line"].includes(kind) ? "native" : kind;
 
   /* Nodes in preorder; a tree is {depth, label, own: [columns], count: [columns]}; totals, ends and lefts are added. */
@@ -89,7 +92,7 @@
       this.searchBox = search;
       this.found = WS.el("span", { class: "told", role: "status" });
       this.flip = WS.el("button", { type: "button", "aria-pressed": "false", title: "Leaves on top, their callers below",
-        onclick: () => this.invert() }, "Kernels first");
+        onclick: () => this.invert() }, this.data.weight === "samples" ? "Innermost first" : "Kernels first");
       const reset = WS.el("button", { type: "button", onclick: () => this.zoom(0) }, "Reset zoom");
       this.crumbs = WS.el("nav", { class: "crumbs", "aria-label": "Zoomed into" });
       this.canvas = WS.el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "flame graph",
@@ -114,7 +117,7 @@
       }
       const kinds = [...new Set(this.data.kinds.map(kindOf))].filter((k) => LEGEND[k]);
       this.legend.replaceChildren(...Object.keys(LEGEND).filter((k) => kinds.includes(k)).map((k) =>
-        WS.el("li", {}, WS.el("i", { style: `background:var(--f-${k === "allocation" ? "copy" : k})` }), LEGEND[k])));
+        WS.el("li", {}, WS.el("i", { style: `background:var(--f-${LIKE[k] || k})` }), LEGEND[k])));
     }
 
     label(i) { return this.data.labels[this.tree.label[i]]; }
@@ -140,7 +143,7 @@
         ink: WS.color("--f-ink"), mark: WS.color("--mark"), markInk: WS.color("--mark-ink"), accent: WS.color("--accent") };
       for (const kind of ["root", "group", "python", "native", "missing", "range", "op", "kernel", "copy", "set"])
         this.colors[kind] = WS.color(`--f-${kind}`);
-      this.colors.allocation = this.colors.copy;
+      for (const [kind, other] of Object.entries(LIKE)) this.colors[kind] = this.colors[other];
     }
 
     /* Calls visit(node, x, width, row) for what is at least half a pixel wide. */
@@ -216,7 +219,7 @@
         : WS.amount(total[0][i], unit)];
       parts.push(`${WS.percent(total[last][i], total[last][0])} of all`);
       if (this.tree.parent[i] > 0) parts.push(`${WS.percent(total[last][i], total[last][this.tree.parent[i]])} of the frame above`);
-      if (this.data.weight !== "launches") parts.push(`${WS.count(rows[last][i])} ${this.data.rows}`);
+      if (!["launches", "samples"].includes(this.data.weight)) parts.push(`${WS.count(rows[last][i])} ${this.data.rows}`);
       return parts.join(" · ");
     }
 
