@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 
 #: Launches, allocations, copies and waits of CUDA's runtime and driver and of HIP.
 FUNCTIONS = (
-    "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "cudaGraphLaunch", "cudaMalloc",
-    "cudaMallocAsync", "cudaMallocManaged", "cudaFree", "cudaFreeAsync", "cudaMemcpy", "cudaMemcpyAsync",
-    "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize",
-    "cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", "cuGraphLaunch", "cuMemAlloc_v2", "cuMemFree_v2",
-    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuCtxSynchronize", "cuStreamSynchronize",
-    "hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel", "hipGraphLaunch", "hipMalloc", "hipFree",
-    "hipMemcpy", "hipMemcpyAsync", "hipDeviceSynchronize", "hipStreamSynchronize",
+    "cudaLaunchKernel", "cudaLaunchKernel_ptsz", "__cudaLaunchKernel", "__cudaLaunchKernel_ptsz", "cudaLaunchKernelExC",
+    "cudaLaunchKernelExC_ptsz", "cudaLaunchCooperativeKernel", "cudaLaunchCooperativeKernel_ptsz", "cudaGraphLaunch",
+    "cudaGraphLaunch_ptsz", "cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cudaFree", "cudaFreeAsync", "cudaMemcpy",
+    "cudaMemcpyAsync", "cudaMemcpyAsync_ptsz", "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaStreamSynchronize_ptsz",
+    "cudaEventSynchronize",
+    "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz", "cuLaunchCooperativeKernel",
+    "cuGraphLaunch", "cuMemAlloc_v2", "cuMemAllocAsync", "cuMemAllocManaged", "cuMemFree_v2", "cuMemFreeAsync",
+    "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyDtoDAsync_v2", "cuMemcpyAsync", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
+    "hipLaunchKernel", "hipLaunchCooperativeKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel",
+    "hipExtLaunchKernel", "hipGraphLaunch", "hipMalloc", "hipMallocAsync", "hipMallocManaged", "hipFree", "hipFreeAsync",
+    "hipMemcpy", "hipMemcpyAsync", "hipMemcpyWithStream", "hipDeviceSynchronize", "hipStreamSynchronize",
+    "hipEventSynchronize",
 )  # fmt: skip
 #: Tracepoints of drivers that tell about GPU work and memory, where the kernel has them.
 TRACEPOINTS = (
@@ -99,7 +105,8 @@ def functions_in(path: str) -> dict[str, int]:
         found: dict[str, int] = {}
         for name in FUNCTIONS:
             places = [at for table in _TABLES if (at := _offset(elf, name, *table))]
-            found |= {name: places[0]} if places else {}
+            if places and places[0] not in found.values():  # two names of one function are one probe
+                found[name] = places[0]
         return found
     except (OSError, ElfError):
         return {}
