@@ -27,7 +27,7 @@ QUESTIONS = {
     "launch delays": ("launch-latency", "get_cuda_kernel_launch_stats(ranks=[0], visualize=False)"),
     "queue length": ("queue-depth", "get_queue_length_summary(ranks=[0])"),
     "critical path": (
-        "critical_path",
+        "critical-path",
         "critical_path_analysis(rank=0, annotation='ProfilerStep', instance_id=None)",
     ),
 }
