@@ -55,6 +55,33 @@ def test_a_hang_is_reported_with_its_launch_its_threads_and_its_last_seconds(
     assert "stuck grid (4, 1, 1)" in (folder / "report.txt").read_text()
 
 
+@pytest.mark.parametrize(
+    ("option", "kind"), [("--no-data-timeout", "no-data-timeout"), ("--kernel-timeout", "kernel-timeout")]
+)
+def test_a_timeout_ends_a_stuck_program_after_its_report(
+    standin: Standin, tmp_path: Path, option: str, kind: str
+) -> None:
+    folder = tmp_path / "r.watch"
+    steps = standin.program("init", "launch:work:10", "sync", "stuck", "sync")
+    done = standin.run("watch", "--hang-after", "0", option, "3", "-o", str(folder), "--", *steps)
+    found = report(folder)
+    assert found["kind"] == kind
+    assert option in found["reason"]
+    assert found["launches"][0]["kernel"] == "stuck"
+    assert done.returncode == 128 + signal.SIGTERM
+    with warpsight.trace.open(Path(found["trace"])) as trace:  # complete, with what came before
+        assert trace.sql("SELECT count(*) FROM kernel WHERE start IS NOT NULL").fetchall() == [(10,)]
+    assert not list(folder.glob("report-2*")), "the end that we made is no crash of its own"
+
+
+def test_timeouts_rest_while_no_kernel_runs(standin: Standin, tmp_path: Path) -> None:
+    steps = standin.program("init", "launch:work:10", "sync", "sleep:6000", "exit:5")
+    timeouts = ("--hang-after", "2", "--no-data-timeout", "2", "--kernel-timeout", "2")
+    done = standin.run("watch", *timeouts, "-o", str(tmp_path / "r.watch"), "--", *steps)
+    assert done.returncode == 5, done.stderr
+    assert not (tmp_path / "r.watch").exists()
+
+
 def test_healthy_programs_leave_nothing_and_keep_their_exit_code(standin: Standin, tmp_path: Path) -> None:
     steps = [
         "init",
