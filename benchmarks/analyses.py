@@ -1,10 +1,10 @@
 """Time and peak memory of every analysis on one trace, each in a process of its own.
 
     PYTHONPATH=src:. python benchmarks/training_trace.py /tmp/1m.warp --kernels 1000000
-    PYTHONPATH=src:. python benchmarks/analyses.py /tmp/1m.warp [--repeat 5] [NAME…]
+    PYTHONPATH=src:. python benchmarks/analyses.py /tmp/1m.warp [NAME…] [--repeat 5]
 
-For each analysis: the best clock and processor time of several runs after the first on the opened trace, the first run (it reads
-and imports), and the peak resident memory of the process. With other work on the machine, processor time is what counts.
+For each analysis: the best clock and processor time of several runs after the first on the opened trace, which keeps the columns
+that were read; the first run (it reads and imports); and the peak resident memory of the process. With other work on the machine, processor time is what counts.
 """
 
 from __future__ import annotations
