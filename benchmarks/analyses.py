@@ -4,7 +4,8 @@
     PYTHONPATH=src:. python benchmarks/analyses.py /tmp/1m.warp [NAME…] [--repeat 5]
 
 For each analysis: the best clock and processor time of several runs after the first on the opened trace, which keeps the columns
-that were read; the first run (it reads and imports); and the peak resident memory of the process. With other work on the machine, processor time is what counts.
+that were read; the first run (it reads and imports); and the peak resident memory of the
+process. With other work on the machine, processor time is what counts.
 """
 
 from __future__ import annotations
