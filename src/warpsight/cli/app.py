@@ -55,7 +55,10 @@ VERBS: dict[str, Verb] = {
     "open": Verb(
         "Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.", "Read"
     ),
-    "flame": Verb("Draw a flame graph: which host code asked for the time on the GPU.", "Read"),
+    "flame": Verb(
+        "Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.",
+        "Read",
+    ),
     "merge": Verb("Put host stacks that another tool took on the GPU work they launched.", "Read"),
     "export": Verb("Write a trace in another tool's format.", "Read"),
     "import": Verb("Read other tools' files into a trace.", "Read"),
