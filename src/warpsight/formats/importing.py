@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
+from warpsight.formats.content import described
 from warpsight.formats.errors import FormatError
 from warpsight.formats.source import Source
 
@@ -175,9 +176,7 @@ def _sniffed(source: Source) -> str:
         return found
     if not source.is_directory and not source.head:
         raise source.error("is empty" if not source.compression else "ends before any data comes out of it")
-    raise source.error(
-        f"is none of the formats known: {', '.join(registry.READERS)}; --from FORMAT names one all the same"
-    )
+    raise source.error(described(source))
 
 
 def read_into(target: Target, source: Source, name: str, options: Mapping[str, str]) -> None:

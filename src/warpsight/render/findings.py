@@ -82,8 +82,8 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 
 
 def _cut(text: str) -> str:
-    width = _width()
-    return text if len(text) <= width else text[: width - 1] + "…"
+    """A line of evidence: the file and line of a place are what it is read for."""
+    return numbers.shorten_paths(text, _width())
 
 
 def _capital(text: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|B|MHz|W)\b)")
+#: Folders of a path that ends in a file and its line; one folder that was shortened already is no match.
+_FOLDERS = re.compile(r"(?<![^\s(])(?!…/[^/\s()]*:\d)[^\s()]*/(?=[^/\s()]+:\d)")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -66,6 +68,13 @@ def _digits(value: float) -> str:
     """Three significant digits, never an exponent."""
     size = abs(value)
     return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def shorten_paths(text: str, width: int) -> str:
+    """Text of at most `width` characters: paths lose folders from the left, file and line stay; then the end is cut."""
+    while len(text) > width and (found := max(_FOLDERS.findall(text), key=len, default="")):
+        text = text.replace(found, "…/", 1)
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def shorten(text: str, width: int) -> str:

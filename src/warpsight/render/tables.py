@@ -121,7 +121,7 @@ def _cut(column: _Column, width: int) -> Sequence[str]:
     if column.right:
         return column.cells
     if column.name == "stack":  # it begins with its innermost frame: the outer ones go, not the middle
-        return [c if len(c) <= width or width < 2 else f"{c[: width - 1]}…" for c in column.cells]
+        return [c if width < 2 else numbers.shorten_paths(c, width) for c in column.cells]
     return numbers.shorten_apart(column.cells, width)
 
 
