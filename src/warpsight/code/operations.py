@@ -21,6 +21,12 @@ _NAMES: dict[int, str] = {
     0x186: "STG", 0x187: "STL", 0x188: "STS", 0x189: "SHFL", 0x18A: "ATOM", 0x18C: "ATOMS", 0x18E: "REDG",
     0x18F: "CCTL", 0x192: "MEMBAR", 0x199: "SULD", 0x19D: "SUST", 0x1A7: "SYNCS", 0x1A8: "ATOMG", 0x1A9: "ATOMG",
     0x1AC: "LDCU", 0x1B2: "SYNCS", 0x1C3: "S2UR", 0x1C4: "REDUX",
+    0x006: "VOTE", 0x009: "FMNMX", 0x023: "FFMA", 0x02B: "DFMA", 0x02D: "PREEXIT", 0x02E: "ACQBULK", 0x02F: "ELECT",
+    0x037: "IMMA", 0x03B: "LDSM", 0x03C: "HMMA", 0x03F: "DMMA", 0x044: "STSM", 0x101: "BREV", 0x108: "MUFU",
+    0x109: "POPC", 0x160: "TEX", 0x1A1: "MATCH", 0x1AA: "QSPC", 0x1AE: "LDGSTS", 0x1AF: "LDGDEPBAR", 0x1B4: "UTMALDG",
+    0x1B5: "UTMASTG", 0x1B6: "UTMAREDG", 0x1B7: "UTMACMDFLUSH", 0x1B8: "UTMAPF", 0x1B9: "UTMACCTL", 0x1BA: "UBLKCP",
+    0x1BB: "UBLKRED", 0x1BE: "REDAS", 0x1C5: "WARPGROUP", 0x1C6: "FENCE", 0x1E3: "UTCATOMSWS", 0x1E7: "UTCCP",
+    0x1E9: "UTCBAR", 0x1ED: "STTM", 0x1EE: "LDTM", 0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA",
 }  # fmt: skip
 #: Where the form is needed to tell two operations apart.
 _FORMS: dict[int, str] = {0x5AB: "CGAERRBAR", 0x9AB: "ERRBAR", 0x9C7: "UCGABAR_ARV", 0xDC7: "UCGABAR_WAIT"}
@@ -32,7 +38,12 @@ _MEANINGS: dict[str, str] = {
     "REDG": "reduction on global memory", "BAR": "barrier of the block", "WARPSYNC": "barrier of the warp",
     "BSYNC": "reconvergence", "SYNCS": "mbarrier", "UCGABAR_WAIT": "barrier of the cluster", "BPT": "trap",
     "NANOSLEEP": "sleep", "CALL": "call", "BRA": "branch", "SHFL": "shuffle", "MEMBAR": "memory fence",
-    "ISETP": "comparison", "EXIT": "exit",
+    "ISETP": "comparison", "EXIT": "exit", "HGMMA": "matrix product of the warpgroup", "IGMMA": "matrix product of the warpgroup",
+    "QGMMA": "matrix product of the warpgroup", "WARPGROUP": "order of, or wait for, matrix products of the warpgroup",
+    "UTMALDG": "TMA load of a tile", "UTMASTG": "TMA store of a tile", "UTMAREDG": "TMA reduction of a tile",
+    "UBLKCP": "bulk copy", "UBLKRED": "bulk reduction", "LDGSTS": "copy from global to shared memory",
+    "ACQBULK": "wait for the grid before", "UTCBAR": "arrival of tensor-core work at an mbarrier",
+    "LDTM": "load from tensor memory", "STTM": "store to tensor memory",
 }  # fmt: skip
 
 

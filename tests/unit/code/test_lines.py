@@ -171,7 +171,16 @@ def test_nvdisasms_lines_are_read_with_their_addresses() -> None:
     assert [instruction.operation for instruction in found] == ["BRA", "EXIT"]
 
 
-@pytest.mark.parametrize("name", ["cub_deep.sm_80", "cub_deep.sm_90", "stack_overflow.sm_90"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cub_deep.sm_80",
+        "cub_deep.sm_90",
+        "stack_overflow.sm_90",
+        "warpgroup_tma.sm_90",
+        "warpgroup_tma.sm_100",
+    ],
+)
 def test_names_of_operations_are_nvdisasms(name: str) -> None:
     if find_tool("nvdisasm") is None:
         pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
