@@ -20,8 +20,8 @@ _LOOK_S, _DUMP_S, _TRACE_S = 30.0, 60.0, 60.0
 def command(
     pid: Annotated[int, typer.Argument(metavar="PID", help="The process; its children are looked at too.")],
     gpu: Annotated[bool, typer.Option("--gpu", help="Take GPU core dumps too, which ends the kernels that run.")] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write report.html, .txt and .json into this "
-                      "new folder.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write report.html, "
+                      ".txt and .json into this new folder.")] = None,
     gzip: Annotated[bool, typer.Option("--gzip", help="Compress dumps.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:  # fmt: skip

@@ -22,13 +22,36 @@ def trace(tmp_path):
     with TraceWriter(tmp_path / "t.warp") as writer:
         name, kernel = writer.name(f"step {bad}"), writer.name("_Z3addPf")
         stack = writer.stack([("main", "/home/margaret/acme/work/src/train.py", 3, None, "python", None)])
-        writer.add("process", [{"process": 0, "pid": 9, "host": "gpu17", "start": 0,
-                                "command": "python /home/margaret/acme/train.py --token hunter2 --customer acme",
-                                "executable": "/home/margaret/acme/env/bin/python", "settings": json.dumps({"log": bad}),
-                                "environment": json.dumps({"CUDA_HOME": "/home/margaret/acme/cuda", "USER": "margaret"})}])  # fmt: skip
+        writer.add(
+            "process",
+            [
+                {
+                    "process": 0,
+                    "pid": 9,
+                    "host": "gpu17",
+                    "start": 0,
+                    "command": "python /home/margaret/acme/train.py --token hunter2 --customer acme",
+                    "executable": "/home/margaret/acme/env/bin/python",
+                    "settings": json.dumps({"log": bad}),
+                    "environment": json.dumps({"CUDA_HOME": "/home/margaret/acme/cuda", "USER": "margaret"}),
+                }
+            ],
+        )
         writer.add("thread", [{"thread": 9, "process": 0, "name": "margaret main"}])
-        writer.add("device", [{"device": 0, "index": 0, "uuid": "GPU-1", "name": "H200", "vendor": "NVIDIA",
-                               "platform": "cuda", "host": "gpu17"}])  # fmt: skip
+        writer.add(
+            "device",
+            [
+                {
+                    "device": 0,
+                    "index": 0,
+                    "uuid": "GPU-1",
+                    "name": "H200",
+                    "vendor": "NVIDIA",
+                    "platform": "cuda",
+                    "host": "gpu17",
+                }
+            ],
+        )
         writer.add(
             "module",
             [{"module": 1, "name": "/home/margaret/acme/work/src/k.cubin", "bytes": 3, "process": 0}],
@@ -37,18 +60,102 @@ def trace(tmp_path):
             "attribute", [{"table": "op", "row": 0, "key": "env", "value": json.dumps(bad), "process": 0}]
         )
         writer.add("loss", [{"source": "ring", "cause": f"{bad} was full", "count": 1, "severity": "lost"}])
-        writer.add("marker", [{"start": 1, "duration": 50, "thread": 9, "process": 0, "name_id": name, "kind": "push/pop", "open": False,
-                               "source": "nvtx", "domain": "margaret", "category": "gpu17", "attributes": json.dumps({"p": bad})}])  # fmt: skip
-        writer.add("op", [{"start": 2, "duration": 40, "thread": 9, "process": 0, "name_id": name,
-                           "attributes": json.dumps({"p": bad})}])  # fmt: skip
-        writer.add("user_event", [{"start": 3, "duration": 4, "thread": 9, "process": 0, "name": bad, "kind": "user",
-                                   "attributes": json.dumps({"password": "hunter2", "k": "hf_abcdefghijklmnopqrst"})}])  # fmt: skip
-        writer.add("launch", [{"start": 5, "duration": 3, "thread": 9, "process": 0, "correlation": 1, "stack": stack,
-                               "function": "cudaLaunchKernel", "captured": False}])  # fmt: skip
-        writer.add("kernel", [{"start": 10, "duration": 9, "process": 0, "device": 0, "context": 1, "stream": 7,
-                               "correlation": 1, "name_id": kernel, "stack": stack, "graph_level": False}])  # fmt: skip
-        writer.add("warp_event", [{"grid_launch": 0, "event": 0, "kind": "opcode_only", "time": 11, "cta_x": 0, "cta_y": 0,
-                                   "cta_z": 0, "warp": 0, "opcode": 0, "pc": 0, "name_id": kernel, "process": 0}])  # fmt: skip
+        writer.add(
+            "marker",
+            [
+                {
+                    "start": 1,
+                    "duration": 50,
+                    "thread": 9,
+                    "process": 0,
+                    "name_id": name,
+                    "kind": "push/pop",
+                    "open": False,
+                    "source": "nvtx",
+                    "domain": "margaret",
+                    "category": "gpu17",
+                    "attributes": json.dumps({"p": bad}),
+                }
+            ],
+        )
+        writer.add(
+            "op",
+            [
+                {
+                    "start": 2,
+                    "duration": 40,
+                    "thread": 9,
+                    "process": 0,
+                    "name_id": name,
+                    "attributes": json.dumps({"p": bad}),
+                }
+            ],
+        )
+        writer.add(
+            "user_event",
+            [
+                {
+                    "start": 3,
+                    "duration": 4,
+                    "thread": 9,
+                    "process": 0,
+                    "name": bad,
+                    "kind": "user",
+                    "attributes": json.dumps({"password": "hunter2", "k": "hf_abcdefghijklmnopqrst"}),
+                }
+            ],
+        )
+        writer.add(
+            "launch",
+            [
+                {
+                    "start": 5,
+                    "duration": 3,
+                    "thread": 9,
+                    "process": 0,
+                    "correlation": 1,
+                    "stack": stack,
+                    "function": "cudaLaunchKernel",
+                    "captured": False,
+                }
+            ],
+        )
+        writer.add(
+            "kernel",
+            [
+                {
+                    "start": 10,
+                    "duration": 9,
+                    "process": 0,
+                    "device": 0,
+                    "context": 1,
+                    "stream": 7,
+                    "correlation": 1,
+                    "name_id": kernel,
+                    "stack": stack,
+                    "graph_level": False,
+                }
+            ],
+        )
+        writer.add(
+            "warp_event",
+            [
+                {
+                    "grid_launch": 0,
+                    "event": 0,
+                    "kind": "opcode_only",
+                    "time": 11,
+                    "cta_x": 0,
+                    "cta_y": 0,
+                    "cta_z": 0,
+                    "warp": 0,
+                    "opcode": 0,
+                    "pc": 0,
+                    "name_id": kernel,
+                    "process": 0,
+                }
+            ],
+        )
     return tmp_path / "t.warp"
 
 
