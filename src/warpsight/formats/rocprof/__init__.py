@@ -97,8 +97,8 @@ COVERAGE = Coverage(
     ),
     tested=(
         "rocprofv3 JSON (ROCm 7, MI350X, 43,915 dispatches): a recording of AMD-AGI/TraceLens' tests (MIT)",
-        "rocprofv3 CSV in four states of its columns: kernel, copy and marker tables quoted in AMD's and users' documents, in which "
-        "agents are numbers, `Agent 7` or `GPU 3`, and threads, streams and registers are absent or there",
+        "rocprofv3 CSV in four states of its columns: kernel, copy and marker tables quoted in AMD's and users' documents, in "
+        "which agents are numbers, `Agent 7` or `GPU 3`, and threads, streams and registers are absent or there",
         "rocprofv3, rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by the schemas named above",
     ),
 )
