@@ -36,17 +36,28 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         return
     if os.path.lexists(path) and not force:
         raise WarpsightError(f"{path} exists already; -f replaces it")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise WarpsightError(f"{path} is a folder")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    # A short name of its own: that of the file may be as long as names can be.
+    temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
             yield file
-        temporary.replace(path)
+        _place(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _place(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
 
 
 @contextmanager
