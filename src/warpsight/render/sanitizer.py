@@ -28,6 +28,8 @@ def show(run: SanitizerRun, stream: IO[str], sources: tuple[str, ...] = (), top:
     stream.write(
         f"{len(run.findings):,} findings from {errors:,} errors and {others:,} warnings\n"
         if run.findings
+        else "no findings, but the program was not checked as a whole\n"
+        if run.troubles
         else "no findings\n"
     )
 
