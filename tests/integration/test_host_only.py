@@ -66,3 +66,26 @@ def test_a_timeline_of_nothing_says_what_else_there_is(host, capfd):
     assert code == 0 and "no device work" in out and "one character" not in out
     assert "1 events of the host: warpsight view --list" in out
     assert "3 samples of the host: warpsight flame --weight samples" in out
+
+
+def test_times_begin_with_the_samples_where_there_is_nothing_else(tmp_path, capfd):
+    path = tmp_path / "samples.warp"
+    with TraceWriter(path) as writer:
+        stack = writer.stack([("main", "run.py", 3, None, "python", None)])
+        rows = [
+            {
+                "time": EPOCH + second * 10**9,
+                "stack": stack,
+                "state": "R",
+                "gil": False,
+                "thread": 7,
+                "process": 0,
+            }
+            for second in range(5)
+        ]
+        writer.add("sample", rows)
+    code, folded, err = run(
+        capfd, "flame", path, "--weight", "samples", "--from", "2s", "--to", "folded", "-o", "-"
+    )
+    assert code == 0, err
+    assert sum(int(line.rpartition(" ")[2]) for line in folded.splitlines()) == 3

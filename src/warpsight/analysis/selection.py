@@ -46,8 +46,16 @@ class Rows:
 
 
 def begin_of(trace: Trace) -> int:
-    """The first moment anything was recorded: 0 of the times that users give and see."""
-    least = [
-        trace.sql(f"SELECT min({column}) FROM {table}").fetchall()[0][0] for table, column in TIMED.items()
-    ]
-    return min((int(value) for value in least if value is not None), default=0)
+    """The first moment anything was recorded: 0 of the times that users give and see.
+
+    Samples of host threads count only where there is nothing else: they begin before the program does anything of its own.
+    """
+
+    def least(tables: dict[str, str]) -> list[int]:
+        found = [
+            trace.sql(f"SELECT min({column}) FROM {table}").fetchall()[0][0]
+            for table, column in tables.items()
+        ]
+        return [int(value) for value in found if value is not None]
+
+    return min(least(TIMED) or least({"sample": "time"}), default=0)
