@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from warpsight.formats.sbt import layout
 from warpsight.formats.sbt.distinct import distinct
@@ -140,10 +141,7 @@ class _Collector:
         self.texts = Texts({})
         self._stacks: dict[int, int] = {}
         self._names = dict(trace.sql("SELECT id, name FROM name").fetchall())
-        devices = dict(trace.sql("SELECT device, index FROM device").fetchall())
-        self._devices = np.array(
-            [devices.get(i, 0) for i in range(-1, max(devices, default=0) + 1)], np.int64
-        )
+        self._devices = dict(trace.sql("SELECT device, index FROM device").fetchall())
         self._streams = trace.sql(
             "SELECT process, context, stream, name FROM stream WHERE stream < 0"
         ).fetchall()
@@ -155,6 +153,12 @@ class _Collector:
         for number, *values in shapes:
             self._shapes[number] = [value or 0 for value in values]
 
+    def _indices(self, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The vendor's index of each row's device; a device that nothing describes keeps its number, none is 0."""
+        numbers, place = np.unique(device, return_inverse=True)
+        known = [self._devices.get(number, max(number, 0)) for number in numbers.tolist()]
+        return np.array(known, np.int64)[place]
+
     def events(self, table: str) -> Events:
         """The events of one table, in stored order."""
         rows = _TABLES[table]
@@ -164,7 +168,7 @@ class _Collector:
         kind = column["kind"].astype(np.uint8)
         device, stream = column["device"].astype(np.int64), column["stream"].astype(np.int64)
         if rows.on_device:
-            device, stream = self._devices[device + 1], self._raw_streams(column, stream)
+            device, stream = self._indices(device), self._raw_streams(column, stream)
         shaped = np.flatnonzero(column["shape"])
         shapes = column["shape"][shaped]
         stacked = np.flatnonzero(column["stack"])
