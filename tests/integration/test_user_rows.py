@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.recorded import TIMEOUT, Recorded, environment, record
+from warpsight.formats.importing import import_files
+from warpsight.formats.registry import EXPORTERS
+from warpsight.formats.selection import Selection
+from warpsight.trace import TraceWriter
+from warpsight.trace import open as open_trace
 
 PROGRAM = """
 import time, threading
@@ -85,3 +90,92 @@ def test_the_perfetto_export_has_them(said: Recorded, tmp_path: Path) -> None:
     data = (tmp_path / "a.pftrace").read_bytes()
     for text in (b"load batch", b"converged", b"queue length", b"items"):
         assert text in data
+
+
+def write_all_kinds(path: Path) -> None:
+    """A trace whose program told something of a range, an operator and events, also what is no JSON object."""
+    with TraceWriter(path) as made:
+        made.add(
+            "process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}]
+        )
+        place = {"thread": 9, "process": 0}
+        told = {"range": '{"layer": 3}', "moment": None, "op": '{"Input type":["float"]}'}
+        named = {name: made.name(name) for name in told}
+        made.add("marker", [
+            {**place, "start": 100, "duration": 900, "kind": "push/pop", "open": False, "name_id": named["range"],
+             "source": "annotate", "attributes": told["range"]},
+            {**place, "start": 150, "duration": None, "kind": "instant", "open": False, "name_id": named["moment"],
+             "source": "annotate", "attributes": None},
+        ])  # fmt: skip
+        made.add(
+            "op", [{**place, "start": 200, "duration": 10, "name_id": named["op"], "attributes": told["op"]}]
+        )
+        made.add("user_event", [
+            {**place, "start": 300, "duration": 5, "name": "load", "kind": "io", "attributes": EVENT},
+            {**place, "start": 400, "duration": 0, "name": "plain", "kind": 'q"\\', "attributes": None},
+            {**place, "start": 500, "duration": 0, "name": "empty", "kind": "mark", "attributes": " {}\n"},
+            {**place, "start": 600, "duration": 0, "name": "text", "kind": "mark", "attributes": 'no "JSON"'},
+            {**place, "start": 700, "duration": 0, "name": "list", "kind": "mark", "attributes": "[1]"},
+        ])  # fmt: skip
+        made.add("counter", [
+            {"time": 350, "name": "queue", "value": 4.5, "unit": "items", "source": "user", "process": 0}
+        ])  # fmt: skip
+
+
+EVENT = '{"bytes": 77123, "file": "a \\"b\\".bin", "nested": {"x": [1, 2]}}'
+LOADED = json.loads(EVENT)
+TOLD = {
+    "load": {"kind": "io", **LOADED}, "plain": {"kind": 'q"\\'}, "empty": {"kind": "mark"},
+    "text": {"kind": "mark", "attributes": 'no "JSON"'}, "list": {"kind": "mark", "attributes": "[1]"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["chrome", "kineto"])
+def test_what_the_program_told_is_in_the_arguments_of_json(form: str, tmp_path: Path) -> None:
+    write_all_kinds(tmp_path / "t.warp")
+    with open_trace(tmp_path / "t.warp") as trace, (tmp_path / "out.json").open("wb") as file:
+        EXPORTERS[form].write(trace, file, Selection())
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    found = {e["name"]: e.get("args", {}) for e in events if e["ph"] in "Xi"}
+    assert {name: found[name] for name in TOLD} == TOLD
+    assert found["range"] == {"layer": 3} and found["moment"] == {} and found["op"]["Input type"] == ["float"]
+    (sample,) = [e for e in events if e["ph"] == "C"]
+    assert (sample["name"], sample["args"]) == ("queue", {"items": 4.5})
+
+
+@pytest.mark.parametrize("form", ["chrome", "perfetto"])
+def test_what_the_program_told_reads_back(form: str, tmp_path: Path) -> None:
+    write_all_kinds(tmp_path / "t.warp")
+    out = tmp_path / f"out{EXPORTERS[form].suffix}"
+    with open_trace(tmp_path / "t.warp") as trace, out.open("wb") as file:
+        EXPORTERS[form].write(trace, file, Selection())
+    made = import_files([out], tmp_path / "back.warp")
+    assert made.files[0].format == form
+    with open_trace(made.path) as trace:
+        events = trace.sql(
+            "SELECT name, start, duration, kind, attributes FROM user_event ORDER BY start"
+        ).fetchall()
+        assert [row[:2] for row in events] == [
+            ("load", 300),
+            ("plain", 400),
+            ("empty", 500),
+            ("text", 600),
+            ("list", 700),
+        ]
+        assert {name: {"kind": kind, **json.loads(told or "{}")} for name, _, _, kind, told in events} == TOLD
+        ranges = dict(
+            trace.sql(
+                "SELECT name, attributes FROM marker UNION ALL SELECT name, attributes FROM op"
+            ).fetchall()
+        )
+        assert json.loads(ranges["range"]) == {"layer": 3} and ranges["moment"] is None
+        assert json.loads(ranges["op"]) == {"Input type": ["float"]}
+
+
+def test_numbers_that_json_does_not_have_are_told_as_texts(library: Path, tmp_path: Path) -> None:
+    program = "import warpsight as ws; ws.mark('loss', value=float('nan'), bounds=[1.5, float('-inf')])"
+    found = record(
+        library, tmp_path / "a.warp", [sys.executable, "-c", program], "--sample", "off", "--counters", "off"
+    )
+    ((told,),) = found.sql("SELECT attributes FROM user_event")
+    assert json.loads(told, parse_constant=pytest.fail) == {"value": "nan", "bounds": [1.5, "-inf"]}

@@ -11,7 +11,18 @@ import numpy as np
 from warpsight.formats.timeline import Column, Slices, Track
 
 #: Columns that a slice may have; see :class:`Slices`.
-OPTIONAL = ("correlation", "shape", "stack", "bytes", "graph", "node", "flow", "waited", "waits")
+OPTIONAL = (
+    "correlation",
+    "shape",
+    "stack",
+    "bytes",
+    "graph",
+    "node",
+    "flow",
+    "waited",
+    "waits",
+    "attributes",
+)
 _ALWAYS = ("key", "start", "end", "name", "category")
 
 
@@ -33,6 +44,7 @@ class Batch:
     flow: Column | None = None
     waited: Column | None = None
     waits: Column | None = None
+    attributes: Column | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -57,7 +69,7 @@ def nothing() -> Batch:
 
 
 def concat(batches: list[Batch]) -> Batch:
-    """All rows; a column that only some batches have is 0 for the rows of the others."""
+    """All rows; a column that only some batches have is 0 (of texts: empty) for the rows of the others."""
     batches = [b for b in batches if len(b)] or [nothing()]
     if len(batches) == 1:
         return batches[0]
@@ -66,9 +78,13 @@ def concat(batches: list[Batch]) -> Batch:
         present = [getattr(b, column) for b in batches if getattr(b, column) is not None]
         if present:
             columns[column] = np.concatenate([
-                np.zeros(len(b), present[0].dtype) if getattr(b, column) is None else getattr(b, column) for b in batches
+                _absent(len(b), present[0].dtype) if getattr(b, column) is None else getattr(b, column) for b in batches
             ])  # fmt: skip
     return Batch(**columns)
+
+
+def _absent(rows: int, kind: Any) -> Column:
+    return np.full(rows, "" if kind.hasobject else 0, kind)
 
 
 def by_key(batch: Batch) -> Iterator[tuple[int, Column | slice]]:

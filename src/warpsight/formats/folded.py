@@ -27,7 +27,11 @@ COVERAGE = Coverage(
 )
 WRITTEN = Coverage(
     kept=("ns of kernels, copies and sets by host stack; the stack is their own or their launch's.",),
-    lost=("Times, streams, processes; `flame --to folded` has more levels.",),
+    lost=(
+        "Times, streams, processes; `flame --to folded` has more levels.",
+        "The program's own events with their attributes, and counters: a line is a stack with a weight. Stacks with weights that "
+        "were read from a file are written again.",
+    ),
     tested=("reading it back",),
 )
 _WEIGHT = re.compile(rb"(\d{1,18})(?:\.(\d+))?")

@@ -26,6 +26,8 @@ HOST_TABLES = {
 }
 _DEVICE_NAMES = {"kernel": "coalesce(name_id, 0)", "memcpy": "'Memcpy ' || kind", "memset": "'Memset'",
                  "sync": "'Wait: ' || kind"}  # fmt: skip
+#: Those with attributes that the program gave.
+ATTRIBUTED = ("op", "marker", "user_event")
 _CATEGORY_OF = {"marker": "nvtx", "user_event": "event"}
 #: Rows of a window, about; a kernel and its launch are two.
 WINDOW_ROWS = 600_000
@@ -202,11 +204,24 @@ class Queries:
         name = "coalesce(name_id, 0)" if name == "name_id" else self._indexed(table, name)
         columns = {"correlation": "coalesce(correlation, 0)"} if called else {}
         columns["stack"] = "coalesce(stack, 0)"
+        told = self._attributes(table)
+        if told is not None:
+            columns["attributes"] = told
         key = "thread::BIGINT * 2" + (" + (kind = 'start/end')::BIGINT" if table == "marker" else "")
         length = "CASE WHEN duration < 0 THEN 0 ELSE duration END"
         end = f"coalesce(start + {length}, {'-1' if called else 'start'})"
         batch = self._batch(table, process, window, key, name, columns, end)
         return self._close(batch) if called else batch
+
+    def _attributes(self, table: str) -> str | None:
+        """What the program told of the rows of a table; None where it told nothing."""
+        if table not in ATTRIBUTED:
+            return None
+        if table == "user_event":
+            return f"concat_ws(',', '\"kind\":' || to_json(kind), nullif({json_members('attributes')}, ''))"
+        if not self.scalar(f"SELECT count(attributes) FROM {source(table)}"):
+            return None
+        return json_members("attributes")
 
     def _batch(
         self, table: str, process: int, window: Window, key: str, name: str, columns: dict[str, str], end: str
@@ -323,6 +338,15 @@ NO_STREAM = (1 << 32) - 1
 def source(table: str) -> str:
     """The relation with ids instead of text."""
     return f"{table}_ids" if table in ("kernel", "launch", "marker", "op") else table
+
+
+def json_members(column: str) -> str:
+    """The members of a JSON object, without braces; a text that is no object becomes one of its own name."""
+    kind = f"CASE WHEN json_valid({column}) THEN json_type({column}) END"
+    return (
+        f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "
+        f"THEN trim({column}, E' \\t\\r\\n')[2:-2] ELSE '\"attributes\":' || to_json({column}) END"
+    )
 
 
 def quote(text: str) -> str:

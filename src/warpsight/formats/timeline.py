@@ -57,6 +57,8 @@ class Slices:
     #: Explicit dependencies: the flow that begins here, and one that ends here; 0 none
     waited: Column | None = None
     waits: Column | None = None
+    #: What the program told of a row: members of a JSON object without its braces; empty is nothing
+    attributes: Column | None = None
     #: The flow begins at these slices instead of ending there
     source: bool = False
 

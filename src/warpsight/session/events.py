@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -131,4 +132,20 @@ def mark(name: str, **attributes: Any) -> None:
 
 
 def _json(attributes: dict[str, Any]) -> bytes | None:
-    return json.dumps(attributes, default=str).encode() if attributes else None
+    if not attributes:
+        return None
+    try:
+        return json.dumps(attributes, default=str, allow_nan=False).encode()
+    except ValueError:  # JSON has no NaN and no infinity: they are told as texts
+        return json.dumps(_finite(attributes), default=str, allow_nan=False).encode()
+
+
+def _finite(value: Any) -> Any:
+    """A value with its floats that are no numbers as texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return {_finite(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return value

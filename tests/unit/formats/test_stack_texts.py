@@ -145,3 +145,35 @@ def test_a_speedscope_file_that_closes_what_is_not_open_is_refused(tmp_path: Pat
     path.write_text(json.dumps(document))
     with pytest.raises(FormatError, match=r"profile 0 .* not the innermost open one"):
         open_any(path)
+
+
+@pytest.mark.parametrize("number", [99, -1, "0", 1.5, True])
+@pytest.mark.parametrize("profile", ["evented", "sampled", "weights"])
+def test_a_frame_that_a_speedscope_file_does_not_have_is_named(
+    tmp_path: Path, number: object, profile: str
+) -> None:
+    document = json.loads((GOLDEN / "speedscope" / "all_kinds.speedscope.json").read_text())
+    place = {
+        "evented": next(i for i, p in enumerate(document["profiles"]) if p["type"] == "evented"),
+        "sampled": next(i for i, p in enumerate(document["profiles"]) if p["unit"].endswith("seconds")
+                        and p["type"] == "sampled"),
+        "weights": next(i for i, p in enumerate(document["profiles"]) if p["unit"] == "bytes"),
+    }[profile]  # fmt: skip
+    chosen = document["profiles"][place]
+    if profile == "evented":
+        chosen["events"][0]["frame"] = number
+    else:
+        chosen["samples"][0] = [number]
+    path = tmp_path / "x.speedscope.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match=rf"profile {place} .*frame {number!r} is .*shared\.frames"):
+        open_any(path)
+
+
+def test_a_field_that_a_speedscope_profile_lacks_is_named(tmp_path: Path) -> None:
+    document = json.loads((GOLDEN / "speedscope" / "all_kinds.speedscope.json").read_text())
+    del document["profiles"][0]["unit"]
+    path = tmp_path / "x.speedscope.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match="profile 0 has no field 'unit'"):
+        open_any(path)

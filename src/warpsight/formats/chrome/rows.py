@@ -82,6 +82,8 @@ class Rows:
                 return self._overhead(event, start, duration)
             if category == "op":
                 return self._operator(event, told, start, duration)
+            if category == "event" and isinstance(told.get("kind"), str):
+                return self._user_event(event, told, start, duration)
         self._marker(event, told, start, duration, kind)
 
     def flush(self) -> None:
@@ -147,6 +149,14 @@ class Rows:
         self._add("op", {}, {
             "start": start, "duration": duration, "name_id": self._target.name(text(event.name)), "thread": thread,
             "process": process, "stack": self._stack(told), "attributes": _json(told),
+        })  # fmt: skip
+
+    def _user_event(self, event: Happening, told: Row, start: int, duration: int) -> None:
+        process, thread = self._tracks.host(event)
+        more = {key: value for key, value in told.items() if key != "kind"}
+        self._add("user_event", {}, {
+            "start": start, "duration": duration, "name": text(event.name), "kind": told["kind"], "thread": thread,
+            "process": process, "stack": self._stack(told), "attributes": _json(more),
         })  # fmt: skip
 
     def _marker(self, event: Happening, told: Row, start: int, duration: int | None, kind: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from warpsight.formats.queries import json_members
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def members(*pairs: tuple[str, str]) -> str:
     return f"concat_ws(',', {parts})"
 
 
+_TOLD = json_members("t.attributes")
 _WHERE = "t.process = {process} AND {where}"
 _INDEX = '(SELECT "index" FROM device d WHERE d.device = t.device)'
 _DEVICE = (
@@ -139,7 +141,7 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
         )
     arguments = members(("External id", "t.correlation"), ("Sequence number", "t.sequence"), ("Input Dims", "t.shapes"),
                         *shown)  # fmt: skip
-    arguments = f"concat_ws(',', nullif({arguments}, ''), nullif(t.attributes[2:-2], ''))"
+    arguments = f"concat_ws(',', nullif({arguments}, ''), nullif({_TOLD}, ''))"
     made["op"] = f"""SELECT {complete("'cpu_op'", quoted("t.name"), pid, "t.thread", arguments)} FROM op t"""
     name = quoted("t.demangled")
     arguments = members(("queued", "coalesce(t.queued, 0)"), *_DEVICE, ("registers per thread", "t.registers"), _SHARED,
@@ -161,6 +163,7 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
     where = f"coalesce({_INDEX}, 0)"
     made["sync"] = f"""SELECT {complete("'cuda_sync'", name, where, "t.stream", arguments)} FROM sync t"""
     made = {table: _with_frames(sql) + " WHERE {where} ORDER BY t.start" for table, sql in made.items()}
+    made["user_event"] = _user_events(pid)
     made["marker"] = _markers(pid)
     name = "to_json(t.kind)::VARCHAR"
     made["overhead"] = (
@@ -188,14 +191,19 @@ def _with_frames(sql: str) -> str:
     )
 
 
+def _user_events(pid: str) -> str:
+    """The program's own events, with their kind and attributes."""
+    arguments = f"""concat_ws(',', '"kind":' || {quoted("t.kind")}, nullif({_TOLD}, ''))"""
+    sql = complete("'user_event'", quoted("t.name"), pid, "t.thread", arguments)
+    return f"SELECT {sql} FROM user_event t WHERE {{where}} ORDER BY t.start"
+
+
 def _markers(pid: str) -> str:
     """Ranges and instants; Python functions get ids again, a caller being what began last with the caller's stack."""
     category = """CASE WHEN t.category = 'python_function' THEN 'python_function'
         WHEN t.category IN ('gpu_user_annotation', 'Trace') THEN t.category ELSE 'user_annotation' END"""
     python = members(("Python parent id", "coalesce(t.caller::VARCHAR, 'null')"), ("Python id", "t.number"))
-    arguments = (
-        f"CASE WHEN t.category = 'python_function' THEN {python} ELSE coalesce(t.attributes[2:-2], '') END"
-    )
+    arguments = f"CASE WHEN t.category = 'python_function' THEN {python} ELSE {_TOLD} END"
     gpu = "regexp_extract_all(h.name, '\\d+')"
     tid = f"""CASE WHEN t.category = 'gpu_user_annotation' THEN
         coalesce((SELECT {gpu}[2] FROM thread h WHERE h.thread = t.thread AND h.process = t.process), '0')
@@ -206,7 +214,7 @@ def _markers(pid: str) -> str:
         ELSE {pid}::VARCHAR END"""
     instant = f"""'{{"ph":"i","cat":"' || coalesce(t.category, '') || '","s":"t","name":' || {quoted("t.name")}
         || ',"pid":' || {pid} || ',"tid":' || {tid} || ',"ts":' || {us("t.start")}
-        || ',"args":{{' || coalesce(t.attributes[2:-2], '') || '}}}}'"""
+        || ',"args":{{' || {_TOLD} || '}}}}'"""
     return f"""
         WITH numbered AS (SELECT *, row_number() OVER (ORDER BY start, duration DESC, depth_of) AS number FROM (
             SELECT m.*, s.parent AS above, s.depth AS depth_of FROM marker m LEFT JOIN stack s ON m.stack = s.id

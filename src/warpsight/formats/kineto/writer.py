@@ -22,6 +22,7 @@ WRITTEN = Coverage(
     kept=(
         "one process: launches and other calls, kernels, copies, fills, waits, operators, ranges, Python functions with ids, "
         "memory events, counters, ac2g and forward-backward arrows; devices, rank, world size, the wall clock",
+        "attributes of ranges and operators; the program's own events with kind and attributes, in category `user_event`",
         "stacks of calls and operators as `Call stack` where the trace has no Python functions",
     ),
     lost=(
@@ -62,9 +63,16 @@ def _process(trace: Trace, selection: Selection) -> int:
     chosen = [row for row in listed if not selection.processes or row[0] in selection.processes]
     if len(chosen) == 1:
         return int(chosen[0][0])
+    if not listed:
+        raise UsageError(
+            f"{trace.path} names no process (table process has no rows): a Kineto file holds the events of one"
+        )
+    told = ", ".join(
+        f"{p} (rank {r})" if r is not None else f"{p} (pid {pid})" for p, pid, r in (chosen or listed)[:8]
+    )
     if not chosen:
-        raise UsageError("the trace has no such process")
-    told = ", ".join(f"{p} (rank {r})" if r is not None else f"{p} (pid {pid})" for p, pid, r in chosen[:8])
+        asked = ", ".join(str(p) for p in selection.processes)
+        raise UsageError(f"the trace has no process {asked}; it has {told}")
     raise UsageError(f"Kineto's format holds one process; choose one with --process: {told}")
 
 

@@ -21,7 +21,7 @@ _CLEARED, _NEEDED = 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
 #: Children of a track in order of their ranks.
 _EXPLICIT_ORDER = 3
-_ANNOTATIONS = ("correlation", "shape", "stack", "bytes", "graph", "node")
+_ANNOTATIONS = ("correlation", "shape", "stack", "bytes", "graph", "node", "attributes")
 _ANNOTATION = {name: i for i, name in enumerate(_ANNOTATIONS, 1)}
 
 
@@ -108,6 +108,9 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     ):
         if column is not None:
             event.append(_annotation(label, Varint(17, _strings(column, lookup, strings)), column > 0))
+    if data.attributes is not None:
+        told, there = _objects(data.attributes, strings)
+        event.append(_annotation("attributes", Varint(17, told), there))
     # Not `terminating`: all kernels of a graph launch share one flow.
     flows = (column for column in (data.flow, data.waited, data.waits) if column is not None)
     event.extend(Fixed64(47, column, column != 0) for column in flows)
@@ -136,6 +139,17 @@ def _strings(column: Column, lookup: Mapping[int, str], strings: dict[str, int])
         if value > 0:
             iids[i] = strings.setdefault(lookup.get(int(value), "?"), len(strings) + 1)
     return iids[rank]
+
+
+def _objects(column: Column, strings: dict[str, int]) -> tuple[Column, Column]:
+    """Ids of rows' attributes as interned JSON objects, and which rows have any."""
+    import pyarrow as pa
+
+    coded = pa.array(column, pa.string()).dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    iids = np.array([strings.setdefault(f"{{{t}}}", len(strings) + 1) if t else 0 for t in texts], np.uint32)
+    found: Column = iids[coded.indices.to_numpy()]
+    return found, found > 0
 
 
 def counter(sequence: int, data: Counter, origin: int) -> tuple[bytes, list[Part]]:

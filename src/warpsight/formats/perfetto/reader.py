@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
+
 from warpsight.formats.chrome.rows import Rows
 from warpsight.formats.perfetto import framing
 from warpsight.formats.perfetto.sequences import Clocks, Sequence, told_by
@@ -101,6 +103,18 @@ def read(source: Source, target: Target, options: Options) -> None:
     reading.close()
 
 
+def _unfolded(told: dict[str, Any]) -> dict[str, Any]:
+    """Annotations with those that our own export tells as one JSON object."""
+    text = told.get("attributes")
+    if not isinstance(text, str) or text[:1] != "{":
+        return told
+    try:
+        members = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return told
+    return {**{key: value for key, value in told.items() if key != "attributes"}, **members}
+
+
 class _Reading:
     def __init__(self, source: Source, target: Target) -> None:
         self.source = source
@@ -166,7 +180,7 @@ class _Reading:
     def _slice(self, event: Any, track: int, sequence: Sequence) -> Slice:
         name = event.name or sequence.text("event_names", event.name_iid)
         categories = [*event.categories, *(sequence.text("event_categories", i) for i in event.category_iids)]
-        told = told_by(event.debug_annotations, sequence)
+        told = _unfolded(told_by(event.debug_annotations, sequence))
         if (event.flow_ids or event.terminating_flow_ids) and "correlation" not in told:
             self._lost["flows"] += len(event.flow_ids) + len(event.terminating_flow_ids)
         return Slice(track, name, ",".join(categories), told)

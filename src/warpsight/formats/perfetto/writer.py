@@ -10,6 +10,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from warpsight.formats.perfetto import packets, wire
+from warpsight.formats.registry import Coverage
 from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
 from warpsight.formats.timeline import Counter, Slices, Texts, load_stacks, load_texts
@@ -17,6 +18,19 @@ from warpsight.formats.timeline import Counter, Slices, Texts, load_stacks, load
 if TYPE_CHECKING:
     from warpsight.trace import Trace
 
+WRITTEN = Coverage(
+    kept=(
+        "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
+        "stacks, shapes, sizes, graphs and nodes; arrows from launches and between dependent work; samples, builds, overhead; "
+        "counters with their units and allocated bytes over time",
+        "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object",
+        "times to the nanosecond, and the wall clock",
+    ),
+    lost=(
+        "domains, colours and payloads of ranges; per-row fields of table `attribute`; losses, devices beyond their names",
+    ),
+    tested=("Perfetto's own message definitions, its trace processor and its page, and reading it back",),
+)
 #: Runs of slices that may be encoded or wait to be written while more are read: they hold the memory of about one window.
 _TASKS_AHEAD = 12
 

@@ -30,7 +30,10 @@ WRITTEN = Coverage(
         "ranges and the program's own events, in order of time; the first process's metadata, devices.",
         "A trace that was imported from one SBT file: that file again, byte for byte.",
     ),
-    lost=("Launch and API rows, threads, counters, samples, graphs, contexts: SBT has no place for them.",),
+    lost=(
+        "Launch and API rows, threads, counters, samples, graphs, contexts: SBT has no place for them.",
+        "Attributes of ranges and of the program's own events, and an event's kind unless it names one of SBT's.",
+    ),
     tested=("TraceSmith's rules, by a codec of their own in tests",),
 )
 _CHUNK_ROWS = 1 << 15

@@ -61,10 +61,10 @@ def read(source: Source, target: Target, options: Options) -> None:
     for number, profile in enumerate(profiles):
         try:
             _profile(target, process, number, profile, frames)
-        except (KeyError, TypeError, IndexError, ValueError, AttributeError, ArithmeticError) as error:
-            raise source.error(
-                f"profile {number} is not as the schema says: {type(error).__name__}: {error}"
-            ) from None
+        except KeyError as error:
+            raise source.error(f"profile {number} has no field {error}") from None
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise source.error(f"profile {number} is not as the schema says: {error}") from None
 
 
 def _frame(frame: dict[str, Any]) -> Frame:
@@ -87,6 +87,16 @@ def _profile(target: Target, process: int, number: int, profile: dict[str, Any],
         _weights(target, profile, frames)
 
 
+def _checked(frame: Any, frames: list[Frame]) -> int:
+    """A number of a frame, as events and samples name it."""
+    if isinstance(frame, bool) or not isinstance(frame, int):
+        told = repr(frame) if isinstance(frame, str) else frame
+        raise ValueError(f"frame {told} is no number of shared.frames")
+    if not 0 <= frame < len(frames):
+        raise ValueError(f"frame {frame} is named, and shared.frames has {len(frames)}, numbered from 0")
+    return frame
+
+
 def _ns(value: Any, scale: int) -> int:
     """A number of the profile's unit in ns, exactly as long as it has no fractions of ns."""
     found = int(value * scale)
@@ -102,23 +112,22 @@ def _evented(
     stack: list[tuple[int, int]] = []
     rows: list[tuple[int, int, int, int, bool]] = []
     for event in profile["events"]:
-        at, frame = _ns(event["at"], scale), event["frame"]
-        frames[frame]
+        at, number = _ns(event["at"], scale), _checked(event["frame"], frames)
         if event["type"] == "O":
-            stack.append((frame, at))
+            stack.append((number, at))
         elif event["type"] == "C":
-            if not stack or stack[-1][0] != frame:
+            if not stack or stack[-1][0] != number:
                 raise ValueError(
-                    f"frame {frame} is closed at {event['at']} and is not the innermost open one"
+                    f"frame {number} is closed at {event['at']} and is not the innermost open one"
                 )
             begin = stack.pop()[1]
-            rows.append((begin, at - begin, frame, len(stack), False))
+            rows.append((begin, at - begin, number, len(stack), False))
         else:
             raise ValueError(f"event type {event['type']!r}")
     end = _ns(profile["endValue"], scale)
     while stack:
-        frame, begin = stack.pop()
-        rows.append((begin, max(end - begin, 0), frame, len(stack), True))
+        number, begin = stack.pop()
+        rows.append((begin, max(end - begin, 0), number, len(stack), True))
     if not rows:
         return
     start, duration, frame, depth, unclosed = (list(column) for column in zip(*rows, strict=True))
@@ -135,7 +144,7 @@ def _stacks(target: Target, samples: list[list[int]], frames: list[Frame]) -> li
     for sample in samples:
         key = tuple(sample)
         if key not in known:
-            known[key] = target.stack([frames[f] for f in key])
+            known[key] = target.stack([frames[_checked(f, frames)] for f in key])
         out.append(known[key])
     return out
 
@@ -164,7 +173,7 @@ def _weights(target: Target, profile: dict[str, Any], frames: list[Frame]) -> No
     if len(profile["samples"]) != len(profile["weights"]):
         raise ValueError(f"{len(profile['samples'])} samples and {len(profile['weights'])} weights")
     found = [
-        (tuple(frames[f] for f in sample), int(weight))
+        (tuple(frames[_checked(f, frames)] for f in sample), int(weight))
         for sample, weight in zip(profile["samples"], profile["weights"], strict=True) if sample
     ]  # fmt: skip
     if found:

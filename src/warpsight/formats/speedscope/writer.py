@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 WRITTEN = Coverage(
     kept=("Per stream device work in order of time with its host stack, per thread the samples; in ns.",),
-    lost=("Where pieces of one stream overlap, the later one's part under the earlier one.",),
+    lost=(
+        "Where pieces of one stream overlap, the later one's part under the earlier one.",
+        "Ranges, the program's own events with their attributes, and counters: samples have stack and weight only.",
+    ),
     tested=("reading it back",),
 )
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"

@@ -150,9 +150,9 @@ QUERIES = [
 
 def test_what_is_no_trace_is_refused(tmp_path):
     for text, problem in (
-        ("{}", "none of the formats"),
+        ("{}", "of no format known"),
         ('{"traceEvents":[]}', "holds no trace events"),
-        ("[1,2]", "none of the formats"),
+        ("[1,2]", "of no format known"),
     ):
         with pytest.raises(FormatError, match=problem):
             imported(tmp_path, text)

@@ -108,3 +108,23 @@ def test_several_processes_need_a_choice(tmp_path):
         ):
             writer.write(trace, file, Selection())
         back(trace, tmp_path, processes=(1,))
+
+
+def test_a_trace_that_names_no_process_is_told_so(tmp_path):
+    with ws.TraceWriter(tmp_path / "t.warp") as made:
+        made.add("counter", [{"time": 1, "name": "c", "value": 1.0, "unit": "1", "source": "user"}])
+    with (
+        ws.open(tmp_path / "t.warp") as trace,
+        (tmp_path / "x").open("wb") as file,
+        pytest.raises(UsageError, match=r"t\.warp names no process .*table process has no rows"),
+    ):
+        writer.write(trace, file, Selection())
+
+
+def test_a_process_that_is_not_there_is_named_with_those_that_are(tmp_path, recorded):
+    pid = recorded.sql("SELECT pid FROM process").fetchall()[0][0]
+    with (
+        (tmp_path / "x").open("wb") as file,
+        pytest.raises(UsageError, match=rf"no process 7; it has 0 \((pid {pid}|rank 0)\)"),
+    ):
+        writer.write(recorded, file, Selection(processes=(7,)))
