@@ -2,65 +2,53 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from warpsight.formats.kineto.columns import constant
+from warpsight.formats.kineto.columns import table as as_table
 from warpsight.formats.kineto.held import Held
+from warpsight.formats.kineto.ordered import Ordered
 from warpsight.formats.kineto.placing import Placing
 from warpsight.formats.kineto.stacks import PythonStacks
 
 Int64 = NDArray[np.int64]
 
 
-def finish(
-    held: Held, stacks: PythonStacks, placing: Placing, flows: list[tuple[Any, int, int, bool]]
-) -> None:
+def finish(held: Held, stacks: PythonStacks, placing: Placing) -> None:
     """Write all rows that were held."""
-    operators = _operators(held, stacks, placing)
-    calls = [_calls(table, held, stacks, placing, operators) for table in ("launch", "api")]
-    by_correlation = _Lookup(calls)
+    with closing(Ordered()) as by_external, closing(Ordered()) as by_correlation:
+        _operators(held, stacks, placing, by_external)
+        for table in ("launch", "api"):
+            _calls(table, held, stacks, placing, by_external, by_correlation)
+        _device_work(held, placing, by_correlation)
+    with closing(Ordered()) as operators, closing(Ordered()) as begins:
+        _links(held, placing, operators, begins)
+
+
+def _device_work(held: Held, placing: Placing, by_correlation: Ordered) -> None:
     for table in ("kernel", "memcpy", "memset", "sync", "event"):
         for rows in held.tables(table):
             if table in ("kernel", "memcpy", "memset"):
-                found = by_correlation.of(_ints(rows["correlation"]))
+                found = _found(by_correlation, _ints(rows["correlation"]))
                 rows = rows.append_column("stack", _nullable(found))
             placing.target.add(table, _with_process(rows, placing.main))
-    _links(held, placing, flows)
 
 
-class _Lookup:
-    """Values by a key that occurs in several pieces; 0 for an unknown key."""
-
-    def __init__(self, pieces: list[tuple[Int64, Int64]]) -> None:
-        keys = np.concatenate([k for k, _ in pieces] or [np.zeros(0, np.int64)])
-        values = np.concatenate([v for _, v in pieces] or [np.zeros(0, np.int64)])
-        there = values != 0
-        keys, values = keys[there], values[there]
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._values = keys[order], values[order]
-
-    def of(self, keys: Int64) -> Int64:
-        """The values of some keys."""
-        if not len(self._keys):
-            return np.zeros(len(keys), np.int64)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, self._values[place], 0)
-
-
-def _operators(held: Held, stacks: PythonStacks, placing: Placing) -> _Lookup:
-    """Write operators; returns their stacks by external id, for calls that have none of their own."""
-    known = []
+def _operators(held: Held, stacks: PythonStacks, placing: Placing, by_external: Ordered) -> None:
+    """Write operators; keeps their stacks by external id, for calls that have none of their own."""
     for rows in held.tables("op"):
-        found = stacks.at(_ints(rows["_thread"]), _ints(rows["start"])).astype(np.int64)
+        found = stacks.at(_ints(rows["_thread"]), _ints(rows["start"]))
         found, told = _told(rows, found, stacks)
         if told:
-            known.append((_ints(rows["correlation"]), found))
+            _keep(by_external, _ints(rows["correlation"]), found)
         rows = rows.append_column("stack", _nullable(found)).drop_columns(["_thread", "_call_stack"])
         placing.target.add("op", rows)
-    return _Lookup(known)
 
 
 def _told(rows: Any, found: Int64, stacks: PythonStacks) -> tuple[Int64, bool]:
@@ -73,49 +61,58 @@ def _told(rows: Any, found: Int64, stacks: PythonStacks) -> tuple[Int64, bool]:
 
 
 def _calls(
-    table: str, held: Held, stacks: PythonStacks, placing: Placing, operators: _Lookup
-) -> tuple[Int64, Int64]:
-    """Write calls; returns their correlations and stacks."""
-    pieces = []
+    table: str,
+    held: Held,
+    stacks: PythonStacks,
+    placing: Placing,
+    by_external: Ordered,
+    by_correlation: Ordered,
+) -> None:
+    """Write calls; keeps their stacks by correlation."""
     for rows in held.tables(table):
-        found = stacks.at(_ints(rows["_thread"]), _ints(rows["start"])).astype(np.int64)
+        found = stacks.at(_ints(rows["_thread"]), _ints(rows["start"]))
         found, _ = _told(rows, found, stacks)
-        found = np.where(found == 0, operators.of(_ints(rows["_external"])), found)
-        pieces.append((_ints(rows["correlation"]), found))
+        if by_external:
+            found = np.where(found == 0, _found(by_external, _ints(rows["_external"])), found)
+        _keep(by_correlation, _ints(rows["correlation"]), found)
         rows = rows.append_column("stack", _nullable(found)).drop_columns(
             ["_thread", "_external", "_call_stack"]
         )
         placing.target.add(table, rows)
-    keys = np.concatenate([k for k, _ in pieces] or [np.zeros(0, np.int64)])
-    return keys, np.concatenate([v for _, v in pieces] or [np.zeros(0, np.int64)])
 
 
-def _links(held: Held, placing: Placing, flows: list[tuple[Any, int, int, bool]]) -> None:
-    """Forward-backward links, as pairs of operators' ids."""
-    if not flows:
+def _keep(known: Ordered, keys: Int64, stacks: Int64) -> None:
+    """Remember the stacks of some keys; of several with one key the first."""
+    there = stacks != 0
+    known.add(np.zeros(int(there.sum()), np.int64), keys[there], stacks[there])
+
+
+def _found(known: Ordered, keys: Int64) -> Int64:
+    return known.find(np.zeros(len(keys), np.int64), keys)
+
+
+def _links(held: Held, placing: Placing, operators: Ordered, begins: Ordered) -> None:
+    """Forward-backward links, as pairs of operators' ids (1 more than those here, because 0 is none)."""
+    if next(held.tables("flow"), None) is None:
         return
-    moments = np.unique(np.array([moment for _, _, moment, _ in flows], np.int64))
-    operators: dict[tuple[int, int], int] = {}
     for rows in held.tables("op"):
-        start = _ints(rows["start"])
-        chosen = np.flatnonzero(np.isin(start, moments))
-        threads, ids = _ints(rows["_thread"])[chosen], _ints(rows["correlation"])[chosen]
-        for thread, moment, number in zip(
-            threads.tolist(), start[chosen].tolist(), ids.tolist(), strict=True
-        ):
-            operators.setdefault((thread, moment), number)
-    begins = {identity: (thread, moment) for identity, thread, moment, first in flows if first}
-    rows_out = []
-    for identity, thread, moment, first in flows:
-        if first:
-            continue
-        a, b = operators.get(begins.get(identity, (-1, -1)), -1), operators.get((thread, moment), -1)
-        if a >= 0 and b >= 0:
-            rows_out.append({
-                "from_correlation": a, "to_correlation": b, "kind": "forward-backward", "process": placing.main
-            })  # fmt: skip
-    placing.target.add("flow", rows_out)
-    missing = sum(not first for *_, first in flows) - len(rows_out)
+        operators.add(_ints(rows["_thread"]), _ints(rows["start"]), _ints(rows["correlation"]) + 1)
+    for rows in held.tables("flow"):
+        first = rows.filter(rows["begins"])
+        found = operators.find(_ints(first["_thread"]), _ints(first["start"]))
+        begins.add(np.zeros(len(found), np.int64), _ints(first["id"]), found, -1)
+    missing = 0
+    for rows in held.tables("flow"):
+        second = rows.filter(pc.invert(rows["begins"]))
+        origin = _found(begins, _ints(second["id"]))
+        found = operators.find(_ints(second["_thread"]), _ints(second["start"]))
+        linked = (origin > 0) & (found > 0)
+        count = int(linked.sum())
+        missing += len(second) - count
+        placing.target.add("flow", as_table({
+            "from_correlation": origin[linked] - 1, "to_correlation": found[linked] - 1,
+            "kind": constant("forward-backward", count), "process": np.full(count, placing.main, np.int32),
+        }))  # fmt: skip
     if missing:
         placing.target.lost(
             missing, "links between forward and backward whose operators are not in the file", "flow"

@@ -24,8 +24,9 @@ OPERATOR_COLUMNS = frozenset(
 )
 #: c10::DeviceType of the host.
 _CPU = 0
-#: Texts made of JSON that are remembered.
+#: Texts made of JSON that are remembered, and their characters.
 _TEXTS = 1 << 16
+_CHARACTERS = 8 << 20
 
 
 def is_launch(name: str) -> bool:
@@ -76,6 +77,7 @@ class Texts:
 
     def __init__(self) -> None:
         self._known: dict[Any, str | None] = {}
+        self._characters = 0
 
     def column(self, group: Group, field: str) -> pa.Array:
         """A field's JSON without its indentation; null for none."""
@@ -92,9 +94,11 @@ class Texts:
     def _once(self, key: Any, make: Any) -> str | None:
         known = self._known.get(key, "")
         if known == "":
-            if len(self._known) >= _TEXTS:
+            if len(self._known) >= _TEXTS or self._characters > _CHARACTERS:
                 self._known.clear()
+                self._characters = 0
             known = self._known[key] = make(key)
+            self._characters += len(known or "")
         return known
 
 

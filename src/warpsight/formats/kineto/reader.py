@@ -99,7 +99,7 @@ def read(source: Source, target: Target, options: Options) -> None:
         if not reading.events:
             raise source.error("holds no trace events")
         header.apply(stream.header, reading.placing)
-        finish(reading.held, reading.stacks, reading.placing, reading.flows)
+        finish(reading.held, reading.stacks, reading.placing)
         reading.finish_names()
         for place in stream.damaged:
             target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
@@ -107,6 +107,7 @@ def read(source: Source, target: Target, options: Options) -> None:
             target.lost(reading.timeless, "events without a time that can be read", "event")
     finally:
         reading.held.close()
+        reading.stacks.close()
         if collecting:
             gc.enable()
 
@@ -122,8 +123,8 @@ class _Reading:
         self.placing = Placing(target)
         self.stacks = PythonStacks(target.definitions)
         self.held = Held()
-        #: fwdbwd arrows: id, thread key, moment, begins here
-        self.flows: list[tuple[Any, int, int, bool]] = []
+        #: Ids of arrows that are no numbers, by their JSON.
+        self._flow_ids: dict[bytes, int] = {}
         self.events = 0
         self.timeless = 0
         self._texts = host_rows.Texts()
@@ -276,8 +277,22 @@ class _Reading:
     def _flows(self, group: Group, start: Times, phase: str) -> None:
         columns = self.placing.where(group)
         threads = keys(columns["process"], columns["thread"])
-        begins = [phase == "s"] * group.rows
-        self.flows += zip(group.values(".id"), threads.tolist(), start.tolist(), begins, strict=True)
+        begins = constant(phase == "s", group.rows)
+        self.held.add(
+            "flow",
+            as_table({"id": self._arrows(group), "_thread": threads, "start": start, "begins": begins}),
+        )
+
+    def _arrows(self, group: Group) -> Times:
+        """Ids of arrows; those that are no numbers get some that nobody else has."""
+        ids = group.integers(".id")
+        if not ids.null_count:
+            known: Times = ids.to_numpy()
+            return known
+        found: Times = ids.fill_null(0).to_numpy().copy()
+        for row in np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False)).tolist():
+            found[row] = self._flow_ids.setdefault(group.raw(".id", row), len(self._flow_ids) - (1 << 63))
+        return found
 
     def _overhead(self, group: Group, start: Times, duration: Times) -> None:
         self.target.add("overhead", {

@@ -1,20 +1,19 @@
 """Python functions into stacks, and the stack of any moment of a thread.
 
 torch records every Python function as an interval with an id and its caller's id, so stacks follow from the ids alone. Functions
-of a thread nest; what runs at a moment is therefore what began or returned last before it: one sorted list of changes per
-thread, and a search for all moments at once.
+of a thread nest; what runs at a moment is therefore what began or returned last before it.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.formats.kineto.group import Group, text
+from warpsight.formats.kineto.ordered import Ordered
 from warpsight.trace.definitions import Definitions, Frame
 
 Int64 = NDArray[np.int64]
@@ -74,12 +73,12 @@ class PythonStacks:
         self._frames: dict[bytes, int] = {}
         self._texts: dict[str, int] = {}
         self._by_id = _ById()
-        self._pieces: list[tuple[Int64, Int64, Int64, Int32, Int32]] = []
-        self._changes: dict[int, tuple[Int64, Int32]] = {}
+        #: By thread: which stack it has from a moment on.
+        self._changes = Ordered()
 
     def __bool__(self) -> bool:
         """Whether there were any functions."""
-        return bool(self._pieces)
+        return bool(self._changes)
 
     def add(self, group: Group, threads: Int64, start: Int64, duration: Int64) -> Int32:
         """Take up functions; `threads` are keys of threads. Returns the stack of each."""
@@ -87,7 +86,11 @@ class PythonStacks:
         callers = pc.fill_null(group.integers("Python parent id"), -1).to_numpy()
         stacks, parents = self._interned(self._frame_ids(group), ids, callers)
         self._by_id.keep(ids, stacks)
-        self._pieces.append((threads, start, duration, stacks, parents))
+        # At one moment functions return before others begin; inner ones return first and begin last.
+        lasting = np.flatnonzero(duration > 0)
+        threads, start, duration = threads[lasting], start[lasting], duration[lasting]
+        self._changes.add(threads, start, stacks[lasting], -duration)
+        self._changes.add(threads, start + duration, parents[lasting], duration)
         return stacks
 
     def _frame_ids(self, group: Group) -> Int64:
@@ -130,37 +133,10 @@ class PythonStacks:
             known = self._texts[text] = self._definitions.stack_of(frames, "imported")
         return known
 
-    def at(self, threads: Int64, moments: Int64) -> Int32:
+    def at(self, threads: Int64, moments: Int64) -> Int64:
         """Stacks that threads had at moments; 0 where no function was running."""
-        found = np.zeros(len(moments), np.int32)
-        for thread in np.unique(threads).tolist():
-            rows = np.flatnonzero(threads == thread)
-            times, stacks = self._of_thread(thread)
-            if len(times):
-                place = np.searchsorted(times, moments[rows], "right") - 1
-                found[rows] = np.where(place >= 0, stacks[np.maximum(place, 0)], 0)
-        return found
+        return self._changes.before(threads, moments)
 
-    def _of_thread(self, thread: int) -> tuple[Int64, Int32]:
-        """Times at which the running function of a thread changes, sorted, and its stack from then on."""
-        known = self._changes.get(thread)
-        if known is None:
-            parts = [tuple(column[p[0] == thread] for column in p[1:]) for p in self._pieces]
-            columns: list[Any] = [
-                np.concatenate([part[i] for part in parts] or [np.zeros(0, np.int64)]) for i in range(4)
-            ]
-            known = self._changes[thread] = _changes(*columns)
-        return known
-
-
-def _changes(start: Int64, duration: Int64, stack: Int32, parent: Int32) -> tuple[Int64, Int32]:
-    """At one moment functions return before others begin; inner ones return first and begin last."""
-    lasting = np.flatnonzero(duration > 0)
-    start, duration, stack, parent = start[lasting], duration[lasting], stack[lasting], parent[lasting]
-    order = np.lexsort((np.arange(len(start)), -duration, start))
-    start, duration, stack, parent = start[order], duration[order], stack[order], parent[order]
-    count = len(start)
-    times = np.concatenate([start, start + duration])
-    rank = np.concatenate([np.arange(count) + count, np.arange(count)[::-1]])
-    changes = np.lexsort((rank, times))
-    return times[changes], np.concatenate([stack, parent])[changes]
+    def close(self) -> None:
+        """Drop everything."""
+        self._changes.close()
