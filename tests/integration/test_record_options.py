@@ -122,6 +122,17 @@ def test_a_pattern_that_matched_nothing_is_told(library: Path, tmp_path: Path) -
     assert found.sql("SELECT cause FROM loss WHERE cause LIKE '%pattern%'") == [
         ("kernel pattern 'gemm*' matched no kernel",)
     ]
+    assert "note:       kernel pattern 'gemm*' matched no kernel\n" in found.err
+    assert "'to*'" not in found.err
+
+
+def test_a_record_kind_that_does_not_exist_is_refused_before_the_program_runs(
+    library: Path, tmp_path: Path
+) -> None:
+    command = ["touch", str(tmp_path / "ran")]
+    found = record(library, tmp_path / "a.warp", command, "--trace", "kernel,telepathy")
+    assert found.code == 2 and "telepathy" in found.err
+    assert not (tmp_path / "ran").exists() and not found.path.exists()
 
 
 def test_patterns_of_the_environment_are_lines(library: Path, tmp_path: Path) -> None:

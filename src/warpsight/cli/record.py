@@ -44,7 +44,8 @@ def command(
     api: Annotated[str, typer.Option(envvar="WARPSIGHT_API",
                    help="API calls to record: default, launches, all, off, or names of functions.")] = _DEFAULTS.api,
     trace: Annotated[str, typer.Option(envvar="WARPSIGHT_TRACE", metavar="KINDS",
-                     help="Kinds of device records, comma-separated; the usual ones by default.")] = "",
+                     help="Kinds of device records, comma-separated, of kernel, memcpy, memset, sync, event, memory, overhead, "
+                     "unified_memory, environment, jit (CUDA), build, flow (OpenCL); the usual ones by default.")] = "",
     graph: Annotated[str, typer.Option(envvar="WARPSIGHT_GRAPH", help="CUDA graphs: auto, node or graph.")] = _DEFAULTS.graph,
     counters: Annotated[str, typer.Option(envvar="WARPSIGHT_COUNTERS", metavar="off|HZ|NAMES",
                         help="GPU counters per second, or which.")] = _DEFAULTS.counters,
@@ -86,7 +87,7 @@ def command(
                        "default), hang[=S], slow-step[=K[:RANGES]], none; repeatable.")] = None,
     strict: Annotated[bool, typer.Option(envvar="WARPSIGHT_STRICT", help="Exit with 3 instead of 0 when data was lost.")] = False,
     export: Annotated[str, typer.Option(envvar="WARPSIGHT_EXPORT", metavar="FORMAT",
-                      help="Also export the trace, beside it: perfetto or chrome.")] = "",
+                      help="Also export the trace, beside it: a format of `warpsight export`.")] = "",
     open_after: Annotated[bool, typer.Option("--open",
                           help="Show the report in the browser afterwards, until Ctrl-C.")] = False,
     print_env: Annotated[bool, typer.Option("--print-env",

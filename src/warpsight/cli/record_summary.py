@@ -49,7 +49,7 @@ def print_summary(summary: Summary) -> None:
         found = None
     for line in lines(summary, found):
         print(line, file=sys.stderr)
-    for text in losses(summary):
+    for text in (*unmatched(summary), *losses(summary)):
         terminal.warning(text)
     path = shlex.quote(str(summary.path))
     print(
@@ -97,3 +97,16 @@ def losses(summary: Summary, most: int = 4) -> list[str]:
     if len(missing) > most:
         out.append(f"  lost:       {len(missing) - most} more causes: warpsight info")
     return out
+
+
+def unmatched(summary: Summary) -> list[str]:
+    """Kernel patterns that matched nothing: what was asked for is not in the trace."""
+    counts: dict[str, int] = {}
+    for one in summary.losses:
+        if str(one.get("cause", "")).startswith("kernel pattern "):
+            counts[one["cause"]] = counts.get(one["cause"], 0) + int(one.get("count", 1))
+    several = summary.processes > 1
+    return [
+        f"  note:       {cause}" + (f" in {count} of {summary.processes} processes" if several else "")
+        for cause, count in counts.items()
+    ]

@@ -83,6 +83,8 @@ class Settings:
                 raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value!r}")
             if not least <= value <= most:
                 raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value:g}")
+        if unknown := [kind for kind in self.trace if kind not in KINDS]:
+            raise UsageError(f"--trace takes kinds of {', '.join(KINDS)}, not {unknown[0]!r}")
         from warpsight.session.counters import parse
 
         parse(self.counters)
@@ -161,6 +163,9 @@ class Settings:
         return {"WARPSIGHT_KERNEL_LOG": self.kernel_log, "WARPSIGHT_LOG_STACKS": self.log_stacks}
 
 
+#: What `--trace` can name: device records that a recorder selects by them, then rows that are there whatever it says.
+KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit", "build",
+         "flow", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread")  # fmt: skip
 _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
             "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS}  # fmt: skip
 _BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,20 @@ def test_sampling_is_switched_off_by_the_same_word_as_on_the_command_line():
 def test_a_word_where_a_number_belongs_is_named():
     with pytest.raises(UsageError, match="is a number"):
         Settings.of({"flush": "often"})
+
+
+def test_a_record_kind_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(UsageError, match=r"--trace takes kinds of kernel, memcpy, .*, not 'telepathy'"):
+        Settings(trace=("kernel", "telepathy"))
+    assert (
+        Settings(trace=("kernel", "unified_memory")).variables()["WARPSIGHT_TRACE"] == "kernel,unified_memory"
+    )
+
+
+def test_every_kind_that_the_recorders_select_by_can_be_named() -> None:
+    native = Path(__file__).parents[3] / "native"
+    cuda = re.findall(r'\{"(\w+)", \{CUPTI_', (native / "cuda" / "extra_records.cpp").read_text())
+    opencl = re.findall(r'kind_wanted\("(\w+)"\)', (native / "opencl" / "recorder.cpp").read_text())
+    assert len(cuda) >= 10 and len(opencl) >= 7
+    for kind in (*cuda, *opencl):
+        Settings(trace=(kind,))
