@@ -52,7 +52,7 @@ def test_every_row_finds_its_name_and_shape(ring_stress: Path, tmp_path: Path) -
 
 
 def test_rows_of_one_thread_come_in_the_order_it_wrote_them(ring_stress: Path, tmp_path: Path) -> None:
-    _, recording = stress(ring_stress, tmp_path, 4, 20000, "newest", 1000)
+    _, recording = stress(ring_stress, tmp_path, 4, 20000, "wait", 1000)
     for number in range(4):
         assert [r["start"] for r in recording["Api"] if r["correlation"] == number] == list(range(20000))
 
@@ -103,15 +103,15 @@ def test_ten_thousand_short_threads_recycle_their_rings(ring_stress: Path, tmp_p
 
 
 def test_closed_segments_are_whole_blocks_and_private(ring_stress: Path, tmp_path: Path) -> None:
-    stress(ring_stress, tmp_path, 4, 50000, "newest", 1000)
+    stress(ring_stress, tmp_path, 4, 200000, "wait", 1000)
     files = sorted(tmp_path.iterdir())
-    assert len(files) > 4
+    assert len(files) > 4  # 45 MB: however late a visit comes, the rings hold a part of that
     assert all(f.suffix == ".seg" and f.stat().st_size % 65536 == 0 for f in files)
     assert {f.stat().st_mode & 0o777 for f in files} == {0o600}
 
 
 def test_a_damaged_block_costs_that_block_only(ring_stress: Path, tmp_path: Path) -> None:
-    _, before = stress(ring_stress, tmp_path, 1, 100000, "newest", 1000)
+    _, before = stress(ring_stress, tmp_path, 1, 100000, "wait", 1000)
     victim = max(tmp_path.glob("data-*.seg"), key=lambda p: p.stat().st_size)
     data = bytearray(victim.read_bytes())
     data[3 * 65536 + 1000] ^= 0xFF  # a row
