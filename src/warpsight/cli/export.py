@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsight.cli import output
 from warpsight.errors import UsageError
-from warpsight.formats.registry import EXPORTERS
+from warpsight.formats.registry import EXPORTERS, Exporter
+
+if TYPE_CHECKING:
+    from warpsight.formats.selection import Selection
+    from warpsight.trace import Trace
 
 
 def command(
@@ -65,7 +70,8 @@ def command(
     """Write a trace in another tool's format.
 
     Everything that has a time is written by default; the options select. A window keeps what reaches into it. An output
-    whose name ends with .zst is compressed. As in a
+    whose name ends with .zst is compressed. Kineto's format holds one process: of several, each goes to a file of its own
+    (rank0.pt.trace.json, …) in a folder, which HTA's `TraceAnalysis(trace_dir=…)` loads. As in a
     report, arguments, environment variables, private paths and names of people and hosts are left out unless an --include
     option asks for them; secrets always.
     """
@@ -90,14 +96,40 @@ def command(
         path = out or Path(_stem(trace) + chosen.suffix)
         if path.exists() and Path(trace).exists() and path.samefile(trace):
             raise UsageError(f"{path} is what is read; -o names another file")
-        with (
-            output.binary(path, force) as raw,
-            packed(path.name, raw) as file,
-            shared(opened, include) as told,
-        ):
-            written = chosen.write(told, file, selection)
+        parts = chosen.parts(opened, selection)
+        with shared(opened, include) as told:
+            if parts:
+                path = _folder(path, chosen.suffix)
+                written = _write_parts(told, chosen, parts, path, force)
+            else:
+                with output.binary(path, force) as raw, packed(path.name, raw) as file:
+                    written = chosen.write(told, file, selection)
         _tell(path, to, written, as_json)
         loss.warn(opened)
+
+
+def _folder(path: Path, suffix: str) -> Path:
+    """The folder for several files: what was asked for, without the ending of a file."""
+    if str(path) == "-":
+        raise UsageError("several processes are several files: -o names a folder, or --process chooses one")
+    return (
+        path.with_name(path.name.removesuffix(suffix) + suffix.removesuffix(".json"))
+        if path.name.endswith(suffix)
+        else path
+    )
+
+
+def _write_parts(
+    trace: Trace, chosen: Exporter, parts: Mapping[str, Selection], path: Path, force: bool
+) -> dict[str, int]:
+    """Write one file per part into a new folder; returns the sums of their counts."""
+    total = {"files": len(parts)}
+    with output.folder(path, chosen.suffix, force) as made:
+        for name, selection in parts.items():
+            with output.binary(made / (name + chosen.suffix)) as file:
+                for key, count in chosen.write(trace, file, selection).items():
+                    total[key] = total.get(key, 0) + count
+    return total
 
 
 def _stem(trace: str) -> str:
@@ -113,7 +145,8 @@ def _tell(path: Path, form: str, written: dict[str, int], as_json: bool) -> None
 
     from warpsight.render import numbers, terminal
 
-    size = None if str(path) == "-" else path.stat().st_size
+    files = list(path.iterdir()) if "files" in written else [path]
+    size = None if str(path) == "-" else sum(file.stat().st_size for file in files)
     if as_json:
         text = output.json_text({"format": form, "path": str(path), "bytes": size, **written})
         (sys.stderr if size is None else sys.stdout).write(text)
@@ -121,6 +154,8 @@ def _tell(path: Path, form: str, written: dict[str, int], as_json: bool) -> None
         told = ", ".join(f"{count:,} {name}" for name, count in written.items() if name != "unplaced")
         if "tracks" in written:
             told = f"{written['slices']:,} slices and {written['samples']:,} samples on {written['tracks']} tracks"
+        if "files" in written:
+            told = f"{written['files']} files, {told}"
         terminal.note(f"{path}: {told}{'' if size is None else ', ' + numbers.size(size)}")
         if form == "perfetto" and size is not None:
             terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")

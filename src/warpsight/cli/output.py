@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +52,33 @@ def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
         _place(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
+    """A new folder of mode 0700 that takes its name when everything is in it.
+
+    With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed.
+    """
+    old = os.path.lexists(path)
+    if old and not force:
+        raise WarpsightError(f"{path} exists already; -f replaces it")
+    if old and (path.is_symlink() or not path.is_dir()):
+        raise WarpsightError(f"{path} is no folder; it is left alone")
+    if old and any(not file.name.endswith(suffix) for file in path.iterdir()):
+        raise WarpsightError(f"{path} holds other files than *{suffix}; it is left alone")
+    try:
+        made = Path(tempfile.mkdtemp(prefix=".warpsight.", dir=path.parent))
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        yield made
+        if old:
+            shutil.rmtree(path)
+        _place(made, path)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
         raise
 
 

@@ -78,7 +78,10 @@ class Reader:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A format; `module` has `write(trace, file, selection)` that returns counts of what it wrote."""
+    """A format; `module` has `write(trace, file, selection)` that returns counts of what it wrote.
+
+    It may have `parts(trace, selection)` too, when one file cannot hold everything.
+    """
 
     summary: str
     suffix: str
@@ -90,6 +93,13 @@ class Exporter:
             self.module
         ).write
         return function(trace, file, selection)
+
+    def parts(self, trace: Trace, selection: Selection) -> dict[str, Selection]:
+        """What goes into which file, by name without suffix, when one file cannot hold the selection; else empty."""
+        function: Callable[[Trace, Selection], dict[str, Selection]] | None = getattr(
+            importlib.import_module(self.module), "parts", None
+        )
+        return {} if function is None else function(trace, selection)
 
 
 READERS: dict[str, Reader] = {

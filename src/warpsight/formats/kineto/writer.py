@@ -5,6 +5,7 @@ Every event is put together by SQL, as text: times are microseconds with three d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 _ROWS = 50_000
 WRITTEN = Coverage(
     kept=(
-        "one process: launches and other calls, kernels, copies, fills, waits, operators, ranges, Python functions with ids, "
+        "one file per process, as torch writes them (a folder when several are selected)",
+        "launches and other calls, kernels, copies, fills, waits, operators, ranges, Python functions with ids, "
         "memory events, counters, ac2g and forward-backward arrows; devices, rank, world size, the wall clock",
         "attributes of ranges and operators; the program's own events with kind and attributes, in category `user_event`",
         "stacks of calls and operators as `Call stack` where the trace has no Python functions",
@@ -31,7 +33,7 @@ WRITTEN = Coverage(
     ),
     tested=(
         "both real traces: imported, written, imported again, every table equal",
-        "HTA 0.5 loads what is written",
+        "HTA 0.5 loads what is written, a folder of two ranks too; it needs ranks to tell files apart",
     ),
 )
 
@@ -58,9 +60,27 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     return written
 
 
-def _process(trace: Trace, selection: Selection) -> int:
+def parts(trace: Trace, selection: Selection) -> dict[str, Selection]:
+    """One file per process, as torch writes them, by name; empty when one file holds what is selected."""
+    _, chosen = _processes(trace, selection)
+    if len(chosen) < 2:
+        return {}
+    ranks = [rank for _, _, rank in chosen]
+    ranked = None not in ranks and len(set(ranks)) == len(ranks)
+    return {
+        (f"rank{rank}" if ranked else f"process{process}"): replace(selection, processes=(process,))
+        for process, _, rank in chosen
+    }
+
+
+def _processes(trace: Trace, selection: Selection) -> tuple[list[Any], list[Any]]:
+    """Process, pid and rank of all processes, and of those that are selected."""
     listed = trace.sql("SELECT process, pid, rank FROM process ORDER BY process").fetchall()
-    chosen = [row for row in listed if not selection.processes or row[0] in selection.processes]
+    return listed, [row for row in listed if not selection.processes or row[0] in selection.processes]
+
+
+def _process(trace: Trace, selection: Selection) -> int:
+    listed, chosen = _processes(trace, selection)
     if len(chosen) == 1:
         return int(chosen[0][0])
     if not listed:
@@ -104,7 +124,8 @@ def _header(trace: Trace, process: int) -> bytes:
     source = trace.manifest.get("source")
     if isinstance(source, dict) and source.get("trace_id"):
         content["trace_id"] = source["trace_id"]
-    return msgspec.json.encode(content)[:-1] + b',"traceEvents":['
+    # With blanks, as torch writes it: HTA looks for `"rank": 0`.
+    return msgspec.json.format(msgspec.json.encode(content), indent=0)[:-1] + b',"traceEvents":['
 
 
 def _devices(trace: Trace, process: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import warpsight as ws
 from benchmarks.synthetic_trace import Plan, make
+from warpsight.cli import parser
 from warpsight.errors import UsageError
 from warpsight.formats.importing import import_files
 from warpsight.formats.kineto import writer
@@ -100,7 +102,7 @@ def test_a_window_and_kinds_are_respected(tmp_path, recorded):
     assert not {"launch", "memcpy", "memory", "counter"} & made.rows.keys()
 
 
-def test_several_processes_need_a_choice(tmp_path):
+def test_one_file_of_several_processes_needs_a_choice(tmp_path):
     with ws.open(make(tmp_path / "t.warp", Plan(kernels=200, processes=2))) as trace:
         with (
             (tmp_path / "x").open("wb") as file,
@@ -108,6 +110,27 @@ def test_several_processes_need_a_choice(tmp_path):
         ):
             writer.write(trace, file, Selection())
         back(trace, tmp_path, processes=(1,))
+
+
+def test_several_processes_are_several_files_that_tell_their_ranks_as_hta_looks_for_them(tmp_path):
+    paths = [f"tests/golden/recorded/kineto_h200x2_rank{rank}.json.gz" for rank in (0, 1)]
+    made = import_files(paths, tmp_path / "t.warp")
+    out = tmp_path / "out.pt.trace.json"
+    asked = ["export", str(made.path), "--to", "kineto", "-o", str(out)]
+    assert parser.run(asked) == 0
+    folder = tmp_path / "out.pt.trace"
+    files = sorted(folder.iterdir())
+    assert [file.name for file in files] == ["rank0.pt.trace.json", "rank1.pt.trace.json"]
+    for rank, file in enumerate(files):
+        assert re.search(r'"rank":\s+(\d+)', file.read_text().splitlines()[0])[1] == str(rank)
+    again = import_files(files, tmp_path / "again.warp")
+    with ws.open(made.path) as trace, ws.open(again.path) as read:
+        equal(trace, read, ["SELECT rank, pid FROM process", *SAME[:1], *SAME[3:]])
+    assert parser.run(asked) != 0, "it exists"
+    assert parser.run([*asked, "-f"]) == 0
+    (folder / "mine.txt").write_text("kept")
+    assert parser.run([*asked, "-f"]) != 0 and (folder / "mine.txt").exists()
+    assert parser.run([*asked[:-1], "-"]) != 0
 
 
 def test_a_trace_that_names_no_process_is_told_so(tmp_path):
