@@ -114,7 +114,7 @@ class Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
-        """Settings from keyword options; lists become tuples.
+        """Settings from keyword options; lists become tuples, and one text is a list of one (`trace`: of its words).
 
         Raises:
             UsageError: for an option that does not exist, or a value it does not take.
@@ -123,6 +123,12 @@ class Settings:
         if unknown := [name for name in options if name not in known]:
             raise UsageError(f"there is no option {', '.join(unknown)}; options: {', '.join(sorted(known))}")
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+        for name in _LISTS:
+            if isinstance(text := values.get(name), str):  # as on the command line
+                values[name] = tuple(text.replace(",", " ").split()) if name == "trace" else (text,)
+        for name in _SWITCHES:
+            if not isinstance(values.get(name, False), bool):
+                raise UsageError(f"{name} is True or False, not {values[name]!r}")
         if values.get("sample") == "off":  # as on the command line
             values["sample"] = 0.0
         return cls(**values)
@@ -168,6 +174,8 @@ KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "u
          "flow", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread")  # fmt: skip
 _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
             "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS}  # fmt: skip
+_LISTS = ("trace", "kernels", "triggers")
+_SWITCHES = ("leave_cupti", "cubins")
 _BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),
            "buffer_size": (4096, 64 << 20), "device_buffers": (0, 1 << 30), "max_size": (0, 1e9),
            "flush": (10, 60_000), "wait": (0, 1e6), "after": (0, 3600)}  # fmt: skip

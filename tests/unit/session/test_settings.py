@@ -74,3 +74,13 @@ def test_every_kind_that_the_recorders_select_by_can_be_named() -> None:
     assert len(cuda) >= 10 and len(opencl) >= 7
     for kind in (*cuda, *opencl):
         Settings(trace=(kind,))
+
+
+def test_one_text_is_a_list_of_one() -> None:
+    found = Settings.of({"kernels": "add*", "trace": "kernel, memcpy", "triggers": "crash", "ring": "30s"})
+    assert (found.kernels, found.trace, found.triggers) == (("add*",), ("kernel", "memcpy"), ("crash",))
+
+
+def test_a_switch_takes_no_text() -> None:
+    with pytest.raises(UsageError, match="cubins is True or False, not 'no'"):
+        Settings.of({"cubins": "no"})
