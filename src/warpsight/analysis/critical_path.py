@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.analysis import iterations
+from warpsight.analysis import device_work, iterations
 from warpsight.analysis.dependency import graph as dependency
 from warpsight.analysis.dependency.graph import DependencyGraph
 from warpsight.analysis.dependency.rows import NODE_KINDS, WAIT
@@ -41,6 +41,10 @@ _OF_EDGE = {
 }  # fmt: skip
 #: Causes that mean the device worked, that the host was in the way, or that both waited for the other's news.
 ON_DEVICE, ON_HOST = frozenset((0, 1, 2)), frozenset((9, 10, 13, 14))
+
+
+#: Segments whose names are made at once: as Python objects and texts they take more than all else that is known of them.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
 def _chain(parent: Column, last: int) -> Column:
     """A point and its ancestors. Runs in which each parent is the place before are taken in one step."""
     heads = np.flatnonzero(
-        parent != np.arange(-1, len(parent) - 1)
+        parent != np.arange(-1, len(parent) - 1, dtype=parent.dtype)
     )  # parent[0] is -1 too: a root, not the place before
     heads = heads if len(heads) and heads[0] == 0 else np.append(0, heads)
     above = parent[heads]
@@ -107,11 +111,14 @@ def _chain(parent: Column, last: int) -> Column:
         begins.append(last)
         ends.append(firsts[run])
         last, run = afters[run], runs[run]
+    del firsts, afters, runs
     begin = np.array(begins)
     lengths = begin - np.array(ends) + 1
-    inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    chain: Column = np.repeat(begin, lengths) - inside
-    return chain
+    # The place in the chain and the point add up to the same number all along a run.
+    sums = begin + np.cumsum(lengths) - lengths
+    chain: Column = np.repeat(sums, lengths)
+    chain -= np.arange(len(chain), dtype=parent.dtype)
+    return chain.astype(parent.dtype)
 
 
 def critical_path(trace: Trace, rows: Rows = _ALL) -> Result:
@@ -125,7 +132,7 @@ def critical_path(trace: Trace, rows: Rows = _ALL) -> Result:
         host: where the threads' samples were in segments between calls, by the innermost frame of the user's own code (samples,
             and their share of that time); empty without samples.
     """
-    graph = dependency.build(trace, rows)
+    graph = dependency.build(trace, rows, edges=False)
     path = trace_back(graph)
     labels = Labels(trace, graph)
     tables = {
@@ -210,10 +217,8 @@ def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
     calling = path.cause == 9
     out: dict[str, list[Any]] = {"name": [], "kind": [], "time": [], "total": [], "count": []}
     work = graph.work
-    totals = np.stack([work.name, work.end - work.start]) if len(work) else np.zeros((2, 0), np.int64)
-    ids, inverse = np.unique(totals[0], return_inverse=True)
-    whole = np.zeros(len(ids), np.int64)
-    np.add.at(whole, inverse, totals[1])
+    ids, inverse = device_work.distinct(work.name)
+    whole = device_work.summed(inverse, work.end - work.start, len(ids))
     node = path.point[running] - base
     real = node < len(work)
     place = np.searchsorted(ids, work.name[node[real]])
@@ -251,7 +256,11 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     call = np.where(device, 0, path.point // 2)
     stream = graph.stream[node] & 0xFFFFFF if len(graph.stream) else node
     thread = graph.calls.thread[call] & 0xFFFFFFFF if len(graph.calls) else call
-    names = pa.array(labels.points(path.point), pa.string()).dictionary_encode()
+    pieces = [
+        pa.array(labels.points(path.point[at : at + _PIECE]), pa.string()).dictionary_encode()
+        for at in range(0, max(len(path.point), 1), _PIECE)
+    ]
+    names = pa.chunked_array(pieces).unify_dictionaries().combine_chunks()
     causes = pa.DictionaryArray.from_arrays(pa.array(path.cause.astype(np.int8)), pa.array(CAUSES))
     table = pa.table({
         "start": pa.array(path.begin, pa.int64()), "duration": pa.array(path.end - path.begin, pa.int64()), "cause": causes,

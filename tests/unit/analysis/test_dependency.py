@@ -62,6 +62,24 @@ def test_the_path_is_the_longest_of_the_graph_and_the_length_of_the_recording(tm
         assert brute_longest(graph) == int(graph.time.max())
 
 
+def test_without_edges_the_path_is_the_same_and_asking_for_edges_is_an_error(tmp_path):
+    with run(tmp_path, 3) as trace:
+        whole, bare = dependency.build(trace), dependency.build(trace, edges=False)
+        for name in ("time", "parent", "cause"):
+            np.testing.assert_array_equal(getattr(whole, name), getattr(bare, name))
+        assert len(whole.edges[0])
+        with pytest.raises(ValueError, match="without its edges"):
+            _ = bare.edges
+
+
+def test_names_of_segments_made_in_pieces_are_those_made_at_once(tmp_path, monkeypatch):
+    with run(tmp_path, 3) as trace:
+        whole = critical_path(trace).tables["path"]
+        assert len(whole) > 14
+        monkeypatch.setattr("warpsight.analysis.critical_path._PIECE", 7)
+        assert critical_path(trace).tables["path"].equals(whole)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_every_begin_has_the_cause_that_the_machine_gave_it(tmp_path, seed):
     with run(tmp_path, seed) as trace:

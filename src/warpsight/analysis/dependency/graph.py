@@ -63,7 +63,13 @@ class DependencyGraph:
 
     @property
     def edges(self) -> tuple[Column, Column, Column]:
-        """Source point, target point and kind of every edge; edges into device work are into its begin."""
+        """Source point, target point and kind of every edge; edges into device work are into its begin.
+
+        Raises:
+            ValueError: The graph was built without its edges.
+        """
+        if not self._parts:
+            raise ValueError("this graph was built without its edges")
         source, target, kind = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         return source, target, kind
 
@@ -71,9 +77,12 @@ class DependencyGraph:
         return len(self.time)
 
 
-def build(trace: Trace, chosen: Rows = _ALL) -> DependencyGraph:
-    """Build the graph of the chosen rows; near-linear in their number (sorting is all that is not linear)."""
-    builder = _Builder(trace, chosen)
+def build(trace: Trace, chosen: Rows = _ALL, *, edges: bool = True) -> DependencyGraph:
+    """Build the graph of the chosen rows; near-linear in their number (sorting is all that is not linear).
+
+    Without `edges` only the parents are kept, which is what a path needs: the edges are a third of the graph's memory.
+    """
+    builder = _Builder(trace, chosen, edges)
     builder.streams()
     builder.device()
     builder.forget()
@@ -84,8 +93,9 @@ def build(trace: Trace, chosen: Rows = _ALL) -> DependencyGraph:
 class _Builder:
     """The state of one build; the steps run in the order in which they are written."""
 
-    def __init__(self, trace: Trace, chosen: Rows) -> None:
+    def __init__(self, trace: Trace, chosen: Rows, edges: bool) -> None:
         self.trace = trace
+        self.with_edges = edges
         self.calls = rows.calls(trace, chosen)
         self.work = rows.work(trace, chosen)
         self.waits = rows.waits(trace, chosen)
@@ -116,15 +126,18 @@ class _Builder:
         self.clamped += work.reversed
         self.stream = np.concatenate([work.stream, waits.stream[virtual]])
         self.kind = np.concatenate([work.kind, np.full(len(virtual), WAIT, np.int8)]).astype(np.int8)
-        self.issue = np.concatenate([issue, self.when[virtual]])
-        self.node_call = np.concatenate([self.call, self.waiting[virtual]])
-        self.lines = Streams.of(self.stream, self.issue, self.end)
+        self.node_call = np.concatenate([self.call, self.waiting[virtual].astype(self.place)])
+        issue = np.concatenate([issue, self.when[virtual]])
+        self.lines = Streams.of(self.stream, issue, self.end)
+        del issue
         self._settle(virtual)
 
     def _called(self, call: Column, otherwise: Column) -> Column:
         if not len(self.calls):
             return otherwise
-        return np.where(call >= 0, self.calls.start[np.maximum(call, 0)], otherwise)
+        begun = self.calls.start[np.maximum(call, 0)]
+        np.copyto(begun, otherwise, where=call < 0)
+        return begun
 
     def _chosen_all(self) -> Column:
         return np.arange(len(self.waits.start))
@@ -173,18 +186,24 @@ class _Builder:
 
     def _release(self, previous: Column) -> None:
         """The parent of each device node: of all it waited for, what came last."""
-        count, base = len(self.start), 2 * len(self.calls)
+        count, base = len(self.start), self.place(2 * len(self.calls))
         parent, cause = np.full(count, -1, self.place), np.zeros(count, np.int8)
         called = self.node_call >= 0
-        begun = self._called(self.node_call, np.full(count, order.NEVER))
-        safe = np.maximum(previous, 0)
-        ended = np.where(previous >= 0, np.minimum(self.end[safe], self.start), order.NEVER)
+        never: Column = np.full((), order.NEVER)
+        begun = self._called(self.node_call, never) if len(self.calls) else np.broadcast_to(never, count)
+        ended = self.end[np.maximum(previous, 0)]
+        np.minimum(ended, self.start, out=ended)
+        ended[previous < 0] = order.NEVER
         self.floor = _floor(self.start, begun, ended, called)
-        ready = np.where(called, begun + self.floor, order.NEVER)
+        self.clamped += int((called & (begun > self.start) & (self.kind != WAIT)).sum())
+        ready = begun + self.floor
+        ready[~called] = order.NEVER
+        del begun
         parent[called], cause[called] = 2 * self.node_call[called], LAUNCH
         queued = (previous >= 0) & (ended >= ready)
         parent[queued], cause[queued] = base + previous[queued], STREAM
-        ready = np.maximum(ready, ended)
+        np.maximum(ready, ended, out=ready)
+        del ended, queued
         source, target, kind = self.edges.joined()
         self.clamped += int((self.end[source] > self.start[target]).sum())
         if len(source):
@@ -193,22 +212,25 @@ class _Builder:
             last = last[np.r_[target[last][1:] != target[last][:-1], True]]
             better = last[told[last] >= ready[target[last]]]
             parent[target[better]], cause[target[better]] = base + source[better], kind[better]
-        self.clamped += int((called & (begun > self.start) & (self.kind != WAIT)).sum())
         self.parent_of_node, self.cause_of_node = parent, cause
+        if not self.with_edges:
+            return
         at, line = np.flatnonzero(called), np.flatnonzero(previous >= 0)
         self._add(2 * self.node_call[at], base + at, LAUNCH)
         self._add(base + previous[line], base + line, STREAM)
         self._add(base + source, base + target, kind)
 
     def _add(self, source: Column, target: Column, kind: Column | int) -> None:
-        """Keep edges, as narrow as their numbers allow."""
+        """Keep edges where they are wanted, as narrow as their numbers allow."""
+        if not self.with_edges:
+            return
         kinds = kind if isinstance(kind, np.ndarray) else np.full(len(source), kind, np.int8)
         self.parts.append((source.astype(self.place), target.astype(self.place), kinds))
 
     def forget(self) -> None:
         """Let go of columns that were only there to join rows."""
         none = np.zeros(0, np.int64)
-        self.work.correlation = self.work.graph = self.work.graph_node = self.issue = self.node_call = none
+        self.work.correlation = self.work.graph = self.work.graph_node = self.node_call = none
         self.calls = replace(self.calls, correlation=none)
         self.edges = Edges()
 
@@ -224,10 +246,12 @@ class _Builder:
         cause[parent < 0] = START
         inside = (parent >= 0) & (parent % 2 == 0)  # after a begin: still inside that call
         cause[inside] = CALL
-        chained = np.flatnonzero(parent >= 0)
+        del inside
         base = 2 * len(calls)
-        self._add(parent[chained], chained, cause[chained])
-        del chained
+        if self.with_edges:
+            chained = np.flatnonzero(parent >= 0)
+            self._add(parent[chained], chained, cause[chained])
+            del chained
         target, source = host.handovers(calls, points)
         self._add(source, target, HANDOVER)
         parent[target], cause[target] = source, HANDOVER
@@ -278,9 +302,11 @@ class _Builder:
 
     def finish(self) -> DependencyGraph:
         """Put both sides together."""
+        time = self.points.time
+        del self.points, self.lines, self.index, self.call
         return DependencyGraph(
             calls=self.calls, work=self.work, start=self.start, end=self.end, stream=self.stream, kind=self.kind,
-            time=np.concatenate([self.points.time, self.end]),
+            time=np.concatenate([time, self.end]),
             parent=np.concatenate([self.parent_of_point, self.parent_of_node]),
             cause=np.concatenate([self.cause_of_point, self.cause_of_node]),
             clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, _parts=self.parts,

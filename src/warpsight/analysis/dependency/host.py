@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis import device_work
 from warpsight.analysis.dependency.order import NEVER, Streams, context_of
 from warpsight.analysis.dependency.rows import CallIndex, Calls, Waits
 
@@ -41,10 +42,16 @@ class Points:
         time[0::2], time[1::2] = calls.start, np.maximum(calls.end, calls.start)
         same = calls.thread[1:] == calls.thread[:-1]
         nested = bool((same & (time[1:-1:2] > time[2::2])).any())
-        order = _nested_order(calls, time) if nested else np.arange(2 * count, dtype=index_type(2 * count))
+        kind = index_type(2 * count)
+        if not nested:  # already in order
+            previous, following = (np.arange(by, 2 * count + by, dtype=kind) for by in (-1, 1))
+            firsts = 2 * np.flatnonzero(~same) + 2  # begins of the first calls of further threads
+            previous[firsts] = following[firsts - 1] = following[-1:] = -1
+            return cls(time, previous, following)
+        order = _nested_order(calls, time)
         thread = np.repeat(calls.thread, 2)[order]
-        linked = np.r_[False, thread[1:] == thread[:-1]] if count else np.zeros(0, bool)
-        previous, following = (np.full(2 * count, -1, index_type(2 * count)) for _ in range(2))
+        linked = np.r_[False, thread[1:] == thread[:-1]]
+        previous, following = (np.full(2 * count, -1, kind) for _ in range(2))
         at = np.flatnonzero(linked)
         previous[order[at]] = order[at - 1]
         following[order[at - 1]] = order[at]
@@ -67,14 +74,18 @@ def handovers(calls: Calls, points: Points) -> tuple[Column, Column]:
     next calls. It is what a call into an autograd engine, a queue or a pool looks like.
     """
     targets, sources = [], []
-    for process in np.unique(calls.process).tolist():
-        mine = np.flatnonzero(np.repeat(calls.process == process, 2))
-        owners = np.repeat(calls.thread, 2)
-        if not len(mine) or (owners[mine] == owners[mine[0]]).all():
+    for process in device_work.distinct(calls.process)[0].tolist():
+        of_process = calls.process == process
+        thread = calls.thread[of_process]
+        if (thread == thread[0]).all():
             continue
+        mine = np.flatnonzero(np.repeat(of_process, 2)).astype(index_type(len(points.time)))
         merged = mine[np.argsort(points.time[mine], kind="stable")]
-        change = 1 + np.flatnonzero((owners[merged[1:]] != owners[merged[:-1]]) & (merged[1:] % 2 == 0))
-        target, source = merged[change], merged[change - 1]
+        del mine, thread
+        owner = device_work.distinct(calls.thread)[1][merged >> 1]
+        change = 1 + np.flatnonzero((owner[1:] != owner[:-1]) & (merged[1:] % 2 == 0))
+        target, source = merged[change].astype(np.int64), merged[change - 1].astype(np.int64)
+        del merged, owner
         time = points.time
         before = points.previous[target]
         silent = np.where(before >= 0, time[target] - time[np.maximum(before, 0)], np.iinfo(np.int64).max)

@@ -64,20 +64,21 @@ class Streams:
     def of(cls, stream: Column, issue: Column, end: Column) -> Streams:
         """Sort nodes, which are in order of start, by stream and issue."""
         order = by_group(stream, issue)
+        order = order.astype(np.int32) if len(order) < 1 << 31 else order
         keys = stream[order]
         first = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else np.zeros(0, np.int64)
         stops = np.r_[first[1:], len(keys)] if len(keys) else first
         bounds = {int(keys[a]): (int(a), int(b)) for a, b in zip(first.tolist(), stops.tolist(), strict=True)}
-        found = cls(order, issue[order], bounds, np.zeros(len(order), np.int64), end[order])
+        found = cls(order, issue[order], bounds, np.zeros(len(order), order.dtype), end[order])
         found.resolve()
         return found
 
     def resolve(self) -> None:
         """Find the latest ends anew: ends of waits become known step by step."""
-        places = np.arange(len(self.order))
         for a, b in self.bounds.values():
-            best = np.maximum.accumulate(self.ends[a:b])
-            self.latest[a:b] = np.maximum.accumulate(np.where(self.ends[a:b] >= best, places[a:b], a))
+            places = np.arange(a, b, dtype=self.latest.dtype)
+            places[self.ends[a:b] < np.maximum.accumulate(self.ends[a:b])] = a
+            np.maximum.accumulate(places, out=self.latest[a:b])
 
     def before(self, stream: int, time: Column) -> Column:
         """The node of a stream that ended last of all that were issued before each time; -1 without any."""
@@ -103,7 +104,7 @@ class Streams:
         last before this began, and without such a one the node before, with the overlap said.
         """
         count = len(self.order)
-        before = np.full(count, -1, np.int64)
+        before = np.full(count, -1, self.order.dtype)
         overlap = np.zeros(count, bool)
         begins = start[self.order]
         for a, b in self.bounds.values():
@@ -120,8 +121,9 @@ class Streams:
             fallback = np.where(same_launch[self.order[late]], before[late], late - 1)
             before[late] = np.where(good, found, fallback)
             overlap[late] = ~good
-        out, mark = np.full(count, -1, np.int64), np.zeros(count, bool)
-        out[self.order] = np.where(before >= 0, self.order[np.maximum(before, 0)], -1)
+        del begins
+        out, mark = np.full(count, -1, self.order.dtype), np.zeros(count, bool)
+        out[self.order] = np.where(before >= 0, self.order[np.maximum(before, 0)], self.order.dtype.type(-1))
         mark[self.order] = overlap
         return out, mark
 
