@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.group import Group, integer, json_text, text, value
-from warpsight.formats.kineto.placing import Placing
+from warpsight.formats.kineto.placing import Placing, is_triple
 
 Columns = dict[str, Any]
 _MEMCPY = re.compile(r"^Mem(?:cpy|ory copy)\s+(\S+)\s*(?:\((.+?) -> (.+?)\))?")
@@ -73,6 +74,22 @@ KNOWN = frozenset((
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank", "Seq",
     "Global rank start", "Global rank stride",
 ))  # fmt: skip
+
+
+def _is_integer(found: Any) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool)
+
+
+#: What fields have to be for their columns; others become attributes. Numbers of columns that are parsed as such are not named.
+TYPES: dict[str, Callable[[Any], bool]] = {
+    ".name": lambda found: isinstance(found, str),
+    **dict.fromkeys(
+        ("device", "context", "stream", "fromDevice", "inDevice", "inContext", "toDevice", "registers per thread",
+         "shared memory", "Device Type", "Device Id"), _is_integer,
+    ),
+    "bytes": lambda found: _is_integer(found) or number(b'"%s"' % str(found).encode()) is not None,
+    **dict.fromkeys(("grid", "block"), is_triple),
+}  # fmt: skip
 
 
 def number(raw: bytes | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -193,7 +193,16 @@ class Group:
         known = [value(text) for text in texts]
         return [None if code < 0 else known[code] for code in codes.tolist()]
 
-    def extras(self, known: frozenset[str]) -> Iterator[tuple[int, str, str]]:
+    def check(self, fits: Mapping[str, Callable[[Any], bool]]) -> None:
+        """Take up what is not of the type that a column needs as misfits."""
+        for field, fit in fits.items():
+            if field in self.fields:
+                codes, texts = self.codes(field)
+                wrong = [number for number, raw in enumerate(texts) if raw != b"null" and not fit(value(raw))]
+                if wrong:
+                    self.misfits[field] = np.flatnonzero(np.isin(codes, wrong)).tolist()
+
+    def extras(self, known: Container[str]) -> Iterator[tuple[int, str, str]]:
         """Row, name and JSON text of the fields that are not `known`, and of values of a wrong type; in order of rows."""
         found = []
         for field in self.fields:

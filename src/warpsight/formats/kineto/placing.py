@@ -128,7 +128,7 @@ class Placing:
         )
 
     def _shape(self, grid: Any, block: Any, registers: Any, shared: Any) -> int | None:
-        if not (_is_triple(grid) and _is_triple(block)):
+        if not (is_triple(grid) and is_triple(block)):
             return None
         columns = dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))
         columns |= dict(zip(("block_x", "block_y", "block_z"), block, strict=True))
@@ -145,5 +145,6 @@ class Placing:
                 self.target.stream(self.main, context, key, name=name)
 
 
-def _is_triple(found: Any) -> bool:
+def is_triple(found: Any) -> bool:
+    """Whether a JSON value is a grid or a block: three integers."""
     return isinstance(found, list) and len(found) == 3 and all(type(n) is int for n in found)

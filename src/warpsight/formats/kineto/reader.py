@@ -7,7 +7,7 @@ which Python functions give; the process, which device work does not name) is he
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from warpsight.formats.chrome.times import MISSING
 from warpsight.formats.kineto import device_rows, header, host_rows
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.columns import table as as_table
-from warpsight.formats.kineto.device_rows import KNOWN
+from warpsight.formats.kineto.device_rows import KNOWN, TYPES
 from warpsight.formats.kineto.finishing import finish
 from warpsight.formats.kineto.group import Group, groups, text, value
 from warpsight.formats.kineto.held import Held
@@ -37,13 +37,18 @@ COVERAGE = Coverage(
         "runtime and driver calls of CUDA, HIP, XPU and MTIA; kernels, copies, fills, waits, recorded events; graph ids",
         "collectives with payload, group and rank; forward-backward links; memory events; counters; annotations on host "
         "and device; profiler steps; device properties; rank and world size; times to the nanosecond",
-        "fields that no column holds, also those that this version does not know: as attributes",
+        "fields that no column holds, also those that this version does not know, and values of a type that their column cannot "
+        "hold (a stream that is a text, a grid of two numbers): as attributes",
+        "texts that are no valid JSON strings (quotes or bytes that do not belong): as they stand in the file",
     ),
     lost=(
         "what Kineto derives and anybody can derive again: ac2g arrows (they repeat the correlation), External id of device "
         "work, cbid, blocks and warps per SM, occupancy, memory bandwidth, record function id, Ev Idx",
         "channels and priorities of device work, HSA queues",
         "environment variables in a user's metadata (they hold passwords)",
+        "ids of Python functions, modules and threads (stacks hold what they say); module hierarchies, backends",
+        "durations that are no number are 0, and counted; events without a time are left out, and counted",
+        "fields that nothing is made of are not checked: damage inside of them is not noticed",
     ),
     tested=(
         "torch 2.6, CUDA 12.4, one H100: 18,221 events of a Qwen 0.5B inference (AMD-AGI/TraceLens, MIT)",
@@ -105,6 +110,8 @@ def read(source: Source, target: Target, options: Options) -> None:
             target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
         if reading.timeless:
             target.lost(reading.timeless, "events without a time that can be read", "event")
+        if reading.durationless:
+            target.lost(reading.durationless, "durations that cannot be read: they are 0", "event")
     finally:
         reading.held.close()
         reading.stacks.close()
@@ -127,6 +134,7 @@ class _Reading:
         self._flow_ids: dict[bytes, int] = {}
         self.events = 0
         self.timeless = 0
+        self.durationless = 0
         self._texts = host_rows.Texts()
         #: Metadata: what, pid, tid, name
         self._metadata: list[tuple[Any, Any, Any, str]] = []
@@ -154,7 +162,9 @@ class _Reading:
         if not group.rows:
             return
         if phase == "X":
-            self._complete(category, group, start, np.maximum(group.times(".dur"), 0))
+            duration = group.times(".dur")
+            self.durationless += int(((duration == MISSING) & group.there(".dur")).sum())
+            self._complete(category, group, start, np.maximum(duration, 0))
         elif phase in ("i", "I", "R"):
             self._instants(category, group, start)
         elif phase == "C":
@@ -180,6 +190,7 @@ class _Reading:
         elif category == "cuda_event":
             columns = {"time": start, **device_rows.recorded(group, self.placing)}
             self.held.add("event", as_table(columns))
+            self._extras("event", group)
         elif category == "overhead":
             self._overhead(group, start, duration)
         else:
@@ -197,14 +208,15 @@ class _Reading:
         if "thread" in columns:
             columns["_thread"] = keys(columns["process"], columns["thread"])
         self.held.add(table, as_table({"start": start, "duration": duration, **columns}))
-        if attributes:
-            self._extras(table, group)
+        self._extras(table, group, KNOWN if attributes else group.fields)
 
-    def _extras(self, table: str, group: Group) -> None:
-        """Unknown fields of rows whose table has no column for them."""
+    def _extras(self, table: str, group: Group, known: Container[str] = KNOWN) -> None:
+        """Fields that are not `known`, of rows whose table has no column for them, and values that fit no column."""
         first = self._ordinals.get(table, 0)
         self._ordinals[table] = first + group.rows
-        for row, key, told in group.extras(KNOWN):
+        if known is KNOWN:
+            group.check(TYPES)
+        for row, key, told in group.extras(known):
             self.target.attribute(table, first + row, key, told, self.placing.main)
 
     def _calls(self, group: Group, start: Times, duration: Times) -> None:
@@ -261,6 +273,7 @@ class _Reading:
             self.target.add(
                 "memory", as_table({"time": start[memory], **host_rows.memory(part, self.placing)})
             )
+            self._extras("memory", part)
         if not memory.all():
             self._markers(category, group.chosen(~memory), start[~memory], None)
 

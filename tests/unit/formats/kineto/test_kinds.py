@@ -150,3 +150,41 @@ def test_call_stacks_stand_in_for_python_functions(tmp_path):
         for table in ("op", "launch", "kernel"):
             (stack,) = one(trace, f"SELECT stack FROM {table}")
             assert trace.stacks([stack])[stack] == ("outer (a.py:1)", "inner (b.py:2)")
+
+
+def test_values_of_a_wrong_type_are_kept_as_attributes_or_counted(tmp_path):
+    def event(category, name, duration=1, **arguments):
+        placed = {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 2, "ts": 10}
+        return {**placed, "dur": duration, "args": arguments}
+
+    good = {"device": 0, "context": 1, "stream": 7, "grid": [1, 1, 1], "block": [32, 1, 1], "correlation": 5}
+    events = [
+        event("kernel", "good", **good),
+        event("kernel", "bad", **(good | {"device": "zero", "stream": "default", "grid": [1, 1], "correlation": 6.5})),
+        event("kernel", "none", **(good | {"device": None, "grid": None})),
+        event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", bytes="many", **good),
+        event("gpu_memset", "Memset (Device)", bytes="64", **good),
+        event("kernel", "endless", duration="long", **good),
+        event("cpu_op", "aten::mm", **{"External id": "mine", "Sequence number": 3}),
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 2, "ts": 9,
+         "args": {"Bytes": "few", "Device Type": 1, "Device Id": 0, "Addr": 1, "Reason": "test"}},
+    ]  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}))
+    with ws.open(path) as trace:
+        found = trace.sql(
+            'SELECT "table", row, key, value FROM attribute WHERE "table" <> \'trace\''
+        ).fetchall()
+        assert sorted(found) == [
+            ("kernel", 1, "correlation", "6.5"),
+            ("kernel", 1, "device", '"zero"'),
+            ("kernel", 1, "grid", "[1, 1]"),
+            ("kernel", 1, "stream", '"default"'),
+            ("memcpy", 0, "bytes", '"many"'),
+            ("memory", 0, "Bytes", '"few"'),
+            ("memory", 0, "Reason", '"test"'),
+            ("op", 0, "External id", '"mine"'),
+        ]
+        assert one(trace, "SELECT bytes FROM memset") == (64,)
+        lost = trace.sql("SELECT count, cause FROM loss WHERE severity = 'lost'").fetchall()
+        assert lost == [(1, "durations that cannot be read: they are 0")]
