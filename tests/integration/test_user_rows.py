@@ -179,3 +179,18 @@ def test_numbers_that_json_does_not_have_are_told_as_texts(library: Path, tmp_pa
     )
     ((told,),) = found.sql("SELECT attributes FROM user_event")
     assert json.loads(told, parse_constant=pytest.fail) == {"value": "nan", "bounds": [1.5, "-inf"]}
+
+
+@pytest.mark.parametrize("form", ["chrome", "kineto"])
+def test_times_before_zero_and_lengths_below_it_are_numbers(form: str, tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "t.warp") as made:
+        process = {"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}
+        made.add("process", [process])
+        event = {"kind": "k", "thread": 9, "process": 0}
+        made.add("user_event", [{**event, "start": start, "duration": duration, "name": str(start)}
+                                for start, duration in ((-1, 0), (-2_500, 1_001), (7, -4))])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as trace, (tmp_path / "out.json").open("wb") as file:
+        EXPORTERS[form].write(trace, file, Selection())
+    events = json.loads((tmp_path / "out.json").read_text(), parse_float=str)["traceEvents"]
+    found = {e["name"]: (e["ts"], e["dur"]) for e in events if e["ph"] == "X"}
+    assert found == {"-1": ("-0.001", "0.000"), "-2500": ("-2.500", "1.001"), "7": ("0.007", "0.000")}

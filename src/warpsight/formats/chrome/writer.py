@@ -224,8 +224,13 @@ class _Writer:
 
 def _microseconds(ns: Column) -> pa.Array:
     """Integer nanoseconds as microseconds with three decimals."""
-    whole = pc.cast(pa.array(ns // 1000), pa.string())
-    return pc.binary_join_element_wise(whole, _FRACTIONS.take(pa.array(ns % 1000)), "")
+    size = np.abs(ns)
+    whole = pc.cast(pa.array(size // 1000), pa.string())
+    text = pc.binary_join_element_wise(whole, _FRACTIONS.take(pa.array(size % 1000)), "")
+    below = ns < 0
+    return (
+        pc.binary_join_element_wise(pc.if_else(pa.array(below), "-", ""), text, "") if below.any() else text
+    )
 
 
 def _quote(text: str) -> str:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 def us(column: str) -> str:
     """Nanoseconds as microseconds with three decimals."""
-    return f"(({column}) // 1000)::VARCHAR || '.' || lpad((({column}) % 1000)::VARCHAR, 3, '0')"
+    sign = f"CASE WHEN ({column}) < 0 THEN '-' ELSE '' END"
+    return (
+        f"{sign} || (abs({column}) // 1000)::VARCHAR || '.' || lpad((abs({column}) % 1000)::VARCHAR, 3, '0')"
+    )
 
 
 def quoted(text: str) -> str:
@@ -26,7 +29,7 @@ def complete(category: str, name: str, pid: str, tid: str, arguments: str) -> st
     """An X event of a row with start and duration; `arguments` is an expression that gives the members of args."""
     return (
         f"""'{{"ph":"X","cat":"' || {category} || '","name":' || {name} || ',"pid":' || {pid} || ',"tid":' || {tid} """
-        f"""|| ',"ts":' || {us("t.start")} || ',"dur":' || {us("coalesce(t.duration, 0)")} """
+        f"""|| ',"ts":' || {us("t.start")} || ',"dur":' || {us("greatest(coalesce(t.duration, 0), 0)")} """
         f"""|| ',"args":{{' || {arguments} || '}}}}'"""
     )
 
