@@ -178,7 +178,7 @@ def test_numbers_that_json_does_not_have_are_told_as_texts(library: Path, tmp_pa
         library, tmp_path / "a.warp", [sys.executable, "-c", program], "--sample", "off", "--counters", "off"
     )
     ((told,),) = found.sql("SELECT attributes FROM user_event")
-    assert json.loads(told, parse_constant=pytest.fail) == {"value": "nan", "bounds": [1.5, "-inf"]}
+    assert json.loads(told, parse_constant=pytest.fail) == {"value": "NaN", "bounds": [1.5, "-Infinity"]}
 
 
 @pytest.mark.parametrize("form", ["chrome", "kineto"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import os
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -137,15 +136,5 @@ def _json(attributes: dict[str, Any]) -> bytes | None:
     try:
         return json.dumps(attributes, default=str, allow_nan=False).encode()
     except ValueError:  # JSON has no NaN and no infinity: they are told as texts
-        return json.dumps(_finite(attributes), default=str, allow_nan=False).encode()
-
-
-def _finite(value: Any) -> Any:
-    """A value with its floats that are no numbers as texts."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    if isinstance(value, dict):
-        return {_finite(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
-    return value
+        loose = json.dumps(attributes, default=str)
+        return json.dumps(json.loads(loose, parse_constant=str)).encode()
