@@ -50,7 +50,8 @@ from hta.trace_analysis import TraceAnalysis
 began = time.process_time()
 analyzer = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="")
 loaded = time.process_time()
-eval("analyzer." + sys.argv[2])
+if eval("analyzer." + sys.argv[2]) is None:
+    sys.exit("HTA gives no answer on this file")
 print(loaded - began, time.process_time() - loaded, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
