@@ -1,4 +1,4 @@
-"""Everything the report shows, asked of the analyses: two at a time, each failing for itself."""
+"""Everything the report shows, asked of the analyses: two at a time where memory allows it, each failing for itself."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 _NONE = Result({})
+#: Kernels and calls from which analyses run one at a time: two at once would need more than 4 GB at 20 million.
+_LARGE = 10_000_000
 
 
 @dataclass
@@ -50,9 +52,13 @@ class Material:
 
 
 def collect(trace: Trace, rows: Rows) -> Material:
-    """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy."""
+    """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy.
+
+    What each needs beside the shared columns adds up, so a large trace (:data:`_LARGE`) is asked one thing at a time.
+    """
     material = Material(begin_of(trace))
-    with ThreadPoolExecutor(2, thread_name_prefix="report") as pool:
+    events = sum(trace.count(table) for table in ("kernel", "launch", "api"))
+    with ThreadPoolExecutor(1 if events > _LARGE else 2, thread_name_prefix="report") as pool:
         # the longest first: nothing long is left alone at the end
         jobs = {names: pool.submit(job, trace, rows) for names, job in _JOBS.items()}
         for names, job in jobs.items():
