@@ -223,8 +223,12 @@ uint32_t stack_of_pass(ThreadCache* cache) {
   cache->look_again = begun + kPart * (now_ns() - begun);
   cache->pass_tried = pass;
   if (pass == kUnknownPass) {
-    tell(&g_unnumbered_told,
-         "PyTorch does not number its backward passes; only some launches of its engine have a stack");
+    // Somebody waits in PyTorch's backward, so it is there; most threads without frames are none of its
+    // engine.
+    if (id) {
+      tell(&g_unnumbered_told,
+           "PyTorch does not number its backward passes; only some launches of its engine have a stack");
+    }
   } else if (final) {
     cache->pass = pass, cache->pass_stack = id;
   }

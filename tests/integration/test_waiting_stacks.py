@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.stack_recording import HERE, MINORS, Recorded, interpreter, read
+from tests.unit.native import segment_reader
 from warpsight.capture import layout
 
 #: Whether PyTorch can say which pass a thread works on (since 2.0).
@@ -75,3 +76,6 @@ def test_where_nobody_or_more_than_one_waits_there_is_no_stack(
     _, log = run(library, tmp_path, minor, case, engine)
     assert log
     assert all(ids == [0] * len(ids) for ids, _ in log)
+    (folder,) = {path.parent for path in (tmp_path / "raw").rglob("*.seg*")}
+    said = [cause for source, cause, _ in segment_reader.read(folder).losses() if source == "python stacks"]
+    assert [cause.partition(" ")[0] for cause in said] == (["several"] if case == "several" else [])
