@@ -44,11 +44,20 @@ class Chunk:
         """A line by its place in the chunk, from 0."""
         return self.data[int(ends[place - 1]) if place else 0 : int(ends[place])]
 
+    def numbers(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The number of each line in the file, from 1."""
+        import numpy as np
+
+        newlines = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)
+        open_end = (ends == len(self.data)) & self.open_end
+        numbers: npt.NDArray[np.int64] = (
+            self.first + np.searchsorted(newlines, ends) - np.where(open_end, 0, 1)
+        )
+        return numbers
+
     def number(self, place: int, ends: npt.NDArray[np.int64]) -> int:
-        """The number of that line in the file, from 1."""
-        last = int(ends[place])
-        open_end = self.open_end and last == len(self.data)
-        return self.first + self.data.count(b"\n", 0, last) - (not open_end)
+        """The number of one line in the file, from 1."""
+        return int(self.numbers(ends[place : place + 1])[0])
 
 
 def chunks(source: Source, size: int = CHUNK_BYTES) -> Iterator[Chunk]:

@@ -115,7 +115,7 @@ class _Reading:
 
     def _decoded(self, chunk: Chunk) -> Iterator[tuple[int, dict[str, Any]]]:
         ends = chunk.ends()
-        for place in range(len(ends)):
+        for place, number in enumerate(chunk.numbers(ends).tolist()):
             line = chunk.line(place, ends)
             try:
                 record = msgspec.json.decode(line)
@@ -123,10 +123,10 @@ class _Reading:
                     raise ValueError("not an object")
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 if chunk.open_end and place == len(ends) - 1:
-                    self._source.ended_early(f"the last record (line {chunk.number(place, ends)}) is cut off")
+                    self._source.ended_early(f"the last record (line {number}) is cut off")
                     return
-                raise self._source.error(f"no JSON object: {error}", line=chunk.number(place, ends)) from None
-            yield chunk.number(place, ends), record
+                raise self._source.error(f"no JSON object: {error}", line=number) from None
+            yield number, record
 
     def _describe(self, record: dict[str, Any]) -> None:
         kind = record.get("type")
