@@ -18,10 +18,10 @@ _PRIVATE = ("margaret", "gpu17", "acme", "hunter2", "hf_abcdefghijklmnopqrst")
 @pytest.fixture
 def trace(tmp_path):
     """Private things in every column of text that a program can fill."""
-    bad = "/home/margaret/acme/work/src/x.py on gpu17 --token hunter2"
+    bad = "/home/margaret/acme/net/src/x.py on gpu17 --token hunter2"
     with TraceWriter(tmp_path / "t.warp") as writer:
         name, kernel = writer.name(f"step {bad}"), writer.name("_Z3addPf")
-        stack = writer.stack([("main", "/home/margaret/acme/work/src/train.py", 3, None, "python", None)])
+        stack = writer.stack([("main", "/home/margaret/acme/net/src/train.py", 3, None, "python", None)])
         writer.add(
             "process",
             [
@@ -54,7 +54,7 @@ def trace(tmp_path):
         )
         writer.add(
             "module",
-            [{"module": 1, "name": "/home/margaret/acme/work/src/k.cubin", "bytes": 3, "process": 0}],
+            [{"module": 1, "name": "/home/margaret/acme/net/src/k.cubin", "bytes": 3, "process": 0}],
         )
         writer.add(
             "attribute", [{"table": "op", "row": 0, "key": "env", "value": json.dumps(bad), "process": 0}]
@@ -182,7 +182,7 @@ def test_what_is_asked_for_stays_but_no_secret(trace):
         assert told[0] == "python /home/margaret/acme/train.py --token *** --customer acme"
         assert told[1] == "gpu17"
         assert json.loads(told[2])["CUDA_HOME"] == "/home/margaret/acme/cuda"
-        assert other.sql("SELECT file FROM frame").fetchall() == [("/home/margaret/acme/work/src/train.py",)]
+        assert other.sql("SELECT file FROM frame").fetchall() == [("/home/margaret/acme/net/src/train.py",)]
         assert "hunter2" not in json.dumps(other.arrow("user_event").to_pylist())
 
 
