@@ -161,7 +161,7 @@ def _check_json(source: Source, found: Validation, content: bool) -> None:
 def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
     """The records of a chunk that has a bad line."""
     ends = chunk.ends()
-    for place in range(len(ends)):
+    for place, number in enumerate(chunk.numbers(ends).tolist()):
         line = chunk.line(place, ends)
         try:
             record = _decoder().decode(line)
@@ -169,7 +169,7 @@ def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
             yield record
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             cut = chunk.open_end and place == len(ends) - 1
-            found.wrong(chunk.number(place, ends), f"the record is cut off: {error}" if cut else str(error))
+            found.wrong(number, f"the record is cut off: {error}" if cut else str(error))
 
 
 def _check_hexadecimal(decoded: Iterable[Any]) -> None:
