@@ -40,6 +40,19 @@ for _ in range(50):
     graph.replay()
 torch.cuda.synchronize()
 """
+BACKWARD = """
+import torch
+layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64, device="cuda") for _ in range(8)))
+x = torch.ones(32, 64, device="cuda")
+def first():
+    layers(x).sum().backward()
+def second():
+    layers(x).square().mean().backward()
+for _ in range(20):
+    first()
+    second()
+torch.cuda.synchronize()
+"""
 
 
 def record(path: Path, program: list[str], *options: str) -> warpsight.Trace:
@@ -70,6 +83,29 @@ def test_every_launch_of_a_loop_has_its_kernel_and_its_line(library: Path, tmp_p
     ).fetchall()
     assert lines == [(5,)]
     assert trace.sql("SELECT count(*) FROM loss WHERE severity = 'lost'").fetchall() == [(0,)]
+
+
+def test_launches_of_backward_carry_the_line_that_called_it(library: Path, tmp_path: Path) -> None:
+    """PyTorch's engine launches from threads without Python frames: theirs are of the thread that waits for them."""
+    needs_torch()
+    script = tmp_path / "backward.py"
+    script.write_text(BACKWARD)
+    trace = record(tmp_path / "backward.warp", [sys.executable, str(script)])
+    launches, with_stack, waiters = trace.sql(
+        """SELECT count(*), count(l.stack), count(*) FILTER (s.method = 'waiter')
+        FROM launch l LEFT JOIN stack s ON s.id = l.stack"""
+    ).fetchall()[0]
+    assert waiters >= launches // 4, "a pass makes most of its launches in backward"
+    assert with_stack >= launches * 0.99
+    lines = trace.sql(
+        """WITH RECURSIVE up AS (
+            SELECT DISTINCT s.id AS leaf, s.parent, s.frame FROM launch l JOIN stack s ON s.id = l.stack
+            WHERE s.method = 'waiter'
+            UNION ALL SELECT up.leaf, s.parent, s.frame FROM up JOIN stack s ON s.id = up.parent)
+        SELECT DISTINCT f.function, f.line FROM up JOIN frame f ON f.id = up.frame
+        WHERE f.file LIKE '%backward.py' AND f.function IN ('first', 'second') ORDER BY 1"""
+    ).fetchall()
+    assert lines == [("first", 6), ("second", 8)]
 
 
 def test_every_node_of_a_replayed_graph_is_a_kernel(library: Path, tmp_path: Path) -> None:
