@@ -6,10 +6,10 @@
 #include "cuda/derived_rows.h"
 #include "cuda/detach.h"
 #include "cuda/graph_level.h"
-#include "cuda/kernel_filter.h"
 #include "cuda/launch_arguments.h"
 #include "cuda/resources.h"
-#include "cuda/shape_cache.h"
+#include "ring/shape_cache.h"
+#include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"
 #include "stacks/stacks.h"
 

@@ -2,8 +2,8 @@
 
 #include "cuda/extra_records.h"
 #include "cuda/functions.h"
-#include "cuda/kernel_filter.h"
 #include "cuda/machine.h"
+#include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {

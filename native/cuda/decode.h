@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "cuda/modules.h"
-#include "cuda/shape_cache.h"
 #include "cuda/versions.h"
+#include "ring/shape_cache.h"
 
 namespace warpsight {
 

@@ -11,10 +11,10 @@
 #include "cuda/functions.h"
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
-#include "cuda/kernel_filter.h"
 #include "cuda/own_threads.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
+#include "runtime/kernel_filter.h"
 #include "stacks/stacks.h"
 
 namespace warpsight {

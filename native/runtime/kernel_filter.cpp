@@ -1,4 +1,4 @@
-#include "cuda/kernel_filter.h"
+#include "runtime/kernel_filter.h"
 
 #include <cxxabi.h>
 #include <fnmatch.h>
