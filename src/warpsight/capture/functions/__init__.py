@@ -2,7 +2,9 @@
 
 The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and
 `cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order
-of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0.
+of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0. HIP's are our own numbers, because rocprofiler-sdk renumbered
+its own once: the order of `rocprofiler_hip_runtime_api_id_t` with every step of HIP's table. The recorder is built with the
+same list and finds the functions of the library it meets by name (native/rocm/api_rules.cpp).
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ _LISTS = {
     layout.API_CUDA_RUNTIME: "cuda_runtime.txt",
     layout.API_CUDA_DRIVER: "cuda_driver.txt",
     layout.API_OPENCL: "opencl.txt",
+    layout.API_HIP: "hip_runtime.txt",
 }
 _DOMAINS = {
     layout.API_CUDA_RUNTIME: "cuda runtime",
     layout.API_CUDA_DRIVER: "cuda driver",
     layout.API_OPENCL: "opencl",
     layout.API_USER: "user",
+    layout.API_HIP: "hip",
 }
 
 
