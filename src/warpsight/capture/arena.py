@@ -36,8 +36,8 @@ _EXPECTED = {
     "shape": np.int32,
     "stack": np.int32,
 }
-_STRING, _SHAPE, _FRAME, _STACK = (
-    layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack")
+_STRING, _SHAPE, _FRAME, _STACK, _FUNCTION = (
+    layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack", "Function")
 )
 #: Definitions that become rows when the trace is finished.
 KEPT = ("Process", "Thread", "Device", "Context", "Stream", "Module", "Graph", "GraphNode", "GraphEdge")
@@ -135,6 +135,11 @@ class Arena:
         ):
             if kind in batches:
                 add(batches[kind].rows)
+        if _FUNCTION in batches:
+            for row in batches[_FUNCTION].rows:
+                self.functions.define(
+                    int(row["domain"]), int(row["number"]), self.local.text(int(row["name"]))
+                )
         for name in KEPT:
             batch = batches.get(layout.BY_NAME[name].kind)
             if batch is not None and len(batch.rows):

@@ -30,6 +30,12 @@ class Functions:
         self._codes = np.full(8 << 16, -1, np.int16)
         self._names: list[str] = []
         self._without_kernel = np.zeros(0, bool)
+        #: Names that the recorder told, by domain and number.
+        self._told: dict[int, str] = {}
+
+    def define(self, domain: int, number: int, name: str) -> None:
+        """Take up a `Function` row: how a function is called whose number only this process knows."""
+        self._told[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:
         """Codes of a column of functions."""
@@ -40,7 +46,7 @@ class Functions:
         if (codes < 0).any():
             for new in np.unique(key[codes < 0]).tolist():
                 self._codes[new] = len(self._names)
-                self._names.append(functions.name(new >> 16, new & 0xFFFF))
+                self._names.append(self._told.get(new) or functions.name(new >> 16, new & 0xFFFF))
             self._without_kernel = np.array(["Graph" in name or "HostFunc" in name for name in self._names])
             codes = self._codes[key]
         return codes

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Row = dict[str, Any]
-_BACKENDS = {layout.BACKEND_CUDA: "cuda", layout.BACKEND_OPENCL: "opencl", layout.BACKEND_ROCM: "rocm"}
+_BACKENDS = {
+    layout.BACKEND_CUDA: "cuda",
+    layout.BACKEND_OPENCL: "opencl",
+    layout.BACKEND_ROCM: "rocm",
+    layout.BACKEND_MACA: "maca",
+}
 _NODE_KINDS = (
     "kernel",
     "memcpy",
