@@ -194,3 +194,89 @@ def test_times_before_zero_and_lengths_below_it_are_numbers(form: str, tmp_path:
     events = json.loads((tmp_path / "out.json").read_text(), parse_float=str)["traceEvents"]
     found = {e["name"]: (e["ts"], e["dur"]) for e in events if e["ph"] == "X"}
     assert found == {"-1": ("-0.001", "0.000"), "-2500": ("-2.500", "1.001"), "7": ("0.007", "0.000")}
+
+
+ODD = """
+import contextlib, numpy as np
+import warpsight as ws
+
+def used():
+    ws.emit("half \\ud800", start=np.int64(5_000), duration=2.6, kind="nul \\0 in it")
+    ws.emit("long " * 20_000, prompt="x" * 100_000, keys={(1, 2): 3})
+    ws.counter("loss", float("nan")); ws.counter("loss", np.float32(0.5)); ws.counter("loss", True)
+    ws.memory.allocate(np.uint64(4096), 8.0)
+
+def refused():
+    for call in (lambda: ws.emit("e", duration=-1), lambda: ws.counter("c", "5"), lambda: ws.emit(5),
+                 lambda: ws.memory.allocate(-1, 8), lambda: ws.annotate(b"x")):
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            yield f"{type(error).__name__}: {error}"
+        else:
+            yield "accepted"
+
+used()
+before = list(refused())
+with ws.record("a.warp", sample="off", counters="off"):
+    used()
+    assert list(refused()) == before and "accepted" not in before, before
+"""
+
+
+def test_odd_values_are_recorded_and_wrong_ones_refused_the_same_recorded_or_not(
+    library: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run([sys.executable, "-c", ODD], capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                          env=environment(library), cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = Recorded(0, "", "", tmp_path / "a.warp")
+    odd, long = found.sql("SELECT name, start, duration, kind, attributes FROM user_event ORDER BY start")
+    assert odd == ("half \\ud800", 5_000, 3, "nul \\x00 in it", None)
+    assert len(long[0].encode()) <= 32_768 and long[0].endswith("…")
+    told = json.loads(long[4])
+    assert told["keys"] == {"(1, 2)": 3} and told["prompt"].endswith("x…")
+    values = [value for (value,) in found.sql("SELECT value FROM counter ORDER BY time")]
+    assert values[0] != values[0] and values[1:] == [0.5, 1.0]
+    assert found.sql("SELECT address, bytes FROM memory") == [(4096, 8)]
+    for form in ("chrome", "kineto", "perfetto", "jsonl", "parquet"):
+        verb(found, "export", "--to", form, "-o", str(tmp_path / f"out.{form}"))
+    chrome = (
+        gzip.decompress(data) if (data := (tmp_path / "out.chrome").read_bytes())[:2] == b"\x1f\x8b" else data
+    )
+    json.loads(chrome, parse_constant=pytest.fail)
+
+
+CALLERS = """
+import contextlib
+import warpsight as ws
+def user():
+    ws.emit("emit")
+    ws.mark("mark")
+    with ws.annotate("with"): pass
+    decorated()
+    with contextlib.ExitStack() as stack: stack.enter_context(ws.annotate("entered"))
+    ws.memory.allocate(4096, 8)
+    return 1
+@ws.annotate("decorated")
+def decorated(): ws.mark("inside")
+user()
+"""
+
+
+@pytest.mark.parametrize("stacks", ["python", "both"])
+def test_the_innermost_frame_of_what_a_program_reports_is_its_own(
+    library: Path, tmp_path: Path, stacks: str
+) -> None:
+    (tmp_path / "program.py").write_text(CALLERS)
+    found = record(library, tmp_path / "a.warp", [sys.executable, str(tmp_path / "program.py")], "--stacks", stacks,
+                   "--sample", "off", "--counters", "off")  # fmt: skip
+    assert found.code == 0, found.err
+    leaves = found.sql(
+        "SELECT r.name, f.function, f.line FROM (SELECT name, stack FROM user_event UNION ALL SELECT name, stack FROM marker "
+        "UNION ALL SELECT kind, stack FROM memory) r JOIN stack s ON r.stack = s.id JOIN frame f ON s.frame = f.id"
+    )
+    assert sorted(leaves) == [
+        ("decorated", "user", 8), ("emit", "user", 5), ("entered", "user", 9), ("inside", "decorated", 13),
+        ("mark", "user", 6), ("reported", "user", 10), ("with", "user", 7),
+    ]  # fmt: skip

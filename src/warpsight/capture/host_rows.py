@@ -106,7 +106,7 @@ def _event(arena: Arena, batch: Batch) -> None:
 def _memory(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
     correlation = _correlation(arena, batch)
-    stack = np.array(arena.local.stacks(rows["stack"]))
+    stack = np.array(arena.local.callers(rows["stack"]))
     for window, chosen in arena.correlations.split(batch.session, rows["correlation"]):
         found, _ = window.get(window.own(correlation.values[chosen]))
         stack[chosen] = np.where(
@@ -221,7 +221,7 @@ def _user_event(arena: Arena, batch: Batch) -> None:
             "duration": rows["duration"],
             "name": _filled(arena.local.texts(rows["name"]), ""),
             "kind": _filled(arena.local.texts(rows["kind"]), ""),
-            "stack": zero_is_null(arena.local.stacks(rows["stack"])),
+            "stack": zero_is_null(arena.local.callers(rows["stack"])),
             "attributes": arena.local.texts(rows["attributes"]),
             "thread": batch.thread,
             "process": arena.process_id(),

@@ -6,6 +6,7 @@ array per kind then translates whole columns with one gather.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ _METHODS = {
     layout.STACK_REMOTE: "remote",
     layout.STACK_WAITER: "waiter",
 }
+#: Frames of the functions through which a program reports events (`ws.emit`, `with ws.annotate`): the program's own frame
+#: is the one that called them, perhaps through contextlib; with native stacks the interpreter stands between the two.
+_OURS = re.compile(r"(^|[/\\])warpsight[/\\]session[/\\][a-z_]+\.py$")
+_BETWEEN = re.compile(r"(^|[/\\])(contextlib\.py|libpython[^/]*|python[0-9.]*)$")
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
 #: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
 _MAXIMUM_ID = 1 << 28
@@ -111,6 +116,12 @@ class LocalIds:
         self._frames = Lookup()
         self._stacks = Lookup()
         self._waiting: dict[int, tuple[int, int, int, int]] = {}
+        self._our_frames: set[int] = set()
+        self._between_frames: set[int] = set()
+        self._native_frames: set[int] = set()
+        #: Local id of a stack that ends in a reporting function of ours, and in what lies between -> trace id of its caller.
+        self._called: dict[int, int] = {}
+        self._between: dict[int, int] = {}
 
     def text(self, local: int) -> str:
         """A string; empty for none and for one that was lost."""
@@ -147,6 +158,17 @@ class LocalIds:
         """A column of stack ids as trace-wide ones."""
         return self._stacks.translate(local)
 
+    def callers(self, local: Array) -> Array:
+        """The same for rows that a program reports through functions of ours: those frames are left out."""
+        found = self.stacks(local)
+        if not self._called:
+            return found
+        distinct, places = np.unique(local, return_inverse=True)
+        own = np.array([self._called.get(number, _UNRESOLVED) for number in distinct.tolist()], np.int32)[
+            places
+        ]
+        return np.where(own == _UNRESOLVED, found, own)
+
     def take_missing(self) -> int:
         """References to definitions that never arrived, since the last call."""
         lookups = (self._names, self._shapes, self._stacks)
@@ -175,6 +197,13 @@ class LocalIds:
                 self.text(build) or None,
             )
             self._frames.set(number, self._trace.frame(frame))
+            if kind == layout.FRAME_NATIVE:
+                self._native_frames.add(number)
+            if frame[1] is not None and kind in (layout.FRAME_PYTHON, layout.FRAME_NATIVE):
+                if kind == layout.FRAME_PYTHON and _OURS.search(frame[1]):
+                    self._our_frames.add(number)
+                elif _BETWEEN.search(frame[1]):
+                    self._between_frames.add(number)
 
     def add_stacks(self, rows: Array) -> None:
         """Intern rows of kind `Stack`; those whose parent or frame has not arrived wait for it."""
@@ -187,4 +216,14 @@ class LocalIds:
                 continue
             name = _METHODS.get(method, f"method {method}")
             self._stacks.set(number, self._trace.stack(above, inner, name, bool(flags & 1)))
+            self._note_caller(number, parent, frame, above)
             del self._waiting[number]
+
+    def _note_caller(self, number: int, parent: int, frame: int, above: int) -> None:
+        """Remember who called, where a stack ends in functions of ours; `above` is its parent in the trace."""
+        if frame in self._our_frames:
+            self._called[number] = self._called.get(parent, self._between.get(parent, above))
+        elif parent in self._called and frame in self._native_frames:  # ctypes, on its way to the recorder
+            self._called[number] = self._called[parent]
+        elif frame in self._between_frames:
+            self._between[number] = self._between.get(parent, above)

@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 _PUSH, _POP, _START, _END, _INSTANT = 1, 2, 3, 4, 5
 #: Instead of the row of a range's end.
 WAITING, LOST = -1, -2
-_SOURCES = {1: "nvtx", 2: "annotate", 3: "framework"}
+_SOURCES = {1: "nvtx", 2: "annotate", 3: "framework", 4: "roctx"}
 _KINDS = {_PUSH: "push/pop", _START: "start/end", _INSTANT: "instant"}
 
 
@@ -118,7 +118,7 @@ def _write(arena: Arena, rows: Array, thread: Array, begin: Array, end: Array) -
             "payload": payload(chosen),
             "depth": Nullable(chosen["id"].astype(np.int32), chosen["phase"] != _PUSH),
             "source": enumerated(chosen["source"], _SOURCES),
-            "stack": zero_is_null(arena.local.stacks(chosen["stack"])),
+            "stack": zero_is_null(arena.local.callers(chosen["stack"])),
             "attributes": arena.local.texts(chosen["attributes"]),
             "thread": thread[begin],
             "process": arena.process_id(),

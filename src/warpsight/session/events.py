@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import json
+import functools
 import os
 from collections.abc import Callable
-from contextlib import ContextDecorator
-from typing import Any
+from typing import Any, TypeVar, cast
+
+from warpsight.session import values
 
 _SOCKET = "WARPSIGHT_SOCKET"
 
@@ -66,26 +67,39 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=library.forget)
 
 
-class annotate(ContextDecorator):
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class annotate:
     """A named range of the calling thread: `with ws.annotate("forward"):` or `@ws.annotate("forward")`; ranges nest.
 
-    `attributes` must be JSON values; they appear with the range in table `marker`.
+    `attributes` appear with the range in table `marker`, as a JSON object; what JSON has no form for becomes text.
+
+    Raises:
+        TypeError: when `name` is no text.
     """
 
     def __init__(self, name: str, **attributes: Any) -> None:
+        values.check_text(name, "name")
         self.name = name
         self.attributes = attributes
         self._library: ctypes.CDLL | None = None
 
-    def _recreate_cm(self) -> annotate:
-        return annotate(
-            self.name, **self.attributes
-        )  # a decorated function may be entered by several threads
+    def __call__(self, function: _Function) -> _Function:
+        """Make each call of a function such a range."""
+
+        @functools.wraps(function)
+        def ranged(*arguments: Any, **options: Any) -> Any:
+            # One of its own for each call: several threads may be inside, and one more than once.
+            with annotate(self.name, **self.attributes):
+                return function(*arguments, **options)
+
+        return cast(_Function, ranged)
 
     def __enter__(self) -> annotate:
         if library.recording():
             self._library = found = library.use()
-            found.ws_push(self.name.encode(), _json(self.attributes))
+            found.ws_push(values.encoded(self.name), values.attributes(self.attributes))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,46 +109,73 @@ class annotate(ContextDecorator):
 
 
 def emit(
-    name: str, start: int | None = None, duration: int = 0, kind: str = "user", **attributes: Any
+    name: str,
+    start: float | None = None,
+    duration: float = 0,
+    kind: str = "user",
+    **attributes: Any,
 ) -> None:
     """Add an event to table `user_event`.
 
     Args:
         name: what happened.
-        start: begin in ns of `time.monotonic_ns()`; now by default.
-        duration: in ns.
+        start: begin in ns of `time.monotonic_ns()`; now by default and for 0.
+        duration: in ns. Both may be numbers of any library; parts of a nanosecond are rounded.
         kind: a word of your own that groups events.
-        attributes: JSON values that belong to it.
+        attributes: what belongs to it, kept as a JSON object; what JSON has no form for becomes text.
+
+    Raises:
+        TypeError: for a name or kind that is no text, or a time that is no number; also while nothing records.
+        ValueError: for a time below zero, not finite, or beyond 2^63-1 ns.
     """
+    values.check_text(name, "name")
+    values.check_text(kind, "kind")
+    begin = 0 if start is None else values.nanoseconds(start, "start")
+    length = values.nanoseconds(duration, "duration")
+    if begin + length > values.MOST_TIME:
+        raise ValueError(f"start + duration is a number of ns up to {values.MOST_TIME}")
     if library.recording():
-        library.use().ws_emit(name.encode(), start or 0, duration, kind.encode(), _json(attributes))
+        library.use().ws_emit(
+            values.encoded(name), begin, length, values.encoded(kind), values.attributes(attributes)
+        )
 
 
 def counter(name: str, value: float, unit: str = "1") -> None:
-    """Add a value of a counter of your own, as it is now, to table `counter`."""
+    """Add a value of a counter of your own, as it is now, to table `counter`.
+
+    `value` may be a number of any library, not finite too; a tensor of one element is read only while something records.
+
+    Raises:
+        TypeError: for a name or unit that is no text, or a value that is no single number; also while nothing records.
+    """
+    values.check_text(name, "name")
+    values.check_text(unit, "unit")
+    values.check_number(value, "value")
     if library.recording():
-        library.use().ws_counter(name.encode(), value, unit.encode(), -1)
+        library.use().ws_counter(
+            values.encoded(name), values.number(value, "value"), values.encoded(unit), -1
+        )
 
 
 def trigger(reason: str = "asked for") -> None:
     """Have a flight recorder (`warpsight record --ring …`) write a trace of its window; it is written within seconds.
 
     In a recording without a ring it is a mark in the trace and nothing more.
+
+    Raises:
+        TypeError: when `reason` is no text.
     """
+    values.check_text(reason, "reason")
     if library.recording():
-        library.use().ws_instant(reason.encode(), b"warpsight.trigger")
+        library.use().ws_instant(values.encoded(reason), b"warpsight.trigger")
 
 
 def mark(name: str, **attributes: Any) -> None:
-    """Add a moment to table `user_event`: an event of kind `mark` without duration."""
-    emit(name, kind="mark", **attributes)
+    """Add a moment to table `user_event`: an event of kind `mark` without duration.
 
-
-def _json(attributes: dict[str, Any]) -> bytes | None:
-    if not attributes:
-        return None
-    try:
-        return json.dumps(attributes, default=str, allow_nan=False).encode()
-    except ValueError:  # JSON has no NaN and no infinity: they are told as texts
-        loose = json.dumps(attributes, default=str)
-        return json.dumps(json.loads(loose, parse_constant=str)).encode()
+    Raises:
+        TypeError: when `name` is no text.
+    """
+    values.check_text(name, "name")
+    if library.recording():
+        library.use().ws_emit(values.encoded(name), 0, 0, b"mark", values.attributes(attributes))

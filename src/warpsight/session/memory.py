@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from warpsight.errors import UsageError
+from warpsight.session import values
 from warpsight.session.events import library
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = ("unknown", "activation", "gradient", "parameter", "temporary", "cached")
 _ALLOCATE, _FREE = 1, 2
-_HOST = -1
+_HOST, _MOST_DEVICE, _MOST_ADDRESS = -1, 0xFFFE, 2**64 - 1
 
 
 def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "", category: str = "unknown",
@@ -25,12 +26,14 @@ def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "",
 
     Raises:
         UsageError: for a category that is none of CATEGORIES.
+        TypeError: for a number that is none, or an allocator or tag that is no text; also while nothing records.
+        ValueError: for an address, size or device that cannot be.
     """
     _report(_ALLOCATE, address, size, allocator, tag, category, device)
 
 
 def free(address: int, size: int = 0, *, allocator: str = "user", device: int = _HOST) -> None:
-    """Report that an allocation was given back; `size` may be left out."""
+    """Report that an allocation was given back; `size` may be left out. Raises as :func:`allocate` does."""
     _report(_FREE, address, size, allocator, "", "unknown", device)
 
 
@@ -50,15 +53,21 @@ def read_torch_snapshot(path: str | os.PathLike[str]) -> TorchSnapshot:
 def _report(
     operation: int, address: int, size: int, allocator: str, tag: str, category: str, device: int
 ) -> None:
+    values.check_text(category, "category")
     if category not in CATEGORIES:
         raise UsageError(f"category is one of {', '.join(CATEGORIES)}, not {category!r}")
+    values.check_text(allocator, "allocator")
+    values.check_text(tag, "tag")
+    place = values.whole(address, "address", 0, _MOST_ADDRESS)
+    length = values.whole(size, "size", 0, values.MOST_TIME, "bytes")
+    index = values.whole(device, "device", _HOST, _MOST_DEVICE)
     if library.recording():
         library.use().ws_memory(
             operation,
-            address,
-            size,
-            allocator.encode(),
-            tag.encode() or None,
+            place,
+            length,
+            values.encoded(allocator),
+            values.encoded(tag) or None,
             CATEGORIES.index(category),
-            device,
+            index,
         )

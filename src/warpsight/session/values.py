@@ -1,0 +1,217 @@
+"""Values that a program reports about itself: what odd ones become, and which are refused, recorded or not.
+
+A name may hold anything: what UTF-8 or C cannot hold is escaped, what is too long is cut. Numbers may be of any library.
+Attributes never fail: what JSON has no form for becomes text. What has no meaning at all (a length below zero, a text where
+a number belongs) is a `TypeError` or `ValueError` naming the argument, also while nothing records.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import operator
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+#: Bytes of one text in a recording (kMaxStringBytes of native/ring/arena.h).
+MOST_TEXT_BYTES = 32 * 1024
+#: The latest moment and longest duration in ns.
+MOST_TIME = 2**63 - 1
+#: Nesting that attributes keep, and characters of one text in attributes that are too long as a whole.
+_MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000
+
+
+def check_text(value: Any, argument: str) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        TypeError: naming the argument.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} is a text, not {_kind(value)}")
+
+
+def encoded(text: str) -> bytes:
+    """A text as the recorder takes it: lone surrogates and NUL as backslash escapes, at most MOST_TEXT_BYTES."""
+    out = text[:MOST_TEXT_BYTES].encode("utf-8", "backslashreplace")
+    if b"\0" in out:
+        out = out.replace(b"\0", b"\\x00")
+    if len(out) <= MOST_TEXT_BYTES and len(text) <= MOST_TEXT_BYTES:
+        return out
+    mark = "…".encode()
+    return out[: MOST_TEXT_BYTES - len(mark)].decode("utf-8", "ignore").encode() + mark
+
+
+def nanoseconds(value: Any, argument: str) -> int:
+    """A time or length in ns from any number; parts of a nanosecond are rounded.
+
+    Raises:
+        TypeError: for what is no number (a truth value is none).
+        ValueError: below zero, not finite, or beyond 2^63-1.
+    """
+    return (
+        value
+        if type(value) is int and 0 <= value <= MOST_TIME
+        else _whole(value, argument, "ns", 0, MOST_TIME)
+    )
+
+
+def whole(value: Any, argument: str, least: int, most: int, unit: str = "") -> int:
+    """An integer within bounds from any number; parts of one are rounded.
+
+    Raises:
+        TypeError: for what is no number.
+        ValueError: out of bounds or not finite.
+    """
+    return (
+        value if type(value) is int and least <= value <= most else _whole(value, argument, unit, least, most)
+    )
+
+
+def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
+    name = f"{argument} is a number of {unit}" if unit else f"{argument} is a number"
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        raise TypeError(f"{name}, not {_kind(value)}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        real = _real(value, name)
+        if not math.isfinite(real):
+            raise ValueError(f"{name}, not {real}") from None
+        number = round(real)
+    if not least <= number <= most:
+        told = (
+            str(number)
+            if abs(number) < 10**20
+            else f"{float(number):.3g}"
+            if abs(number) < 10**300
+            else "so large"
+        )
+        raise ValueError(f"{name} from {least} to {most}, not {told}")
+    return number
+
+
+def check_number(value: Any, argument: str) -> None:
+    """Refuse what is no single number, without asking a device for its value.
+
+    Raises:
+        TypeError: naming the argument.
+    """
+    if type(value) is float or type(value) is int or isinstance(value, (numbers.Real, Decimal)):
+        return
+    single = all(length == 1 for length in getattr(value, "shape", ()))
+    numeric = getattr(getattr(value, "dtype", None), "kind", "f") in "biuf"
+    convertible = hasattr(type(value), "__float__") or hasattr(type(value), "__index__")
+    if not (single and numeric and convertible):
+        raise TypeError(f"{argument} is a number, not {_kind(value)}")
+
+
+def number(value: Any, argument: str) -> float:
+    """A number of any library as a float; one too large for a float is infinite.
+
+    Raises:
+        TypeError: for what is no single number.
+    """
+    return value if type(value) is float else _real(value, f"{argument} is a number")
+
+
+def _real(value: Any, name: str) -> float:
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"{name}, not {_kind(value)}")
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{name}, not {_kind(value)}") from None
+
+
+def attributes(values: Mapping[str, Any]) -> bytes | None:
+    """Attributes as a JSON object of at most MOST_TEXT_BYTES; None when there are none. Never fails."""
+    if not values:
+        return None
+    try:
+        out = json.dumps(values, default=_other, allow_nan=False).encode()
+    except Exception:  # not finite, circular, keys of other types: told as texts
+        out = b""
+    if not out or b"\\ud" in out:  # a half of a surrogate pair is no text for those who read the trace
+        out = json.dumps(_plain(values, ())).encode()
+    return out if len(out) <= MOST_TEXT_BYTES else _shortened(json.loads(out))
+
+
+def _plain(value: Any, above: tuple[int, ...]) -> Any:
+    """A value as JSON has it; what it has no form for, and what contains itself, as text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _whole_characters(value)
+    if isinstance(value, int):  # Python refuses to write very long ones in decimal
+        return value if value.bit_length() <= _MOST_BITS else hex(value)
+    if isinstance(value, float):
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+        )
+    if id(value) in above or len(above) >= _MOST_DEPTH:
+        return "…"
+    inside = (*above, id(value))
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(one, inside) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, inside) for one in value]
+    other = _other(value)
+    return _plain(other, inside) if type(other) in (bool, int, float) else other
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return _whole_characters(key)
+    return json.dumps(key) if key is None or isinstance(key, (bool, int, float)) else _text_of(key)
+
+
+def _whole_characters(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _other(value: Any) -> Any:
+    """Scalars of NumPy and its like as numbers, anything else as text."""
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        try:
+            found = value.item()
+        except Exception:
+            return f"<{type(value).__name__}>"
+        if type(found) in (bool, int, float):
+            return found
+    return _text_of(value)
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return _whole_characters(str(value))
+    except Exception:  # the program's own text of it failed; that must not reach the program
+        return f"<{type(value).__name__}>"
+
+
+def _shortened(values: Mapping[str, Any]) -> bytes:
+    """An object that is too long: long values as the begin of their text, then as many keys as there is room for."""
+    kept: dict[str, Any] = {}
+    left, room = len(values), MOST_TEXT_BYTES - 64
+    for key, value in values.items():
+        text = json.dumps(value)
+        short = value if len(text) <= _SHORT else (value if isinstance(value, str) else text)[:_SHORT] + "…"
+        name = key if len(key) <= _SHORT else key[:_SHORT] + "…"
+        room -= len(json.dumps({name: short}))
+        if room < 0:
+            kept["…"] = f"{left} more"
+            break
+        kept[name] = short
+        left -= 1
+    return json.dumps(kept).encode()
+
+
+def _kind(value: Any) -> str:
+    """What somebody gave, for a message."""
+    if isinstance(value, (str, bytes)) and len(value) <= 40:
+        return repr(value)
+    return f"a {type(value).__name__}" if value is not None else "None"
