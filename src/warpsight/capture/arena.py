@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.capture import calls, definition_rows, device_rows, host_rows, layout, markers
+from warpsight.capture.addresses import Addresses
 from warpsight.capture.blocks import BlockTracker
 from warpsight.capture.columns import Nullable, pick
 from warpsight.capture.correlation import Correlations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _DEVICE_KINDS = ("Kernel", "Memcpy", "Memset")
 #: Kinds of millions of rows, read column by column.
-_COLUMNAR = ("Api", *_DEVICE_KINDS)
+_COLUMNAR = ("Api", "CopyCall", *_DEVICE_KINDS)
 _EXPECTED = {
     "session": np.int64,
     "correlation": np.int64,
@@ -39,6 +40,7 @@ _EXPECTED = {
 _STRING, _SHAPE, _FRAME, _STACK, _FUNCTION = (
     layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack", "Function")
 )
+_NODE_ADDRESS = layout.BY_NAME["NodeAddress"].kind
 #: Definitions that become rows when the trace is finished.
 KEPT = ("Process", "Thread", "Device", "Context", "Stream", "Module", "Graph", "GraphNode", "GraphEdge")
 Found = dict[int, list[tuple[Block, Array]]]
@@ -68,6 +70,7 @@ class Arena:
         self.correlations = Correlations()
         self.functions = calls.Functions()
         self.graphs = Graphs()
+        self.addresses = Addresses()
         self.waiting = {kind: Waiting.none(kind) for kind in _DEVICE_KINDS}
         self.open_ranges = OpenRanges.none()
         self.checked_kernels: list[tuple[Array, Array, Array, Array]] = []
@@ -140,6 +143,9 @@ class Arena:
                 self.functions.define(
                     int(row["domain"]), int(row["number"]), self.local.text(int(row["name"]))
                 )
+        if _NODE_ADDRESS in batches:
+            rows = batches[_NODE_ADDRESS].rows
+            self.addresses.put_nodes(*(rows[name] for name in ("node", "time", "source", "destination")))
         for name in KEPT:
             batch = batches.get(layout.BY_NAME[name].kind)
             if batch is not None and len(batch.rows):
@@ -190,6 +196,10 @@ class Arena:
         if "Api" in batches:
             self.threads.update(block.thread for block, _ in found[layout.BY_NAME["Api"].kind])
             calls.convert(self, batches["Api"])
+        if "CopyCall" in batches:
+            self.threads.update(block.thread for block, _ in found[layout.BY_NAME["CopyCall"].kind])
+            rows = batches["CopyCall"].rows
+            self.addresses.put(calls.convert(self, batches["CopyCall"]), rows["source"], rows["destination"])
         for kind in _DEVICE_KINDS:
             if kind in batches or len(self.waiting[kind].rows):
                 device_rows.convert(self, kind, batches.get(kind, _no_rows(kind)), final)
@@ -201,6 +211,7 @@ class Arena:
                 convert(self, batches[kind])
         self.checked_kernels.clear()
         self._forget_arrived()
+        self.addresses.age()
         self.loss.count(
             "converter", "rows refer to a definition that was lost", self.local.take_missing(), None, "lost"
         )
@@ -291,7 +302,7 @@ class Arena:
                 f"wait_{kind}_age": waiting.age,
             }
         out |= {f"expected_{name}": values for name, values in self._expected.items()}
-        return out | self.correlations.state()
+        return out | self.correlations.state() | self.addresses.state()
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Take up what :meth:`state` gave."""
@@ -305,6 +316,7 @@ class Arena:
             self.waiting[kind] = Waiting(rows, state[f"wait_{kind}_session"], state[f"wait_{kind}_age"])
         self._expected = {name: state[f"expected_{name}"] for name in _EXPECTED}
         self.correlations = Correlations.restore(state)
+        self.addresses.restore(state)
 
 
 def _typed(data: Array, kind: str) -> Array:

@@ -62,8 +62,8 @@ class Functions:
         return np.asarray(~self._without_kernel[codes])
 
 
-def convert(arena: Arena, batch: Batch) -> None:
-    """Note every call for the join and write the calls."""
+def convert(arena: Arena, batch: Batch) -> Array:
+    """Note every call for the join and write the calls; gives their 64-bit correlation ids."""
     rows = batch.rows
     stack = arena.local.stacks(rows["stack"])
     flags = rows["flags"]
@@ -89,6 +89,7 @@ def convert(arena: Arena, batch: Batch) -> None:
     }
     _write_launches(arena, rows, values, launch & shown, expected, batch.session)
     _write_others(arena, rows, values, ~launch & shown)
+    return correlation
 
 
 def _note(arena: Arena, batch: Batch, stack: Array, start: Array, expected: Array) -> Array:

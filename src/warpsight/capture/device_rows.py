@@ -173,8 +173,9 @@ def _kernels(arena: Arena, rows: Rows, correlation: Array, stack: Array, called:
 def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memcpy")
     if lost is not None:  # copies have no null times in the schema; a copy without times says nothing
-        rows, correlation, stack = rows[~lost], correlation[~lost], stack[~lost]
+        rows, correlation, stack, called = rows[~lost], correlation[~lost], stack[~lost], called[~lost]
         start, duration = start[~lost], duration[~lost]
+    source, destination = arena.addresses.find(correlation, rows["graph_node"], called)
     arena.emit(
         "memcpy",
         len(rows),
@@ -190,6 +191,8 @@ def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: 
             "destination_device": arena.devices(rows["destination_device"], none=65535),
             **_where(arena, rows, correlation),
             "stack": zero_is_null(stack),
+            "source_address": zero_is_null(source),
+            "destination_address": zero_is_null(destination),
         },
     )
 
@@ -197,8 +200,9 @@ def _copies(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: 
 def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: Array) -> None:
     start, duration, lost = _times(arena, rows, "memset")
     if lost is not None:
-        rows, correlation, stack = rows[~lost], correlation[~lost], stack[~lost]
+        rows, correlation, stack, called = rows[~lost], correlation[~lost], stack[~lost], called[~lost]
         start, duration = start[~lost], duration[~lost]
+    _, address = arena.addresses.find(correlation, rows["graph_node"], called)
     arena.emit(
         "memset",
         len(rows),
@@ -211,6 +215,7 @@ def _fills(arena: Arena, rows: Rows, correlation: Array, stack: Array, called: A
             "asynchronous": (rows["flags"] & 1) != 0,
             **_where(arena, rows, correlation),
             "stack": zero_is_null(stack),
+            "address": zero_is_null(address),
         },
     )
 

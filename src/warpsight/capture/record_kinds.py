@@ -224,6 +224,17 @@ u4 reserved0 zero
         definition=True,
     ),
     _record(
+        15,
+        "NodeAddress",
+        """
+u8 node         node id as copy and fill rows carry it
+u8 source       address it reads, 0 none or unknown
+u8 destination  address it writes, 0 unknown
+u8 time         since when
+""",
+        definition=True,
+    ),
+    _record(
         20,
         "Api",
         """
@@ -481,5 +492,26 @@ u4 device       device index
 u4 stack        where
 u4 reserved0    zero
 """,
+    ),
+    _record(
+        36,
+        "CopyCall",
+        """
+u8 start        as in Api, which it is for copies and fills: they have addresses too
+u8 duration     same
+u4 correlation  same
+u4 stack        same
+u4 name         same
+i4 result       same
+u2 function     same
+u1 domain       same
+u1 flags        same
+u4 shape        0
+u8 object       same
+u8 bytes        same
+u8 source       address read, 0 none or unknown
+u8 destination  address written, 0 unknown
+""",
+        blocks=16,
     ),
 )
