@@ -138,6 +138,12 @@ def test_what_the_program_told_is_in_the_arguments_of_json(form: str, tmp_path: 
     events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
     found = {e["name"]: e.get("args", {}) for e in events if e["ph"] in "Xi"}
     assert {name: found[name] for name in TOLD} == TOLD
+    nvtx = [found[name].pop("nvtx", None) for name in ("range", "moment")]
+    assert nvtx == (
+        [None] * 2
+        if form == "kineto"
+        else [{"source": "annotate"}, {"source": "annotate", "kind": "instant"}]
+    )
     assert found["range"] == {"layer": 3} and found["moment"] == {} and found["op"]["Input type"] == ["float"]
     (sample,) = [e for e in events if e["ph"] == "C"]
     assert (sample["name"], sample["args"]) == ("queue", {"items": 4.5})
@@ -170,6 +176,66 @@ def test_what_the_program_told_reads_back(form: str, tmp_path: Path) -> None:
         )
         assert json.loads(ranges["range"]) == {"layer": 3} and ranges["moment"] is None
         assert json.loads(ranges["op"]) == {"Input type": ["float"]}
+
+
+MARKER = (
+    "start",
+    "duration",
+    "kind",
+    "open",
+    "name",
+    "domain",
+    "category",
+    "color",
+    "payload",
+    "source",
+    "attributes",
+)
+RANGES = [
+    (100, 900, "push/pop", False, "full", 'torch "x"}', "layer", 0xFF00B4B4, 3.5, "nvtx", '{"step": 3}'),
+    (200, 10, "push/pop", False, "plain", None, None, None, None, "nvtx", None),
+    (220, 10, "push/pop", False, "annotated", None, None, None, None, "annotate", '{"nvtx2": {"domain": 1}}'),
+    (240, 10, "start/end", False, "payload", None, None, None, -7.0, "nvtx", None),
+    (260, None, "instant", False, "moment", "d", None, 0x00FFFF01, None, "nvtx", None),
+    (280, 5, "push/pop", False, "odd", None, "ü\\", None, float("inf"), "framework", None),
+]  # fmt: skip
+
+
+def write_ranges(path: Path) -> None:
+    with TraceWriter(path) as made:
+        process = {"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}
+        made.add("process", [process])
+        rows = [dict(zip(MARKER, row, strict=True)) for row in RANGES]
+        made.add("marker", [{**{k: v for k, v in row.items() if k != "name"}, "name_id": made.name(row["name"]), "thread": 9,
+                             "process": 0} for row in rows])  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["chrome", "perfetto"])
+def test_domains_categories_colours_and_payloads_of_ranges_read_back(form: str, tmp_path: Path) -> None:
+    write_ranges(tmp_path / "t.warp")
+    out = tmp_path / f"out{EXPORTERS[form].suffix}"
+    with open_trace(tmp_path / "t.warp") as trace, out.open("wb") as file:
+        EXPORTERS[form].write(trace, file, Selection())
+    made = import_files([out], tmp_path / "back.warp")
+    with open_trace(made.path) as trace:
+        found = trace.sql(f"SELECT {', '.join(MARKER)} FROM marker ORDER BY start").fetchall()
+    assert [row[:-1] for row in found] == [row[:-1] for row in RANGES]
+    assert [row[-1] and json.loads(row[-1]) for row in found] == [
+        row[-1] and json.loads(row[-1]) for row in RANGES
+    ]
+
+
+def test_chrome_is_told_the_nearest_of_its_colours(tmp_path: Path) -> None:
+    write_ranges(tmp_path / "t.warp")
+    with open_trace(tmp_path / "t.warp") as trace, (tmp_path / "out.json").open("wb") as file:
+        EXPORTERS["chrome"].write(trace, file, Selection())
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    named = {event["name"]: event.get("cname") for event in events if event["ph"] == "X"}
+    assert named == {"full": "background_memory_dump", "moment": "yellow", "plain": None, "annotated": None, "payload": None,
+                     "odd": None}  # fmt: skip
+    told = {event["name"]: event["args"].get("nvtx") for event in events if event["ph"] == "X"}
+    assert told["full"] == {"color": "#ff00b4b4", "domain": 'torch "x"}', "category": "layer", "payload": 3.5}
+    assert told["plain"] is None
 
 
 def test_numbers_that_json_does_not_have_are_told_as_texts(library: Path, tmp_path: Path) -> None:

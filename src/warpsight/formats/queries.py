@@ -11,7 +11,7 @@ import numpy as np
 from warpsight.formats.batch import Batch, concat, nothing
 from warpsight.formats.correlation import Correlations
 from warpsight.formats.selection import DEVICE_TABLES, Selection
-from warpsight.formats.timeline import CATEGORY, Column, Texts
+from warpsight.formats.timeline import CATEGORY, NVTX, Column, Texts
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
@@ -28,6 +28,19 @@ _DEVICE_NAMES = {"kernel": "coalesce(name_id, 0)", "memcpy": "'Memcpy ' || kind"
                  "sync": "'Wait: ' || kind"}  # fmt: skip
 #: Those with attributes that the program gave.
 ATTRIBUTED = ("op", "marker", "user_event")
+#: What a range tells beside its attributes, as the member `nvtx`; the colour stands first. A plain push/pop range of NVTX
+#: without any of it has none.
+_NVTX_MEMBERS = """concat_ws(',',
+    '"color":"#' || lpad(lower(to_hex(color)), 8, '0') || '"', '"domain":' || to_json(domain),
+    '"category":' || to_json(category),
+    '"payload":' || CASE WHEN isfinite(payload) THEN to_json(payload)::VARCHAR ELSE '"' || payload || '"' END,
+    CASE WHEN source <> 'nvtx' THEN '"source":' || to_json(source) END,
+    CASE WHEN kind <> 'push/pop' THEN '"kind":' || to_json(kind) END, CASE WHEN open THEN '"open":true' END)"""
+_NVTX = f"""CASE WHEN {_NVTX_MEMBERS} = '' THEN '' ELSE '"{NVTX}":{{' || {_NVTX_MEMBERS} || '}}' END"""
+_IS_MORE = (
+    "color IS NOT NULL OR domain IS NOT NULL OR category IS NOT NULL OR payload IS NOT NULL OR source <> 'nvtx' "
+    "OR kind <> 'push/pop' OR open"
+)
 _CATEGORY_OF = {"marker": "nvtx", "user_event": "event"}
 #: Rows of a window, about; a kernel and its launch are two.
 WINDOW_ROWS = 600_000
@@ -219,9 +232,10 @@ class Queries:
             return None
         if table == "user_event":
             return f"concat_ws(',', '\"kind\":' || to_json(kind), nullif({json_members('attributes')}, ''))"
-        if not self.scalar(f"SELECT count(attributes) FROM {source(table)}"):
-            return None
-        return json_members("attributes")
+        told = json_members("attributes")
+        if table == "marker" and self.scalar(f"SELECT count(*) FROM {source(table)} WHERE {_IS_MORE}"):
+            return f"concat_ws(',', nullif({_NVTX}, ''), nullif({told}, ''))"
+        return told if self.scalar(f"SELECT count(attributes) FROM {source(table)}") else None
 
     def _batch(
         self, table: str, process: int, window: Window, key: str, name: str, columns: dict[str, str], end: str

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 Column = NDArray[Any]
+#: The argument of a range that holds its domain, category, colour (#AARRGGBB), payload, and where it came from.
+NVTX = "nvtx"
 #: Frames of a stack shown with a slice, innermost first.
 STACK_FRAMES = 32
 

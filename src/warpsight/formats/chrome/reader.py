@@ -27,7 +27,7 @@ COVERAGE = Coverage(
     lost=(
         "arrows (s, t, f) where both ends tell a correlation they repeat it; others are counted in `loss`",
         "object snapshots, memory dumps and sampled stacks (N, O, D, V, P; `stackFrames`): counted in `loss`",
-        "colours, thread clocks (`tts`, `tdur`), flow binding points",
+        "colours (`cname`; not those of warpsight's own export), thread clocks (`tts`, `tdur`), flow binding points",
         "of warpsight's own export: the parts of a name that the viewer is not shown (`void`, mangling), stack frames past the "
         "32nd, ids of graphs, and what kind of memory a copy touched",
     ),

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from warpsight.formats.chrome import nvtx
 from warpsight.formats.chrome.events import text
 from warpsight.formats.chrome.tracks import Place
 from warpsight.formats.target import Target
@@ -162,10 +163,16 @@ class Rows:
     def _marker(self, event: Happening, told: Row, start: int, duration: int | None, kind: str) -> None:
         process, thread = self._tracks.host(event)
         category = text(event.cat) or None
+        columns: Row = {"category": category, "source": "framework", "kind": kind}
+        if category == "nvtx":
+            ours, told = nvtx.taken(told)
+            columns |= {"source": "nvtx", **ours}
+            if columns["kind"] == "instant" or columns.pop("open", False):
+                duration = None
         self._add("marker", {}, {
-            "start": start, "duration": duration, "kind": kind, "open": duration is None and kind != "instant",
-            "name_id": self._target.name(text(event.name)), "category": category, "process": process, "thread": thread,
-            "source": "nvtx" if category == "nvtx" else "framework", "stack": self._stack(told), "attributes": _json(told),
+            "start": start, "duration": duration, "open": duration is None and columns["kind"] != "instant",
+            "name_id": self._target.name(text(event.name)), "process": process, "thread": thread,
+            "stack": self._stack(told), "attributes": _json(told), **columns,
         })  # fmt: skip
 
     def instant(self, event: Happening, start: int) -> None:

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warpsight.formats.chrome.nvtx import reserved_color
 from warpsight.formats.registry import Coverage
 from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
 from warpsight.formats.timeline import (
     CATEGORIES,
+    NVTX,
     Column,
     Counter,
     Slices,
@@ -36,10 +38,12 @@ WRITTEN = Coverage(
         "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
         "stacks, shapes and sizes; launch arrows; samples, builds, overhead; counters and allocated bytes over time",
         "attributes of ranges, operators and the program's own events, and an event's kind, as members of `args`",
+        "a range's domain, category, colour (`#AARRGGBB`), payload and kind as member `nvtx` of `args`; also the nearest "
+        "colour that the viewer reserves a name for (`cname`), too",
         "times to the nanosecond",
     ),
     lost=(
-        "domains, colours and payloads of ranges; per-row fields of table `attribute`; losses, devices beyond their names",
+        "per-row fields of table `attribute`; losses, devices beyond their names",
         "which process a counter belongs to, but in its name where there are several",
     ),
     tested=("Python's json, Perfetto's trace processor, and reading it back",),
@@ -47,6 +51,8 @@ WRITTEN = Coverage(
 CHUNK_ROWS = 65_536
 #: Tracks that are no threads get ids above those of the kernel's processes and threads (at most 2^22).
 _ID_BASE = 10_000_000
+#: How the arguments of a range begin that has a colour.
+_COLORED = rf'^"{NVTX}":\{{"color":"(?P<color>#[0-9a-f]{{8}})"'
 _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
 
@@ -158,7 +164,8 @@ class _Writer:
         names = _looked_up(data.name[rows], self._names)
         category = _looked_up(data.category[rows], [f'"{c}"' for c in CATEGORIES])
         parts = ['\n{"ph":"X",' + where, start, ',"dur":', _microseconds(data.end[rows] - data.start[rows]),
-                 ',"name":', names, ',"cat":', category, ',"args":{', *self._arguments(data, rows), "}},"]  # fmt: skip
+                 ',"name":', names, ',"cat":', category, *_colors(data, rows), ',"args":{', *self._arguments(data, rows),
+                 "}},"]  # fmt: skip
         self._rows(parts)
         if data.flow is not None:
             self._flows(data, rows, where, start, shared)
@@ -220,6 +227,18 @@ class _Writer:
             values = pa.array([repr(v) if np.isfinite(v) else "null" for v in data.value[rows].tolist()])
             head = f'\n{{"ph":"C","pid":0,"tid":0,"name":{_quote(data.track.name)},"ts":'
             self._rows([head, _microseconds(data.time[rows]), f',"args":{{{label}:', values, "}},"])
+
+
+def _colors(data: Slices, rows: slice) -> list[Any]:
+    """`,"cname":"…"` for ranges that have a colour; nothing where none has."""
+    if data.attributes is None:
+        return []
+    found = pc.extract_regex(pa.array(data.attributes[rows], pa.string()), _COLORED)
+    if found.null_count == len(found):
+        return []
+    coded = found.field("color").dictionary_encode()
+    named = [f',"cname":"{reserved_color(color)}"' if color else "" for color in coded.dictionary.to_pylist()]
+    return [pc.fill_null(pa.array(named, pa.string()).take(coded.indices), "")]
 
 
 def _microseconds(ns: Column) -> pa.Array:

@@ -23,12 +23,11 @@ WRITTEN = Coverage(
         "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
         "stacks, shapes, sizes, graphs and nodes; arrows from launches and between dependent work; samples, builds, overhead; "
         "counters with their units and allocated bytes over time",
-        "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object",
+        "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object; "
+        "its member `nvtx` has a range's domain, category, colour (`#AARRGGBB`: the format has no colours), payload and kind",
         "times to the nanosecond, and the wall clock",
     ),
-    lost=(
-        "domains, colours and payloads of ranges; per-row fields of table `attribute`; losses, devices beyond their names",
-    ),
+    lost=("per-row fields of table `attribute`; losses, devices beyond their names",),
     tested=("Perfetto's own message definitions, its trace processor and its page, and reading it back",),
 )
 #: Runs of slices that may be encoded or wait to be written while more are read: they hold the memory of about one window.
