@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +59,9 @@ def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
 
     With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed.
     """
+    import shutil
+    import tempfile
+
     old = os.path.lexists(path)
     if old and not force:
         raise WarpsightError(f"{path} exists already; -f replaces it")

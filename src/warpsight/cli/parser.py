@@ -45,11 +45,39 @@ def verb_command(name: str) -> Any:
     if not hasattr(module, "BELOW"):
         app.command(name, context_settings=_settings(module))(_evaluated(module.command))
         return typer.main.get_command(app)
+    app = typer.Typer(cls=_group(module), add_completion=False, rich_markup_mode=None)
     app.callback(context_settings=_settings(module))(module.command)
-    for below in module.BELOW:
-        part = importlib.import_module(f"{module.__name__}.{below}")
-        app.command(below, context_settings=_settings(part))(_evaluated(part.command))
     return typer.main.get_command(app)
+
+
+def _group(module: Any) -> type[TyperGroup]:
+    """The group of a folder's verbs, each imported when it is asked for."""
+
+    class Below(TyperGroup):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.commands = _Verbs(module)
+
+    return Below
+
+
+class _Verbs(dict[str, Any]):
+    """Verbs by name, in the order of the folder's `BELOW`, made when one is looked up."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(dict.fromkeys(module.BELOW))
+        self._folder = module.__name__
+
+    def __getitem__(self, name: str) -> Any:
+        if super().__getitem__(name) is None:
+            module = importlib.import_module(f"{self._folder}.{name}")
+            app = typer.Typer(add_completion=False, rich_markup_mode=None)
+            app.command(name, context_settings=_settings(module))(_evaluated(module.command))
+            self[name] = typer.main.get_command(app)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - it is what the rule calls
 
 
 def _evaluated(command: Callable[..., None]) -> Callable[..., None]:

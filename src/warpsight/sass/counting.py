@@ -1,7 +1,7 @@
 """`sass query --count`: how many records have each value of a field.
 
 Distinct values (with the fields of the conditions: distinct combinations) are counted first, and conditions are tested on what
-was counted, so neither Arrow nor NumPy is needed where there are no conditions.
+was counted, so neither Arrow nor NumPy is needed where there are no conditions. What reads files is loaded for files only.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.cutracer import fold
-from warpsight.formats.cutracer.clp import source_of
-from warpsight.formats.cutracer.header import Header
-from warpsight.formats.source import Source
 from warpsight.sass.filters import Filter
 from warpsight.sass.origin import is_trace
+
+if TYPE_CHECKING:
+    from warpsight.formats.cutracer.fold import Folded
+    from warpsight.formats.cutracer.header import Header
+    from warpsight.formats.source import Source
 
 #: More distinct combinations than this are columns' business.
 MOST_DISTINCT = 200_000
@@ -27,8 +28,10 @@ _DISTINCT = frozenset({"trace_index", "timestamp"})
 _MADE_FROM = {"sass": ("sass", "opcode_id"), "caller": ("callstack_id",)}
 
 
-def counts(path: Path | str, conditions: Filter, group_by: str) -> tuple[list[tuple[Any, int]], list[str]]:
-    """How many records have each value of a field: largest first, equal ones by their text; and notes on losses.
+def counts(
+    path: Path | str, conditions: Filter, group_by: str, top: int | None = None
+) -> tuple[list[tuple[Any, int]], list[str]]:
+    """How many records have each value of a field: largest first, equal ones by their text, all or `top`; and notes on losses.
 
     Lists count as their JSON text; None stands for records without the field.
 
@@ -36,22 +39,23 @@ def counts(path: Path | str, conditions: Filter, group_by: str) -> tuple[list[tu
         FormatError: when the file does not exist or is damaged inside.
         UsageError: for a field that an imported trace does not hold.
     """
-    fields = tuple(dict.fromkeys((group_by, *conditions.fields)))
     if is_trace(path):
-        from warpsight.formats.importing import open_any
-        from warpsight.sass import tables
+        from warpsight.sass.imported import Imported
 
-        with open_any(path) as trace:
-            return _totals(tables.combinations(trace, fields), fields, conditions), []
+        with Imported(path) as opened:
+            return opened.counts(group_by, conditions, top), []
+    from warpsight.formats.cutracer.clp import source_of
+
+    fields = tuple(dict.fromkeys((group_by, *conditions.fields)))
     with source_of(path) as source:
         found = _folded(source, fields)
     if found is None:
         from warpsight.sass.query import counts_by_columns
 
         totals, notes = counts_by_columns(path, conditions, group_by)
-        return ordered(totals), notes
+        return ordered(totals)[:top], notes
     total = sum(found.states[1:], found.states[0])
-    return _totals(_made(total, fields, found.header), fields, conditions), found.notes
+    return _totals(_made(total, fields, found.header), fields, conditions)[:top], found.notes
 
 
 _Counted = list[tuple[tuple[Any, ...], int]]
@@ -75,8 +79,10 @@ def _raw(fields: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(raw for name in fields for raw in _MADE_FROM.get(name, (name,))))
 
 
-def _folded(source: Source, fields: Sequence[str]) -> fold.Folded[Counter[Any]] | None:
+def _folded(source: Source, fields: Sequence[str]) -> Folded[Counter[Any]] | None:
     """Counts of the combinations of the raw fields; None where the columns have to do it."""
+    from warpsight.formats.cutracer import fold
+
     raw = _raw(fields)
     if not _DISTINCT.isdisjoint(raw):
         return None

@@ -19,6 +19,7 @@ from warpsight.errors import UsageError
 _CONDITION = re.compile(r"^\s*([A-Za-z_][\w.]*)\s*(!=|<=|>=|!~|=|<|>|~)\s*(.*?)\s*$", re.DOTALL)
 #: A semicolon ends a condition when another follows; instructions end with one too.
 _AND = re.compile(r";(?=\s*(?:[A-Za-z_][\w.]*\s*(?:[!<>]?=|!?~|<|>)))")
+_RANGE = re.compile(r"^(\S+?)\.\.(\S+)$")
 _OR = re.compile(r"\s+or\s+", re.IGNORECASE)
 #: Operators that compare numbers.
 ORDER = ("<", "<=", ">", ">=")
@@ -31,6 +32,9 @@ class Condition:
     field: str
     operator: str
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.field}{self.operator}{self.text}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,13 @@ def _condition(text: str) -> Condition:
         except re.error as error:
             raise UsageError(f"{value!r} is no regular expression: {error}") from None
     return Condition(name, operator, value)
+
+
+def limits(text: str) -> tuple[int, int] | None:
+    """The two ends of a range of numbers `a..b`; None for what is none."""
+    found = _RANGE.match(text)
+    low, high = (number(found[1]), number(found[2])) if found else (None, None)
+    return None if low is None or high is None else (low, high)
 
 
 def number(text: Any) -> int | None:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from warpsight.errors import UsageError
 from warpsight.formats.cutracer import delays, histogram
 from warpsight.formats.cutracer.trace_file import TraceFile
-from warpsight.formats.importing import open_any
-from warpsight.sass import tables
+from warpsight.sass.imported import Imported
 from warpsight.sass.origin import is_trace
 
 Array = npt.NDArray[Any]
@@ -38,11 +37,13 @@ def histogram_of(path: Path | str) -> tuple[dict[tuple[int, int], dict[str, int]
 def _executed(path: Path | str) -> tuple[Array, Array, list[str]]:
     """Warp and instruction of every event that has both, in order."""
     if is_trace(path):
-        with open_any(path) as trace:
-            pieces, notes = [tables.columns(trace, ("warp", "sass"))], []
-    else:
-        file = TraceFile(path)
-        pieces, notes = [table for _, table in file.chunks(("warp", "sass"))], file.notes
+        with Imported(path) as opened:
+            executed = opened.executed()
+        if not len(executed[0]):
+            raise UsageError(f"{path} has no events whose instruction is known")
+        return *executed, []
+    file = TraceFile(path)
+    pieces, notes = [table for _, table in file.chunks(("warp", "sass"))], file.notes
     warps: list[Array] = []
     sass: list[Array] = []
     for table in pieces:

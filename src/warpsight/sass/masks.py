@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.sass.filters import Condition, Filter, number
+from warpsight.errors import UsageError
+from warpsight.sass.filters import Condition, Filter, limits, number
 
-_RANGE = re.compile(r"^(\S+?)\.\.(\S+)$")
 _ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "<": pc.less,
     "<=": pc.less_equal,
@@ -45,26 +44,38 @@ def values(condition: Condition, column: pa.Array) -> pa.Array:
 def _test(condition: Condition, values: pa.Array) -> pa.Array:
     operator, text = condition.operator, condition.text
     if operator in ("~", "!~"):
-        found = pc.match_substring_regex(_texts(values), text)
+        try:
+            found = pc.match_substring_regex(_texts(values), text)
+        except pa.ArrowInvalid as error:
+            raise UsageError(f"the condition {condition} cannot be tested: {error}") from None
         return found if operator == "~" else pc.invert(found)
     if operator in _ORDER:
-        return _ORDER[operator](numbers(values), pa.scalar(number(text), pa.int64()))
-    equal = pc.if_else(pc.is_valid(values), pa.scalar(False), pa.scalar(None, pa.bool_()))
+        return _ordered(values, operator, text)
+    equal = _all(values, False)
     for alternative in text.split("|"):
         equal = pc.or_(equal, _is(values, alternative))
     return equal if operator == "=" else pc.invert(equal)
 
 
+def _ordered(values: pa.Array, operator: str, text: str) -> pa.Array:
+    """Values in an order with a number, which may be one that no column holds."""
+    found, wanted = numbers(values), number(text)
+    assert wanted is not None
+    if not _fits(wanted, pa.int64()):
+        return _all(found, (wanted > 0) == (operator in ("<", "<=")))
+    return _ORDER[operator](found, pa.scalar(wanted, pa.int64()))
+
+
 def _is(values: pa.Array, text: str) -> pa.Array:
     """Values that are one alternative: a range of numbers, or a literal."""
-    limits = _RANGE.match(text)
-    if limits and number(limits[1]) is not None and number(limits[2]) is not None:
-        found = numbers(values)
-        return pc.and_(
-            pc.greater_equal(found, pa.scalar(number(limits[1]), pa.int64())),
-            pc.less_equal(found, pa.scalar(number(limits[2]), pa.int64())),
-        )
-    return _equal(values, text)
+    between = limits(text)
+    if between is None:
+        return _equal(values, text)
+    low, high = (
+        _ordered(values, operator, str(end)) for operator, end in zip((">=", "<="), between, strict=True)
+    )
+    inside = pc.fill_null(pc.and_(low, high), False)  # what is no number is in no range
+    return pc.if_else(pc.is_valid(values), inside, pa.scalar(None, pa.bool_()))
 
 
 def _equal(values: pa.Array, text: str) -> pa.Array:

@@ -17,6 +17,8 @@ def is_trace(path: Path | str) -> bool:
                 return False  # told without loading what reads traces
     elif not place.exists():
         return False
+    elif (place / "manifest.json").is_file():
+        return True
     from warpsight.formats.importing import is_trace as is_trace_of_ours
 
     return is_trace_of_ours(str(path))

@@ -1,53 +1,22 @@
-"""`sass query`: records of an instruction trace that fulfil conditions, listed, grouped or counted."""
+"""Records of a file of an instruction trace that fulfil conditions, listed, grouped or counted, whatever their types."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.errors import UsageError
 from warpsight.formats.cutracer import records
 from warpsight.formats.cutracer.header import caller
 from warpsight.formats.cutracer.lines import Chunk
 from warpsight.formats.cutracer.trace_file import TraceFile
-from warpsight.formats.importing import open_any as open_trace
-from warpsight.sass import filters, masks, tables
-from warpsight.sass.origin import is_trace
-
-if TYPE_CHECKING:
-    from warpsight.trace import Trace
-
-
-#: Records of an imported trace that one statement names.
-FETCHED_AT_ONCE = 2000
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which records, and how many of each group: the first `head`, the last `tail`, or all when both are None."""
-
-    conditions: filters.Filter = field(default_factory=lambda: filters.Filter(()))
-    head: int | None = 10
-    tail: int | None = None
-    group_by: str | None = None
-    #: Describing records (kernel, host stacks, completion) are records like others.
-    describing: bool = False
-
-
-@dataclass
-class Found:
-    """Selected records by group key (one group None without grouping), and how many each group has in all."""
-
-    groups: dict[Any, list[dict[str, Any]]]
-    sizes: dict[Any, int]
-    notes: list[str]
+from warpsight.sass import filters, masks
+from warpsight.sass.selection import Found, Selection
 
 
 def counts_by_columns(
@@ -95,16 +64,11 @@ def _kept(table: pa.Table, conditions: filters.Filter, describing: bool) -> pa.A
 
 
 def select(path: Path | str, selection: Selection) -> Found:
-    """Whole records, in the order of the file; reading stops as soon as nothing can be added.
+    """Whole records of a file, in its order; reading stops as soon as nothing can be added.
 
     Raises:
         FormatError: for a damaged line inside the file.
-        UsageError: for a head or tail below 0.
     """
-    if min(selection.head or 0, selection.tail or 0) < 0:
-        raise UsageError("the number of records cannot be negative")
-    if is_trace(path):
-        return _select_of_tables(path, selection)
     trace = TraceFile(path)
     grouped = selection.group_by
     fields = tuple(dict.fromkeys((*selection.conditions.fields, *([grouped] if grouped else []))))
@@ -123,51 +87,6 @@ def select(path: Path | str, selection: Selection) -> Found:
         if bounded and len(found.groups[None]) >= (selection.head or 0):
             break
     return found
-
-
-def _select_of_tables(path: Path | str, selection: Selection) -> Found:
-    """The same of an imported trace; its records have the fields that its tables hold."""
-    grouped = selection.group_by
-    fields = tuple(dict.fromkeys((*selection.conditions.fields, *([grouped] if grouped else []))))
-    with open_trace(path) as trace:
-        if not fields and (selection.head is not None or selection.tail is not None):
-            return Found({None: _ends(trace, selection)}, {}, [])
-        table = tables.keyed(trace, fields)
-        rows = pc.indices_nonzero(masks.rows(selection.conditions, table)).to_numpy()
-        keys = _keys(table, grouped, rows)
-        found = Found({} if grouped else {None: []}, {}, [])
-        for key in dict.fromkeys(keys):
-            mine = rows if grouped is None else rows[np.array([k == key for k in keys], bool)]
-            found.sizes[key] = len(mine)
-            if selection.tail is not None:
-                mine = mine[len(mine) - min(selection.tail, len(mine)) :]
-            elif selection.head is not None:
-                mine = mine[: selection.head]
-            found.groups[key] = _fetched(trace, table.take(pa.array(mine)))
-    return found
-
-
-def _ends(trace: Trace, selection: Selection) -> list[dict[str, Any]]:
-    """The first or last records of an imported trace."""
-    if selection.tail is None:
-        order = f"ORDER BY {', '.join(tables.KEY)} LIMIT {selection.head}"
-        return tables.records(tables.columns(trace, tuple(tables.FIELDS), order=order))
-    backwards = ", ".join(f"{name} DESC" for name in tables.KEY)
-    last = tables.columns(trace, tuple(tables.FIELDS), order=f"ORDER BY {backwards} LIMIT {selection.tail}")
-    return tables.records(last)[::-1]
-
-
-def _fetched(trace: Trace, chosen: pa.Table) -> list[dict[str, Any]]:
-    """Whole records of chosen events."""
-    out = []
-    for piece in chosen.select(["k0", "k1", "k2"]).to_batches(max_chunksize=FETCHED_AT_ONCE):
-        listed = ", ".join(
-            f"({a}, {b}, {c})"
-            for a, b, c in zip(*(column.to_pylist() for column in piece.columns), strict=True)
-        )
-        where = f"WHERE ({', '.join(tables.KEY)}) IN ({listed})"
-        out += tables.records(tables.columns(trace, tuple(tables.FIELDS), where)) if listed else []
-    return out
 
 
 def _keys(table: pa.Table, grouped: str | None, rows: Any) -> list[Any]:
@@ -203,8 +122,3 @@ def _decoded(rows: Iterable[int], chunk: Chunk, count: int, trace: TraceFile) ->
             elif frame := trace.header.stacks.get(str(record.get("callstack_id"))):
                 record["caller"] = frame
         yield record
-
-
-def field_names(found: Sequence[dict[str, Any]]) -> list[str]:
-    """All fields of some records, in the order of their first appearance."""
-    return list(dict.fromkeys(name for record in found for name in record))

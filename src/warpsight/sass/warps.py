@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.cutracer import fold
-from warpsight.formats.cutracer.clp import source_of
-from warpsight.formats.cutracer.header import Header
 from warpsight.sass.origin import is_trace
+
+if TYPE_CHECKING:
+    from warpsight.formats.cutracer.fold import Fold
+    from warpsight.formats.cutracer.header import Header
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,14 @@ def summary(path: Path | str) -> Warps:
         FormatError: when the file does not exist or is damaged inside.
     """
     if is_trace(path):
-        from warpsight.formats.importing import open_any
-        from warpsight.sass import tables
+        from warpsight.sass.imported import Imported
 
-        with open_any(path) as opened:
-            ended = {w: _mnemonic(text or "") == "EXIT" for w, text in tables.last_instructions(opened)}
-            return _sorted(ended, tables.grid_warps(opened), ())
+        with Imported(path) as opened:
+            ended = {warp: _mnemonic(text) == "EXIT" for warp, text in opened.last_instructions()}
+            return _sorted(ended, opened.grid_warps(), ())
+    from warpsight.formats.cutracer import fold
+    from warpsight.formats.cutracer.clp import source_of
+
     with source_of(path) as source:
         found = fold.fold(source, ("warp", "opcode_id", "sass"), dict, _taker)
     if found is None:
@@ -97,7 +100,7 @@ def summary(path: Path | str) -> Warps:
     )
 
 
-def _taker(header: Header) -> fold.Fold[dict[Any, Any]]:
+def _taker(header: Header) -> Fold[dict[Any, Any]]:
     """Notes each warp's last instruction: its text where the record has it, else its opcode id."""
     padding = {opcode for opcode, text in header.sass.items() if _mnemonic(text) == "NOP"}
 

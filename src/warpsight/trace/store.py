@@ -1,16 +1,19 @@
-"""Where the parts of a trace lie and how they are encoded: the only module that writes Parquet."""
+"""How the parts of a trace are encoded: the only module that writes Parquet."""
 
 from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warpsight.trace.layout import part_number as part_number
+from warpsight.trace.layout import part_path as part_path
+from warpsight.trace.layout import parts as parts
 from warpsight.trace.schema import TABLES, Table
 
 #: Rows of a row group: what a reader decodes at once, and the unit of its parallelism.
@@ -27,24 +30,6 @@ _UNCOMPRESSED = ("start", "duration")
 
 #: Columns whose ranges readers prune row groups by, beside times and ids.
 _STATISTICS = ("name_id", "device", "stream", "process", "thread")
-
-
-def part_path(root: Path, table: str, process: int | None, part: int, piece: int = 0) -> Path:
-    """Path of one part; definition tables have no process level. `piece` splits what one round wrote."""
-    folder = root / f"table={table}"
-    if process is not None:
-        folder /= f"process={process}"
-    return folder / (f"part-{part:06d}.parquet" if not piece else f"part-{part:06d}-{piece}.parquet")
-
-
-def part_number(path: Path) -> int:
-    """The round that wrote a part file."""
-    return int(path.stem.split("-")[1])
-
-
-def parts(root: Path, table: str) -> Iterator[Path]:
-    """Every part of a table, in a stable order."""
-    yield from sorted((root / f"table={table}").rglob("part-*.parquet"))
 
 
 @lru_cache(maxsize=64)

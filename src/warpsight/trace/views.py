@@ -32,7 +32,7 @@ def create(files: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """The statements that create every view, given the part files of each table (none: an empty relation)."""
     for name in TABLES:
         raw = f"{name}_ids" if name in NAMED else name
-        yield f'CREATE VIEW "{raw}" AS {_base(name, files.get(name, ()))}'
+        yield f'CREATE VIEW "{raw}" AS {base(name, files.get(name, ()))}'
     yield from variables()  # a view's types are known when it is created
     for name in NAMED:
         yield f'CREATE VIEW "{name}" AS {_looked_up(name)}'
@@ -52,7 +52,8 @@ def variables() -> Iterator[str]:
         yield f"SET VARIABLE warpsight_{table} = (SELECT struct_pack({lists}) FROM {rows})"
 
 
-def _base(table: str, files: Sequence[str]) -> str:
+def base(table: str, files: Sequence[str]) -> str:
+    """The statement that reads a table's parts with the schema's columns (no parts: an empty relation)."""
     columns = TABLES[table].columns
     if not files:
         nulls = ", ".join(f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' for c in columns)

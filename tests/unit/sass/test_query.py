@@ -14,7 +14,7 @@ from warpsight.errors import UsageError
 from warpsight.formats.errors import FormatError
 from warpsight.sass import filters
 from warpsight.sass.counting import counts
-from warpsight.sass.query import Selection, select
+from warpsight.sass.selection import Selection, select
 
 NOTHING = filters.parse([])
 

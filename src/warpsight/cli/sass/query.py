@@ -68,14 +68,14 @@ def command(
         if count and group_by:
             from warpsight.sass.counting import counts
 
-            totals, notes = counts(trace, chosen, group_by)
-            records.write_counts(group_by, totals[:top], form, not no_header, stream)
+            totals, notes = counts(trace, chosen, group_by, top)
+            records.write_counts(group_by, totals, form, not no_header, stream)
         else:
-            from warpsight.sass import query
+            from warpsight.sass.selection import Selection, select
 
             limit = None if everything or tail is not None else head
-            selection = query.Selection(chosen, limit, None if everything else tail, group_by, describing)
-            found = query.select(trace, selection)
+            selection = Selection(chosen, limit, None if everything else tail, group_by, describing)
+            found = select(trace, selection)
             notes = found.notes
             names = None if fields in (None, "*", "all") else [f.strip() for f in str(fields).split(",")]
             records.write_records(found.groups, names, group_by, form, not no_header, stream)

@@ -13,7 +13,7 @@ from warpsight.cli import app
 from warpsight.formats.cutracer import clp
 from warpsight.sass import filters
 from warpsight.sass.counting import counts
-from warpsight.sass.query import Selection, select
+from warpsight.sass.selection import Selection, select
 
 #: clp-s as far as it is called: an archive is its magic and the lines.
 STAND_IN = """#!/bin/sh

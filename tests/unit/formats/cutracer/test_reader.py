@@ -12,7 +12,7 @@ from warpsight.cli import app
 from warpsight.formats.importing import open_any
 from warpsight.sass import filters
 from warpsight.sass.counting import counts
-from warpsight.sass.query import Selection, select
+from warpsight.sass.selection import Selection, select
 from warpsight.sass.warps import summary
 
 LANES = list(range(32))

@@ -1,0 +1,60 @@
+"""`sass query`: records of an instruction trace that fulfil conditions: the first, the last or all, of each group if asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warpsight.errors import UsageError
+from warpsight.sass import filters
+from warpsight.sass.origin import is_trace
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which records, and how many of each group: the first `head`, the last `tail`, or all when both are None."""
+
+    conditions: filters.Filter = field(default_factory=lambda: filters.Filter(()))
+    head: int | None = 10
+    tail: int | None = None
+    group_by: str | None = None
+    #: Describing records (kernel, host stacks, completion) are records like others.
+    describing: bool = False
+
+
+@dataclass
+class Found:
+    """Selected records by group key (one group None without grouping), and how many each group has in all."""
+
+    groups: dict[Any, list[dict[str, Any]]]
+    sizes: dict[Any, int]
+    notes: list[str]
+
+
+def select(path: Path | str, selection: Selection) -> Found:
+    """Whole records, in the order they were recorded.
+
+    Raises:
+        FormatError: for a damaged line inside a file.
+        UsageError: for a head or tail below 0, or a field that an imported trace does not hold.
+    """
+    if min(selection.head or 0, selection.tail or 0) < 0:
+        raise UsageError("the number of records cannot be negative")
+    if is_trace(path):
+        return _select_of_tables(path, selection)
+    from warpsight.sass import query
+
+    return query.select(path, selection)
+
+
+def _select_of_tables(path: Path | str, selection: Selection) -> Found:
+    """The same of an imported trace; its records have the fields that its tables hold."""
+    from warpsight.sass.imported import Imported
+
+    with Imported(path) as opened:
+        head = None if selection.tail is not None else selection.head
+        if selection.group_by is None:
+            return Found({None: opened.ends(selection.conditions, head, selection.tail)}, {}, [])
+        groups, sizes = opened.groups(selection.conditions, selection.group_by, head, selection.tail)
+        return Found(groups, sizes, [])
