@@ -135,6 +135,36 @@ def test_a_record_kind_that_does_not_exist_is_refused_before_the_program_runs(
     assert not (tmp_path / "ran").exists() and not found.path.exists()
 
 
+@pytest.mark.parametrize(("option", "variable", "value"), [
+    ("--api", "WARPSIGHT_API", "clFinnish"), ("--counters", "WARPSIGHT_COUNTERS", "powr"),
+    ("--trace", "WARPSIGHT_TRACE", "kernle"), ("--stacks", "WARPSIGHT_STACKS", "nosuch"),
+    ("--sample", "WARPSIGHT_SAMPLE", "often"), ("--graph", "WARPSIGHT_GRAPH", "nodes"),
+    ("--on-full", "WARPSIGHT_ON_FULL", "panic"), ("--ranges", "WARPSIGHT_RANGES", "jax"),
+])  # fmt: skip
+def test_a_value_that_an_option_does_not_take_is_refused_before_the_program_runs(
+    library: Path, tmp_path: Path, option: str, variable: str, value: str
+) -> None:
+    command = ["touch", str(tmp_path / "ran")]
+    for options, variables in (([option, value], {}), ([], {variable: value})):
+        found = record(library, tmp_path / "a.warp", command, *options, **variables)
+        assert found.code == 2 and value in found.err and option in found.err, found.err
+        assert not (tmp_path / "ran").exists() and not found.path.exists()
+    keyword = option.removeprefix("--").replace("-", "_")
+    program = f"import warpsight as ws\nws.record('b.warp', {keyword}={value!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                          env=environment(library), cwd=tmp_path)  # fmt: skip
+    assert "UsageError" in done.stderr and value in done.stderr and not (tmp_path / "b.warp").exists()
+
+
+def test_a_variable_that_names_no_function_inside_a_recording_is_told(library: Path, tmp_path: Path) -> None:
+    command = ["env", "WARPSIGHT_API=clFinnish,clFinish", *program("launch('touch', 1)")]
+    found = record(library, tmp_path / "a.warp", command, *QUIET)
+    assert found.code == 0, found.err
+    assert found.sql("SELECT cause FROM loss WHERE source = 'settings'") == [
+        ("WARPSIGHT_API: no function matches 'clFinnish'",)
+    ]
+
+
 def test_patterns_of_the_environment_are_lines(library: Path, tmp_path: Path) -> None:
     found = run(
         library, tmp_path, "launch('touch', 3); launch('scale', 4)", WARPSIGHT_KERNELS="touch\nfill it\n"

@@ -34,6 +34,7 @@ from warpsight.capture import definition_rows, losses
 from warpsight.capture.allocator import keep_freed_memory
 from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
+from warpsight.capture.functions import patterns
 from warpsight.capture.identities import Devices, Processes
 from warpsight.capture.journal import Commit, Journal
 from warpsight.capture.kernel_log import KernelLog, configure
@@ -306,6 +307,7 @@ class Converter:
         for name, number in list(self._processes.by_arena.items()):
             if name in self._arenas:
                 rows.append(definition_rows.process(self._arenas[name], ended.get(name, {})))
+                _note_unknown_functions(self._arenas[name], rows[-1]["settings"])
             else:  # seen by the sampler only
                 rows.append(
                     {
@@ -318,6 +320,16 @@ class Converter:
                     }
                 )
         return sorted(rows, key=lambda row: int(row["process"]))
+
+
+def _note_unknown_functions(arena: Arena, settings: str | None) -> None:
+    """Say which names of WARPSIGHT_API are none; `record` refuses them, a variable set inside reaches the recorder."""
+    try:
+        api = json.loads(settings or "{}").get("api")
+    except (ValueError, AttributeError):
+        return
+    for pattern in patterns.unknown(api) if isinstance(api, str) else ():
+        arena.loss.add("settings", f"WARPSIGHT_API: no function matches {pattern!r}", 1, severity="note")
 
 
 def _window(raw: Path) -> dict[str, Any] | None:

@@ -6,13 +6,14 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from typing import Any
 
 from warpsight.capture import layout
 from warpsight.errors import UsageError
 from warpsight.session.arena import LOSS_NOTE, OwnRows
-from warpsight.session.nvml_counters import Gpu
+from warpsight.session.nvml_counters import NAMES, Gpu
 
 DEFAULT_HZ = 10.0
 _MOST_HZ = 1000.0
@@ -22,19 +23,30 @@ def parse(text: str) -> tuple[float, tuple[str, ...]]:
     """Read `--counters`: "off", samples per second, or patterns of names → (Hz, patterns); 0 Hz is off.
 
     Raises:
-        UsageError: for a rate out of range.
+        UsageError: for a rate out of range, or a pattern that matches no counter.
     """
     if text.strip().lower() in ("off", "0", ""):
         return 0.0, ()
     try:
         rate = float(text)
     except ValueError:
-        return DEFAULT_HZ, tuple(part.strip() for part in text.split(",") if part.strip())
+        patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+        for pattern in patterns:
+            _check_known(pattern)
+        return DEFAULT_HZ, patterns
     if not 0 < rate <= _MOST_HZ:
         raise UsageError(
             f"--counters takes off, a rate up to {_MOST_HZ:g} Hz, or names of counters, not {text!r}"
         )
     return rate, ()
+
+
+def _check_known(pattern: str) -> None:
+    if any(fnmatch(name, pattern) for name in NAMES):
+        return
+    near = get_close_matches(pattern.strip("*?"), NAMES, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"counters: {', '.join(NAMES)}"
+    raise UsageError(f"--counters {pattern!r} matches no counter; {hint}")
 
 
 class CounterSampler:

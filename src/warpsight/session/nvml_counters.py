@@ -24,6 +24,12 @@ GPM_METRICS = {
     20: ("gpm_pcie_tx", "B/s", float(1 << 20)), 21: ("gpm_pcie_rx", "B/s", float(1 << 20)),
     60: ("gpm_nvlink_rx", "B/s", float(1 << 20)), 61: ("gpm_nvlink_tx", "B/s", float(1 << 20)),
 }  # fmt: skip
+#: Every counter, as patterns of `--counters` name them.
+NAMES = (
+    "gpu_utilization", "memory_utilization", "memory_used", "power", "sm_clock", "memory_clock", "temperature",
+    "throttle_reasons", *(f"throttle_{reason}" for reason in THROTTLE_REASONS.values()), *_BYTE_FIELDS,
+    *(name for name, _, _ in GPM_METRICS.values()),
+)  # fmt: skip
 _GIVE_UP_AFTER = 3
 
 

@@ -79,16 +79,36 @@ class Settings:
                 )
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
-            if not isinstance(value, (int, float)):
-                raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value!r}")
+            whole = "whole " if name in _WHOLE else ""
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or (whole and value % 1):
+                raise UsageError(
+                    f"{_option(name)} is a {whole}number from {least:g} to {most:g}, not {value!r}"
+                )
             if not least <= value <= most:
                 raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value:g}")
         if unknown := [kind for kind in self.trace if kind not in KINDS]:
             raise UsageError(f"--trace takes kinds of {', '.join(KINDS)}, not {unknown[0]!r}")
+        self._check_api()
         from warpsight.session.counters import parse
 
         parse(self.counters)
         self._check_ring()
+
+    def _check_api(self) -> None:
+        """Refuse names that are no functions, and write the others as the recorders read them."""
+        from warpsight.capture.functions import patterns
+
+        if not isinstance(self.api, str):
+            raise UsageError(
+                f"--api is a text: {', '.join(patterns.WORDS)}, or names of functions, not {self.api!r}"
+            )
+        for pattern in patterns.unknown(self.api):
+            if pattern in patterns.WORDS:
+                raise UsageError(f"--api {pattern} stands alone, not beside names: {self.api!r}")
+            near = patterns.near(pattern)
+            hint = f"; did you mean {' or '.join(near)}?" if near else f"; words: {', '.join(patterns.WORDS)}"
+            raise UsageError(f"--api {pattern!r} matches no function of CUDA, HIP or OpenCL{hint}")
+        object.__setattr__(self, "api", ",".join(patterns.parts(self.api)) or "default")
 
     def _check_ring(self) -> None:
         from warpsight.session.ring import bound, triggers
@@ -131,6 +151,8 @@ class Settings:
                 raise UsageError(f"{name} is True or False, not {values[name]!r}")
         if values.get("sample") == "off":  # as on the command line
             values["sample"] = 0.0
+        for name in _TEXTS & values.keys():
+            values[name] = _text(name, values[name])
         return cls(**values)
 
     def variables(self) -> dict[str, str]:
@@ -175,11 +197,24 @@ KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "u
 _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
             "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS}  # fmt: skip
 _LISTS = ("trace", "kernels", "triggers")
+_TEXTS = {"api", "counters", "kernel_log", "ring"}
+_WHOLE = ("stack_depth", "buffer_size", "device_buffers", "max_size", "flush")
 _SWITCHES = ("leave_cupti", "cubins")
 _BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),
            "buffer_size": (4096, 64 << 20), "device_buffers": (0, 1 << 30), "max_size": (0, 1e9),
            "flush": (10, 60_000), "wait": (0, 1e6), "after": (0, 3600)}  # fmt: skip
 _OPTIONS = {"duration": "--for", "leave_cupti": "--yield", "triggers": "--trigger"}
+
+
+def _text(name: str, value: Any) -> str:
+    """An option that is a text on the command line: a rate may be a number, names a list, a file a path."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    if isinstance(value, (tuple, list)) and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    if name == "counters" and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:g}"
+    raise UsageError(f"{_option(name)} is a text, not {value!r}")
 
 
 def _option(name: str) -> str:

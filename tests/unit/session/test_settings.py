@@ -55,7 +55,7 @@ def test_sampling_is_switched_off_by_the_same_word_as_on_the_command_line():
 
 
 def test_a_word_where_a_number_belongs_is_named():
-    with pytest.raises(UsageError, match="is a number"):
+    with pytest.raises(UsageError, match="is a whole number"):
         Settings.of({"flush": "often"})
 
 
@@ -84,3 +84,48 @@ def test_one_text_is_a_list_of_one() -> None:
 def test_a_switch_takes_no_text() -> None:
     with pytest.raises(UsageError, match="cubins is True or False, not 'no'"):
         Settings.of({"cubins": "no"})
+
+
+@pytest.mark.parametrize(("api", "hint"), [
+    ("cudaMemcopyAsync", "did you mean cudaMemcpyAsync"), ("clEnqueueNDRangeKernal", "clEnqueueNDRangeKernel"),
+    ("CUDAMEMCPY", "cudaMemcpy"), ("cudaMalloc,nosuch*", "'nosuch"), ("launch", "launches"),
+    ("default,clFinish", "default stands alone"), ("zzzz", "words: default"),
+])  # fmt: skip
+def test_a_function_that_no_api_has_is_refused_with_near_ones(api: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="--api") as error:
+        Settings.of({"api": api})
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize(("api", "taken"), [
+    ("cudaMemcpy*", "cudaMemcpy*"), ("clFinish, cuCtxSynchronize", "clFinish,cuCtxSynchronize"), ("hipMalloc", "hipMalloc"),
+    ("mcMalloc", "mcMalloc"), ("all", "all"), (["clFinish", "cuMemAlloc"], "clFinish,cuMemAlloc"), ("", "default"),
+])  # fmt: skip
+def test_functions_are_named_as_the_recorders_read_them(api: object, taken: str) -> None:
+    assert Settings.of({"api": api}).api == taken
+
+
+@pytest.mark.parametrize(("counters", "hint"), [
+    ("powr", "did you mean power"), ("gpm_sm", "gpm_sm_"), ("power,nosuch", "'nosuch' matches no counter; counters: gpu_util"),
+])  # fmt: skip
+def test_a_counter_that_does_not_exist_is_refused_with_near_ones(counters: str, hint: str) -> None:
+    with pytest.raises(UsageError, match="--counters") as error:
+        Settings.of({"counters": counters})
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize(("given", "taken"), [
+    (50, "50"), (2.5, "2.5"), ("gpm_*", "gpm_*"), (["power", "throttle_*"], "power,throttle_*"), ("off", "off"), (0, "0"),
+])  # fmt: skip
+def test_counters_from_python_are_those_of_the_command_line(given: object, taken: str) -> None:
+    assert Settings.of({"counters": given}).counters == taken
+
+
+@pytest.mark.parametrize(("option", "value"), [
+    ("stack_depth", 2.5), ("stack_depth", True), ("flush", "200"), ("sample", float("nan")), ("sample", -1), ("stacks", None),
+    ("stacks", "nosuch"), ("trace", "nosuch"), ("graph", "nodes"), ("api", 3), ("counters", True), ("counters", "-5"),
+    ("kernel_log", 3), ("ring", 30), ("delay", float("inf")), ("on_full", ["wait"]),
+])  # fmt: skip
+def test_values_that_no_option_takes_are_refused_by_name(option: str, value: object) -> None:
+    with pytest.raises(UsageError, match="--" + option.replace("_", "-")):
+        Settings.of({option: value})
