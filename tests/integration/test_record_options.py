@@ -135,6 +135,18 @@ def test_a_record_kind_that_does_not_exist_is_refused_before_the_program_runs(
     assert not (tmp_path / "ran").exists() and not found.path.exists()
 
 
+def test_a_pattern_that_matched_nothing_is_a_warning_in_process(library: Path, tmp_path: Path) -> None:
+    recorded = (
+        "import warpsight as ws\n"
+        "with ws.record('a.warp', kernels=['to*', 'gemm*'], sample='off', counters='off'): exec(sys.argv[2])\n"
+    )
+    command = [sys.executable, "-c", "import sys\n" + recorded, "launch('touch', 3)", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False, env=environment(library),
+                          cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "kernel pattern 'gemm*' matched no kernel" in done.stderr and "'to*'" not in done.stderr
+
+
 @pytest.mark.parametrize(("option", "variable", "value"), [
     ("--api", "WARPSIGHT_API", "clFinnish"), ("--counters", "WARPSIGHT_COUNTERS", "powr"),
     ("--trace", "WARPSIGHT_TRACE", "kernle"), ("--stacks", "WARPSIGHT_STACKS", "nosuch"),

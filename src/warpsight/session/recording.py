@@ -109,6 +109,9 @@ class Recording:
             self._restore_environment()
             _current.remove(self)
             self.summary = server.finish()
+        for one in self.summary.get("loss", []):
+            if str(one.get("cause", "")).startswith("kernel pattern "):
+                warnings.warn(f"{self.path}: {one['cause']}", stacklevel=2)
         return self.summary
 
     def statistics(self) -> dict[str, int]:
