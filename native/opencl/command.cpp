@@ -247,7 +247,7 @@ void EnqueueCall::write_api(cl_int result, uint64_t returned, uint32_t stack, ui
   write(row);
 }
 
-HostCall::HostCall(Function called, uint64_t about, uint64_t size)
+HostCall::HostCall(ClFunction called, uint64_t about, uint64_t size)
     : function(called), correlation(next_correlation()), entry(now_ns()), object(about), bytes(size) {}
 
 uint32_t HostCall::stack() {

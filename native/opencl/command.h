@@ -37,7 +37,7 @@ enum MemoryKind : uint8_t {
 
 // What a wrapper knows about its call.
 struct Request {
-  Function function;
+  ClFunction function;
   cl_command_queue queue;
   cl_uint wait_count = 0;
   const cl_event* waits = nullptr;
@@ -88,12 +88,12 @@ inline cl_int record_enqueue(const Request& request, cl_event* event, Call call)
 
 // A call that is no enqueue: one Api row when wanted, and its correlation id (0 when not recorded).
 struct HostCall {
-  explicit HostCall(Function function, uint64_t object = 0, uint64_t bytes = 0);
+  explicit HostCall(ClFunction function, uint64_t object = 0, uint64_t bytes = 0);
   // Writes the Api row. `stack` may have been taken by the caller already.
   void finish(cl_int result);
   uint32_t stack();
 
-  Function function;
+  ClFunction function;
   uint32_t correlation;
   uint64_t entry;
   uint64_t returned = 0;

@@ -17,9 +17,9 @@
 
 namespace warpsight {
 
-using Function = uint16_t;
+using ClFunction = uint16_t;
 constexpr size_t kFunctions = sizeof(cl_icd_dispatch) / sizeof(void*);
-#define WS_CL(name) (static_cast<::warpsight::Function>(offsetof(cl_icd_dispatch, name) / sizeof(void*)))
+#define WS_CL(name) (static_cast<::warpsight::ClFunction>(offsetof(cl_icd_dispatch, name) / sizeof(void*)))
 
 // What lies below us: another layer or the loader. Only entries the loader knows are not null. We never call
 // the loader's exported functions, which would come back to us.
@@ -32,6 +32,6 @@ extern volatile bool g_cl_forked;
 extern bool g_cl_wanted[kFunctions];
 // Reads WARPSIGHT_API into g_cl_wanted.
 void choose_functions();
-const char* function_name(Function function);
+const char* function_name(ClFunction function);
 
 }  // namespace warpsight

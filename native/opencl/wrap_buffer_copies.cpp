@@ -9,7 +9,7 @@ uint64_t volume(const size_t* region) {
   return region ? static_cast<uint64_t>(region[0]) * region[1] * region[2] : 0;
 }
 
-Request copy_request(Function function, cl_command_queue queue, uint64_t bytes, CopyKind kind,
+Request copy_request(ClFunction function, cl_command_queue queue, uint64_t bytes, CopyKind kind,
                      MemoryKind source, MemoryKind destination, cl_uint wait_count, const cl_event* waits,
                      bool blocking = false) {
   Request request{function, queue, wait_count, waits, blocking};

@@ -8,7 +8,7 @@
 namespace warpsight {
 namespace {
 
-Request fill_request(Function function, cl_command_queue queue, uint64_t bytes, MemoryKind memory,
+Request fill_request(ClFunction function, cl_command_queue queue, uint64_t bytes, MemoryKind memory,
                      const void* pattern, size_t pattern_bytes, cl_uint count, const cl_event* waits) {
   Request request{function, queue, count, waits};
   request.work = Work::fill;

@@ -14,7 +14,7 @@ uint64_t image_bytes(cl_mem image, const size_t* region) {
   return static_cast<uint64_t>(region[0]) * region[1] * region[2] * element;
 }
 
-Request image_request(Function function, cl_command_queue queue, cl_mem image, const size_t* region,
+Request image_request(ClFunction function, cl_command_queue queue, cl_mem image, const size_t* region,
                       CopyKind kind, cl_uint wait_count, const cl_event* waits, cl_bool blocking = CL_FALSE) {
   Request request{function, queue, wait_count, waits, blocking != CL_FALSE};
   request.work = Work::copy;

@@ -79,7 +79,7 @@ uint32_t shape_of(const ClKernel* kernel, cl_uint dimensions, const size_t* glob
   return intern_shape(shape);
 }
 
-Request launch_request(Function function, cl_command_queue queue, cl_kernel handle, cl_uint dimensions,
+Request launch_request(ClFunction function, cl_command_queue queue, cl_kernel handle, cl_uint dimensions,
                        const size_t* global, const size_t* local, cl_uint count, const cl_event* waits) {
   Request request{function, queue, count, waits};
   request.work = Work::kernel;

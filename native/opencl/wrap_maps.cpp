@@ -20,7 +20,7 @@ HandleMap<Mapping>& mappings() {
 bool reads(cl_map_flags flags) { return !(flags & CL_MAP_WRITE_INVALIDATE_REGION); }
 bool writes(cl_map_flags flags) { return flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION); }
 
-Request map_request(Function function, cl_command_queue queue, uint64_t bytes, bool image, bool to_host,
+Request map_request(ClFunction function, cl_command_queue queue, uint64_t bytes, bool image, bool to_host,
                     cl_bool blocking, cl_uint count, const cl_event* waits) {
   Request request{function, queue, count, waits, blocking != CL_FALSE};
   MemoryKind memory = image ? kArray : kDeviceMemory;

@@ -22,7 +22,7 @@ MemoryKind kind_of(cl_mem_flags flags) {
 
 // Makes a memory object through `create`, which takes the place of the error code.
 template <class Create>
-cl_mem allocate(Function function, cl_context context, cl_mem_flags flags, bool image, cl_int* error,
+cl_mem allocate(ClFunction function, cl_context context, cl_mem_flags flags, bool image, cl_int* error,
                 Create create) {
   if (g_cl_forked) return create(error);
   HostCall call(function);

@@ -20,7 +20,7 @@ using Notify = void(CL_CALLBACK*)(cl_program, void*);
 struct PendingBuild {
   Notify notify;
   void* data;
-  Function function;
+  ClFunction function;
   uint64_t start;
   uint32_t correlation;
   uint32_t stack;
@@ -113,7 +113,7 @@ void CL_CALLBACK on_built(cl_program program, void* data) {
 // Runs a build through `pass`, which takes the callback to hand down. With a callback of the program's the
 // build ends when that is called, else when the call returns.
 template <class Pass>
-auto record_build(Function function, const char* options, const cl_device_id* devices, Notify notify,
+auto record_build(ClFunction function, const char* options, const cl_device_id* devices, Notify notify,
                   void* data, Pass pass) {
   HostCall call(function);
   auto* build = new PendingBuild{notify,

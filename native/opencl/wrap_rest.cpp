@@ -84,7 +84,7 @@ template <auto Member, class Signature>
 struct Timed;
 template <auto Member, class Result, class... Arguments>
 struct Timed<Member, Result(CL_API_CALL*)(Arguments...)> {
-  static Function number;
+  static ClFunction number;
   static Result CL_API_CALL call(Arguments... arguments) {
     if (!recording()) return (g_cl.*Member)(arguments...);
     HostCall row(number);
@@ -101,11 +101,11 @@ struct Timed<Member, Result(CL_API_CALL*)(Arguments...)> {
   }
 };
 template <auto Member, class Result, class... Arguments>
-Function Timed<Member, Result(CL_API_CALL*)(Arguments...)>::number = 0;
+ClFunction Timed<Member, Result(CL_API_CALL*)(Arguments...)>::number = 0;
 
 // Entries that no other file wraps, save those for which the headers have no type on Linux.
 template <auto Member, class Signature>
-void time_entry(cl_icd_dispatch* table, Signature* signature, Function number) {
+void time_entry(cl_icd_dispatch* table, Signature* signature, ClFunction number) {
   if (!(table->*Member) || table->*Member != g_cl.*Member || !g_cl_wanted[number]) return;
   static_cast<void>(signature);
   Timed<Member, Signature>::number = number;
@@ -116,7 +116,7 @@ void time_entry(cl_icd_dispatch* table, Signature* signature, Function number) {
 
 bool g_cl_wanted[kFunctions];
 
-const char* function_name(Function function) { return kNames[function]; }
+const char* function_name(ClFunction function) { return kNames[function]; }
 
 void choose_functions() {
   const std::string& api = settings().api;

@@ -32,7 +32,7 @@ size_t forget_range(const void* pointer) {
   return bytes;
 }
 
-Request svm_request(Function function, cl_command_queue queue, uint64_t bytes, CopyKind kind,
+Request svm_request(ClFunction function, cl_command_queue queue, uint64_t bytes, CopyKind kind,
                     MemoryKind source, MemoryKind destination, cl_bool blocking, cl_uint count,
                     const cl_event* waits) {
   Request request{function, queue, count, waits, blocking != CL_FALSE};
