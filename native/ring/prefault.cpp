@@ -1,6 +1,7 @@
 // Page faults before they hurt: the first store to a page of the arena costs about a microsecond, once per
 // page.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "ring/arena.h"
 
@@ -24,6 +25,7 @@ Touched g_touched[kRingCapacity];
 void prefault_rings() {
   const ArenaMap* map = arena_map();
   if (!map) return;
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uint32_t count = __atomic_load_n(&map->header->ring_count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count && i < kRingCapacity; ++i) {
     const RingDescriptor* ring = &map->rings[i];
@@ -36,8 +38,12 @@ void prefault_rings() {
     const uint64_t wanted = produced * 2 + (produced ? 1 : 0);
     if (touched.blocks >= ring->block_count || touched.blocks >= wanted) continue;
     const uint64_t end = wanted < ring->block_count ? wanted : ring->block_count;
-    char* start = map->blocks + (ring->first_block + touched.blocks) * kBlockBytes;
-    madvise(start, (end - touched.blocks) * kBlockBytes, MADV_POPULATE_WRITE);
+    // Blocks are aligned to 4 KiB only: where pages are larger, the first one begins in the block before.
+    const uintptr_t first = reinterpret_cast<uintptr_t>(map->blocks) +
+                            (ring->first_block + touched.blocks) * uint64_t{kBlockBytes};
+    const uintptr_t start = first & ~(page - 1);
+    madvise(reinterpret_cast<void*>(start), first - start + (end - touched.blocks) * kBlockBytes,
+            MADV_POPULATE_WRITE);
     touched.blocks = static_cast<uint32_t>(end);
   }
 }

@@ -115,7 +115,8 @@ RingDescriptor* recycled_ring(const ArenaMap& map, uint32_t blocks) {
   for (uint32_t i = 0; i < count; ++i) {
     RingDescriptor* ring = &map.rings[i];
     if (load(&ring->state, __ATOMIC_RELAXED) != kFree) continue;
-    if (blocks ? ring->block_count != blocks : ring->block_count < kFewestRingBlocks) continue;
+    const uint32_t have = load(&ring->block_count);
+    if (blocks ? have != blocks : have < kFewestRingBlocks) continue;
     uint32_t expected = kFree;
     if (__atomic_compare_exchange_n(&ring->state, &expected, uint32_t{kClaiming}, false, __ATOMIC_ACQUIRE,
                                     __ATOMIC_RELAXED)) {
@@ -135,9 +136,11 @@ RingDescriptor* fresh_ring(const ArenaMap& map, uint32_t blocks) {
   const uint32_t index = take(&header->ring_count, 1, kRingCapacity);
   if (index == ~0u) return nullptr;  // lost a race for the very last descriptor
   RingDescriptor* ring = &map.rings[index];
+  // New descriptors are zero, so free, but without blocks nobody takes them. Whoever sees the blocks must see
+  // that this one is taken, too.
   store(&ring->state, uint32_t{kClaiming}, __ATOMIC_RELAXED);
   ring->first_block = first;
-  ring->block_count = blocks;
+  store(&ring->block_count, blocks);
   return ring;
 }
 

@@ -34,9 +34,9 @@ uint32_t g_forks = 0;  // generations of processes since the library was loaded;
 
 Runtime* const g_runtime = new Runtime;  // never destroyed: our thread uses it until the process is gone
 
-Phase phase_of(const Runtime& r) { return __atomic_load_n(&r.phase, __ATOMIC_ACQUIRE); }
+Phase phase_of(const Runtime& r) { return r.phase.load(std::memory_order_acquire); }
 
-void set_phase(Runtime& r, Phase phase) { __atomic_store_n(&r.phase, phase, __ATOMIC_RELEASE); }
+void set_phase(Runtime& r, Phase phase) { r.phase.store(phase, std::memory_order_release); }
 
 // Waits under `lock` until our thread has served request `number`, or has ended; false after `ms`.
 bool wait_served(Runtime& r, uint64_t number, uint32_t ms) {

@@ -58,9 +58,10 @@ std::string recording_folder();
 // Registers a backend; starts it at once, on the calling thread, when the control word says record.
 void add_recorder(Recorder* recorder);
 
-// The hot check: false before start, after stop, while dormant and in a forked child. One relaxed load.
+// The hot check: false before start, after stop, while dormant and in a forked child. One load; it acquires
+// what the recorders set up before the recording began (tables, kinds, the interpreter's layout).
 extern volatile bool g_recording;
-inline bool recording() { return __builtin_expect(__atomic_load_n(&g_recording, __ATOMIC_RELAXED), 1); }
+inline bool recording() { return __builtin_expect(__atomic_load_n(&g_recording, __ATOMIC_ACQUIRE), 1); }
 
 uint64_t now_ns();     // CLOCK_MONOTONIC
 uint32_t thread_id();  // OS thread id, cached per thread

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <atomic>
 #include <vector>
 
 #include "ring/drain.h"
@@ -36,7 +37,7 @@ struct Registered {
 struct Runtime {
   Runtime();
 
-  Phase phase = Phase::unstarted;  // atomic; changed under `lock`
+  std::atomic<Phase> phase{Phase::unstarted};  // changed under `lock`
   pid_t pid = 0;  // the process this state belongs to; differs in a child that skipped our fork handler
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // protects phase changes, connection, requests
   pthread_cond_t served;  // on CLOCK_MONOTONIC; told when requests were served or the thread ended
@@ -54,7 +55,7 @@ struct Runtime {
 };
 
 Runtime& runtime();
-inline void set_recording(bool on) { __atomic_store_n(&g_recording, on, __ATOMIC_RELAXED); }
+inline void set_recording(bool on) { __atomic_store_n(&g_recording, on, __ATOMIC_RELEASE); }
 std::string launcher_socket();        // of the recording that runs; empty without one
 void register_handlers();             // fork and exit, once; under `lock` or before there are threads
 int start_runtime(const char* path);  // connects now; 0 or an errno

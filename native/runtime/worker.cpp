@@ -176,7 +176,7 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
   }
   r.requests.served = r.requests.asked;
   r.thread_alive = false;
-  __atomic_store_n(&r.phase, exiting ? Phase::disabled : Phase::stopped, __ATOMIC_RELEASE);
+  r.phase.store(exiting ? Phase::disabled : Phase::stopped, std::memory_order_release);
   pthread_cond_broadcast(&r.served);
   pthread_mutex_unlock(&r.lock);
 }

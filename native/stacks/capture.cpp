@@ -147,7 +147,7 @@ WARPSIGHT_INLINE bool walk_own_frames(const PythonLayout& layout, uint64_t threa
 // Reads the thread's Python frames into `chain`; false when there is nothing to be had.
 bool take_python(Chain* chain) {
   const Interpreter& python = g_interpreter;
-  if (__builtin_expect(python.state != Interpreter::State::ready, 0) && !check_interpreter()) return false;
+  if (__builtin_expect(python.now() != Interpreter::State::ready, 0) && !check_interpreter()) return false;
   const uint64_t thread_state = own_thread_state(python);
   if (!thread_state) return false;
   switch (g_compiled) {
@@ -285,8 +285,9 @@ void prepare_stacks() {
 
 uint32_t capture_stack(int skip_native) {
   if (g_mode == StackMode::off) return 0;
-  if (g_mode == StackMode::python && (g_interpreter.state == Interpreter::State::absent ||
-                                      g_interpreter.state == Interpreter::State::refused)) {
+  const Interpreter::State python = g_interpreter.now();
+  if (g_mode == StackMode::python &&
+      (python == Interpreter::State::absent || python == Interpreter::State::refused)) {
     return 0;
   }
   ThreadCache* cache = thread_cache();

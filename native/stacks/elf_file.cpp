@@ -77,12 +77,14 @@ std::string_view ElfFile::function_at(uint64_t address) const {
 }
 
 uint64_t ElfFile::address_of_offset(uint64_t offset) const {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const Elf64_Ehdr* header = at<Elf64_Ehdr>(0);
   const Elf64_Phdr* segments = header ? at<Elf64_Phdr>(header->e_phoff, header->e_phnum) : nullptr;
   for (int i = 0; segments && i < header->e_phnum; ++i) {
     const Elf64_Phdr& segment = segments[i];
-    // A mapping starts at the page of the segment's first byte, which may be a little before it.
-    const uint64_t start = segment.p_offset & ~uint64_t{4095};
+    // A mapping starts at the page of the segment's first byte, which may be a little before it: up to 64 KiB
+    // on some aarch64 kernels.
+    const uint64_t start = segment.p_offset & ~(page - 1);
     if (segment.p_type != PT_LOAD || offset < start || offset >= segment.p_offset + segment.p_filesz)
       continue;
     return segment.p_vaddr - segment.p_offset + offset;

@@ -48,7 +48,7 @@ uint32_t python_minor(void* library) {
 }
 
 void refuse(const char* cause) {
-  g_interpreter.state = Interpreter::State::refused;
+  g_interpreter.state.store(Interpreter::State::refused, std::memory_order_release);
   report_loss("python stacks", cause);
 }
 
@@ -71,13 +71,15 @@ bool frames_are_code(RemoteMemory& memory, const Chain& chain) {
 
 bool check_interpreter() {
   Interpreter& python = g_interpreter;
-  if (python.state != Interpreter::State::pending) return python.state == Interpreter::State::ready;
+  const Interpreter::State state = python.now();
+  if (state != Interpreter::State::pending) return state == Interpreter::State::ready;
   const uint64_t thread_state = own_thread_state(python);
   if (!thread_state) return false;
   RemoteMemory memory(getpid());
   uint64_t probe = 0;
   if (!memory.copy_now(reinterpret_cast<uint64_t>(&thread_state), &probe, sizeof(probe))) {
-    python.state = Interpreter::State::ready;  // a sandbox forbids the careful reads; the version has to do
+    // A sandbox forbids the careful reads; the version has to do.
+    python.state.store(Interpreter::State::ready, std::memory_order_release);
     return true;
   }
   Place places[16];
@@ -94,14 +96,14 @@ bool check_interpreter() {
         "the interpreter's frames are not laid out as in its version of CPython; no Python stacks are taken");
     return false;
   }
-  if (chain.count) python.state = Interpreter::State::ready;
+  if (chain.count) python.state.store(Interpreter::State::ready, std::memory_order_release);
   return chain.count != 0;
 }
 
 void find_interpreter() {
   LockGuard guard(g_find_lock);
   Interpreter& python = g_interpreter;
-  if (python.state == Interpreter::State::absent) {
+  if (python.now() == Interpreter::State::absent) {
     void* library;
     if (!find_library(&library)) return;
     const uint32_t minor = python_minor(library);
@@ -120,8 +122,7 @@ void find_interpreter() {
       refuse((std::string(problem) + "; no Python stacks are taken").c_str());
       return;
     }
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    python.state = Interpreter::State::pending;
+    python.state.store(Interpreter::State::pending, std::memory_order_release);
   }
   check_interpreter();
 }

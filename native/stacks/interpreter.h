@@ -1,6 +1,8 @@
 // The Python interpreter in this process, if there is one that we can read.
 #pragma once
 
+#include <atomic>
+
 #include "stacks/frames.h"
 
 namespace warpsight {
@@ -12,7 +14,10 @@ struct Interpreter {
     ready,
     refused,  // one we cannot read; a loss row says why
   };
-  volatile State state;  // written after everything else; loads of it are not torn
+  // Protects what follows: released after it is written, acquired before it is read.
+  std::atomic<State> state;
+  State now() const { return state.load(std::memory_order_acquire); }
+
   PythonLayout layout;
   uint64_t runtime;         // _PyRuntime
   uint64_t code_type;       // PyCode_Type

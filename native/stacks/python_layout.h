@@ -40,8 +40,9 @@ struct PythonLayout {
     return state >> ((state & 255) > 3 ? 2 : (state >> 8 & 255) ? 8 : 16);
   }
   bool has_locations() const { return minor >= 11; }  // PEP 657 location table instead of 3.10's line table
-  // co_version numbers code objects without reuse (until it overflows to 0).
-  bool versions_are_unique() const { return minor == 12 || minor == 13; }
+  // co_version numbers code objects without reuse (until it overflows to 0). Without a GIL 3.13 increments
+  // that number without a lock: threads that compile at once give the same ones again.
+  bool versions_are_unique() const { return (minor == 12 || minor == 13) && !free_threaded; }
 };
 
 constexpr uint32_t kOldestPython = 10;
