@@ -16,6 +16,7 @@
 
 #include "cuda/cuda.h"
 #include "ring/thread_hook.h"
+#include "rocm/rocm.h"
 #include "runtime/attach.h"
 #include "runtime/identity.h"
 #include "runtime/settings.h"
@@ -260,6 +261,7 @@ int start_runtime(const char* path) {
   if (error) return error;
   apply_record(r, recording());
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
+  register_rocm_backend();
   return 0;
 }
 
