@@ -38,7 +38,7 @@ _EXPECTED = {
     "stack": np.int32,
 }
 _STRING, _SHAPE, _FRAME, _STACK, _FUNCTION = (
-    layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack", "Function")
+    layout.BY_NAME[name].kind for name in ("String", "Shape", "Frame", "Stack", "ApiFunction")
 )
 _NODE_ADDRESS = layout.BY_NAME["NodeAddress"].kind
 #: Definitions that become rows when the trace is finished.

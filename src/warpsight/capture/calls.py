@@ -34,7 +34,7 @@ class Functions:
         self._told: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
-        """Take up a `Function` row: how a function is called whose number only this process knows."""
+        """Take up a `ApiFunction` row: how a function is called whose number only this process knows."""
         self._told[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:

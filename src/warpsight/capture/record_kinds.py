@@ -214,7 +214,7 @@ u4 type       0 full, 1 programmatic
     ),
     _record(
         14,
-        "Function",
+        "ApiFunction",
         """
 u4 domain    API_*, of an API whose function numbers the recorder gives as functions appear
 u4 number    as in Api rows
@@ -244,7 +244,7 @@ u4 correlation  low half; joins kernels, copies …
 u4 stack        where it was called
 u4 name         string: kernel of a launch, 0 none
 i4 result       the API's return code
-u2 function     function id: CUPTI callback id, OpenCL function number, or the number of a Function row
+u2 function     function id: CUPTI callback id, OpenCL function number, or the number of an ApiFunction row
 u1 domain       API_*
 u1 flags        1 launch, 2 captured into a graph instead of run, 4 nested call not shown by itself, 8 no kernel row will follow
 u4 shape        shape id of a launch when the call tells it, else 0

@@ -5,7 +5,7 @@ The lists beside this module have one `number name` per line. CUPTI's come from 
 of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0. HIP's are our own numbers, because rocprofiler-sdk renumbered
 its own once: the order of `rocprofiler_hip_runtime_api_id_t` with every step of HIP's table. The recorder is built with the
 same list and finds the functions of the library it meets by name (native/rocm/api_rules.cpp). MACA's have no list: their
-numbers are given and named by the recorder, in rows of kind `Function`.
+numbers are given and named by the recorder, in rows of kind `ApiFunction`.
 """
 
 from __future__ import annotations
