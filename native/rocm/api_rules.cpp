@@ -225,7 +225,7 @@ void write_function_names() {
   for (const int number : operations().numbers) {
     const uint16_t function = operation_of(number).function;
     if ((function & kUnlisted) == 0) continue;
-    Function row = {};
+    ApiFunction row = {};
     row.domain = kApiHip;
     row.number = function;
     row.name = intern(name_of(kHipRuntimeApi, number));
