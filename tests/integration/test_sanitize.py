@@ -56,3 +56,22 @@ def test_json_follows_its_schema_and_findings_can_fail_the_run(
 def test_an_unknown_tool_is_refused(environment: dict[str, str]) -> None:
     done = sanitize(environment, "--tool", "magic", "--", "true")
     assert done.returncode == 2 and "memcheck, racecheck, initcheck or synccheck" in done.stderr
+
+
+@pytest.mark.parametrize(("program", "code", "why"), [
+    ("no-such-program", 127, "no-such-program: not found"), ("./missing", 127, "not found"),
+    ("./text", 126, "permission denied"), ("./bin", 126, "cannot be run: is a directory"),
+])  # fmt: skip
+def test_a_program_that_cannot_be_started_has_the_shells_exit_code(
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    code: int,
+    why: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("no program")
+    done = sanitize(environment, "--", program)
+    assert done.returncode == code and why in done.stderr
+    assert "findings" not in done.stderr

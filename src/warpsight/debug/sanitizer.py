@@ -15,6 +15,7 @@ from warpsight.code.disassembly import find_tool
 from warpsight.debug.sanitizer_chains import complete
 from warpsight.debug.sanitizer_report import Finding, findings
 from warpsight.errors import WarpsightError
+from warpsight.session.launch import check_runnable
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 #: The tool's own words about itself, in its text output.
@@ -58,8 +59,11 @@ def sanitize(
         keep: folder for the tool's own reports; a temporary one by default.
 
     Raises:
+        StartError: when there is no such program (127) or it cannot be run (126), which the tool would not tell from a
+            program that failed.
         WarpsightError: when compute-sanitizer is not installed or cannot be started.
     """
+    check_runnable(program[0])
     path = find_tool("compute-sanitizer")
     if path is None:
         raise WarpsightError(

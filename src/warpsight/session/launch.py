@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,22 @@ def start_error(program: str, error: OSError) -> StartError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return StartError(f"{program}: not found", NOT_FOUND)
     return StartError(f"{program}: cannot be run: {(error.strerror or str(error)).lower()}", NOT_EXECUTABLE)
+
+
+def check_runnable(program: str) -> None:
+    """Refuse a program before another one is asked to start it.
+
+    Raises:
+        StartError: when it is not found (127), or found and not executable (126).
+    """
+    found = shutil.which(program)
+    if found is not None:
+        return
+    place = Path(program)
+    if os.sep not in program or not place.exists():
+        raise start_error(program, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    reason = errno.EISDIR if place.is_dir() else errno.EACCES
+    raise start_error(program, OSError(reason, os.strerror(reason)))
 
 
 class Launch:
