@@ -62,6 +62,9 @@ struct CuptiFunctions {
   X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                      \
   X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))       \
   X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                               \
+  X(device_mem_pool, "cuDeviceGetMemPool", CUresult (*)(CUmemoryPool*, CUdevice))               \
+  X(pool_attribute, "cuMemPoolGetAttribute",                                                    \
+    CUresult (*)(CUmemoryPool, CUmemPool_attribute, void*))                                     \
   X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", CUresult (*)(CUstreamCaptureMode*))
 
 struct DriverFunctions {
