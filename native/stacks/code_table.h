@@ -120,24 +120,25 @@ const Code* CodeTable::get(const PythonLayout& o, Memory& memory, const Place& p
   return &codes_->back();
 }
 
-// The start of the bytecode that `instruction` is in: beside the code object or, without a GIL, a thread's
-// own copy.
+// Where in its bytecode the frame is, in bytes: the bytecode is beside the code object or, without a GIL,
+// also in copies of some threads' own, which lie anywhere, near the code object too.
 template <class Memory>
 bool instruction_offset(const PythonLayout& o, Memory& memory, const Place& place, uint64_t* offset) {
-  const uint64_t start = place.code + o.code_bytes;
-  constexpr uint64_t kMostCodeBytes = 1u << 26;
-  *offset = place.instruction - start;
-  if (!o.code_copies || *offset < kMostCodeBytes) return true;
-  uint64_t copies, count, nearest = 0;
+  *offset = place.instruction - (place.code + o.code_bytes);
+  if (!o.code_copies) return true;
+  constexpr uint64_t kUnit = 2;  // an instruction pointer may stand one unit before the first instruction
+  uint64_t units, copies, count, copy;
+  if (!load(memory, place.code + o.object_size, &units)) return false;
+  const uint64_t bytes = (units + 1) * kUnit;
+  if (*offset + kUnit < bytes) return true;
   if (!load(memory, place.code + o.code_copies, &copies) || !load(memory, copies, &count) || count > 65536)
     return false;
   for (uint64_t i = 0; i < count; ++i) {
-    uint64_t copy;
     if (!load(memory, copies + 8 + i * 8, &copy)) return false;
-    if (copy <= place.instruction && copy > nearest) nearest = copy;
+    *offset = place.instruction - copy;
+    if (copy && *offset + kUnit < bytes) return true;
   }
-  *offset = place.instruction - nearest;
-  return nearest != 0;
+  return false;
 }
 
 template <class Memory>
