@@ -1,5 +1,7 @@
 #include "cuda/decode.h"
 
+#include <string>
+
 #include "cuda/extra_records.h"
 #include "cuda/functions.h"
 #include "cuda/machine.h"
@@ -49,7 +51,16 @@ void Decoder::begin_session(uint32_t cupti_version) {
 
 void Decoder::decode(uint8_t* memory, size_t valid) {
   CUpti_Activity* record = nullptr;
+  if (profiler() == Profiler::mcpti) {
+    read_mcpti_clock();
+    fitted_ = copy_clock_fit(&fit_);
+  }
   while (cupti().cuptiActivityGetNextRecord(memory, valid, &record) == CUPTI_SUCCESS) {
+    // MCPTI 3.8 was seen to answer with pointers that lead elsewhere.
+    if (static_cast<size_t>(reinterpret_cast<uint8_t*>(record) - memory) >= valid) {
+      ++counters_.senseless;
+      break;
+    }
     ++counters_.records;
     decode_record(record);
   }
@@ -101,16 +112,26 @@ void Decoder::note(uint32_t context, uint32_t device) {
   note_context(context, device);
 }
 
+// Whether a record of MCPTI, whose layout is known of one version only, can be a kernel's.
+bool Decoder::sensible(const CUpti_ActivityKernel10& k) {
+  constexpr uint64_t kLongestNs = 86'400'000'000'000;  // a day
+  const bool is = k.end >= k.start && k.end - k.start < kLongestNs && k.gridX > 0 && k.gridY > 0 &&
+                  k.gridZ > 0 && k.blockX > 0 && k.blockY > 0 && k.blockZ > 0;
+  if (!is) ++counters_.senseless;
+  return is;
+}
+
 void Decoder::kernel(const CUpti_Activity* record) {
   const auto& k = as<CUpti_ActivityKernel10>(record);
+  if (profiler() == Profiler::mcpti && !sensible(k)) return;
   ++counters_.kernels;
   note(k.contextId, k.deviceId);
   Kernel row = {};
   row.name = intern_c(k.name);
   if (kernels_filtered() && !kernel_wanted(row.name, k.name)) return;
   count_timestamps(k.start, k.end);
-  row.start = k.start;
-  row.end = k.end;
+  row.start = host_time(k.start);
+  row.end = host_time(k.end);
   row.graph_node = k.graphNodeId;
   row.correlation = k.correlationId;
   row.shape = shapes_.id(shape_of(k));
@@ -119,8 +140,8 @@ void Decoder::kernel(const CUpti_Activity* record) {
   row.stream = k.streamId;
   row.graph = k.graphId;
   row.device = static_cast<uint16_t>(k.deviceId);
-  row.queued = k.queued == CUPTI_TIMESTAMP_UNKNOWN ? 0 : k.queued;
-  row.submitted = k.submitted == CUPTI_TIMESTAMP_UNKNOWN ? 0 : k.submitted;
+  row.queued = k.queued == CUPTI_TIMESTAMP_UNKNOWN ? 0 : host_time(k.queued);
+  row.submitted = k.submitted == CUPTI_TIMESTAMP_UNKNOWN ? 0 : host_time(k.submitted);
   write(row, OnFull::wait);
 }
 
@@ -130,8 +151,8 @@ void Decoder::graph_launch(const CUpti_Activity* record) {
   note(g.contextId, g.deviceId);
   count_timestamps(g.start, g.end);
   Kernel row = {};
-  row.start = g.start;
-  row.end = g.end;
+  row.start = host_time(g.start);
+  row.end = host_time(g.end);
   row.correlation = g.correlationId;
   row.context = g.contextId;
   row.stream = g.streamId;
@@ -146,8 +167,8 @@ void Decoder::memcpy(const CUpti_Activity* record) {
   note(m.contextId, m.deviceId);
   count_timestamps(m.start, m.end);
   Memcpy row = {};
-  row.start = m.start;
-  row.end = m.end;
+  row.start = host_time(m.start);
+  row.end = host_time(m.end);
   row.bytes = m.bytes;
   row.graph_node = m.graphNodeId;
   row.correlation = m.correlationId;
@@ -171,8 +192,8 @@ void Decoder::memcpy_peer(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemcpyPtoP4>(record);
   count_timestamps(m.start, m.end);
   Memcpy row = {};
-  row.start = m.start;
-  row.end = m.end;
+  row.start = host_time(m.start);
+  row.end = host_time(m.end);
   row.bytes = m.bytes;
   row.graph_node = m.graphNodeId;
   row.correlation = m.correlationId;
@@ -195,8 +216,8 @@ void Decoder::memset(const CUpti_Activity* record) {
   note(m.contextId, m.deviceId);
   count_timestamps(m.start, m.end);
   Memset row = {};
-  row.start = m.start;
-  row.end = m.end;
+  row.start = host_time(m.start);
+  row.end = host_time(m.end);
   row.bytes = m.bytes;
   row.graph_node = m.graphNodeId;
   row.correlation = m.correlationId;
@@ -219,8 +240,8 @@ void Decoder::synchronization(const CUpti_Activity* record) {
     row.event_sync = static_cast<uint32_t>(s.cudaEventSyncId) == kNotApplicable ? 0 : s.cudaEventSyncId;
   }
   count_timestamps(s.start, s.end);
-  row.start = s.start;
-  row.end = s.end;
+  row.start = host_time(s.start);
+  row.end = host_time(s.end);
   row.correlation = s.correlationId;
   row.context = s.contextId;
   row.stream = s.streamId;
@@ -302,9 +323,16 @@ void Decoder::overhead(const CUpti_Activity* record) {
 }
 
 void Decoder::report() {
+  if (counters_.senseless != 0) {
+    report_loss(profiler_source(), "these records make no sense where their fields are looked for",
+                counters_.senseless);
+    counters_.senseless = 0;
+  }
   if (counters_.zero_since_report == 0) return;
-  report_loss("cupti", "CUPTI lost the GPU timestamps of these records (start and end are 0)",
-              counters_.zero_since_report, Severity::lost, 0, 0, Kernel::kKind);
+  report_loss(
+      profiler_source(),
+      std::string(profiler_name()) + " lost the GPU timestamps of these records (start and end are 0)",
+      counters_.zero_since_report, Severity::lost, 0, 0, Kernel::kKind);
   counters_.zero_since_report = 0;
 }
 

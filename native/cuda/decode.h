@@ -8,6 +8,7 @@
 
 #include "cuda/modules.h"
 #include "cuda/versions.h"
+#include "maca/clock.h"
 #include "ring/shape_cache.h"
 
 namespace warpsight {
@@ -15,6 +16,7 @@ namespace warpsight {
 // Counts of what a session decoded; read by the recorder after the worker has drained.
 struct DecodeCounters {
   uint64_t kernels, graph_launches, records, zero_timestamps, unknown_kinds, zero_since_report;
+  uint64_t senseless;  // since the last report: records that cannot be what they are read as
 };
 
 class Decoder {
@@ -43,6 +45,9 @@ class Decoder {
   void memory_pool(const CUpti_Activity* record);
   void overhead(const CUpti_Activity* record);
   void count_timestamps(uint64_t start, uint64_t end);
+  bool sensible(const CUpti_ActivityKernel10& kernel);
+  // A record's time on CLOCK_MONOTONIC, which CUPTI's records are on already.
+  uint64_t host_time(uint64_t time) const { return fitted_ && time != 0 ? fit_.host(time) : time; }
 
   RecordSizes sizes_ = {};
   void note(uint32_t context, uint32_t device);
@@ -51,6 +56,8 @@ class Decoder {
   ShapeCache shapes_ = {};
   ModuleCache modules_;
   DecodeCounters counters_ = {};
+  ClockFit fit_;         // of MCPTI's clock, as of the buffer that is decoded
+  bool fitted_ = false;  // there is one
 };
 
 }  // namespace warpsight

@@ -21,13 +21,6 @@ constexpr const char* kWheelFolders[] = {"cu13/lib", "cuda_cupti/lib", "cu12/lib
 
 std::string soname(int major) { return "libcupti.so." + std::to_string(major); }
 
-std::string file_of(void* handle) {
-  link_map* map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr) return "";
-  char resolved[PATH_MAX];
-  return realpath(map->l_name, resolved) != nullptr ? resolved : map->l_name;
-}
-
 void add(std::vector<std::string>* folders, const std::string& folder) {
   for (const auto& known : *folders) {
     if (known == folder) return;
@@ -104,7 +97,7 @@ std::vector<std::string> folders_to_search() {
 FoundCupti found(void* handle) {
   FoundCupti result;
   result.handle = handle;
-  result.path = file_of(handle);
+  result.path = loaded_file(handle);
   return result;
 }
 
@@ -115,8 +108,15 @@ int major_of(const std::string& path) {
 
 }  // namespace
 
+std::string loaded_file(void* handle) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name == nullptr) return "";
+  char resolved[PATH_MAX];
+  return realpath(map->l_name, resolved) != nullptr ? resolved : map->l_name;
+}
+
 int driver_cuda_major(void* libcuda) {
-  const std::string path = file_of(libcuda);
+  const std::string path = loaded_file(libcuda);
   const size_t at = path.rfind("libcuda.so.");
   const int branch = at == std::string::npos ? 0 : atoi(path.c_str() + at + strlen("libcuda.so."));
   if (branch >= 580) return 13;
@@ -141,7 +141,7 @@ FoundCupti find_cupti(int driver_major) {
     void* handle = dlopen(soname(major).c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     if (major <= newest) return found(handle);
-    none.why = file_of(handle) + " is loaded by the program and newer than the driver (CUDA " +
+    none.why = loaded_file(handle) + " is loaded by the program and newer than the driver (CUDA " +
                std::to_string(driver_major) + "); ";
   }
   const auto folders = folders_to_search();
@@ -154,7 +154,7 @@ FoundCupti find_cupti(int driver_major) {
   }
   for (int major = newest; major >= kOldestMajor; --major) {
     void* handle = dlopen(soname(major).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr && major_of(file_of(handle)) <= newest) return found(handle);
+    if (handle != nullptr && major_of(loaded_file(handle)) <= newest) return found(handle);
   }
   none.why += newest < kOldestMajor
                   ? "the driver is older than CUDA 12, which is not supported"

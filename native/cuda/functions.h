@@ -1,34 +1,40 @@
 // Every CUPTI and CUDA function the recorder calls, found at run time: nothing here links to either library.
+// MetaX' MCPTI has CUPTI's functions under names that begin with mcpti instead: one table serves both.
 #pragma once
 
 #include <cuda.h>
 #include <cupti.h>
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace warpsight {
 
-// Required: a libcupti without one of these is refused.
-#define WARPSIGHT_CUPTI_REQUIRED(X)    \
+// Required: a libcupti or libmcpti without one of these is refused.
+#define WARPSIGHT_CUPTI_RECORDS(X)     \
   X(cuptiActivityDisable)              \
   X(cuptiActivityEnable)               \
   X(cuptiActivityFlushAll)             \
   X(cuptiActivityGetNextRecord)        \
   X(cuptiActivityGetNumDroppedRecords) \
   X(cuptiActivityRegisterCallbacks)    \
-  X(cuptiActivitySetAttribute)         \
-  X(cuptiEnableCallback)               \
-  X(cuptiGetVersion)                   \
-  X(cuptiSubscribe)                    \
+  X(cuptiGetVersion)
+
+// Required of a libcupti; a libmcpti without them records less, and native/maca checks each use.
+#define WARPSIGHT_CUPTI_REQUIRED(X) \
+  X(cuptiActivitySetAttribute)      \
+  X(cuptiEnableCallback)            \
+  X(cuptiSubscribe)                 \
   X(cuptiUnsubscribe)
 
-// Optional: null when this libcupti is too old; every use checks.
+// Optional: null when this library is too old; every use checks.
 #define WARPSIGHT_CUPTI_OPTIONAL(X)               \
   X(cuptiActivityConfigureUnifiedMemoryCounter)   \
   X(cuptiActivityEnableAllSyncRecords)            \
   X(cuptiActivityEnableCudaEventDeviceTimestamps) \
   X(cuptiActivityRegisterTimestampCallback)       \
+  X(cuptiEnableDomain)                            \
   X(cuptiFinalize)                                \
   X(cuptiGetCallbackName)                         \
   X(cuptiGetCallbackState)                        \
@@ -39,10 +45,12 @@ namespace warpsight {
   X(cuptiGetGraphNodeId)                          \
   X(cuptiGetResultString)                         \
   X(cuptiGetStreamId)                             \
+  X(cuptiGetTimestamp)                            \
   X(cuptiSetThreadIdType)
 
 struct CuptiFunctions {
 #define WARPSIGHT_POINTER(name) decltype(&::name) name = nullptr;
+  WARPSIGHT_CUPTI_RECORDS(WARPSIGHT_POINTER)
   WARPSIGHT_CUPTI_REQUIRED(WARPSIGHT_POINTER)
   WARPSIGHT_CUPTI_OPTIONAL(WARPSIGHT_POINTER)
 #undef WARPSIGHT_POINTER
@@ -84,5 +92,18 @@ const char* result_name(CUptiResult result);
 // Finds libcuda (loaded by the program) and a libcupti that fits it and fills the tables; a loss row says why
 // when there is none. True at once when already done.
 bool load_libraries();
+
+// Fills the table from a libmcpti. The names of required functions that it lacks, comma-separated, "" when it
+// has all; optional ones stay null.
+std::string load_mcpti(void* library);
+void set_cupti_version(uint32_t version);
+
+// One process has one of the two libraries: whoever asks first has the table, the buffers and the decoder for
+// good. True for it, then and later.
+enum class Profiler : uint32_t { none, cupti, mcpti };
+bool claim_profiler(Profiler which);
+Profiler profiler();
+const char* profiler_name();    // "CUPTI" or "MCPTI"
+const char* profiler_source();  // the same as the source of loss rows
 
 }  // namespace warpsight

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cuda/cuda.h"
+#include "cuda/functions.h"
 #include "cuda/recorder.h"
 #include "runtime/runtime.h"
 
@@ -41,6 +42,8 @@ bool register_cuda_backend() {
   const bool injected_later = driver_will_inject(cuda);
   dlclose(cuda);
   if (injected_later) return false;
+  if (!claim_profiler(Profiler::cupti))
+    return true;  // a libcuda beside MACA's runtime, whose recorder is at work
   if (!g_registered.exchange(true)) add_recorder(&recorder());
   return true;
 }
@@ -51,7 +54,7 @@ bool register_cuda_backend() {
 // make the driver complain; a process that does not record simply gets nothing.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace warpsight;
-  if (g_registered.exchange(true)) return 1;
+  if (!claim_profiler(Profiler::cupti) || g_registered.exchange(true)) return 1;
   if (!ensure_runtime()) {
     g_registered.store(false);  // somebody may attach later
     return 1;

@@ -11,6 +11,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/functions.h"
+#include "maca/devices.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
@@ -80,7 +81,7 @@ void write_context_once(uint32_t context, uint32_t device, uint32_t null_stream,
   row.device = device;
   row.time = now_ns();
   row.null_stream = null_stream;
-  row.api = kBackendCuda;
+  row.api = profiler() == Profiler::mcpti ? kBackendMaca : kBackendCuda;
   {
     Guard guard;
     if (!known().device_of_context.emplace(context, device).second) return;
@@ -164,6 +165,7 @@ void write_context(const CUpti_ActivityContext3& c) {
 void note_context(uint32_t context, uint32_t device) {
   g_context_seen.store(true, std::memory_order_relaxed);
   write_context_once(context, device, 0, OnFull::wait);
+  if (profiler() == Profiler::mcpti) return write_maca_device(device);
   {
     Guard guard;
     if (known().devices.count(device) != 0) return;

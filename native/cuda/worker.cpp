@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <atomic>
+#include <string>
 
 #include "cuda/buffers.h"
 #include "cuda/cubins.h"
@@ -115,7 +116,9 @@ void report_worker_loss() {
   count_dropped();
   const uint64_t dropped = g_dropped.exchange(0);
   if (dropped != 0) {
-    report_loss("cupti", "CUPTI had no buffer for these records: they came faster than they could be taken",
+    report_loss(profiler_source(),
+                std::string(profiler_name()) +
+                    " had no buffer for these records: they came faster than they could be taken",
                 dropped);
   }
   pthread_mutex_lock(&g_decoding);

@@ -15,6 +15,7 @@
 #include <new>
 
 #include "cuda/cuda.h"
+#include "maca/maca.h"
 #include "ring/thread_hook.h"
 #include "rocm/rocm.h"
 #include "runtime/attach.h"
@@ -260,6 +261,7 @@ int start_runtime(const char* path) {
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
   apply_record(r, recording());
+  if (register_maca_backend) register_maca_backend();  // before CUDA: MACA's SDK may bring a libcuda of its own
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   register_rocm_backend();
   return 0;

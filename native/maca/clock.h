@@ -1,0 +1,45 @@
+// MCPTI's clock on CLOCK_MONOTONIC. Its records carry times of a clock of its own, which mcptiGetTimestamp
+// reads too; readings of both clocks at one moment tell how they lie to each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace warpsight {
+
+// One moment on both clocks: MCPTI's was read after `before` and before `after`.
+struct ClockPair {
+  uint64_t theirs, before, after;
+};
+
+class ClockFit {
+ public:
+  void add(const ClockPair& pair);
+  bool empty() const { return count_ == 0; }
+  // CLOCK_MONOTONIC of a time on their clock. One constant offset while it agrees with every pair, which
+  // keeps durations exact; else by the line through the neighbouring pairs.
+  uint64_t host(uint64_t theirs) const;
+  // Half the range in which the offset may lie, ns; of the newest pair when there is no one offset.
+  uint64_t uncertainty() const;
+  // The newest pair.
+  const ClockPair& last() const { return pairs_[count_ - 1]; }
+
+ private:
+  void thin();
+
+  static constexpr size_t kMost = 64;
+  ClockPair pairs_[kMost];  // by time
+  size_t count_ = 0;
+  int64_t lower_ = 0, upper_ = 0;  // of the offset, by every pair ever added; crossed when the clocks drift
+};
+
+// Reads both clocks now and adds the pair; false when MCPTI does not tell its time. Any thread of ours.
+bool read_mcpti_clock();
+
+// The fit so far; false when there is none, and times are to be taken as they are.
+bool copy_clock_fit(ClockFit* fit);
+
+// Before another recording: clocks may have been set in between.
+void forget_clock_fit();
+
+}  // namespace warpsight

@@ -1,0 +1,39 @@
+// How the recorder gets into a process. MACA has no variable that loads a tool (none is known), so
+// `warpsight record --backend maca` preloads a library of a few wrappers, which calls in here before the
+// program's first call of MACA; ws.record() in a running program finds the runtime loaded.
+#include <atomic>
+
+#include "cuda/functions.h"
+#include "maca/find_mcpti.h"
+#include "maca/maca.h"
+#include "maca/recorder.h"
+
+namespace warpsight {
+namespace {
+
+std::atomic<bool> g_registered{false};  // somebody has registered the recorder, or is about to
+
+MacaRecorder& recorder() {
+  static MacaRecorder* const value =
+      new MacaRecorder;  // never destroyed: callbacks outlive static destructors
+  return *value;
+}
+
+}  // namespace
+
+bool register_maca_backend() {
+  if (g_registered.load()) return true;
+  if (loaded_maca_runtime() == nullptr || !claim_profiler(Profiler::mcpti)) return false;
+  if (!g_registered.exchange(true)) add_recorder(&recorder());
+  return true;
+}
+
+}  // namespace warpsight
+
+// Called by the preloaded library when MACA's runtime is there and the program has not used it yet.
+extern "C" __attribute__((visibility("default"))) void ws_maca_loaded() {
+  using namespace warpsight;
+  if (g_registered.load()) return;
+  recorder().set_early();
+  if (ensure_runtime()) register_maca_backend();
+}
