@@ -1,13 +1,15 @@
 """`sass query --count`: how many records have each value of a field.
 
-Distinct values (with the fields of the conditions: distinct combinations) are counted first, and conditions are tested on what
-was counted, so neither Arrow nor NumPy is needed where there are no conditions. What reads files is loaded for files only.
+Distinct values are counted, of records that fulfil the conditions on fields as they stand in a record; each distinct value of
+such a field is tested once. Conditions on what is made from several fields are tested on what was counted (then: distinct
+combinations). Neither Arrow nor NumPy is needed, and what reads files is loaded for files only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,25 +48,34 @@ def counts(
             return opened.counts(group_by, conditions, top), []
     from warpsight.formats.cutracer.clp import source_of
 
-    fields = tuple(dict.fromkeys((group_by, *conditions.fields)))
+    early, late = _parted(conditions)
+    fields = tuple(dict.fromkeys((group_by, *late.fields)))
     with source_of(path) as source:
-        found = _folded(source, fields)
+        found = _folded(source, fields, early)
     if found is None:
         from warpsight.sass.query import counts_by_columns
 
         totals, notes = counts_by_columns(path, conditions, group_by)
         return ordered(totals)[:top], notes
-    total = sum(found.states[1:], found.states[0])
-    return _totals(_made(total, fields, found.header), fields, conditions)[:top], found.notes
+    made = _made(sum(found.states[1:], found.states[0]), fields, found.header)
+    return _totals(made, fields, late)[:top], found.notes
 
 
 _Counted = list[tuple[tuple[Any, ...], int]]
 
 
+def _parted(conditions: Filter) -> tuple[Filter, Filter]:
+    """Conditions on one field as it stands in the record, which each record is tested by, and the others."""
+    alone = (g for g in conditions.groups if len({c.field for c in g}) == 1)
+    early = tuple(g for g in alone if g[0].field not in _MADE_FROM)
+    return Filter(early), Filter(tuple(g for g in conditions.groups if g not in early))
+
+
 def _totals(counted: _Counted, fields: Sequence[str], conditions: Filter) -> list[tuple[Any, int]]:
     """Counts by the first field of the combinations that fulfil the conditions."""
     totals: dict[Any, int] = {}
-    for values, count in _fulfilling(counted, fields, conditions) if conditions.groups else counted:
+    chosen = compress(counted, _fulfilling(counted, fields, conditions)) if conditions.groups else counted
+    for values, count in chosen:
         key = str(list(values[0])) if isinstance(values[0], tuple) else values[0]
         totals[key] = totals.get(key, 0) + count
     return ordered(totals)
@@ -75,25 +86,33 @@ def ordered(totals: dict[Any, int]) -> list[tuple[Any, int]]:
     return sorted(totals.items(), key=lambda item: (-item[1], str(item[0])))
 
 
-def _raw(fields: Sequence[str]) -> tuple[str, ...]:
+def _raw(fields: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(raw for name in fields for raw in _MADE_FROM.get(name, (name,))))
 
 
-def _folded(source: Source, fields: Sequence[str]) -> Folded[Counter[Any]] | None:
-    """Counts of the combinations of the raw fields; None where the columns have to do it."""
+def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded[Counter[Any]] | None:
+    """Counts of the combinations of the raw fields of records that fulfil the conditions; None where columns have to do it."""
     from warpsight.formats.cutracer import fold
+    from warpsight.sass.values import verdicts
 
-    raw = _raw(fields)
-    if not _DISTINCT.isdisjoint(raw):
+    counted = _raw(fields)
+    read = tuple(dict.fromkeys((*counted, *conditions.fields)))
+    if not _DISTINCT.isdisjoint(read):
         return None
-    value = attrgetter(*raw)
+    value = attrgetter(*counted)
+    known: list[dict[Any, bool]] = [{} for _ in conditions.groups]
 
     def take(state: Counter[Any], rows: Sequence[Any]) -> None:
+        for group, told in zip(conditions.groups, known, strict=True):
+            values = list(map(attrgetter(group[0].field), rows))
+            if new := set(values).difference(told):
+                told.update(verdicts(group, new))
+            rows = list(compress(rows, map(told.__getitem__, values)))
         state.update(map(value, rows))
         if len(state) > MOST_DISTINCT:
             raise fold.Unusual
 
-    return fold.fold(source, raw, Counter, lambda _: take)
+    return fold.fold(source, read, Counter, lambda _: take)
 
 
 def _made(total: Counter[Any], fields: Sequence[str], header: Header) -> _Counted:
@@ -117,12 +136,17 @@ def _value(name: str, row: tuple[Any, ...], places: dict[str, int], header: Head
     return row[places[name]]
 
 
-def _fulfilling(made: _Counted, fields: Sequence[str], conditions: Filter) -> _Counted:
-    import pyarrow as pa
+def _fulfilling(made: _Counted, fields: Sequence[str], conditions: Filter) -> Iterator[bool]:
+    """Whether each combination fulfils the conditions."""
+    from warpsight.sass.values import verdicts
 
-    from warpsight.formats.cutracer.trace_file import column
-    from warpsight.sass import masks
-
-    columns = {name: column(name, [values[place] for values, _ in made]) for place, name in enumerate(fields)}
-    kept = masks.rows(conditions, pa.table(columns)).to_pylist()
-    return [row for row, keep in zip(made, kept, strict=True) if keep]
+    places = {name: place for place, name in enumerate(fields)}
+    groups = []
+    for group in conditions.groups:
+        tests = []
+        for condition in group:
+            place = places[condition.field]
+            tests.append((place, verdicts([condition], {values[place] for values, _ in made})))
+        groups.append(tests)
+    for values, _ in made:
+        yield all(any(told[values[place]] for place, told in tests) for tests in groups)

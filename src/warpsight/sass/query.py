@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.cutracer import records
-from warpsight.formats.cutracer.header import caller
 from warpsight.formats.cutracer.lines import Chunk
 from warpsight.formats.cutracer.trace_file import TraceFile
 from warpsight.sass import filters, masks
@@ -113,12 +112,4 @@ def _add(
 
 def _decoded(rows: Iterable[int], chunk: Chunk, count: int, trace: TraceFile) -> Iterator[dict[str, Any]]:
     """Records with what the reader adds: the instruction's text, the caller of a launch."""
-    for record in trace.records(chunk, rows, count):
-        if "sass" not in record and (text := trace.header.sass.get(record.get("opcode_id", -1))):
-            record["sass"] = text
-        if record.get("type") == "kernel_launch" and "caller" not in record:
-            if record.get("cpu_callstack"):
-                record["caller"] = caller(record["cpu_callstack"], str(record.get("cpu_callstack_source")))
-            elif frame := trace.header.stacks.get(str(record.get("callstack_id"))):
-                record["caller"] = frame
-        yield record
+    return map(trace.header.complete, trace.records(chunk, rows, count))

@@ -43,9 +43,44 @@ def select(path: Path | str, selection: Selection) -> Found:
         raise UsageError("the number of records cannot be negative")
     if is_trace(path):
         return _select_of_tables(path, selection)
+    first = _first(path, selection)
+    if first is not None:
+        return first
     from warpsight.sass import query
 
     return query.select(path, selection)
+
+
+def _first(path: Path | str, selection: Selection) -> Found | None:
+    """The first records of a file, without columns; None for other selections, and where the file ends or is damaged before."""
+    wanted = selection.head
+    if wanted is None or selection.tail is not None or selection.group_by or selection.conditions.groups:
+        return None
+    import msgspec
+
+    from warpsight.formats.cutracer import clp, records
+    from warpsight.formats.cutracer.header import Header
+
+    header, found = Header(), list[dict[str, Any]]()
+    with clp.source_of(path) as source, source.open() as file:
+        while len(found) < wanted:
+            line = file.readline()
+            if not line.endswith(b"\n"):
+                return None
+            if not line.strip():
+                continue
+            try:
+                record = msgspec.json.decode(line)
+                describes = record.get("type") in records.DESCRIBING
+                if describes:
+                    header.take(record)
+            except (msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError):
+                return None
+            if "opcode_id" in record and "sass" not in record and not header.sass:
+                return None  # its instruction is described later, or not at all
+            if selection.describing or not describes:
+                found.append(header.complete(record))
+    return Found({None: found}, {}, [])
 
 
 def _select_of_tables(path: Path | str, selection: Selection) -> Found:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from warpsight.sass.origin import is_trace
 if TYPE_CHECKING:
     from warpsight.formats.cutracer.fold import Fold
     from warpsight.formats.cutracer.header import Header
+
+_SASS = attrgetter("sass")
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def _taker(header: Header) -> Fold[dict[Any, Any]]:
         return _mnemonic(value) == "NOP" if isinstance(value, str) else value in padding
 
     def take(state: dict[Any, Any], rows: Sequence[Any]) -> None:
-        if all(row.sass is None for row in rows):
+        if {*map(_SASS, rows)} <= {None}:
             last = {row.warp: row.opcode_id for row in rows}
         else:
             last = {row.warp: row.opcode_id if row.sass is None else row.sass for row in rows}

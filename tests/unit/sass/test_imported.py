@@ -16,7 +16,8 @@ from tests.unit.sass.traces import SASS, event, metadata, write
 from warpsight.cli import app
 from warpsight.errors import TraceError, UsageError
 from warpsight.sass import filters
-from warpsight.sass.counting import counts
+from warpsight.sass.counting import counts, ordered
+from warpsight.sass.query import counts_by_columns
 from warpsight.sass.selection import Selection, select
 from warpsight.sass.statements import FIELDS
 from warpsight.sass.warps import summary
@@ -84,6 +85,13 @@ def test_counts_are_the_file_s(both: Both, conditions: list[str], field: str) ->
     path, imported = both
     assert counts(imported, chosen, field)[0] == counts(path, chosen, field)[0]
     assert counts(imported, chosen, field, 2)[0] == counts(path, chosen, field, 2)[0]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(conditions=_FILTER, field=_FIELD | st.sampled_from(["ctx", "ipoint"]))
+def test_counts_of_a_file_are_those_of_its_columns(both: Both, conditions: list[str], field: str) -> None:
+    chosen = filters.parse(conditions)
+    assert counts(both[0], chosen, field)[0] == ordered(counts_by_columns(both[0], chosen, field)[0])
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -15,9 +15,10 @@ from tests.unit.sass.traces import SASS, event, metadata, ndjson
 from warpsight.formats.cutracer import fold
 from warpsight.formats.errors import FormatError
 from warpsight.formats.source import Source
-from warpsight.sass import filters, warps
+from warpsight.sass import filters, query, warps
 from warpsight.sass.counting import counts, ordered
 from warpsight.sass.query import counts_by_columns
+from warpsight.sass.selection import Selection, select
 
 LANES = list(range(32))
 
@@ -71,6 +72,10 @@ LAYOUTS: dict[str, Callable[[], bytes]] = {
     "instruction in some records": lambda: ndjson(
         [metadata(), *(event(i, i % 9, i % 6, **({"sass": "NOP ;"} if i % 5 == 0 else {})) for i in range(300))]
     ),
+    "a line longer than a chunk": lambda: ndjson(
+        [*many(), event(600, 3, 2, sass="MOV R1, " + "R" * 40_000 + " ;"), event(601, 3, 4)]
+    ),
+    "an empty instruction": lambda: ndjson([*many(), event(600, 3, 4, sass="")]),
     "no kernel": lambda: ndjson(many()[1:]),
     "kernel in the middle": lambda: ndjson([*many()[1:300], metadata(), *many()[300:]]),
     "two kernels": lambda: ndjson(many()) * 2,
@@ -126,6 +131,17 @@ def test_warps_are_those_of_the_columns(layout: str, processes: int, tmp_path: P
     found, expected = warps.summary(path), warps.by_columns(path)
     assert found.to_json() == expected.to_json()
     assert said(list(found.notes)) == said(list(expected.notes))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_first_records_are_those_of_the_columns(layout: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.ndjson"
+    path.write_bytes(LAYOUTS[layout]())
+    for head in (0, 7, 10_000):
+        for describing in (False, True):
+            wanted = Selection(head=head, describing=describing)
+            found, expected = select(path, wanted), query.select(path, wanted)
+            assert (found.groups, found.notes) == (expected.groups, expected.notes)
 
 
 def test_the_usual_layouts_are_not_left_to_the_columns(processes: int, tmp_path: Path) -> None:

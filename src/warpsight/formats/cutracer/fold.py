@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -33,10 +34,12 @@ S = TypeVar("S")
 #: attributes, None where a record lacks one; lists come as tuples. Describing records are not among them.
 Fold = Callable[[S, Sequence[Any]], None]
 
-CHUNK_BYTES = 4 << 20
+#: What is decoded at once: rows and text stay in the processor's cache.
+CHUNK_BYTES = 512 << 10
 #: Less than this is not worth a child.
 PART_BYTES = 16 << 20
 _CUT_WINDOW = 1 << 16
+_TYPE = attrgetter("type")
 
 
 class Unusual(Exception):
@@ -140,16 +143,26 @@ class _Folder(Generic[S]):
     def range(self, path: os.PathLike[str], begin: int, end: int) -> _Part[S]:
         """Fold the bytes from `begin` to `end` of a file; both are line borders, or the file's end."""
         part = _Part(self._start())
-        rest = b""
+        buffer = bytearray(
+            min(CHUNK_BYTES, max(end - begin, 1))
+        )  # one for all chunks: new memory is slow memory
+        have = 0
         with open(path, "rb", buffering=0) as file:
             file.seek(begin)
-            while begin < end and (block := file.read(min(CHUNK_BYTES, end - begin))):
-                begin += len(block)
-                data = rest + block if rest else block
-                cut = data.rfind(b"\n") + 1
-                self._chunk(part, memoryview(data)[:cut])
-                rest = data[cut:]
-        self._tail(part, rest)
+            while begin < end:
+                if have == len(buffer):  # a line as long as the buffer
+                    buffer += bytes(len(buffer))
+                with memoryview(buffer) as view:
+                    got = file.readinto(view[have : have + end - begin]) or 0
+                    if not got:
+                        break
+                    begin, have = begin + got, have + got
+                    cut = buffer.rfind(b"\n", 0, have) + 1
+                    if cut:
+                        self._chunk(part, view[:cut])
+                buffer[: have - cut] = buffer[cut:have]
+                have -= cut
+        self._tail(part, bytes(buffer[:have]))
         return part
 
     def _chunk(self, part: _Part[S], data: bytes | memoryview) -> None:
@@ -157,15 +170,14 @@ class _Folder(Generic[S]):
             rows: list[Any] = self._decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Unusual from None
-        kinds = [row.type for row in rows]
-        if not records.DESCRIBING.isdisjoint(kinds):
+        if not records.DESCRIBING.isdisjoint(map(_TYPE, rows)):
             lines = [line for line in bytes(data).split(b"\n") if line.strip()]
             if len(lines) != len(rows):
                 raise Unusual
             part.described += [
                 msgspec.json.decode(line)
-                for line, kind in zip(lines, kinds, strict=True)
-                if kind in records.DESCRIBING
+                for line, row in zip(lines, rows, strict=True)
+                if row.type in records.DESCRIBING
             ]
             rows = [row for row in rows if row.type not in records.DESCRIBING]
         self._take(part.state, rows)

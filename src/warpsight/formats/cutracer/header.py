@@ -28,6 +28,17 @@ class Header:
         elif kind == "capture_completion":
             self.completion = record
 
+    def complete(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Add to a record what others say of it: the instruction's text, the caller of a launch."""
+        if "sass" not in record and (text := self.sass.get(record.get("opcode_id", -1))):
+            record["sass"] = text
+        if record.get("type") == "kernel_launch" and "caller" not in record:
+            if record.get("cpu_callstack"):
+                record["caller"] = caller(record["cpu_callstack"], str(record.get("cpu_callstack_source")))
+            elif frame := self.stacks.get(str(record.get("callstack_id"))):
+                record["caller"] = frame
+        return record
+
     def notes(self) -> list[str]:
         """What the capture itself says is missing."""
         said = self.completion
