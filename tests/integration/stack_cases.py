@@ -207,6 +207,23 @@ def dropped() -> None:
         space[f"f{n:05}"](take)
 
 
+def crowded() -> None:
+    """Six threads at once that make, run and drop code objects of equal size."""
+
+    def run(first: int) -> None:
+        for n in range(first, first + 1000):
+            space: dict[str, Any] = {}
+            source = f"def f{n:05}(take):\n" + "\n" * (n % 5) + "    take()\n"
+            exec(compile(source, f"/generated/{n % 7:05}/kernel.py", "exec"), space)
+            space[f"f{n:05}"](take)
+
+    threads = [threading.Thread(target=run, args=(n * 1000,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def renamed() -> None:
     """The same source under other file names: only the file tells the code objects apart."""
     for n in range(5000):

@@ -16,22 +16,25 @@ import numpy as np
 from warpsight.capture import layout
 
 HERE = Path(__file__).parent
-MINORS = (10, 11, 12, 13, 14)
+#: Minor versions of CPython; with a t those built without a GIL.
+MINORS = (10, 11, 12, 13, 14, "13t", "14t")
 
 #: (qualified name, file, line), as the tests' programs log them.
 Frame = tuple[str, str, int]
 
 
 @cache
-def interpreter(minor: int) -> str | None:
+def interpreter(minor: int | str) -> str | None:
     """A CPython 3.`minor`: this one, on PATH, or one that pyenv has; None when there is none."""
-    if sys.version_info[:2] == (3, minor):
+    if f"{sys.version_info[1]}{sys.abiflags}" == str(minor):
         return sys.executable
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = shutil.which(f"python3.{minor}")
     candidates = [Path(found)] if found else []
-    for path in [*candidates, *sorted(versions.glob(f"3.{minor}.*/bin/python3"))]:
-        command = [str(path), "-c", "import sys, ctypes; print(sys.version_info[1])"]
+    number = str(minor).rstrip("t")
+    kind = str(minor)[len(number) :]
+    for path in [*candidates, *sorted(versions.glob(f"3.{number}.*[0-9]{kind}/bin/python3"))]:
+        command = [str(path), "-c", "import sys, ctypes; print(f'{sys.version_info[1]}{sys.abiflags}')"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         if answer.stdout.strip() == str(minor):
             return str(path)

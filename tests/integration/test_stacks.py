@@ -21,6 +21,7 @@ CASES = {
     "recursion": 4,
     "gil": 2,
     "dropped": 20000,
+    "crowded": 6000,
     "renamed": 5000,
     "distinct": 16000,
     "forked": 2,
@@ -29,7 +30,9 @@ CASES = {
 Row = tuple[int, list[tuple[str, str, int]], bool]
 
 
-def run(library: Path, folder: Path, minor: int, case: str, **environment: str) -> tuple[Recorded, list[Row]]:
+def run(
+    library: Path, folder: Path, minor: int | str, case: str, **environment: str
+) -> tuple[Recorded, list[Row]]:
     """Run a case; what was recorded, and the program's own log."""
     python = interpreter(minor)
     if python is None:
@@ -47,7 +50,7 @@ def run(library: Path, folder: Path, minor: int, case: str, **environment: str) 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("minor", MINORS)
-def test_stack_equals_pythons_own(library: Path, tmp_path: Path, minor: int, case: str) -> None:
+def test_stack_equals_pythons_own(library: Path, tmp_path: Path, minor: int | str, case: str) -> None:
     recorded, log = run(library, tmp_path, minor, case)
     assert len(log) >= CASES[case]
     chains = {stack: recorded.chain(stack) for stack in {row[0] for row in log}}
@@ -58,7 +61,7 @@ def test_stack_equals_pythons_own(library: Path, tmp_path: Path, minor: int, cas
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_depth_limit_keeps_the_inner_frames(library: Path, tmp_path: Path, minor: int) -> None:
+def test_depth_limit_keeps_the_inner_frames(library: Path, tmp_path: Path, minor: int | str) -> None:
     recorded, log = run(library, tmp_path, minor, "recursion", WARPSIGHT_STACK_DEPTH="20")
     assert [cut for _, _, cut in log] == [False, True, True, True]
     for stack, frames, cut in log:
@@ -67,7 +70,7 @@ def test_depth_limit_keeps_the_inner_frames(library: Path, tmp_path: Path, minor
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_equal_stacks_have_one_id(library: Path, tmp_path: Path, minor: int) -> None:
+def test_equal_stacks_have_one_id(library: Path, tmp_path: Path, minor: int | str) -> None:
     recorded, log = run(library, tmp_path, minor, "distinct")
     ids: dict[str, set[int]] = {}
     for stack, frames, _ in log:
@@ -78,7 +81,7 @@ def test_equal_stacks_have_one_id(library: Path, tmp_path: Path, minor: int) -> 
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_native_and_python_frames_are_merged(library: Path, tmp_path: Path, minor: int) -> None:
+def test_native_and_python_frames_are_merged(library: Path, tmp_path: Path, minor: int | str) -> None:
     recorded, log = run(library, tmp_path, minor, "nested", WARPSIGHT_STACKS="both")
     for stack, frames, _ in log:
         chain, kinds = recorded.chain(stack), recorded.kinds(stack)
@@ -93,7 +96,7 @@ def test_native_and_python_frames_are_merged(library: Path, tmp_path: Path, mino
 
 
 @pytest.mark.parametrize("minor", MINORS[1:2])
-def test_native_frames_name_their_modules(library: Path, tmp_path: Path, minor: int) -> None:
+def test_native_frames_name_their_modules(library: Path, tmp_path: Path, minor: int | str) -> None:
     recorded, log = run(library, tmp_path, minor, "gil", WARPSIGHT_STACKS="native")
     for stack, _, _ in log:
         assert set(recorded.kinds(stack)) == {layout.FRAME_NATIVE}

@@ -31,7 +31,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return built
 
 
-def run(library: Path, folder: Path, minor: int, case: str, engine: Path) -> tuple[Recorded, list[Row]]:
+def run(library: Path, folder: Path, minor: int | str, case: str, engine: Path) -> tuple[Recorded, list[Row]]:
     """Run a case; what was recorded, and the program's own log."""
     python = interpreter(minor)
     if python is None:
@@ -46,7 +46,7 @@ def run(library: Path, folder: Path, minor: int, case: str, engine: Path) -> tup
 @pytest.mark.parametrize("case", ["steps", "executed", "old", "deep"])
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_stack_is_that_of_the_thread_that_waits(
-    library: Path, tmp_path: Path, minor: int, case: str, engine: Path
+    library: Path, tmp_path: Path, minor: int | str, case: str, engine: Path
 ) -> None:
     recorded, log = run(library, tmp_path, minor, case, engine)
     if engine.parent.name.startswith("numbered"):
@@ -60,7 +60,7 @@ def test_the_stack_is_that_of_the_thread_that_waits(
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_threads_that_come_and_go_cost_no_wrong_stack(
-    library: Path, tmp_path: Path, minor: int, engine: Path
+    library: Path, tmp_path: Path, minor: int | str, engine: Path
 ) -> None:
     recorded, log = run(library, tmp_path, minor, "threads", engine)
     taken = [(recorded.chain(id_), frames) for ids, frames in log for id_ in ids if id_]
@@ -71,7 +71,7 @@ def test_threads_that_come_and_go_cost_no_wrong_stack(
 @pytest.mark.parametrize("case", ["nobody", "elsewhere", "several"])
 @pytest.mark.parametrize("minor", MINORS)
 def test_where_nobody_or_more_than_one_waits_there_is_no_stack(
-    library: Path, tmp_path: Path, minor: int, case: str, engine: Path
+    library: Path, tmp_path: Path, minor: int | str, case: str, engine: Path
 ) -> None:
     _, log = run(library, tmp_path, minor, case, engine)
     assert log
