@@ -86,13 +86,15 @@ def launching(
     standin: Standin, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[subprocess.Popen[str]]:
     """A Python of a version with sys.remote_exec that launches kernels and knows nothing of the recorder."""
-    python = interpreter(14)
+    wanted = dict(getattr(request, "param", {}))
+    minor = wanted.pop("minor", "14")
+    python = interpreter(minor)
     if python is None:
-        pytest.skip("no CPython 3.14 here, and sys.remote_exec came with it")
+        pytest.skip(f"no CPython 3.{minor} here, and sys.remote_exec came with it")
     (tmp_path / "launching.py").write_text(LAUNCHING)
     command = [python, str(tmp_path / "launching.py"), str(standin.folder / "libcuda.so.1")]
     environment = {k: v for k, v in standin.environment().items() if not k.startswith("PYTHON")}
-    environment |= getattr(request, "param", {})
+    environment |= wanted
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout and process.stdout.readline() == "launching\n"
@@ -109,6 +111,7 @@ def kernels_and_stacks(path: Path) -> tuple[set[str], list[list[str]]]:
     return {name for name, _ in rows}, [[str(frame["function"]) for frame in frames] for frames in stacks]
 
 
+@pytest.mark.parametrize("launching", [{"minor": "14"}, {"minor": "14t"}], ids=["14", "14t"], indirect=True)
 def test_a_python_that_runs_already_is_recorded_through_remote_exec(
     launching: subprocess.Popen[str], standin: Standin, tmp_path: Path
 ) -> None:
