@@ -1,4 +1,4 @@
-"""Records of instruction traces and their counts as a table, JSON, CSV or NDJSON; the summary of warps as text."""
+"""Records of instruction traces and their counts as a table, JSON, CSV or NDJSON."""
 
 from __future__ import annotations
 
@@ -101,22 +101,3 @@ def _table(
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         stream.write("  ".join(cells).rstrip() + "\n")
-
-
-def warp_text(summary: Mapping[str, Any]) -> str:
-    """The summary of warps under CUTracer's labels."""
-    ids = summary["warp_id_range"]
-    lines = [
-        "Warp Summary",
-        f"  Total warps observed: {summary['total_observed']:,}",
-        f"  Warp ID range: {f'{ids[0]}-{ids[1]}' if ids else '(none)'}",
-    ]
-    for label, key in (
-        ("Completed (EXIT):", "completed"),
-        ("In-progress:", "in_progress"),
-        ("Missing (never seen):", "missing"),
-    ):
-        part = summary[key]
-        ranges = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in part["ranges"]) or "(none)"
-        lines += [f"  {label} {part['count']:,} ({part['percentage']}%)", f"    {ranges}"]
-    return "\n".join(lines) + "\n"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.sass.traces import event, metadata, small, write
 from warpsight.cli import app
-from warpsight.sass.warps import ranges, summary
+from warpsight.render.warps import LINES, text
+from warpsight.sass.warps import Warps, ranges, summary
 
 
 def test_a_warp_is_completed_by_its_last_instruction_padding_aside(tmp_path: Path) -> None:
@@ -45,7 +48,53 @@ def test_ranges() -> None:
 def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "t.ndjson", small())
     assert app.main(["sass", "warps", str(path)]) == 0
-    text = capsys.readouterr().out
-    assert "Completed (EXIT): 2 (66.7%)\n    0-1\n" in text
+    assert capsys.readouterr().out.splitlines() == [
+        "Warp Summary",
+        "  Total warps observed: 3",
+        "  Warp ID range: 0-2",
+        "",
+        "                         WARPS   SHARE  RANGES OF IDS",
+        "  Completed (EXIT):          2   66.7%  1",
+        "      0-1",
+        "  In-progress:               1   33.3%  1",
+        "      2",
+        "  Missing (never seen):      1   25.0%  1",
+        "      3",
+    ]
     assert app.main(["sass", "warps", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["total_observed"] == 3
+
+
+def many(runs: int) -> dict[str, Any]:
+    """A summary with so many runs of completed warps, a gap after each."""
+    ended = [warp for run in range(runs) for warp in range(run * 10, run * 10 + 3)]
+    return Warps(ended, [], [(3, 9)], ()).to_json()
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("runs", [1, 12, 27, 28, 29, 500])
+def test_ranges_beyond_a_few_lines_are_counted(runs: int, width: int) -> None:
+    shown = text(many(runs), width).splitlines()
+    assert max(map(len, shown)) <= width
+    begin = next(place for place, line in enumerate(shown) if "Completed" in line) + 1
+    end = next(place for place, line in enumerate(shown) if "In-progress" in line)
+    listed = " ".join(shown[begin:end])
+    assert 1 <= end - begin <= LINES
+    told = [int(found[1]) for found in re.finditer(r"(\d+)-\d+", listed)]
+    left = (
+        int(found[1].replace(",", "")) if (found := re.search(r"and ([\d,]+) more \(--all\)", listed)) else 0
+    )
+    assert told == [run * 10 for run in range(len(told))]
+    assert len(told) + left == runs
+    whole = text(many(runs), width, everything=True)
+    assert re.findall(r"(\d+)-\d+", whole.split("RANGES OF IDS")[1])[:-1] == [
+        str(run * 10) for run in range(runs)
+    ]
+
+
+def test_all_ranges_are_there_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "t.ndjson", [event(i, 2 * i, 0, sass="EXIT ;") for i in range(200)])
+    assert app.main(["sass", "warps", str(path)]) == 0
+    assert "more (--all)" in capsys.readouterr().out
+    assert app.main(["sass", "warps", str(path), "--all"]) == 0
+    assert " 398\n" in capsys.readouterr().out

@@ -17,6 +17,9 @@ def command(
             help="NDJSON trace, compressed or not, or a trace it was imported into.", metavar="FILE"
         ),
     ],
+    everything: Annotated[
+        bool, typer.Option("-a", "--all", help="Every range of ids; else a few lines of them.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
@@ -26,11 +29,17 @@ def command(
     A warp is completed when the last instruction it executed, padding aside, is an EXIT. Warps are missing when the
     kernel's grid has them and the trace does not.
     """
-    from warpsight.render import records, terminal
+    import shutil
+
+    from warpsight.render import terminal
+    from warpsight.render import warps as shown
     from warpsight.sass import warps
 
     found = warps.summary(trace)
     with output.text(out, force) as stream:
-        stream.write(output.json_text(found.to_json()) if as_json else records.warp_text(found.to_json()))
+        if as_json:
+            stream.write(output.json_text(found.to_json()))
+        else:
+            stream.write(shown.text(found.to_json(), shutil.get_terminal_size().columns, everything))
     for note in found.notes:
         terminal.warning(note)

@@ -1,0 +1,58 @@
+"""The summary of warps as text: a row each for completed, running and missing warps, with as many ids as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+#: CUTracer's labels.
+_ROWS = (
+    ("Completed (EXIT):", "completed"),
+    ("In-progress:", "in_progress"),
+    ("Missing (never seen):", "missing"),
+)
+#: Lines of ids that a row has, unless all are wanted.
+LINES = 3
+_INDENT = 6
+
+
+def text(summary: Mapping[str, Any], width: int, everything: bool = False) -> str:
+    """The summary as lines of at most `width` characters; ids beyond a few lines are counted, unless `everything` is wanted."""
+    ids = summary["warp_id_range"]
+    parts = [summary[key] for _, key in _ROWS]
+    label = max(len(name) for name, _ in _ROWS)
+    counts = [f"{part['count']:,}" for part in parts]
+    digits = max(len("WARPS"), *map(len, counts))
+    lines = [
+        "Warp Summary",
+        f"  Total warps observed: {summary['total_observed']:,}",
+        f"  Warp ID range: {f'{ids[0]}-{ids[1]}' if ids else '(none)'}",
+        "",
+        f"  {'':{label}}  {'WARPS':>{digits}}   SHARE  RANGES OF IDS",
+    ]
+    for (name, _), part, count in zip(_ROWS, parts, counts, strict=True):
+        number = len(part["ranges"])
+        lines.append(
+            f"  {name:{label}}  {count:>{digits}}  {part['percentage']:5.1f}%  {f'{number:,}' if number else '(none)'}"
+        )
+        lines += _wrapped(part["ranges"], max(width, 40) - _INDENT, None if everything else LINES)
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(ranges: Sequence[Sequence[int]], width: int, most: int | None) -> Iterator[str]:
+    """Ranges in lines; where there are more than `most` lines, the last one says how many ranges are left out."""
+    line, lines = "", 0
+    for place, (first, last) in enumerate(ranges):
+        word = (str(first) if first == last else f"{first}-{last}") + ("," if place < len(ranges) - 1 else "")
+        left = f"and {len(ranges) - place:,} more (--all)"
+        if most is not None and lines == most - 1 and place < len(ranges) - 1:
+            # the last line keeps room for what is left out from here on
+            if len(f"{line} {word} {left}") > width:
+                yield f"{'':{_INDENT}}{line} {left}".rstrip()
+                return
+        elif line and len(f"{line} {word}") > width:
+            yield f"{'':{_INDENT}}{line}"
+            line, lines = "", lines + 1
+        line = f"{line} {word}".lstrip()
+    if line:
+        yield f"{'':{_INDENT}}{line}"
