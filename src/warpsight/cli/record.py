@@ -28,6 +28,9 @@ def command(
     force: Annotated[bool, typer.Option("-f", "--force", envvar="WARPSIGHT_FORCE", help="Replace an existing trace.")] = False,
     backend: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND",
                        help="auto, cuda, opencl, uprobe; or a vendor's: nsys, rocm, metal, maca, ascend.")] = _DEFAULTS.backend,
+    recorder: Annotated[str, typer.Option(envvar="WARPSIGHT_RECORDER",
+                        help="With rocm: own (in the process, with host stacks; untested on AMD's hardware), vendor "
+                        "(rocprofv3), auto (own where it can run).")] = "auto",
     backend_args: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND_ARGS", metavar="ARGS",
                             help="Arguments for the vendor's recorder, as one text quoted like a shell's.")] = "",
     pid: Annotated[int, typer.Option("--pid", metavar="PID", min=0,
@@ -103,7 +106,9 @@ def command(
     from warpsight.cli import record_backend
 
     _set_verbosity(quiet, verbose)
-    vendors = record_backend.is_vendors(backend)
+    vendors = record_backend.is_vendors(
+        backend, recorder, only_vendors=bool(backend_args or keep or template)
+    )
     settings = Settings(
         backend="auto" if vendors else backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
         trace=tuple(k for k in trace.replace(",", " ").split() if k), graph=graph, counters=counters,
@@ -113,7 +118,9 @@ def command(
         log_stacks=log_stacks, cubins=cubins, ring=ring, after=after,
         triggers=tuple(t for item in trigger or () for t in item.split(",") if t),
     )  # fmt: skip
-    record_backend.check(settings, backend, arguments=backend_args, keep=keep, template=template)
+    record_backend.check(
+        settings, backend, vendors=vendors, arguments=backend_args, keep=keep, template=template
+    )
     if print_env:
         from warpsight.session.shell import print_environment
 

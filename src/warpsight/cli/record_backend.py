@@ -1,4 +1,7 @@
-"""`warpsight record --backend nsys|rocm|metal|maca|ascend`: a vendor's recorder, its recording imported."""
+"""`warpsight record --backend nsys|rocm|metal|maca|ascend`: a vendor's recorder, its recording imported.
+
+Of AMD's GPUs warpsight has a recorder of its own too, which is taken where ROCm's library for it is; `--recorder` chooses.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,77 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 from warpsight.render import numbers, terminal
 from warpsight.session.settings import Settings
 
 if TYPE_CHECKING:
     from warpsight.formats.importing import Imported
 
+#: Values of --recorder: ours where it can run, ours or nothing, the vendor's.
+RECORDERS = ("auto", "own", "vendor")
 #: What a vendor's recorder may take over; all other options are those of warpsight's own recorders.
 _SHARED = ("backend", "duration", "delay")
 
 
-def is_vendors(backend: str) -> bool:
-    """Whether a backend is a vendor's recorder.
+def is_vendors(backend: str, recorder: str = "auto", *, only_vendors: bool = False) -> bool:
+    """Whether a vendor's recorder is to run; `only_vendors`: options were given that only those have.
 
     Raises:
-        UsageError: when it is neither that nor one of ours.
+        UsageError: when the backend is neither a vendor's nor ours, or has no such recorder.
+        WarpsightError: when our own was asked for and what it needs is not here.
     """
-    from warpsight.session.backends import VENDORS
+    from warpsight.session.backends import VENDORS, records_itself
     from warpsight.session.settings import BACKENDS
 
+    if recorder not in RECORDERS:
+        raise UsageError(f"--recorder is one of {', '.join(RECORDERS)}, not {recorder!r}")
     if backend not in VENDORS and backend not in BACKENDS:
-        raise UsageError(f"--backend is one of {', '.join((*BACKENDS, *VENDORS))}, not {backend!r}")
-    return backend in VENDORS
+        known = dict.fromkeys((*BACKENDS, *VENDORS))
+        raise UsageError(f"--backend is one of {', '.join(known)}, not {backend!r}")
+    if backend not in VENDORS or backend not in BACKENDS:
+        if recorder != "auto":
+            raise UsageError(f"--recorder goes with --backend rocm; --backend {backend} has one recorder")
+        return backend in VENDORS
+    if recorder == "vendor" or (recorder == "auto" and only_vendors):
+        return True
+    return not _takes_own(backend, required=recorder == "own")
 
 
-def check(settings: Settings, backend: str, *, arguments: str, keep: bool, template: str) -> None:
-    """Refuse options that the chosen backend would ignore.
+def _takes_own(backend: str, *, required: bool) -> bool:
+    """Whether what our own recorder needs is here; says which is taken."""
+    from warpsight.machine import rocprofiler
+    from warpsight.session.backends import recorder
+
+    found = rocprofiler.find()
+    if found is not None:
+        terminal.note(
+            f"{backend}: recording in the process through {found.path}, untested on AMD's hardware; "
+            f"--recorder vendor runs {recorder(backend).tool}"
+        )
+        return True
+    if required:
+        raise WarpsightError(
+            "--recorder own needs librocprofiler-sdk, and there is none in LD_LIBRARY_PATH, $ROCM_PATH/lib, /opt/rocm/lib "
+            "or this Python's ROCm wheels: install the package rocprofiler-sdk of ROCm 6.2 or newer"
+        )
+    return False
+
+
+def check(
+    settings: Settings, backend: str, *, vendors: bool, arguments: str, keep: bool, template: str
+) -> None:
+    """Refuse options that the chosen recorder would ignore.
 
     Raises:
         UsageError: naming one.
     """
     from warpsight.session.backends import VENDORS
 
-    if backend not in VENDORS:
+    if not vendors:
         for flag, value in (("--backend-args", arguments), ("--keep", keep), ("--template", template)):
+            if value and backend in VENDORS:
+                raise UsageError(f"{flag} goes with --recorder vendor: warpsight's own recorder takes none")
             if value:
                 raise UsageError(f"{flag} goes with --backend {', '.join(VENDORS)}")
         return

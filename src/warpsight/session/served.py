@@ -102,4 +102,5 @@ class Served:
 def _environment() -> dict[str, str]:
     """Ours, without what would record the server itself."""
     return {name: value for name, value in os.environ.items()
-            if name not in ("WARPSIGHT_SOCKET", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "OPENCL_LAYERS")}  # fmt: skip
+            if name not in ("WARPSIGHT_SOCKET", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "OPENCL_LAYERS",
+                            "ROCP_TOOL_LIBRARIES")}  # fmt: skip

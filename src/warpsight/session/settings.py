@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from warpsight import _native
@@ -13,10 +14,12 @@ from warpsight.errors import UsageError
 SOCKET = "WARPSIGHT_SOCKET"
 INJECTION = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 LAYERS = "OPENCL_LAYERS"
+PRELOAD = "LD_PRELOAD"
+TOOLS = "ROCP_TOOL_LIBRARIES"
 
 STACKS = ("python", "native", "both", "off")
 GRAPHS = ("auto", "node", "graph")
-BACKENDS = ("auto", "cuda", "opencl")
+BACKENDS = ("auto", "cuda", "opencl", "rocm")
 ON_FULL = ("drop-newest", "drop-oldest", "wait")
 RANGES = ("off", "torch")
 LOG_STACKS = ("dedup", "full", "none")
@@ -231,6 +234,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     path = _native.library_path()
     if path is None:
         _native.load()  # raises, with what to do about it
+    assert path is not None
     library = str(path)
     out = {_native.ENVIRONMENT: library, **settings.variables()}
     if settings.backend in ("auto", "cuda"):
@@ -245,8 +249,27 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     if settings.backend in ("auto", "opencl"):
         layers = [part for part in environment.get(LAYERS, "").split(":") if part and part != library]
         out[LAYERS] = ":".join([*layers, library])
+    if settings.backend == "rocm":
+        tools = [part for part in environment.get(TOOLS, "").split(":") if part and part != library]
+        # rocprofiler-sdk 1.0 does not look at what follows the last of several colons.
+        out[TOOLS] = ":".join([*tools, library, ""]) if tools else library
+    if settings.backend == "maca":
+        out[PRELOAD] = _with_maca_entry(path, environment.get(PRELOAD, ""))
     if settings.ranges == "torch":
         from warpsight.session import torch_ranges
 
         out["PYTHONPATH"] = torch_ranges.python_path(environment.get("PYTHONPATH", ""))
     return out
+
+
+def _with_maca_entry(library: Path, preloaded: str) -> str:
+    """LD_PRELOAD with the library that gets the recorder into programs of MACA: nothing else is known to.
+
+    Raises:
+        UsageError: when this installation lacks it.
+    """
+    entry = library.with_name("libwarpsight_maca.so")
+    if not entry.is_file():
+        raise UsageError(f"--backend maca: this installation has no {entry.name}; reinstall warpsight")
+    rest = [part for part in preloaded.replace(" ", ":").split(":") if part and part != str(entry)]
+    return ":".join([str(entry), *rest])

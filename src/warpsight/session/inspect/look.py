@@ -100,7 +100,8 @@ def _driver_entry(frames: list[dict[str, Any]]) -> int | None:
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items()
-            if name not in ("WARPSIGHT_SOCKET", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "OPENCL_LAYERS")}  # fmt: skip
+            if name not in ("WARPSIGHT_SOCKET", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "OPENCL_LAYERS",
+                            "ROCP_TOOL_LIBRARIES")}  # fmt: skip
 
 
 def descendants(root: int, proc: Path = Path("/proc")) -> list[int]:
