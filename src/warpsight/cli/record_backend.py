@@ -30,7 +30,7 @@ def is_vendors(backend: str, recorder: str = "auto", *, only_vendors: bool = Fal
         UsageError: when the backend is neither a vendor's nor ours, or has no such recorder.
         WarpsightError: when our own was asked for and what it needs is not here.
     """
-    from warpsight.session.backends import VENDORS, records_itself
+    from warpsight.session.backends import VENDORS
     from warpsight.session.settings import BACKENDS
 
     if recorder not in RECORDERS:
