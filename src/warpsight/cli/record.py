@@ -29,8 +29,8 @@ def command(
     backend: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND",
                        help="auto, cuda, opencl, uprobe; or a vendor's: nsys, rocm, metal, maca, ascend.")] = _DEFAULTS.backend,
     recorder: Annotated[str, typer.Option(envvar="WARPSIGHT_RECORDER",
-                        help="With rocm: own (in the process, with host stacks; untested on AMD's hardware), vendor "
-                        "(rocprofv3), auto (own where it can run).")] = "auto",
+                        help="With rocm and maca: own (in the process, with host stacks; untested on their hardware), vendor "
+                        "(rocprofv3, mcTracer), auto (own where it can run).")] = "auto",
     backend_args: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND_ARGS", metavar="ARGS",
                             help="Arguments for the vendor's recorder, as one text quoted like a shell's.")] = "",
     pid: Annotated[int, typer.Option("--pid", metavar="PID", min=0,

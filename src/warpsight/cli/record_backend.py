@@ -1,6 +1,7 @@
 """`warpsight record --backend nsys|rocm|metal|maca|ascend`: a vendor's recorder, its recording imported.
 
-Of AMD's GPUs warpsight has a recorder of its own too, which is taken where ROCm's library for it is; `--recorder` chooses.
+Of AMD's and MetaX' GPUs warpsight has recorders of its own too, taken where ROCm's or MACA's library for tools is; `--recorder`
+chooses.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def is_vendors(backend: str, recorder: str = "auto", *, only_vendors: bool = Fal
         raise UsageError(f"--backend is one of {', '.join(known)}, not {backend!r}")
     if backend not in VENDORS or backend not in BACKENDS:
         if recorder != "auto":
-            raise UsageError(f"--recorder goes with --backend rocm; --backend {backend} has one recorder")
+            raise UsageError(
+                f"--recorder goes with --backend rocm or maca; --backend {backend} has one recorder"
+            )
         return backend in VENDORS
     if recorder == "vendor" or (recorder == "auto" and only_vendors):
         return True
@@ -49,21 +52,17 @@ def is_vendors(backend: str, recorder: str = "auto", *, only_vendors: bool = Fal
 
 def _takes_own(backend: str, *, required: bool) -> bool:
     """Whether what our own recorder needs is here; says which is taken."""
-    from warpsight.machine import rocprofiler
-    from warpsight.session.backends import recorder
+    from warpsight.session.backends import own_recorder, recorder
 
-    found = rocprofiler.find()
-    if found is not None:
+    own = own_recorder(backend)
+    if own.library is not None:
         terminal.note(
-            f"{backend}: recording in the process through {found.path}, untested on AMD's hardware; "
+            f"{backend}: recording in the process through {own.library}, untested on {own.vendor}'s hardware; "
             f"--recorder vendor runs {recorder(backend).tool}"
         )
         return True
     if required:
-        raise WarpsightError(
-            "--recorder own needs librocprofiler-sdk, and there is none in LD_LIBRARY_PATH, $ROCM_PATH/lib, /opt/rocm/lib "
-            "or this Python's ROCm wheels: install the package rocprofiler-sdk of ROCm 6.2 or newer"
-        )
+        raise WarpsightError(f"--recorder own needs {own.needs}")
     return False
 
 

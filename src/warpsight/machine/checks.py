@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight import _native
-from warpsight.machine import cuda_driver, cupti, nvml, opencl, opencl_layer
+from warpsight.machine import cuda_driver, cupti, mcpti, nvml, opencl, opencl_layer
 from warpsight.machine.processes import PROC
 
 OK, DEGRADED, MISSING = "ok", "degraded", "missing"
@@ -39,10 +39,11 @@ class Check:
 
 def run() -> list[Check]:
     """All checks in the order they are shown; one that fails unexpectedly is itself a finding."""
-    return [_guarded(check) for check in CHECKS]
+    found = (_guarded(check) for check in CHECKS)
+    return [check for check in found if check is not None]
 
 
-def _guarded(check: Callable[[], Check]) -> Check:
+def _guarded(check: Callable[[], Check | None]) -> Check | None:
     try:
         return check()
     except Exception as error:  # a broken driver must not take the report with it
@@ -176,6 +177,26 @@ def pocl() -> Check:
         "the CPU is no OpenCL device: demo and tests need a GPU",
         "apt install pocl-opencl-icd",
     )
+
+
+def metax_recording() -> Check | None:
+    """libmcpti; not a word where there is neither a MetaX GPU nor its SDK."""
+    from warpsight.machine.vendors import metax
+
+    path, there = mcpti.find(), bool(metax.devices(Path("/sys")))
+    if path is None:
+        advice = "install the SDK's mcpti package, or set MACA_PATH or WARPSIGHT_MCPTI"
+        why = f"no {mcpti.LIBRARY}: --backend maca runs mcTracer instead"
+        return Check("MetaX recording", DEGRADED, why, advice) if there else None
+    version, problem = mcpti.version(path)
+    if version is None:
+        return Check("MetaX recording", DEGRADED, f"{path}: {problem}")
+    shown = f"{path}, API version {version}"
+    if version < mcpti.OLDEST:
+        return Check(
+            "MetaX recording", MISSING, f"{shown}, older than {mcpti.OLDEST}", "install a newer MACA SDK"
+        )
+    return Check("MetaX recording", DEGRADED, f"{shown}: {mcpti.UNTESTED}")
 
 
 def python_stacks() -> Check:
@@ -389,7 +410,7 @@ def viewer() -> Check:
     )
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (
+CHECKS: tuple[Callable[[], Check | None], ...] = (
     recorder,
     cuda,
     cuda_tracing,
@@ -397,6 +418,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     opencl_devices,
     opencl_recording,
     pocl,
+    metax_recording,
     python_stacks,
     host_samples,
     attaching,

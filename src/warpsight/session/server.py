@@ -116,7 +116,7 @@ class Server:
             self.ring.start()
         self._counters.start()
         self._samples.start()
-        if self.settings.backend != "opencl" and not self.settings.leave_cupti:
+        if self.settings.backend in ("auto", "cuda") and not self.settings.leave_cupti:
             self._unrecorded.start()
         if self.settings.delay:
             self._after(self.settings.delay, RECORD)
@@ -136,7 +136,7 @@ class Server:
     def _check_dumps(self, base: Mapping[str, str]) -> None:
         """The driver refuses GPU core dumps to a process in which CUPTI is at work: not without a word."""
         armed = [name for name in _DUMPS if base.get(name) == "1"]
-        if not armed or self.settings.leave_cupti or self.settings.backend == "opencl":
+        if not armed or self.settings.leave_cupti or self.settings.backend not in ("auto", "cuda"):
             return
         cause = (f"{armed[0]}=1: the driver writes no GPU core dumps while CUPTI records; "
                  "`warpsight watch --on-hang dump` (or --dumps) records launches without it")  # fmt: skip

@@ -19,7 +19,7 @@ TOOLS = "ROCP_TOOL_LIBRARIES"
 
 STACKS = ("python", "native", "both", "off")
 GRAPHS = ("auto", "node", "graph")
-BACKENDS = ("auto", "cuda", "opencl", "rocm")
+BACKENDS = ("auto", "cuda", "opencl", "rocm", "maca")
 ON_FULL = ("drop-newest", "drop-oldest", "wait")
 RANGES = ("off", "torch")
 LOG_STACKS = ("dedup", "full", "none")

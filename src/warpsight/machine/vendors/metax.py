@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from warpsight.machine import pci
+from warpsight.machine import mcpti, pci
 from warpsight.machine.device import Device
 from warpsight.machine.vendors import tools
 
@@ -35,8 +35,16 @@ def missing(there: bool, readable: bool) -> str | None:
     if not readable and not tools.installed("mx-smi"):
         return "not looked for: no sysfs here, and mx-smi is not installed"
     if there and not tools.installed("mx-smi"):
-        return "names and memory are not known: mx-smi is not installed"
-    return None
+        return f"names and memory are not known: mx-smi is not installed; {_recording()}"
+    return _recording() if there else None
+
+
+def _recording() -> str:
+    """How programs on these GPUs are recorded here."""
+    found = mcpti.find()
+    if found is None:
+        return f"recorded through mcTracer: there is no {mcpti.LIBRARY}"
+    return f"recorded in process through {found}, {mcpti.UNTESTED}"
 
 
 def _names() -> dict[str, str]:

@@ -1,0 +1,71 @@
+"""Where MetaX' libmcpti is and which version; the recorder (native/maca/find_mcpti.cpp) looks there too."""
+
+from __future__ import annotations
+
+import glob
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+LIBRARY = "libmcpti.so"
+#: The oldest version whose records are known.
+OLDEST = 18
+UNTESTED = "untested on hardware"
+
+
+def find() -> Path | None:
+    """The library that a program of MACA is likely to bring; None when there is none.
+
+    The recorder takes the one in the program, or beside its runtime, before any of these.
+    """
+    override = os.environ.get("WARPSIGHT_MCPTI")
+    if override:
+        return Path(override) if os.path.isfile(override) else None
+    return next((folder / LIBRARY for folder in _folders() if (folder / LIBRARY).is_file()), None)
+
+
+def usable() -> Path | None:
+    """The library, unless it says that its version is too old."""
+    path = find()
+    if path is not None and os.environ.get("WARPSIGHT_MCPTI") is None:
+        number, _ = version(path)
+        if number is not None and number < OLDEST:
+            return None
+    return path
+
+
+def version(path: Path) -> tuple[int | None, str]:
+    """The library's API version, or None and why it could not be asked."""
+    code = (
+        "import ctypes, sys; v = ctypes.c_uint(); "
+        "r = ctypes.CDLL(sys.argv[1]).mcptiGetVersion(ctypes.byref(v)); print(v.value if r == 0 else -r)"
+    )
+    try:  # in a process of its own: a library without its driver may end it
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    text = done.stdout.strip()
+    if not done.returncode and text.startswith("-"):
+        return None, f"mcptiGetVersion fails with {text[1:]}"
+    if done.returncode or not text.isdigit():
+        return None, (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+    return int(text), ""
+
+
+def _folders() -> Iterator[Path]:
+    for variable in ("MACA_PATH", "MACA_ROOT", "MACA_HOME"):
+        if root := os.environ.get(variable):
+            yield from _below(root)
+    for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder:
+            yield Path(folder)
+    for root in ("/opt/maca", *sorted(glob.glob("/opt/maca-*"), reverse=True)):
+        yield from _below(root)
+
+
+def _below(root: str) -> tuple[Path, Path]:
+    return Path(root, "lib"), Path(root, "lib64")
