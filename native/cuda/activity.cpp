@@ -145,4 +145,15 @@ void enable_callbacks(CUpti_SubscriberHandle subscriber, bool enable) {
   }
 }
 
+void enable_range_callbacks(CUpti_SubscriberHandle subscriber, bool enable) {
+  const uint32_t on = enable ? 1 : 0;
+  for (const auto& call : range_calls()) {
+    cupti().cuptiEnableCallback(on, subscriber, static_cast<CUpti_CallbackDomain>(call.domain), call.cbid);
+  }
+  const ResourceCallbacks resources = resource_callbacks();
+  for (size_t i = 0; i < resources.count; ++i) {
+    cupti().cuptiEnableCallback(on, subscriber, CUPTI_CB_DOMAIN_RESOURCE, resources.ids[i]);
+  }
+}
+
 }  // namespace warpsight

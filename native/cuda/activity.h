@@ -16,4 +16,8 @@ void disable_kinds();
 // Enables or disables the callbacks of settings().api and of resources.
 void enable_callbacks(CUpti_SubscriberHandle subscriber, bool enable);
 
+// Enables or disables what is heard while a range of the program's own is waited for: its calls, and
+// definitions that its records will refer to.
+void enable_range_callbacks(CUpti_SubscriberHandle subscriber, bool enable);
+
 }  // namespace warpsight

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "cuda/addresses.h"
 #include "cuda/functions.h"
 
 namespace warpsight {
@@ -258,6 +259,21 @@ constexpr ApiRule kRules[] = {
     VALUE(DRIVER, cuMemFreeAsync_ptsz, memory, dptr)
     OUT(DRIVER, cuMemAllocFromPoolAsync, memory, dptr, bytesize)
     OUT(DRIVER, cuMemAllocFromPoolAsync_ptsz, memory, dptr, bytesize)
+    // Memory pools
+    CREATED(RUNTIME, cudaMemPoolCreate_v11020, memory, memPool)
+    CREATED(RUNTIME, cudaMemPoolImportFromShareableHandle_v11020, memory, memPool)
+    SIZED(RUNTIME, cudaMemPoolTrimTo_v11020, memory, memPool, minBytesToKeep)
+    VALUE(RUNTIME, cudaMemPoolDestroy_v11020, memory, memPool)
+    VALUE(RUNTIME, cudaDeviceSetMemPool_v11020, memory, memPool)
+    CREATED(DRIVER, cuMemPoolCreate, memory, pool)
+    CREATED(DRIVER, cuMemPoolImportFromShareableHandle, memory, pool_out)
+    SIZED(DRIVER, cuMemPoolTrimTo, memory, pool, minBytesToKeep)
+    VALUE(DRIVER, cuMemPoolDestroy, memory, pool)
+    VALUE(DRIVER, cuDeviceSetMemPool, memory, pool)
+#if CUPTI_API_VERSION >= 130000
+    VALUE(RUNTIME, cudaMemSetMemPool_v13000, memory, memPool)
+    VALUE(DRIVER, cuMemSetMemPool, memory, pool)
+#endif
     // Synchronisation
     PLAIN(RUNTIME, cudaThreadSynchronize_v3020, sync)
     VALUE(RUNTIME, cudaStreamSynchronize_v3020, sync, stream)
@@ -314,6 +330,40 @@ constexpr ApiRule kRules[] = {
     CREATED(DRIVER, cuGraphInstantiateWithParams, graph, phGraphExec)
     CREATED(DRIVER, cuGraphInstantiateWithParams_ptsz, graph, phGraphExec)
     VALUE(DRIVER, cuGraphExecUpdate_v2, graph, hGraphExec)
+    // Nodes that copy and fill
+    CREATED(RUNTIME, cudaGraphAddMemcpyNode_v10000, graph, pGraphNode)
+    CREATED(RUNTIME, cudaGraphAddMemcpyNode1D_v11010, graph, pGraphNode)
+    CREATED(RUNTIME, cudaGraphAddMemcpyNodeToSymbol_v11010, graph, pGraphNode)
+    CREATED(RUNTIME, cudaGraphAddMemcpyNodeFromSymbol_v11010, graph, pGraphNode)
+    CREATED(RUNTIME, cudaGraphAddMemsetNode_v10000, graph, pGraphNode)
+    CREATED(RUNTIME, cudaGraphAddNode_v12030, graph, pGraphNode)
+    VALUE(RUNTIME, cudaGraphMemcpyNodeSetParams_v10000, graph, node)
+    VALUE(RUNTIME, cudaGraphMemcpyNodeSetParams1D_v11010, graph, node)
+    VALUE(RUNTIME, cudaGraphMemcpyNodeSetParamsToSymbol_v11010, graph, node)
+    VALUE(RUNTIME, cudaGraphMemcpyNodeSetParamsFromSymbol_v11010, graph, node)
+    VALUE(RUNTIME, cudaGraphMemsetNodeSetParams_v10000, graph, node)
+    VALUE(RUNTIME, cudaGraphNodeSetParams_v12020, graph, node)
+    VALUE(RUNTIME, cudaGraphExecMemcpyNodeSetParams_v10020, graph, node)
+    VALUE(RUNTIME, cudaGraphExecMemcpyNodeSetParams1D_v11010, graph, node)
+    VALUE(RUNTIME, cudaGraphExecMemcpyNodeSetParamsToSymbol_v11010, graph, node)
+    VALUE(RUNTIME, cudaGraphExecMemcpyNodeSetParamsFromSymbol_v11010, graph, node)
+    VALUE(RUNTIME, cudaGraphExecMemsetNodeSetParams_v10020, graph, node)
+    VALUE(RUNTIME, cudaGraphExecNodeSetParams_v12020, graph, node)
+    CREATED(DRIVER, cuGraphAddMemcpyNode, graph, phGraphNode)
+    CREATED(DRIVER, cuGraphAddMemsetNode, graph, phGraphNode)
+    CREATED(DRIVER, cuGraphAddNode, graph, phGraphNode)
+    CREATED(DRIVER, cuGraphAddNode_v2, graph, phGraphNode)
+    VALUE(DRIVER, cuGraphMemcpyNodeSetParams, graph, hNode)
+    VALUE(DRIVER, cuGraphMemsetNodeSetParams, graph, hNode)
+    VALUE(DRIVER, cuGraphNodeSetParams, graph, hNode)
+    VALUE(DRIVER, cuGraphExecMemcpyNodeSetParams, graph, hNode)
+    VALUE(DRIVER, cuGraphExecMemsetNodeSetParams, graph, hNode)
+    VALUE(DRIVER, cuGraphExecNodeSetParams, graph, hNode)
+    // The program's own capture range
+    PLAIN(RUNTIME, cudaProfilerStart_v4000, profiler)
+    PLAIN(RUNTIME, cudaProfilerStop_v4000, profiler)
+    PLAIN(DRIVER, cuProfilerStart, profiler)
+    PLAIN(DRIVER, cuProfilerStop, profiler)
     // clang-format on
 };
 
@@ -376,6 +426,7 @@ void index_rules() {
   memset(g_index, 0xff, sizeof g_index);
   uint16_t number = 0;
   for (const auto& r : kRules) g_index[r.domain - CUPTI_CB_DOMAIN_DRIVER_API][r.cbid] = number++;
+  index_addresses();
 }
 
 const ApiRule& rule_of(uint8_t domain, uint32_t cbid) {
@@ -402,6 +453,14 @@ std::vector<SelectedCall> select_calls(const std::string& api) {
     add_known_functions(&calls, [&api](uint8_t domain, uint32_t cbid, const char* name) {
       return !is_launch(rule_of(domain, cbid)) && listed(api, name);
     });
+  }
+  return calls;
+}
+
+std::vector<SelectedCall> range_calls() {
+  std::vector<SelectedCall> calls;
+  for (const auto& r : kRules) {
+    if (r.group == CallGroup::profiler) calls.push_back({r.domain, r.cbid});
   }
   return calls;
 }

@@ -12,7 +12,19 @@
 
 namespace warpsight {
 
-enum class CallGroup : uint8_t { other, launch, copy, set, memory, sync, event, stream, module, graph };
+enum class CallGroup : uint8_t {
+  other,
+  launch,
+  copy,
+  set,
+  memory,
+  sync,
+  event,
+  stream,
+  module,
+  graph,
+  profiler
+};
 
 // How a launch passes its stream, grid and block.
 enum class LaunchForm : uint8_t {
@@ -54,6 +66,9 @@ struct SelectedCall {
   uint16_t cbid;
 };
 std::vector<SelectedCall> select_calls(const std::string& api);
+
+// cudaProfilerStart and cudaProfilerStop, in both domains.
+std::vector<SelectedCall> range_calls();
 
 // The rule of a callback id; one without object and size for functions that only "all" or a name asked for.
 const ApiRule& rule_of(uint8_t domain, uint32_t cbid);

@@ -1,11 +1,16 @@
 #include "cuda/callbacks.h"
 
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 
+#include "cuda/addresses.h"
 #include "cuda/api_rules.h"
+#include "cuda/capture_range.h"
 #include "cuda/derived_rows.h"
 #include "cuda/detach.h"
 #include "cuda/graph_level.h"
+#include "cuda/graphs.h"
 #include "cuda/launch_arguments.h"
 #include "cuda/resources.h"
 #include "ring/shape_cache.h"
@@ -18,17 +23,22 @@ namespace {
 
 constexpr uint8_t kLaunchFlag = 1, kCapturedFlag = 2;
 constexpr uint32_t kLaunchesPerStep = 64;
+constexpr uint16_t kOwnCall = 0xffff;  // no callback has this id
+static_assert(offsetof(CopyCall, source) == sizeof(Api), "a CopyCall begins with an Api row");
 
 // What a thread knows of the call it is in. CUDA calls nest one level: a runtime function calls driver
 // functions, which we skip, since the program asked for the outer one.
 struct ThreadCall {
-  uint64_t start;     // of the open call
-  uint32_t stack;     // taken early because the call created graph nodes; 0 not yet
-  uint32_t session;   // of the open call
-  uint32_t launches;  // not yet added to g_launches
-  uint16_t cbid;      // of the open call
-  uint8_t domain;     // of the open call; 0 none is open
-  bool captured;      // the call created graph nodes
+  uint64_t start;      // of the open call
+  uint32_t stack;      // taken early because the call created graph nodes; 0 not yet
+  uint32_t session;    // of the open call
+  uint32_t launches;   // not yet added to g_launches
+  uint16_t cbid;       // of the open call
+  uint8_t domain;      // of the open call; 0 none is open
+  bool captured;       // the call created graph nodes
+  uint8_t copy_nodes;  // copy and fill nodes that it made or changed
+  uint64_t copy_node;  // the last of them
+  Addresses inner;     // of the driver's call inside a runtime call that copies
   ShapeCache shapes;
 };
 thread_local ThreadCall t_call;
@@ -50,7 +60,9 @@ void enter(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   t.cbid = static_cast<uint16_t>(cbid);
   t.stack = 0;
   t.captured = false;
+  t.copy_nodes = 0;
   const ApiRule& rule = rule_of(domain, cbid);
+  if (rule.group == CallGroup::copy) t.inner = {};
   if (rule.form == LaunchForm::graph) graph_launch_starts(call.functionParams);
   t.start = now_ns();
 }
@@ -71,9 +83,41 @@ bool describe_launch(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackDat
   return true;
 }
 
+// The driver's copy inside of the runtime's: it knows where a symbol is.
+void leave_inner(const ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+  if (t.domain != CUPTI_CB_DOMAIN_RUNTIME_API || domain != CUPTI_CB_DOMAIN_DRIVER_API) return;
+  if (rule_of(t.domain, t.cbid).group != CallGroup::copy || rule_of(domain, cbid).group != CallGroup::copy)
+    return;
+  t_call.inner = addresses_of(domain, cbid, call.functionParams);
+}
+
+// Writes the row of a call that is no launch, with the addresses of one that copies or fills.
+void write_call(const ThreadCall& t, uint8_t domain, const ApiRule& rule, const CUpti_CallbackData& call,
+                const Api& row) {
+  const bool copies = rule.group == CallGroup::copy || rule.group == CallGroup::set;
+  if (!copies) write(row);
+  if (!copies && rule.group != CallGroup::graph) return;
+  Addresses addresses = addresses_of(domain, t.cbid, call.functionParams);
+  if (rule.group == CallGroup::copy) {
+    if (addresses.source == 0) addresses.source = t.inner.source;
+    if (addresses.destination == 0) addresses.destination = t.inner.destination;
+  }
+  if (copies) {
+    CopyCall copy = {};
+    memcpy(&copy, &row, sizeof row);
+    copy.source = addresses.source;
+    copy.destination = addresses.destination;
+    write(copy);
+    if (t.captured && row.result == 0 && t.copy_nodes == 1) set_node_addresses(t.copy_node, addresses);
+  } else if (row.result == 0) {
+    on_graph_call(rule, row.object, addresses, t.copy_nodes, t.copy_node);
+  }
+}
+
 void leave(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   ThreadCall& t = t_call;
-  if (t.domain != domain || t.cbid != cbid) return;  // nested, or entered before the recording
+  // Nested, or entered before the recording.
+  if (t.domain != domain || t.cbid != cbid) return leave_inner(t, domain, cbid, call);
   t.domain = 0;
   Api row = {};
   row.start = t.start;
@@ -87,14 +131,18 @@ void leave(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   const ApiRule& rule = rule_of(domain, cbid);
   if (rule.group == CallGroup::launch) {
     if (!describe_launch(&t, rule, call, &row)) return;
-  } else {
-    const CallArguments arguments = call_arguments(rule, call.functionParams, row.result == 0);
-    row.object = arguments.object;
-    row.bytes = arguments.bytes;
+    row.stack = t.stack != 0 ? t.stack : capture_stack();
+    write(row);
+    return;
   }
+  const CallArguments arguments = call_arguments(rule, call.functionParams, row.result == 0);
+  row.object = arguments.object;
+  row.bytes = arguments.bytes;
   row.stack = t.stack != 0 ? t.stack : capture_stack();
-  write(row);
-  if (rule.group != CallGroup::launch) write_derived(rule, call, row);
+  write_call(t, domain, rule, call, row);
+  if (rule.group == CallGroup::profiler) return range_call(rule, call.correlationId);
+  // What is captured happens at each launch of the graph, not now.
+  if (!(t.captured && rule.group == CallGroup::memory)) write_derived(rule, call, row);
 }
 
 }  // namespace
@@ -103,12 +151,12 @@ void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId c
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
     const auto& call = *static_cast<const CUpti_CallbackData*>(data);
     if (__builtin_expect(detach_wanted(), false)) return detach_at(call);
-    if (!recording()) return;
     const auto domain_id = static_cast<uint8_t>(domain);
+    if (!recording()) return outside_of_range(domain_id, cbid, call);
     if (call.callbackSite == CUPTI_API_ENTER) return enter(domain_id, cbid, call);
     return leave(domain_id, cbid, call);
   }
-  if (domain == CUPTI_CB_DOMAIN_RESOURCE && recording()) on_resource(cbid, data);
+  if (domain == CUPTI_CB_DOMAIN_RESOURCE && (recording() || awaiting_range())) on_resource(cbid, data);
 }
 
 void begin_callback_session() { g_session.fetch_add(1, std::memory_order_relaxed); }
@@ -122,5 +170,19 @@ uint32_t stack_of_current_call(bool captured) {
   if (t.stack == 0) t.stack = capture_stack();
   return t.stack;
 }
+
+void note_copy_node(uint64_t node) {
+  ThreadCall& t = t_call;
+  if (t.domain == 0) return;
+  t.copy_node = node;
+  if (t.copy_nodes < 2) ++t.copy_nodes;
+}
+
+OwnCall::OwnCall() {
+  t_call.domain = CUPTI_CB_DOMAIN_RUNTIME_API;
+  t_call.cbid = kOwnCall;
+}
+
+OwnCall::~OwnCall() { t_call.domain = 0; }
 
 }  // namespace warpsight

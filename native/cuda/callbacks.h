@@ -22,4 +22,13 @@ uint64_t launches_seen();
 // and marks the call as captured when `captured`.
 uint32_t stack_of_current_call(bool captured);
 
+// The call this thread is in made or changed a graph node that copies or fills.
+void note_copy_node(uint64_t node);
+
+// While one lives, driver calls of this thread are ours, made after a call of the program: they get no rows.
+struct OwnCall {
+  OwnCall();
+  ~OwnCall();
+};
+
 }  // namespace warpsight

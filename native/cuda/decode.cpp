@@ -50,6 +50,7 @@ void Decoder::begin_session(uint32_t cupti_version) {
 }
 
 void Decoder::decode(uint8_t* memory, size_t valid) {
+  range_.refresh();
   CUpti_Activity* record = nullptr;
   if (profiler() == Profiler::mcpti) {
     read_mcpti_clock();
@@ -123,6 +124,7 @@ bool Decoder::sensible(const CUpti_ActivityKernel10& k) {
 
 void Decoder::kernel(const CUpti_Activity* record) {
   const auto& k = as<CUpti_ActivityKernel10>(record);
+  if (!range_.inside(k.correlationId)) return;
   if (profiler() == Profiler::mcpti && !sensible(k)) return;
   ++counters_.kernels;
   note(k.contextId, k.deviceId);
@@ -147,6 +149,7 @@ void Decoder::kernel(const CUpti_Activity* record) {
 
 void Decoder::graph_launch(const CUpti_Activity* record) {
   const auto& g = as<CUpti_ActivityGraphTrace>(record);
+  if (!range_.inside(g.correlationId)) return;
   ++counters_.graph_launches;
   note(g.contextId, g.deviceId);
   count_timestamps(g.start, g.end);
@@ -164,6 +167,7 @@ void Decoder::graph_launch(const CUpti_Activity* record) {
 
 void Decoder::memcpy(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemcpy6>(record);
+  if (!range_.inside(m.correlationId)) return;
   note(m.contextId, m.deviceId);
   count_timestamps(m.start, m.end);
   Memcpy row = {};
@@ -190,6 +194,7 @@ void Decoder::memcpy(const CUpti_Activity* record) {
 
 void Decoder::memcpy_peer(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemcpyPtoP4>(record);
+  if (!range_.inside(m.correlationId)) return;
   count_timestamps(m.start, m.end);
   Memcpy row = {};
   row.start = host_time(m.start);
@@ -213,6 +218,7 @@ void Decoder::memcpy_peer(const CUpti_Activity* record) {
 
 void Decoder::memset(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemset4>(record);
+  if (!range_.inside(m.correlationId)) return;
   note(m.contextId, m.deviceId);
   count_timestamps(m.start, m.end);
   Memset row = {};
@@ -233,6 +239,7 @@ void Decoder::memset(const CUpti_Activity* record) {
 
 void Decoder::synchronization(const CUpti_Activity* record) {
   const auto& s = as<CUpti_ActivitySynchronization2>(record);
+  if (!range_.inside(s.correlationId)) return;
   Sync row = {};
   if (WARPSIGHT_HAS(sizes_.synchronization, CUpti_ActivitySynchronization2, returnValue)) {
     if (s.returnValue == kNotReady) return;
@@ -252,6 +259,7 @@ void Decoder::synchronization(const CUpti_Activity* record) {
 
 void Decoder::event(const CUpti_Activity* record) {
   const auto& e = as<CUpti_ActivityCudaEvent2>(record);
+  if (!range_.inside(e.correlationId)) return;
   Event row = {};
   if (WARPSIGHT_HAS(sizes_.event, CUpti_ActivityCudaEvent2, cudaEventSyncId)) {
     row.time = e.deviceTimestamp;
@@ -266,6 +274,7 @@ void Decoder::event(const CUpti_Activity* record) {
 
 void Decoder::memory(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemory4>(record);
+  if (!range_.inside(m.correlationId)) return;
   Memory row = {};
   row.time = m.timestamp;
   row.address = m.address;
@@ -288,6 +297,7 @@ void Decoder::memory(const CUpti_Activity* record) {
 
 void Decoder::memory_pool(const CUpti_Activity* record) {
   const auto& p = as<CUpti_ActivityMemoryPool3>(record);
+  if (!range_.inside(p.correlationId)) return;
   Memory row = {};
   row.time = p.timestamp;
   row.pool = row.address = p.address;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/capture_range.h"
 #include "cuda/modules.h"
 #include "cuda/versions.h"
 #include "maca/clock.h"
@@ -55,6 +56,7 @@ class Decoder {
   uint32_t last_context_ = 0;  // already has a row
   ShapeCache shapes_ = {};
   ModuleCache modules_;
+  RangeFilter range_;
   DecodeCounters counters_ = {};
   ClockFit fit_;         // of MCPTI's clock, as of the buffer that is decoded
   bool fitted_ = false;  // there is one

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstring>
 #include <unordered_map>
 
 #include "cuda/callbacks.h"
@@ -78,8 +79,13 @@ void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, uint
   write(row);
 }
 
+bool copies(const CUpti_GraphData& g) {
+  return g.nodeType == CU_GRAPH_NODE_TYPE_MEMCPY || g.nodeType == CU_GRAPH_NODE_TYPE_MEMSET;
+}
+
 void node_created(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
+  if (copies(g)) note_copy_node(node);
   const uint32_t stack = stack_of_current_call(true);
   remember(node, stack);
   write_node(g, node, 0, stack, 0);
@@ -89,6 +95,7 @@ void node_created(const CUpti_GraphData& g) {
 void node_cloned(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
   const uint32_t stack = stack_of(original);
+  if (copies(g)) clone_node_addresses(node, original);
   remember(node, stack);
   write_node(g, node, original, stack, 0);
 }
@@ -96,6 +103,10 @@ void node_cloned(const CUpti_GraphData& g) {
 // An update gives the node another kernel: the call that did it is now the one that asked for the work.
 void node_updated(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
+  if (copies(g)) {
+    note_copy_node(node);
+    if (original != 0) clone_node_addresses(node, original);
+  }
   const uint32_t inherited = original != 0 ? stack_of(original) : 0;
   const uint32_t stack = inherited != 0 ? inherited : stack_of_current_call(false);
   remember(node, stack);
@@ -105,6 +116,7 @@ void node_updated(const CUpti_GraphData& g) {
 void node_destroyed(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
   forget(node);
+  if (copies(g)) forget_node_addresses(node);
   write_node(g, node, 0, 0, kNodeDestroyed);
 }
 
@@ -153,6 +165,23 @@ void on_graph(CUpti_CallbackId cbid, const CUpti_GraphData& g) {
       return node_updated(g);
     default:
       return;
+  }
+}
+
+void on_graph_call(const ApiRule& rule, uint64_t handle, Addresses addresses, uint32_t nodes, uint64_t node) {
+  const auto named = [&rule](const char* part) { return strstr(rule.name, part) != nullptr; };
+  if (named("GraphExecUpdate")) {
+    if (nodes == 0) forget_all_clone_addresses();  // a CUPTI that does not tell which nodes changed
+    return;
+  }
+  if (!has_addresses(rule.domain, rule.cbid)) return;
+  const uint64_t of_graph = id_of(reinterpret_cast<CUgraphNode>(handle));
+  if (!named("GraphExec")) {
+    if (of_graph != 0) set_node_addresses(of_graph, addresses);
+  } else if (nodes == 1 && node != of_graph) {
+    set_node_addresses(node, addresses);
+  } else {
+    forget_clone_addresses(of_graph);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "cuda/api_rules.h"
 #include "cuda/buffers.h"
 #include "cuda/callbacks.h"
+#include "cuda/capture_range.h"
 #include "cuda/detach.h"
 #include "cuda/functions.h"
 #include "cuda/graph_level.h"
@@ -20,8 +21,9 @@
 namespace warpsight {
 namespace {
 
-constexpr uint32_t kRetryTicks = 5;   // between attempts to become CUPTI's subscriber
-constexpr uint32_t kQuietTicks = 10;  // before another client is believed to have taken the buffers
+constexpr uint32_t kRetryTicks = 5;            // between attempts to become CUPTI's subscriber
+constexpr uint32_t kQuietTicks = 10;           // before another client is believed to have taken the buffers
+constexpr uint64_t kRangeEndsNs = 2000000000;  // kernels of a range that has ended are waited for
 constexpr uint32_t kDrainMs = 1000, kLastDrainMs = 1500, kSessionDrainMs = 10000;
 
 bool any_primary_context() {
@@ -39,7 +41,7 @@ bool any_primary_context() {
 }  // namespace
 
 void CudaRecorder::start() {
-  if (state_ == State::recording || state_ == State::refused) return;
+  if (attached() || state_ == State::refused) return;
   if (settings().yield) {
     report_loss("cuda", "CUPTI is left to the program (--yield): no GPU work and no CUDA calls recorded", 1,
                 Severity::note);
@@ -83,17 +85,45 @@ void CudaRecorder::begin() {
   set_session(++session_);
   begin_callback_session();
   begin_worker_session(cupti().version);
-  const bool graph_level = begin_graph_level();
+  begin_range_session();
   if (!injected_ && session_ == 1) note_late_start();
   set_up_activity();
-  enable_kinds(graph_level);
   prepare_stacks();
+  if (settings().capture_range) {
+    enable_range_callbacks(subscriber_, true);
+    set_awaiting_range(true);
+    ranges_ = 0;
+    if (!in_range()) return await_range();
+  }
+  switch_on();
+}
+
+void CudaRecorder::switch_on() {
+  if (state_ != State::ending) enable_kinds(begin_graph_level());
   enable_callbacks(subscriber_, true);
   const BufferCounters counters = buffer_counters();
   seen_requests_ = counters.requested + counters.completed;
   launches_at_activity_ = launches_seen();
   quiet_ticks_ = 0;
+  if (settings().capture_range) ++ranges_;
   state_ = State::recording;
+}
+
+void CudaRecorder::await_range() { state_ = State::waiting; }
+
+// On the program's thread, in the callback of the call that begins or ends the range.
+void CudaRecorder::range(bool open) {
+  if (open && (state_ == State::waiting || state_ == State::ending)) return switch_on();
+  if (open || state_ != State::recording) return;
+  enable_callbacks(subscriber_, false);
+  enable_range_callbacks(subscriber_, true);
+  range_ended_ = now_ns();
+  state_ = State::ending;
+}
+
+void CudaRecorder::switch_kinds_off() {
+  end_graph_level();
+  disable_kinds();
 }
 
 void CudaRecorder::note_late_start() {
@@ -107,9 +137,11 @@ void CudaRecorder::note_late_start() {
 
 void CudaRecorder::stop() {
   if (state_ == State::blocked) state_ = State::off;
-  if (state_ != State::recording) return;
+  if (!attached()) return;
   const uint64_t began = now_ns();
   enable_callbacks(subscriber_, false);
+  enable_range_callbacks(subscriber_, false);
+  set_awaiting_range(false);
   end_graph_level();
   const uint64_t disabled = now_ns();
   flush(true);
@@ -142,7 +174,9 @@ void CudaRecorder::leave_cupti() {
 }
 
 void CudaRecorder::flush(bool forced) {
-  if (state_ != State::recording) return;
+  if (!attached()) return;
+  if (forced) report_no_range();
+  if (state_ == State::waiting) return;
   relax_capture_mode();
   cupti().cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
   if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
@@ -152,10 +186,23 @@ void CudaRecorder::flush(bool forced) {
   report_counters();
 }
 
+void CudaRecorder::report_no_range() {
+  if (!settings().capture_range || ranges_ != 0 || said_no_range_) return;
+  said_no_range_ = true;
+  report_loss(
+      "cuda",
+      "--capture-range profiler-api: the program did not call cudaProfilerStart, so nothing was recorded", 1,
+      Severity::note);
+}
+
 void CudaRecorder::tick() {
   ++ticks_;
+  if (state_ == State::ending && range_is_complete()) {
+    switch_kinds_off();
+    await_range();
+  }
   if (state_ == State::blocked && ticks_ % kRetryTicks == 0 && subscribe()) begin();
-  if (state_ == State::recording) check_health();
+  if (attached() && state_ != State::ending) check_health();
 }
 
 void CudaRecorder::report_counters() {
@@ -175,6 +222,12 @@ void CudaRecorder::report_counters() {
   }
 }
 
+// Nothing CUPTI holds can be of the range any more, or it was waited for long enough.
+bool CudaRecorder::range_is_complete() const {
+  const BufferCounters counters = buffer_counters();
+  return counters.requested == counters.completed || now_ns() - range_ended_ > kRangeEndsNs;
+}
+
 // Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
 // our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
@@ -192,13 +245,13 @@ bool CudaRecorder::buffers_taken_over() {
 }
 
 void CudaRecorder::check_health() {
-  const bool records_calls = settings().api != "off";
+  const bool waits = state_ == State::waiting;
+  const CUpti_CallbackId heard =
+      waits ? CUPTI_DRIVER_TRACE_CBID_cuProfilerStart : CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel;
   uint32_t enabled = 1;
   CUptiResult result = CUPTI_SUCCESS;
-  if (records_calls && cupti().cuptiGetCallbackState != nullptr) {
-    result = cupti().cuptiGetCallbackState(&enabled, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API,
-                                           CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
-  }
+  if ((waits || settings().api != "off") && cupti().cuptiGetCallbackState != nullptr)
+    result = cupti().cuptiGetCallbackState(&enabled, subscriber_, CUPTI_CB_DOMAIN_DRIVER_API, heard);
   if (result != CUPTI_SUCCESS || enabled == 0) {
     report_loss("cuda",
                 "another profiler in this process shut CUPTI down (torch.profiler does at its end); GPU work "
@@ -208,7 +261,7 @@ void CudaRecorder::check_health() {
     if (subscribe()) begin();
     return;
   }
-  if (!buffers_taken_over()) return;
+  if (waits || !buffers_taken_over()) return;
   report_loss("cuda",
               "another CUPTI client in this process put its buffers in place of ours; the GPU work of these "
               "launches went to it, and recording takes CUPTI back here",

@@ -16,6 +16,7 @@ class CudaRecorder : public Recorder {
   void stop() override;
   void flush(bool forced) override;
   void tick() override;
+  void range(bool open) override;
 
   // The driver loaded us while it initialised, so nothing was missed.
   void set_injected() { injected_ = true; }
@@ -24,6 +25,8 @@ class CudaRecorder : public Recorder {
   enum class State {
     off,        // not attached to CUPTI
     recording,  // attached, kinds and callbacks enabled
+    waiting,    // attached, for cudaProfilerStart to begin a range: definitions only
+    ending,     // the same, but the kernels of the range that has ended may still come
     held,       // attached because a detach was not possible; everything disabled
     blocked,    // another client has CUPTI's one subscriber; tried again on ticks
     refused,    // no usable CUPTI, or the program keeps it (yield)
@@ -31,15 +34,26 @@ class CudaRecorder : public Recorder {
 
   bool subscribe();
   void begin();
+  void switch_on();
+  void await_range();
+  void switch_kinds_off();
+  bool attached() const {
+    return state_ == State::recording || state_ == State::waiting || state_ == State::ending;
+  }
   void leave_cupti();
   void note_late_start();
   void report_counters();
+  void report_no_range();
+  bool range_is_complete() const;
   void check_health();
   bool buffers_taken_over();
 
   State state_ = State::off;
   bool injected_ = false;
   bool said_blocked_ = false;
+  bool said_no_range_ = false;
+  uint32_t ranges_ = 0;       // begun in this session
+  uint64_t range_ended_ = 0;  // CLOCK_MONOTONIC ns
   uint32_t session_ = 0;
   uint32_t ticks_ = 0;
   uint32_t quiet_ticks_ = 0;           // ticks with launches but no sign of CUPTI using our buffers

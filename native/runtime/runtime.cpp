@@ -38,6 +38,15 @@ Runtime* const g_runtime = new Runtime;  // never destroyed: our thread uses it 
 
 Phase phase_of(const Runtime& r) { return r.phase.load(std::memory_order_acquire); }
 
+// Whether rows are written at this moment.
+bool records_now(const Runtime& r) { return r.wants_record && (!settings().capture_range || r.in_range); }
+
+void publish_state() {
+  ArenaHeader* header = arena();
+  if (header)
+    __atomic_store_n(&header->state, recording() ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
+}
+
 void set_phase(Runtime& r, Phase phase) { r.phase.store(phase, std::memory_order_release); }
 
 // Waits under `lock` until our thread has served request `number`, or has ended; false after `ms`.
@@ -150,7 +159,9 @@ int start(Runtime& r, const std::string& path) {
   // A dormant process follows its launcher's control word from here on, and records when that says so.
   if (!settings().dormant) __atomic_fetch_or(&header->control, r.connection.control, __ATOMIC_ACQ_REL);
   const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_ACQUIRE);
-  set_recording((control & kControlRecord) && !(control & kControlStop));
+  r.wants_record = (control & kControlRecord) && !(control & kControlStop);
+  r.in_range = false;
+  set_recording(records_now(r));
   __atomic_store_n(&header->state, recording() ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
   if (!start_thread(r)) {
     set_recording(false);
@@ -260,7 +271,7 @@ int start_runtime(const char* path) {
   }
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
-  apply_record(r, recording());
+  apply_record(r, r.wants_record);
   if (register_maca_backend) register_maca_backend();  // before CUDA: MACA's SDK may bring a libcuda of its own
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   register_rocm_backend();
@@ -281,7 +292,8 @@ int stop_runtime(uint32_t ms) {
 
 void apply_record(Runtime& r, bool record) {
   pthread_mutex_lock(&r.recorder_lock);
-  set_recording(record);
+  r.wants_record = record;
+  set_recording(records_now(r));
   for (Registered& each : r.recorders) {
     if (each.started == record) continue;
     each.started = record;
@@ -292,16 +304,37 @@ void apply_record(Runtime& r, bool record) {
     }
   }
   if (record && !r.recorders.empty()) r.recorders_started = true;
-  ArenaHeader* header = arena();
-  if (header) __atomic_store_n(&header->state, record ? kStateRecording : kStateDormant, __ATOMIC_RELEASE);
+  publish_state();
   pthread_mutex_unlock(&r.recorder_lock);
 }
+
+bool switch_range(bool open, uint32_t ms) {
+  Runtime& r = runtime();
+  if (r.pid != getpid() || phase_of(r) != Phase::running) return false;
+  timespec until;  // that lock knows no other clock
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += ms / 1000;
+  if (pthread_mutex_timedlock(&r.recorder_lock, &until) != 0) return false;
+  if (r.in_range != open) {
+    r.in_range = open;
+    if (!open) set_recording(false);
+    for (Registered& each : r.recorders) {
+      if (each.started) each.recorder->range(open);
+    }
+    set_recording(records_now(r));
+    publish_state();
+  }
+  pthread_mutex_unlock(&r.recorder_lock);
+  return true;
+}
+
+bool in_range() { return runtime().in_range; }
 
 void add_recorder(Recorder* recorder) {
   Runtime& r = runtime();
   pthread_mutex_lock(&r.recorder_lock);
-  r.recorders.push_back({recorder, recording()});
-  if (recording()) {
+  r.recorders.push_back({recorder, r.wants_record});
+  if (r.wants_record) {
     r.recorders_started = true;
     recorder->start();
   }

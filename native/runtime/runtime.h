@@ -31,6 +31,7 @@ struct Settings {
   bool dormant = false;          // WARPSIGHT=dormant: load, connect, record nothing until told
   bool opencl_profiling = true;  // WARPSIGHT_OPENCL_PROFILING=off
   bool cubins = false;           // WARPSIGHT_CUBINS=1: keep the images of loaded modules
+  bool capture_range = false;    // WARPSIGHT_CAPTURE_RANGE=profiler-api
   bool ring = false;             // WARPSIGHT_RING=1: a flight recorder, which must stay bounded for weeks
   bool verbose = false;          // WARPSIGHT_VERBOSE=1: one line per event of our own on stderr
 };
@@ -45,6 +46,9 @@ class Recorder {
   virtual void stop() = 0;              // disable, flush, leave no cost behind
   virtual void flush(bool forced) = 0;  // hand over what is complete; forced: at exit, everything there is
   virtual void tick() {}                // every flush period while recording
+  // The program's own range (Settings::capture_range) began or ended, between start and stop: called on the
+  // thread of the program that said so, inside of its call.
+  virtual void range(bool /*open*/) {}
 };
 
 // Starts the runtime on the first call (arena, connection, thread, atexit, pthread_atfork); true when this
@@ -57,6 +61,11 @@ std::string recording_folder();
 
 // Registers a backend; starts it at once, on the calling thread, when the control word says record.
 void add_recorder(Recorder* recorder);
+
+// With Settings::capture_range: begins or ends recording at once, on the calling thread, when the program says
+// so. False when a recorder was busy for longer than `ms`.
+bool switch_range(bool open, uint32_t ms);
+bool in_range();  // for recorders, inside of their methods
 
 // The hot check: false before start, after stop, while dormant and in a forked child. One load; it acquires
 // what the recorders set up before the recording began (tables, kinds, the interpreter's layout).

@@ -80,6 +80,7 @@ Settings read_settings() {
                                                           {"wait", FullPolicy::wait}};
   constexpr std::pair<const char*, bool> kSwitch[] = {{"1", true},  {"on", true},   {"true", true},
                                                       {"0", false}, {"off", false}, {"false", false}};
+  constexpr std::pair<const char*, bool> kRange[] = {{"profiler-api", true}, {"off", false}};
   constexpr std::pair<const char*, bool> kState[] = {{"dormant", true}, {"on", false}};
   if (const char* path = value_of("WARPSIGHT_SOCKET")) s.socket = path;
   read_choice("WARPSIGHT", kState, &s.dormant);
@@ -96,6 +97,7 @@ Settings read_settings() {
   read_choice("WARPSIGHT_YIELD", kSwitch, &s.yield);
   read_choice("WARPSIGHT_OPENCL_PROFILING", kSwitch, &s.opencl_profiling);
   read_choice("WARPSIGHT_CUBINS", kSwitch, &s.cubins);
+  read_choice("WARPSIGHT_CAPTURE_RANGE", kRange, &s.capture_range);
   read_choice("WARPSIGHT_RING", kSwitch, &s.ring);
   read_choice("WARPSIGHT_VERBOSE", kSwitch, &s.verbose);
   return s;
@@ -166,6 +168,7 @@ std::string settings_json() {
   out += ",\"flush_ms\":" + std::to_string(s.flush_ms);
   out += ",\"on_full\":" + json_string(choice_name(kFull, s.on_full));
   out += std::string(",\"yield\":") + (s.yield ? "true" : "false");
+  out += std::string(",\"capture_range\":") + (s.capture_range ? "\"profiler-api\"" : "\"off\"");
   out += std::string(",\"cubins\":") + (s.cubins ? "true" : "false");
   out += std::string(",\"opencl_profiling\":") + (s.opencl_profiling ? "true" : "false");
   return out + "}";

@@ -132,7 +132,7 @@ bool serve(Runtime& r) {
 
 void periodic(Runtime& r, Deadlines* deadlines, uint64_t now) {
   prefault_rings();
-  if (recording() && due(&deadlines->flush, now, settings().flush_ms * kMs)) {
+  if (r.wants_record && due(&deadlines->flush, now, settings().flush_ms * kMs)) {
     if (register_maca_backend) register_maca_backend();
     if (register_cuda_backend) register_cuda_backend();  // CUDA may be loaded long after us
     tick_recorders(r);

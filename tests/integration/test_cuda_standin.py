@@ -102,7 +102,7 @@ def test_one_row_for_each_call_of_the_program_in_every_launch_form(record: Recor
 
 def test_copies_sets_and_allocations_carry_address_and_size(record: Record) -> None:
     arena = record("init", "copy:4096", "set:512", "malloc:8192", "sync").only
-    calls = dict(zip(arena.functions(), arena.rows("Api"), strict=True))
+    calls = dict(zip(arena.functions(), arena.calls(), strict=True))
     assert (calls["cudaMemcpy"]["object"], calls["cudaMemcpy"]["bytes"]) == (0xD00, 4096)
     assert (calls["cudaMemset"]["object"], calls["cudaMemset"]["bytes"]) == (0xE00, 512)
     assert (calls["cudaMalloc"]["object"], calls["cudaMalloc"]["bytes"]) == (0xABC000, 8192)

@@ -162,7 +162,7 @@ void record_kernel(const char* name, uint32_t correlation, uint32_t stream, uint
   append(k, !lost);
 }
 
-void record_copy(uint64_t bytes, uint32_t correlation) {
+void record_copy(uint64_t bytes, uint32_t correlation, uint64_t graph_node) {
   CUpti_ActivityMemcpy6 m = {};
   m.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
   m.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
@@ -172,11 +172,12 @@ void record_copy(uint64_t bytes, uint32_t correlation) {
   m.contextId = 1;
   m.streamId = 7;
   m.correlationId = correlation;
+  m.graphNodeId = graph_node;
   m.copyCount = 3;
   append(m, false);
 }
 
-void record_set(uint64_t bytes, uint32_t correlation) {
+void record_set(uint64_t bytes, uint32_t correlation, uint64_t graph_node) {
   CUpti_ActivityMemset4 m = {};
   m.kind = CUPTI_ACTIVITY_KIND_MEMSET;
   m.bytes = bytes;
@@ -185,6 +186,7 @@ void record_set(uint64_t bytes, uint32_t correlation) {
   m.contextId = 1;
   m.streamId = 7;
   m.correlationId = correlation;
+  m.graphNodeId = graph_node;
   append(m, false);
 }
 

@@ -10,4 +10,4 @@ ${CXX:-c++} $flags -shared -fPIC -fvisibility=hidden -DCUPTI_LIB -o "$out/libsta
   "$here/callbacks.cpp" "$here/activity.cpp" "$here/driver.cpp" "$here/dumps.cpp" -pthread -ldl
 ln -sf libstandin.so "$out/libcuda.so.1"
 ln -sf libstandin.so "$out/libcupti.so.13"
-${CXX:-c++} $flags -o "$out/program" "$here/program.cpp" -L"$out" -lstandin -Wl,-rpath,"$out" -pthread -ldl
+${CXX:-c++} $flags -o "$out/program" "$here/program.cpp" "$here/copies.cpp" "$here/pools.cpp" -L"$out" -lstandin -Wl,-rpath,"$out" -pthread -ldl

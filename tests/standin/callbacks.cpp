@@ -54,6 +54,8 @@ static void call_back(CUpti_CallbackDomain domain, uint32_t cbid, const void* da
 Call::Call(CUpti_CallbackDomain domain, uint32_t cbid, const char* function, const void* params,
            const char* symbol)
     : domain_(domain), cbid_(cbid) {
+  data_.context = reinterpret_cast<CUcontext>(0x1000);
+  data_.contextUid = 1;
   data_.functionName = function;
   data_.functionParams = params;
   data_.symbolName = symbol;

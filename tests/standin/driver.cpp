@@ -71,6 +71,17 @@ EXPORT CUresult cuCtxSynchronize() {
   return dump_taken() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice device) {
+  cuDeviceGetMemPool_params params = {pool, device};
+  Call call(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetMemPool, "cuDeviceGetMemPool",
+            &params, nullptr);
+  return *pool = reinterpret_cast<CUmemoryPool>(0x800), CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute attribute, void* value) {
+  *static_cast<cuuint64_t*>(value) = attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ? 1 << 20 : 192;
+  return CUDA_SUCCESS;
+}
+
 // Functions of the stand-in are their names.
 EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   return *name = reinterpret_cast<const char*>(function), CUDA_SUCCESS;

@@ -15,6 +15,7 @@
 
 #include "cubin.h"
 #include "standin.h"
+#include "steps.h"
 
 extern "C" CUresult cuDriverGetVersion(int*);
 extern "C" CUresult cuCtxSynchronize();
@@ -245,6 +246,17 @@ void in_threads(int threads, int count) {
   for (auto& thread : running) thread.join();
 }
 
+// cudaProfilerStart and cudaProfilerStop, which call the driver's.
+void profiler(bool start) {
+  Call call(kRuntime,
+            start ? CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000
+                  : CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000,
+            "cudaProfiler", nullptr, nullptr);
+  Call inner(kDriver,
+             start ? CUPTI_DRIVER_TRACE_CBID_cuProfilerStart : CUPTI_DRIVER_TRACE_CBID_cuProfilerStop,
+             "cuProfiler", nullptr, nullptr);
+}
+
 void fork_and_launch() {
   const pid_t child = fork();
   if (child == 0) {
@@ -371,6 +383,16 @@ void do_step(const std::vector<std::string>& step) {
     graph(static_cast<int>(number(1)));
   else if (what == "threads")
     in_threads(static_cast<int>(number(1)), count);
+  else if (what == "copies")
+    copies();
+  else if (what == "graph_copies")
+    graph_copies();
+  else if (what == "pools")
+    pools();
+  else if (what == "profiler_start")
+    profiler(true);
+  else if (what == "profiler_stop")
+    profiler(false);
   else if (what == "fork")
     fork_and_launch();
   else if (what == "start")

@@ -53,9 +53,14 @@ class Arena:
         api = self.rows("Api")
         return api[(api["flags"] & 1) != 0]
 
+    def calls(self) -> list[Any]:
+        """Api rows, those of copies and fills too, by start."""
+        rows = [row for kind in ("Api", "CopyCall") for row in self.rows(kind)]
+        return sorted(rows, key=lambda row: int(row["start"]))
+
     def functions(self) -> list[str]:
-        """Function names of the Api rows."""
-        return [functions.name(int(row["domain"]), int(row["function"])) for row in self.rows("Api")]
+        """Function names of the calls."""
+        return [functions.name(int(row["domain"]), int(row["function"])) for row in self.calls()]
 
     def losses(self, severity: int = 0) -> list[tuple[str, int]]:
         """(cause, count) of the Loss rows above a severity (1: without notes)."""

@@ -34,8 +34,8 @@ class Call {
 
 // Records of the calling thread's work.
 void record_kernel(const char* name, uint32_t correlation, uint32_t stream, uint64_t graph_node);
-void record_copy(uint64_t bytes, uint32_t correlation);
-void record_set(uint64_t bytes, uint32_t correlation);
+void record_copy(uint64_t bytes, uint32_t correlation, uint64_t graph_node = 0);
+void record_set(uint64_t bytes, uint32_t correlation, uint64_t graph_node = 0);
 void record_sync(uint32_t correlation, uint32_t result);
 void record_graph_launch(uint32_t correlation);
 void complete_everything();  // the GPU has finished: records get their timestamps, but not those of stuck
