@@ -62,8 +62,8 @@ std::string recording_folder();
 // Registers a backend; starts it at once, on the calling thread, when the control word says record.
 void add_recorder(Recorder* recorder);
 
-// With Settings::capture_range: begins or ends recording at once, on the calling thread, when the program says
-// so. False when a recorder was busy for longer than `ms`.
+// With Settings::capture_range: begins or ends recording at once, on the calling thread, when the program
+// says so. False when a recorder was busy for longer than `ms`.
 bool switch_range(bool open, uint32_t ms);
 bool in_range();  // for recorders, inside of their methods
 
