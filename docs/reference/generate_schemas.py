@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from typing_extensions import NotRequired, TypedDict
@@ -100,12 +100,12 @@ class Trigger(TypedDict):
 class Part(TypedDict):
     count: int
     percentage: float
-    ranges: list[list[int]]
+    ranges: list[tuple[int, int]]
 
 
 class Warps(TypedDict):
     total_observed: int
-    warp_id_range: list[int] | None
+    warp_id_range: tuple[int, int] | None
     completed: Part
     in_progress: Part
     missing: Part
@@ -115,7 +115,7 @@ class Validation(TypedDict):
     valid: bool
     record_count: int
     file_size: int
-    compression: str
+    compression: Literal["none", "zstd", "gzip"]
     message_type: str | None
     types: dict[str, int]
     error_count: int
@@ -134,27 +134,207 @@ class Comparison(TypedDict):
     differences: list[str]
 
 
+class Suspect(TypedDict):
+    pid: int
+    quiet_s: float
+    completions: int
+    outstanding: int | None
+    oldest_launch: int | None
+
+
+class PythonFrame(TypedDict):
+    function: str
+    file: str
+    line: int
+
+
+class NativeFrame(TypedDict):
+    module: str
+    function: str
+    address: int
+
+
+class Thread(TypedDict):
+    thread: int
+    name: str
+    state: str
+    cpu_ticks: int
+    kernel: str
+    python: list[PythonFrame]
+    gil: bool
+    native: list[NativeFrame]
+    problem: NotRequired[str]
+
+
+class Looked(TypedDict):
+    pid: int
+    command: str
+    no_python: str
+    threads: list[Thread]
+
+
+class HostFrame(TypedDict):
+    function: str
+    file: str | None
+    line: int | None
+    kind: str | None
+
+
+Dimensions = tuple[int, int, int]
+
+
+class Launch(TypedDict):
+    pid: int
+    thread: int
+    launched: int
+    call: str
+    kernel: str
+    demangled: str
+    grid: Dimensions | None
+    block: Dimensions | None
+    correlation: int | None
+    frames: list[HostFrame]
+    before_s: NotRequired[float]
+
+
+class Completed(TypedDict):
+    kernel: str | None
+    pid: int
+    ended_before_s: float
+    duration: int
+
+
+class OpenRange(TypedDict):
+    range: str | None
+    pid: int
+    thread: int
+    began_before_s: float
+
+
+class DeviceError(TypedDict):
+    time: int
+    function: str
+    code: int
+    meaning: str
+    thread: int
+    pid: int
+    frames: list[HostFrame]
+
+
+class Bar(TypedDict):
+    start_s: float
+    duration_s: float
+    kind: Literal["kernel", "copy", "set", "launch"]
+    what: str
+    share: float
+
+
+class Lane(TypedDict):
+    kind: Literal["device", "launches"]
+    pid: int
+    device: NotRequired[int | None]
+    stream: NotRequired[int | None]
+    bars: list[Bar]
+
+
+class Timeline(TypedDict):
+    seconds: float
+    lanes: list[Lane]
+    lanes_left_out: NotRequired[int]
+
+
+class CoreKernel(TypedDict):
+    kernel: str | None
+    demangled: str | None
+    grid_id: int
+    grid: Dimensions | None
+    block: Dimensions | None
+    host_thread: int | None
+
+
+class CoreSummary(TypedDict):
+    """Stands for the schema `core`."""
+
+
+class Core(TypedDict):
+    verdict: str
+    summary: CoreSummary
+    kernels: list[CoreKernel]
+
+
+class Join(TypedDict):
+    kernel: str | None
+    demangled: str | None
+    grid_id: int
+    unique: bool
+    candidates: int
+    by: str
+    launch: Launch | None
+
+
+class Dump(TypedDict):
+    pid: int
+    path: str | None
+    problem: str | None
+    seconds: float
+    unreadable: NotRequired[str]
+    core: NotRequired[Core]
+    joins: NotRequired[list[Join]]
+
+
 class HangReport(TypedDict):
-    kind: str
+    kind: Literal["hang", "crash", "kernel-timeout", "no-data-timeout", "interrupt", "asked"]
     reason: str
+    verdict: str
     program: list[str]
     when: str
     monotonic: int
-    exit: Any
-    suspects: list[dict[str, Any]]
-    evidence: Any
-    processes: list[dict[str, Any]]
+    exit: str | None
+    suspects: list[Suspect]
+    evidence: list[str]
+    processes: list[Looked]
     trace: str | None
-    launches: list[dict[str, Any]]
+    launches: list[Launch]
     launches_total: int
-    last_work: list[dict[str, Any]]
-    open_ranges: list[dict[str, Any]]
-    errors: list[dict[str, Any]]
-    dumps: list[dict[str, Any]]
+    last_work: list[Completed]
+    open_ranges: list[OpenRange]
+    errors: list[DeviceError]
+    dumps: list[Dump]
+    timeline: Timeline | None
     notes: list[str]
     gathered_s: float
     device_recorded: NotRequired[bool]
-    verdict: NotRequired[str]
+
+
+def _found_records() -> dict[str, Any]:
+    """Records as `sass query` writes them: any fields of any record, null for a chosen one that is absent, and what readers add."""
+    schema = records.json_schema()
+    kinds: dict[str, list[Any]] = {
+        "type": [{"type": "string"}], "caller": [{"type": "string"}], "kernel": [{"type": "string"}]
+    }  # fmt: skip
+    for described in schema["$defs"].values():
+        for name, kind in described["properties"].items():
+            listed = kinds.setdefault(name, [])
+            plain = {key: value for key, value in kind.items() if key != "default"}
+            if name != "type" and plain not in listed:
+                listed.append(plain)
+    properties = {name: {"anyOf": [*listed, {"type": "null"}]} for name, listed in sorted(kinds.items())}
+    return {
+        "description": "Without groups an array of records, with groups an object of arrays by the text of the group's value. "
+        "A line of NDJSON is a record; with groups its `_group` is the group's value.",
+        "oneOf": [
+            {"$ref": "#/$defs/records"},
+            {"type": "object", "additionalProperties": {"$ref": "#/$defs/records"}},
+        ],
+        "$defs": {
+            "records": {"type": "array", "items": {"$ref": "#/$defs/record"}},
+            "record": {
+                "type": "object",
+                "properties": {"_group": {}, **properties},
+                "additionalProperties": True,
+            },
+        },
+    }
 
 
 #: Name → what writes it, and the schema or the type it follows from.
@@ -174,6 +354,7 @@ MADE: dict[str, tuple[str, Any]] = {
     "sass_validate": ("`sass validate --json`", Validation),
     "sass_compare": ("`sass compare --json`", Comparison),
     "sass_counts": ("`sass query --count --format json`", dict[str, int]),
+    "sass_records": ("`sass query --format json`; `$defs/record` a line of `--format ndjson`", _found_records()),
     "instruction_trace": ("a line of `export --to cutracer` and `--to kernel-events`", records.json_schema()),
     "delays": ("`sass delays`", delays.json_schema()),
 }  # fmt: skip
@@ -193,6 +374,10 @@ def schema(name: str) -> dict[str, Any]:
         fields = made["$defs"]["Bench"]
         fields["properties"]["ok"] = {"type": "boolean"}
         fields["required"] = [*fields["required"], "ok"]
+    if name == "hang_report":  # with the schema of core dumps inside, so that it stands alone
+        core = json.loads((FOLDER / "core.json").read_text(encoding="utf-8"))
+        made["$defs"]["CoreSummary"] = {"$ref": core["$id"]}
+        made["$defs"]["core"] = core
     head = {
         "$schema": DRAFT,
         "$id": f"https://warpsight.dev/schemas/{name}.json",

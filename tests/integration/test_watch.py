@@ -6,10 +6,12 @@ import json
 import lzma
 import signal
 import time
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 import warpsight.trace
 from tests.integration import standin_programs
@@ -28,6 +30,8 @@ def standin(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Standin:
 
 def report(folder: Path, name: str = "report") -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    schema = resources.files("warpsight.cli") / "schemas" / "hang_report.json"
+    Draft202012Validator(json.loads(schema.read_text(encoding="utf-8"))).validate(content)
     return content
 
 

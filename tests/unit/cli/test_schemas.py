@@ -108,6 +108,11 @@ def test_answers_about_instructions(
     (tmp_path / "t.log").write_text(text_of(small()[1:]))
     fulfils("sass_compare", out(capsys, "sass", "compare", str(tmp_path / "t.log"), path, "--json"))
     fulfils("sass_counts", out(capsys, "sass", "query", path, "-g", "warp", "--count", "--format", "json"))
+    for more in ([], ["-g", "cta", "-n", "1"], ["--fields", "warp,pc,addrs,nothing"], ["--describing", "-a"]):
+        fulfils("sass_records", out(capsys, "sass", "query", path, *more, "--format", "json"))
+        assert app.main(["sass", "query", path, *more, "--format", "ndjson"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            fulfils("sass_records", [json.loads(line)])
     fulfils("delays", out(capsys, "sass", "delays", path, "--delay-ns", "100"))
     assert app.main(["-q", "export", path, "--to", "cutracer", "-o", str(tmp_path / "o.ndjson")]) == 0
     for line in (tmp_path / "o.ndjson").read_text().splitlines():
@@ -129,7 +134,8 @@ def test_documents_of_running_programs() -> None:
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("sass_warps", {}), ("sass_counts", {"a": "b"}), ("delays", {"version": "2.0"}), ("devices", {"devices": []}),
+    [("sass_records", [{"warp": "x"}]), ("sass_records", [3]),
+     ("sass_warps", {}), ("sass_counts", {"a": "b"}), ("delays", {"version": "2.0"}), ("devices", {"devices": []}),
      ("view", {"trace": "t", "tables": {}, "findings": [], "more": 1}), ("instruction_trace", {"type": "opcode_only"})],
 )  # fmt: skip
 def test_a_schema_refuses_what_is_not_so(name: str, wrong: Any) -> None:
