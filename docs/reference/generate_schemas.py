@@ -307,7 +307,7 @@ class HangReport(TypedDict):
 
 
 def _found_records() -> dict[str, Any]:
-    """Records as `sass query` writes them: any fields of any record, null for a chosen one that is absent, and what readers add."""
+    """Records as `sass query` writes them: any fields of any record, null for a chosen one that is absent; what readers add."""
     schema = records.json_schema()
     kinds: dict[str, list[Any]] = {
         "type": [{"type": "string"}], "caller": [{"type": "string"}], "kernel": [{"type": "string"}]
