@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 from warpsight._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from warpsight.api.run import run as run
+    from warpsight.api.trace import Trace as Trace
+    from warpsight.api.trace import open as open
     from warpsight.errors import TraceError as TraceError
     from warpsight.errors import UsageError as UsageError
     from warpsight.errors import WarpsightError as WarpsightError
-    from warpsight.formats.importing import open_any
     from warpsight.machine.discovery import detect_platform as detect_platform
     from warpsight.machine.discovery import devices as devices
     from warpsight.session import memory as memory
@@ -40,12 +42,8 @@ if TYPE_CHECKING:
     from warpsight.session.recording import statistics as statistics
     from warpsight.session.recording import step as step
     from warpsight.session.recording import stop as stop
-    from warpsight.session.run import run as run
     from warpsight.session.timing import time as time
-    from warpsight.trace import Trace as Trace
     from warpsight.trace import TraceWriter as TraceWriter
-
-    open = open_any
 
 #: Public name -> (module, name there; empty for the module itself).
 _PUBLIC: dict[str, tuple[str, str]] = {
@@ -58,11 +56,11 @@ _PUBLIC: dict[str, tuple[str, str]] = {
         for name in ("annotate", "counter", "emit", "mark", "trigger")
     },
     **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
-    **{name: ("warpsight.trace", name) for name in ("Trace", "TraceWriter")},
+    **{name: ("warpsight.api.trace", name) for name in ("Trace", "open")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
-    "open": ("warpsight.formats.importing", "open_any"),
     "memory": ("warpsight.session.memory", ""),
-    "run": ("warpsight.session.run", "run"),
+    "TraceWriter": ("warpsight.trace", "TraceWriter"),
+    "run": ("warpsight.api.run", "run"),
     "time": ("warpsight.session.timing", "time"),
 }
 

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,18 +28,11 @@ def command(
     everything: Annotated[
         bool, typer.Option("--all", help="Every finding in full and every analysis, however long.")
     ] = False,
-    device: Annotated[list[int] | None, typer.Option(help="Only this device; repeatable.")] = None,
-    stream: Annotated[list[int] | None, typer.Option(help="Only this stream; repeatable.")] = None,
-    process: Annotated[
-        list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")
-    ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option("--from", help="Only what began at or after this time since the begin: 1.5s, 200ms."),
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--until", "--to", help="Only what began before this time.")
-    ] = None,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    process: options.Process = None,
+    begin: options.Begin = None,
+    end: options.EndOrTo = None,
     top: Annotated[
         int | None, typer.Option(help="Rows of each table, 0 for all; otherwise what fits 30 lines.", min=0)
     ] = None,
@@ -47,12 +40,10 @@ def command(
         Path | None,
         typer.Option("--dot", help="Also write critical-path's dependency graph as DOT to this new file."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    as_json: options.AsJson = False,
+    strict: options.Strict = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
     """Say what is wrong with a program, most costly first, or run analyses by name.
 
@@ -68,22 +59,20 @@ def command(
         raise UsageError(
             "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
         )
-    from warpsight.analysis.registry import ANALYSES, analysis
-    from warpsight.analysis.selection import Rows, begin_of
-    from warpsight.formats.importing import open_any
+    from warpsight.analysis.registry import analysis
+    from warpsight.api import choice
+    from warpsight.api.trace import open as open_trace
 
-    chosen = {name: analysis(name) for name in wanted}  # a wrong name is told before anything is read
-    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
-    with open_any(trace) as opened:
-        origin = begin_of(opened) if any(t is not None for t in times) else 0
-        first, last = (None if t is None else origin + t for t in times)
-        rows = Rows(first, last, device or (), stream or (), process or ())
-        judged = None if wanted else _judge(opened, rows)
-        if everything and not wanted:
-            chosen = {name: one for name, one in ANALYSES.items() if name != "findings"}
-        results = {name: one.run(opened, rows) for name, one in chosen.items()}
+    for name in wanted:
+        analysis(name)  # a wrong name is told before anything is read
+    options.check_times(begin, end)
+    chosen = (device or (), stream or (), process or ())
+    with open_trace(trace) as opened:
+        found = opened.analyze(*wanted, everything=everything, device=chosen[0], stream=chosen[1], process=chosen[2],
+                               begin=begin, end=end)  # fmt: skip
+        judged, results = found.verdict, found.results
         if dot is not None:
-            _dot(opened, rows, dot, force)
+            _dot(opened, choice.rows(opened, begin, end, *chosen), dot, force)
         with output.text(out, force) as target:
             if as_json:
                 target.write(output.json_text(_json(opened, judged, results, top)))
@@ -94,20 +83,15 @@ def command(
 
 
 def _list(as_json: bool, out: Path | None, force: bool) -> None:
-    from warpsight.analysis.registry import ANALYSES
+    from warpsight.api.trace import Trace as Opened
     from warpsight.render import findings
 
+    found = Opened.analyses()
     with output.text(out, force) as target:
         if as_json:
-            target.write(output.json_text({"analyses": {n: a.meaning for n, a in ANALYSES.items()}}))
+            target.write(output.json_text({"analyses": found}))
         else:
-            findings.show_list({name: one.meaning for name, one in ANALYSES.items()}, target)
-
-
-def _judge(opened: Trace, rows: Rows) -> Verdict:
-    from warpsight.analysis.verdict import verdict
-
-    return verdict(opened, rows)
+            findings.show_list(found, target)
 
 
 def _json(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,17 +24,15 @@ def command(
             help="Show one table: summary, kernel, role, stack, range, operator, sequence or pairs."
         ),
     ] = None,
-    process: Annotated[
-        list[int] | None, typer.Option(help="Only this process id of the traces; repeatable.")
-    ] = None,
-    device: Annotated[list[int] | None, typer.Option(help="Only this device; repeatable.")] = None,
+    process: options.Process = None,
+    device: options.Device = None,
     top: Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)] = None,
     fail: Annotated[
         bool, typer.Option("--fail-if-slower", help="Exit with 1 when the second is slower, beyond noise.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    as_json: options.AsJson = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
     """Compare two traces: what changed, and whether it is more than noise.
 
@@ -44,13 +41,10 @@ def command(
     """
     if by is not None and by not in _TABLES:
         raise UsageError(f"--by is one of {', '.join(_TABLES)}, not {by!r}")
-    from warpsight.analysis.difference.compare import compare
-    from warpsight.analysis.selection import Rows
-    from warpsight.formats.importing import open_any
+    from warpsight.api.trace import open as open_trace
 
-    rows = Rows(devices=device or (), processes=process or ())
-    with open_any(before) as one, open_any(after) as two:
-        found = compare(one, two, rows, rows)
+    with open_trace(before) as one, open_trace(after) as two:
+        found = two.diff(one, process=process or (), device=device or ())
         paths = {"before": one.path, "after": two.path}
         if by is not None and by not in found.result.tables:
             raise UsageError(

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import shlex
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Any
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
-        ),
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, times in ns.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    trace: options.TracePath,
+    as_json: options.AsJson = False,
+    strict: options.Strict = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
     """Show what a trace holds, how it was taken and what is missing."""
-    from warpsight.analysis.contents import contents
-    from warpsight.formats.importing import open_any
+    from warpsight.api.trace import open as open_trace
 
-    with open_any(trace) as opened:
-        found = contents(opened)
+    with open_trace(trace) as opened:
+        found = opened.info()
     with output.text(out, force) as stream:
         if as_json:
             stream.write(output.json_text(found))

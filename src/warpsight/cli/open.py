@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsight.cli import options
 from warpsight.errors import WarpsightError
 
 if TYPE_CHECKING:
@@ -13,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
-        ),
-    ],
+    trace: options.TracePath,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the addresses.")] = False,
     perfetto: Annotated[
         bool, typer.Option("--perfetto", help="Open the Perfetto UI instead of the report.")

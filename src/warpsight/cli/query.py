@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,12 +21,7 @@ DEFAULT_ROWS = 100
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
-        ),
-    ],
+    trace: options.TracePath,
     sql: Annotated[
         str | None,
         typer.Argument(
@@ -60,41 +55,30 @@ def command(
     ] = "table",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     compress: Annotated[str, typer.Option(help="Compress the output: none, gzip or zstd.")] = "none",
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
     """Ask a trace with SQL or simple filters.
 
     The SQL is DuckDB's; it can read the trace and nothing else.
     """
     from warpsight.analysis import query
-    from warpsight.formats.importing import open_any
+    from warpsight.api.questions import listed
+    from warpsight.api.trace import open as open_trace
     from warpsight.render import loss
 
     form = "json" if as_json else form
     _check(form, compress, out)
     limited = any(n is not None for n in (top, head, tail)) or everything
-    with open_any(trace) as opened:
-        if sql is not None:
-            if filters or fields or group_by or count or tail or top:
-                raise UsageError(
-                    "SQL says by itself which rows and columns it wants: of the selecting options only --head goes with it"
-                )
-            relation = query.run(opened, sql)
-            relation = relation if head is None else relation.limit(head)
-        else:
-            question = query.Question(
-                table, filters or (), _list(fields), _list(group_by), count, top, head, tail
-            )
-            relation = query.ask(opened, question)
-        cut = form == "table" and not limited and out is None
+    cut = form == "table" and not limited and out is None
+    with open_trace(trace) as opened:
+        relation = opened.relation(
+            sql, table=table, filters=filters or (), fields=listed(fields), group_by=listed(group_by), count=count, top=top,
+            head=head, tail=tail,
+        )  # fmt: skip
         result = query.arrow(relation.limit(DEFAULT_ROWS + 1) if cut else relation)
         _write(result, form, compress, out, force, not no_header, DEFAULT_ROWS if cut else None)
         loss.warn(opened)
-
-
-def _list(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
 def _check(form: str, compress: str, out: Path | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 from warpsight.errors import UsageError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
@@ -27,8 +27,8 @@ def command(
     source: Annotated[list[str] | None, typer.Option(metavar="DIR",
                       help="Look for source files here too; repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run a program under NVIDIA's Compute Sanitizer and explain its findings.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
-        ),
-    ],
+    trace: options.TracePath,
     subject: Annotated[
         str,
         typer.Argument(
@@ -34,31 +29,24 @@ def command(
             help="Group kernels by name, shape, stack, device, stream, process, range or op; memory by stack."
         ),
     ] = "name",
-    names: Annotated[str, typer.Option(help="Kernel names: demangled, short or mangled.")] = "demangled",
+    names: options.Names = "demangled",
     latency: Annotated[
         bool, typer.Option("--latency", help="Add the wait between launch call and kernel.")
     ] = False,
-    device: Annotated[list[int] | None, typer.Option(help="Only this device; repeatable.")] = None,
-    stream: Annotated[list[int] | None, typer.Option(help="Only this stream; repeatable.")] = None,
-    process: Annotated[
-        list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")
-    ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option("--from", help="Only what began at or after this time since the begin: 1.5s, 200ms."),
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--until", "--to", help="Only what began before this time.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Only names that this regular expression matches.")] = None,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    process: options.Process = None,
+    begin: options.Begin = None,
+    end: options.EndOrTo = None,
+    name: options.Name = None,
     top: Annotated[
         int | None,
         typer.Option(help="Rows to give, 0 for all. By default 20; all with --csv and --json.", min=0),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Write CSV, times in ns.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+    csv: options.Csv = False,
+    as_json: options.AsJson = False,
+    out: options.Out = None,
+    force: options.Force = False,
 ) -> None:
     """Sum up kernels, copies, API calls, ranges, events, memory or counters.
 
@@ -67,16 +55,14 @@ def command(
     """
     if csv and as_json:
         raise UsageError("--csv and --json exclude each other")
-    from warpsight.analysis.selection import Rows, begin_of
-    from warpsight.analysis.stats import stats
-    from warpsight.formats.importing import open_any
+    from warpsight.api.trace import open as open_trace
 
-    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
-    with open_any(trace) as opened:
-        origin = begin_of(opened) if any(t is not None for t in times) else 0
-        first, last = (None if t is None else origin + t for t in times)
-        rows = Rows(first, last, device or (), stream or (), process or (), name)
-        result = stats(opened, subject, rows, by=by, names=names, latency=latency)
+    options.check_times(begin, end)
+    with open_trace(trace) as opened:
+        result = opened.stats(
+            subject, by=by, names=names, latency=latency, device=device or (), stream=stream or (), process=process or (),
+            begin=begin, end=end, name=name,
+        )  # fmt: skip
         _print(opened, result, top, csv, as_json, out, force)
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.cli import output
+from warpsight.cli import options, output
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from warpsight.analysis.result import Result
     from warpsight.analysis.selection import Rows
     from warpsight.trace import Trace
 
@@ -21,12 +22,7 @@ _PIPE_WIDTH = 120
 
 
 def command(
-    trace: Annotated[
-        str,
-        typer.Argument(
-            help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
-        ),
-    ],
+    trace: options.TracePath,
     listed: Annotated[
         bool, typer.Option("--list", help="Print single events in time order instead of a picture.")
     ] = False,
@@ -40,16 +36,12 @@ def command(
             "repeatable, with --list."
         ),
     ] = None,
-    device: Annotated[list[int] | None, typer.Option(help="Only this device; repeatable.")] = None,
-    stream: Annotated[list[int] | None, typer.Option(help="Only this stream; repeatable.")] = None,
-    process: Annotated[
-        list[int] | None, typer.Option(help="Only this process id of the trace; repeatable.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Only names that this regular expression matches.")] = None,
-    begin: Annotated[
-        str | None, typer.Option("--from", help="Only from this time since the begin: 1.5s, 200ms.")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--until", "--to", help="Only up to this time.")] = None,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    process: options.Process = None,
+    name: options.Name = None,
+    begin: options.Begin = None,
+    end: options.EndOrTo = None,
     width: Annotated[
         int | None,
         typer.Option(help="Columns of the picture, 40 to 400; the terminal's by default.", min=40, max=400),
@@ -71,19 +63,26 @@ def command(
     for given, option in ((kind, "--kind"), (count is not None, "-n"), (csv, "--csv"), (as_json, "--json")):
         if given and not listed:
             raise UsageError(f"{option} belongs to --list")
-    from warpsight.analysis.selection import Rows, begin_of
-    from warpsight.formats.importing import open_any
+    from warpsight.api import choice
+    from warpsight.api.trace import open as open_trace
     from warpsight.render import loss
 
-    times = output.nanoseconds(begin, "--from"), output.nanoseconds(end, "--until")
-    with open_any(trace) as opened:
-        origin = begin_of(opened) if any(t is not None for t in times) else 0
-        first, last = (None if t is None else origin + t for t in times)
-        rows = Rows(first, last, device or (), stream or (), process or (), name)
+    options.check_times(begin, end)
+    with open_trace(trace) as opened:
         if listed:
-            _list(opened, rows, kind, 50 if count is None else count or None, csv, as_json)
+            result = opened.events(
+                kind=kind or (), count=50 if count is None else count, device=device or (), stream=stream or (),
+                process=process or (), name=name, begin=begin, end=end,
+            )  # fmt: skip
+            _list(opened, result, csv, as_json)
         else:
-            _show(opened, rows, width, plain, ascii_only)
+            _show(
+                opened,
+                choice.rows(opened, begin, end, device, stream, process, name),
+                width,
+                plain,
+                ascii_only,
+            )
         loss.warn(opened)
 
 
@@ -99,13 +98,9 @@ def _nothing(trace: Trace) -> str:
     return "\n  ".join([f"{trace.path}: no device work with these conditions", *told]) + "\n"
 
 
-def _list(
-    trace: Trace, rows: Rows, kinds: list[str] | None, limit: int | None, csv: bool, as_json: bool
-) -> None:
-    from warpsight.analysis.listing import DEFAULT, events
+def _list(trace: Trace, result: Result, csv: bool, as_json: bool) -> None:
     from warpsight.render import tables
 
-    result = events(trace, rows, kinds or DEFAULT, limit)
     table = result.tables["events"]
     if as_json:
         sys.stdout.write(output.json_text({"trace": trace.path, **result.to_json()}))

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from warpsight.trace import Trace
 
 _Path = str | os.PathLike[str]
+_T = TypeVar("_T", bound="Trace")
 
 
 @dataclass(frozen=True)
@@ -89,23 +90,30 @@ def import_files(
     return Imported(target, files, rows, losses, time.perf_counter() - began)
 
 
-def open_any(path: _Path) -> Trace:
+@overload
+def open_any(path: _Path) -> Trace: ...
+@overload
+def open_any(path: _Path, kind: type[_T]) -> _T: ...
+def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
     """Open a trace (folder, packed file, URL), or any foreign file, which is read into a private temporary folder.
+
+    `kind` is the class of trace to make of it.
 
     Raises:
         TraceError: when there is nothing, or the trace is damaged.
         FormatError: when it is neither a trace nor a file of a known format.
     """
-    from warpsight.trace import open as open_trace
     from warpsight.trace.model import Trace
+    from warpsight.trace.places import locate
 
+    made_as = kind or Trace
     text = os.fspath(path)
     if is_trace(text):
-        return open_trace(path)
+        return locate(path, made_as)
     temporary = tempfile.TemporaryDirectory(prefix="warpsight-")  # mode 0700
     try:
         made = import_files([path], Path(temporary.name) / "trace")
-        return Trace(made.path, path=text, temporary=temporary)
+        return made_as(made.path, path=text, temporary=temporary)
     except BaseException:
         temporary.cleanup()
         raise

@@ -21,9 +21,10 @@ def open(path: str | PathLike[str]) -> Trace:
     Raises:
         TraceError: when there is no trace, it is damaged, or of a schema this version does not read.
     """
+    from warpsight.trace.model import Trace
     from warpsight.trace.places import locate
 
-    return locate(path)
+    return locate(path, Trace)
 
 
 def __getattr__(name: str) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.trace import manifest, store, views
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _EXPLAIN = re.compile(
     r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE
 )
+
+
+_Self = TypeVar("_Self", bound="Trace")
 
 
 class Trace:
@@ -183,7 +186,7 @@ class Trace:
         cursor: duckdb.DuckDBPyConnection = self._local.cursor
         return cursor
 
-    def __enter__(self) -> Trace:
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(

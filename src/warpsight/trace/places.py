@@ -5,35 +5,38 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import TypeVar
 
 from warpsight.errors import TraceError
 from warpsight.trace import pack
 from warpsight.trace.model import Trace
 
+T = TypeVar("T", bound=Trace)
 
-def locate(path: str | os.PathLike[str]) -> Trace:
-    """Open the trace at `path`; see :func:`warpsight.trace.open`."""
+
+def locate(path: str | os.PathLike[str], kind: type[T]) -> T:
+    """Open the trace at `path` as a `kind` of trace; see :func:`warpsight.trace.open`."""
     text = os.fspath(path)
     if "://" in text or "::" in text:
-        return _remote(text)
+        return _remote(text, kind)
     folder = Path(text)
     if folder.is_file():
         if folder.name == "manifest.json":
-            return Trace(folder.parent, path=str(folder.parent))
+            return kind(folder.parent, path=str(folder.parent))
         temporary = _temporary()
         try:
-            return Trace(pack.unpack(folder, Path(temporary.name) / "trace"), path=text, temporary=temporary)
+            return kind(pack.unpack(folder, Path(temporary.name) / "trace"), path=text, temporary=temporary)
         except BaseException:
             temporary.cleanup()
             raise
-    return Trace(folder, path=text)
+    return kind(folder, path=text)
 
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="warpsight-")  # mode 0700
 
 
-def _remote(url: str) -> Trace:
+def _remote(url: str, kind: type[T]) -> T:
     """Copy a remote trace to a private folder: queries then run locked down, at local speed."""
     import fsspec
 
@@ -45,9 +48,9 @@ def _remote(url: str) -> Trace:
             raise TraceError(f"{url} does not exist")
         if filesystem.isdir(place):
             filesystem.get(place.rstrip("/") + "/", f"{target}/", recursive=True)
-            return Trace(target, path=url, temporary=temporary)
+            return kind(target, path=url, temporary=temporary)
         filesystem.get(place, str(target))
-        return Trace(pack.unpack(target, Path(temporary.name) / "trace"), path=url, temporary=temporary)
+        return kind(pack.unpack(target, Path(temporary.name) / "trace"), path=url, temporary=temporary)
     except (OSError, ImportError, ValueError) as error:
         temporary.cleanup()
         raise TraceError(f"{url} cannot be read: {error}") from None

@@ -71,7 +71,7 @@ def test_an_unexpected_error_is_one_message_and_a_traceback_only_when_asked(caps
     def broken(_):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("warpsight.trace.open", broken)
+    monkeypatch.setattr("warpsight.api.trace.open", broken)
     assert app.main(["info", "x"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert app.main(["-v", "info", "x"]) == 1

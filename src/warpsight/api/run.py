@@ -15,7 +15,7 @@ from warpsight.session.child import python_command
 from warpsight.session.settings import Settings
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.api.trace import Trace
 
 _FLAGS = {"duration": "--for", "leave_cupti": "--yield", "triggers": "--trigger"}
 
@@ -29,9 +29,9 @@ class Run:
 
     def open(self) -> Trace:
         """Open the trace."""
-        import warpsight.trace
+        from warpsight.api import trace
 
-        return warpsight.trace.open(self.path)
+        return trace.open(self.path)
 
 
 def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] | None = None, *, force: bool = False,

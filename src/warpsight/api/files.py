@@ -1,0 +1,87 @@
+"""New private files and folders: they take their name when they are whole, and never replace anything unasked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from warpsight.errors import WarpsightError
+
+
+@contextmanager
+def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
+    """A new file of mode 0600 for bytes, removed when it was not finished.
+
+    Raises:
+        WarpsightError: when it exists and `force` is not set, is a folder, or cannot be written. Links are never followed.
+    """
+    if os.path.lexists(path) and not force:
+        raise WarpsightError(f"{path} exists already; -f replaces it")
+    if os.path.isdir(path):
+        raise WarpsightError(f"{path} is a folder")
+    # A short name of its own: that of the file may be as long as names can be.
+    temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb", buffering=1 << 20) as file:
+            yield file
+        _place(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
+    """A new folder of mode 0700 that takes its name when everything is in it.
+
+    With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed.
+    """
+    import shutil
+    import tempfile
+
+    old = os.path.lexists(path)
+    if old and not force:
+        raise WarpsightError(f"{path} exists already; -f replaces it")
+    if old and (path.is_symlink() or not path.is_dir()):
+        raise WarpsightError(f"{path} is no folder; it is left alone")
+    if old and any(not file.name.endswith(suffix) for file in path.iterdir()):
+        raise WarpsightError(f"{path} holds other files than *{suffix}; it is left alone")
+    try:
+        made = Path(tempfile.mkdtemp(prefix=".warpsight.", dir=path.parent))
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        yield made
+        if old:
+            shutil.rmtree(path)
+        _place(made, path)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def as_text(raw: IO[bytes]) -> Iterator[IO[str]]:
+    """Text on top of a stream of bytes, which stays open."""
+    import io
+
+    wrapper = io.TextIOWrapper(raw, encoding="utf-8", newline="", write_through=True)
+    try:
+        yield wrapper
+        wrapper.flush()
+    finally:
+        wrapper.detach()
+
+
+def _place(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None

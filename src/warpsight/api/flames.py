@@ -1,0 +1,193 @@
+"""Flame graphs from options: which rows, which form, and nothing private in what is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from warpsight.api import choice, files
+from warpsight.errors import UsageError, WarpsightError
+
+if TYPE_CHECKING:
+    from warpsight.analysis.flame import FlameGraph, Shape
+    from warpsight.analysis.selection import Rows
+    from warpsight.trace.model import Trace
+
+#: Form → suffixes that mean it; the first is the one written by default.
+FORMS = {
+    "html": (".flame.html", ".html", ".htm"),
+    "svg": (".flame.svg", ".svg"),
+    "png": (".flame.png", ".png"),
+    "folded": (".folded", ".txt", ".collapsed"),
+    "speedscope": (".speedscope.json", ".json"),
+}
+#: What a graph of each weight is made of.
+_NEEDED = {
+    "time": "device work",
+    "launches": "kernel launches",
+    "bytes": "copies or sets",
+    "idle": "device work",
+    "allocated": "allocations",
+    "samples": "samples of host threads",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a graph is drawn."""
+
+    weight: str
+    by: Sequence[str]
+    level: Sequence[str]
+    names: str
+    merge_lines: bool
+
+    def shape(self) -> Shape:
+        """The same as the analysis takes it.
+
+        Raises:
+            UsageError: for a weight, level or split that does not exist.
+        """
+        from warpsight.analysis.flame import LEVELS, Shape
+
+        split = tuple(self.by) or (("process", "thread") if self.weight == "samples" else ())
+        shape = Shape(
+            self.weight, split, tuple(self.level) or tuple(LEVELS), self.names, not self.merge_lines
+        )
+        shape.check()
+        return shape
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which rows the options mean, in a given trace: times and iterations differ from trace to trace."""
+
+    device: Sequence[int]
+    stream: Sequence[int]
+    process: Sequence[int]
+    rank: Sequence[int]
+    iteration: int | None
+    begin: choice.Time | None
+    end: choice.Time | None
+    name: str | None
+
+    def rows(self, trace: Trace) -> Rows:
+        """The conditions, for this trace.
+
+        Raises:
+            UsageError: for a rank or iteration it has not.
+        """
+        from warpsight.analysis.selection import Rows
+
+        processes = list(self.process)
+        for rank in self.rank:
+            found = trace.sql("SELECT process FROM process WHERE rank = $rank", rank=rank).fetchall()
+            if not found:
+                raise UsageError(f"{trace.path} has no rank {rank}")
+            processes += [int(row[0]) for row in found]
+        first, last = choice.window(trace, self.begin, self.end)
+        if self.iteration is not None:
+            from warpsight.analysis.flame_windows import iteration_window
+
+            first, last = iteration_window(trace, self.iteration, first, last)
+        return Rows(first, last, self.device, self.stream, processes, self.name)
+
+
+def drawn(
+    trace: Trace, options: Options, chosen: Choice, before: Trace | str | os.PathLike[str] | None = None
+) -> FlameGraph:
+    """The graph of a trace, or of how it differs from the one `before`.
+
+    Raises:
+        UsageError: for options that do not exist.
+        WarpsightError: when there is nothing to draw; it says what else there is.
+    """
+    from warpsight.analysis.flame import flame, flame_diff
+    from warpsight.formats.importing import open_any
+
+    shape = options.shape()
+    if before is None:
+        graph = flame(trace, chosen.rows(trace), shape)
+    elif isinstance(before, (str, os.PathLike)):
+        with open_any(before) as earlier:
+            return drawn(trace, options, chosen, earlier)
+    else:
+        graph = flame_diff(before, trace, (chosen.rows(before), chosen.rows(trace)), shape)
+    _check_not_empty(trace, graph)
+    return graph
+
+
+def form_of(to: str | None, out: Path | None) -> str:
+    """The form that is asked for by name, else by the name of the file.
+
+    Raises:
+        UsageError: when neither says one.
+    """
+    if to is not None:
+        if to not in FORMS:
+            raise UsageError(f"there is no form {to!r}: {', '.join(FORMS)}")
+        return to
+    if out is None:
+        return "html"
+    for form, suffixes in FORMS.items():
+        if str(out).endswith(suffixes):
+            return form
+    raise UsageError(
+        f"{out}: the name says no form; end it with {', '.join(s[-1] for s in FORMS.values())}, or use --to"
+    )
+
+
+def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
+    """The graph without what is private: paths unless they are wanted, names of people and hosts, secrets."""
+    from warpsight.trace.redaction import Redactor
+
+    redactor = Redactor.of(trace, include=("paths",) if include_paths else ())
+    return replace(graph, labels=[redactor.text(label) for label in graph.labels],
+                   traces=tuple(redactor.text(path) for path in graph.traces))  # fmt: skip
+
+
+def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
+    """Write a graph of `trace` in one of :data:`FORMS`."""
+    if form == "png":
+        from warpsight.render.flame_pictures import png
+
+        png(graph, file)
+        return
+    with files.as_text(file) as stream:
+        _write_text(trace, graph, form, stream)
+
+
+def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> None:
+    from warpsight.render import flame_page, flame_pictures, flame_text, loss
+
+    if form == "folded":
+        flame_text.write_folded(graph, stream)
+    elif form == "speedscope":
+        import msgspec
+
+        stream.write(
+            msgspec.json.encode(flame_text.speedscope(graph, Path(graph.traces[-1]).name)).decode() + "\n"
+        )
+    elif form == "svg":
+        stream.write(flame_pictures.svg(graph))
+    else:
+        missing = [
+            f"Incomplete: {count:,} lost in {source}: {cause}" for source, cause, count in loss.lost(trace)
+        ]
+        name = " → ".join(Path(path).name for path in graph.traces)
+        stream.write(flame_page.page(graph, name, lost=missing))
+
+
+def _check_not_empty(trace: Trace, graph: FlameGraph) -> None:
+    from warpsight.analysis.flame_samples import count
+
+    if any(account.rows or account.without_time for account in graph.accounts):
+        return
+    samples = 0 if graph.weight == "samples" else count(trace)
+    other = f"; --weight samples draws its {samples:,} samples of host threads" if samples else ""
+    raise WarpsightError(
+        f"{' and '.join(graph.traces)}: no {_NEEDED[graph.weight]} among what was asked for, so there is nothing to draw{other}"
+    )

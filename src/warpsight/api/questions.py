@@ -1,0 +1,321 @@
+"""A trace that answers: each reading verb as a method with the verb's options, its answer as tables and findings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from warpsight.api import choice
+from warpsight.api.choice import Numbers, Time, Words
+from warpsight.errors import UsageError
+from warpsight.trace.model import Trace as StoredTrace
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from warpsight.analysis.difference.compare import Difference
+    from warpsight.analysis.merging.merge import Merged
+    from warpsight.analysis.result import Finding, Result
+    from warpsight.analysis.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """What :meth:`Questions.analyze` found: a verdict where no analysis was named, and the results by name."""
+
+    verdict: Verdict | None
+    results: dict[str, Result] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The verdict's findings, most costly first, then those of the analyses."""
+        own = () if self.verdict is None else self.verdict.findings
+        return (*own, *(finding for result in self.results.values() for finding in result.findings))
+
+    def __getitem__(self, name: str) -> Result:
+        """The result of one analysis."""
+        return self.results[name]
+
+
+class Questions(StoredTrace):
+    """A trace whose methods are the reading verbs."""
+
+    def info(self) -> dict[str, Any]:
+        """What the trace holds, how it was taken and what is missing, as `warpsight info --json` prints it (times in ns).
+
+        Table `loss` has every cause; :attr:`loss` is that table.
+        """
+        from warpsight.analysis.contents import contents
+
+        return contents(self)
+
+    def stats(
+        self,
+        subject: str = "kernels",
+        *,
+        by: str = "name",
+        names: str = "demangled",
+        latency: bool = False,
+        device: Numbers = (),
+        stream: Numbers = (),
+        process: Numbers = (),
+        begin: Time | None = None,
+        end: Time | None = None,
+        name: str | None = None,
+        top: int | None = None,
+    ) -> Result:
+        """Sums of kernels, copies, api, launches, nvtx, events, memory, counters or sync: one table, longest total first.
+
+        Args:
+            subject: one of these.
+            by: group kernels by name, shape, stack, device, stream, process, range or op; memory by stack.
+            names: kernel names demangled, short or mangled.
+            latency: add the wait between launch call and kernel.
+            device: Only these devices, by id.
+            stream: Only these streams.
+            process: Only these process ids of the trace.
+            begin: Only what began from this time on: a text with a unit (`"200ms"`) or seconds, since the trace's begin.
+            end: Only what began before this time.
+            name: only names that this regular expression matches.
+            top: rows at most; None and 0 are all.
+
+        Raises:
+            UsageError: for a subject, grouping or time that does not exist.
+        """
+        from warpsight.analysis.stats import stats
+
+        rows = choice.rows(self, begin, end, device, stream, process, name)
+        found = stats(self, subject, rows, by=by, names=names, latency=latency)
+        return _cut(found, top)
+
+    def analyze(
+        self,
+        *names: str,
+        everything: bool = False,
+        device: Numbers = (),
+        stream: Numbers = (),
+        process: Numbers = (),
+        begin: Time | None = None,
+        end: Time | None = None,
+        top: int | None = None,
+    ) -> Analyzed:
+        """What is wrong with the program, most costly first; with `names` these analyses instead (:meth:`analyses`).
+
+        Args:
+            names: analyses to run, as `"critical-path"`.
+            everything: without names, run every analysis beside the verdict.
+            device: As in :meth:`stats`.
+            stream: As there.
+            process: As there.
+            begin: As there; without a time the verdict judges the steady state of the main loop.
+            end: As there.
+            top: rows of each table at most; None and 0 are all.
+
+        Raises:
+            UsageError: for an analysis that does not exist.
+        """
+        from warpsight.analysis.registry import ANALYSES, analysis
+        from warpsight.analysis.verdict import verdict
+
+        chosen = {name: analysis(name) for name in names}  # a wrong name is told before anything is read
+        rows = choice.rows(self, begin, end, device, stream, process)
+        judged = None if names else verdict(self, rows)
+        if everything and not names:
+            chosen = {name: one for name, one in ANALYSES.items() if name != "findings"}
+        return Analyzed(judged, {name: _cut(one.run(self, rows), top) for name, one in chosen.items()})
+
+    @staticmethod
+    def analyses() -> dict[str, str]:
+        """The analyses that :meth:`analyze` knows, with what each is about."""
+        from warpsight.analysis.registry import ANALYSES
+
+        return {name: one.meaning for name, one in ANALYSES.items()}
+
+    def query(
+        self,
+        sql: str | None = None,
+        *,
+        table: str = "kernel",
+        filters: Words = (),
+        fields: Words = (),
+        group_by: Words = (),
+        count: bool = False,
+        top: int | None = None,
+        head: int | None = None,
+        tail: int | None = None,
+    ) -> pa.Table:
+        """Rows that DuckDB's SQL or simple filters choose; nothing but the trace can be read.
+
+        Args:
+            sql: one statement that reads; views are named like the tables. Only `head` goes with it.
+            table: the table to ask without SQL.
+            filters: conditions as `column=value`, with = != < <= > >= ~regex !~regex, or low..high, units as in `10us`,
+                `64KiB`; all must hold, `|` within one is or.
+            fields: columns, all by default.
+            group_by: group by these columns: count and times of each group.
+            count: only the number of rows (of each group).
+            top: the largest groups, or longest rows.
+            head: the first rows.
+            tail: the last rows.
+
+        Raises:
+            UsageError: for SQL, a table, column or condition that is wrong, or options that exclude each other.
+        """
+        from warpsight.analysis import query
+
+        return query.arrow(
+            self.relation(
+                sql,
+                table=table,
+                filters=filters,
+                fields=fields,
+                group_by=group_by,
+                count=count,
+                top=top,
+                head=head,
+                tail=tail,
+            )
+        )
+
+    def relation(
+        self,
+        sql: str | None = None,
+        *,
+        table: str = "kernel",
+        filters: Words = (),
+        fields: Words = (),
+        group_by: Words = (),
+        count: bool = False,
+        top: int | None = None,
+        head: int | None = None,
+        tail: int | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """The same as :meth:`query` before anything is read: a relation of DuckDB, to go on with.
+
+        Raises:
+            UsageError: as :meth:`query`.
+        """
+        from warpsight.analysis import query
+
+        for option, rows in (("top", top), ("head", head), ("tail", tail)):
+            if rows is not None and rows < 1:
+                raise UsageError(f"{option} is a number of rows from 1, not {rows}")
+        if sql is None:
+            question = query.Question(
+                table,
+                choice.words(filters),
+                choice.words(fields),
+                choice.words(group_by),
+                count,
+                top,
+                head,
+                tail,
+            )
+            return query.ask(self, question)
+        if filters or fields or group_by or count or tail or top:
+            raise UsageError(
+                "SQL says by itself which rows and columns it wants: of the selecting options only --head goes with it"
+            )
+        relation = query.run(self, sql)
+        return relation if head is None else relation.limit(head)
+
+    def events(
+        self,
+        *,
+        kind: Words = (),
+        count: int | None = None,
+        device: Numbers = (),
+        stream: Numbers = (),
+        process: Numbers = (),
+        name: str | None = None,
+        begin: Time | None = None,
+        end: Time | None = None,
+    ) -> Result:
+        """Single events in time order, as `warpsight view --list` prints them; times are relative to the trace's begin.
+
+        Args:
+            kind: kernel, memcpy, memset, sync, launch, api, nvtx, op, event, overhead, memory or counter; by default what
+                happened on devices, ranges and the program's own events.
+            count: events at most, the first ones; None and 0 are all.
+            device: As in :meth:`stats`.
+            stream: As there.
+            process: As there.
+            name: As there.
+            begin: As there.
+            end: As there.
+
+        Raises:
+            UsageError: for a kind that does not exist, or that no device or stream has.
+        """
+        from warpsight.analysis.listing import DEFAULT, events
+
+        rows = choice.rows(self, begin, end, device, stream, process, name)
+        return events(self, rows, choice.words(kind) or DEFAULT, count or None)
+
+    def diff(
+        self,
+        before: StoredTrace | str | os.PathLike[str],
+        *,
+        by: str | None = None,
+        process: Numbers = (),
+        device: Numbers = (),
+        top: int | None = None,
+    ) -> Difference:
+        """Compare with an earlier trace, per iteration of the steady states: what changed, and whether it is more than noise.
+
+        Args:
+            before: the trace to compare with, open or a path.
+            by: keep one table: summary, kernel, role, stack, range, operator, sequence or pairs.
+            process: only these process ids, in both traces.
+            device: only these devices, in both traces.
+            top: rows of a table at most; None and 0 are all.
+
+        Raises:
+            UsageError: when neither trace has what `by` asks for.
+        """
+        from warpsight.analysis.difference.compare import compare
+        from warpsight.formats.importing import open_any
+
+        if not isinstance(before, StoredTrace):
+            with open_any(before) as opened:
+                return self.diff(opened, by=by, process=process, device=device, top=top)
+        rows = choice.rows(self, device=device, process=process)
+        found = compare(before, self, rows, rows)
+        if by is not None and by not in found.result.tables:
+            raise UsageError(
+                f"neither trace has what by={by!r} asks for; there is: {', '.join(found.result.tables)}"
+            )
+        kept = {name: table for name, table in found.result.tables.items() if by in (None, name)}
+        return replace(found, result=_cut(replace(found.result, tables=kept), top))
+
+    def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
+        """Find the launches of host stacks that another tool took; `.folded()`, `.summary()` and `.counts()` tell them.
+
+        Args:
+            cpu: the stacks: extended folded, perf script, bpftrace, or a trace.
+            tolerance: how far a stack may lie from its launch with the clocks aligned, in ms.
+
+        Raises:
+            WarpsightError: when `cpu` cannot be read.
+        """
+        from warpsight.analysis.merging.inputs import load_samples
+        from warpsight.analysis.merging.merge import merge
+
+        return merge(load_samples(os.fspath(cpu)), self, int(tolerance * 1_000_000))
+
+
+def _cut(result: Result, top: int | None) -> Result:
+    """The first rows of each table; all for None and 0."""
+    if not top:
+        return result
+    if top < 0:
+        raise UsageError(f"top is a number of rows, not {top}")
+    return replace(result, tables={name: table.slice(0, top) for name, table in result.tables.items()})
+
+
+def listed(text: str | None) -> Sequence[str]:
+    """Names separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()

@@ -1,0 +1,329 @@
+"""A trace that writes: reports, exports, flame graphs, the timeline as text, one packed file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from warpsight.api import choice, files
+from warpsight.api.choice import Numbers, Time, Words
+from warpsight.api.questions import Questions
+from warpsight.errors import TraceError, UsageError
+
+if TYPE_CHECKING:
+    from warpsight.analysis.flame import FlameGraph
+    from warpsight.formats.registry import Exporter
+    from warpsight.formats.selection import Selection
+    from warpsight.trace.model import Trace
+
+#: A new file, or an open binary stream.
+Output = str | os.PathLike[str] | IO[bytes]
+REPORT_SUFFIX = ".report.html"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: where (None for a stream), its bytes (None for a stream), and how much of what."""
+
+    path: Path | None
+    bytes: int | None
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Writing(Questions):
+    """A trace that can be written in other forms. Existing files are refused unless `force` is given."""
+
+    def view(
+        self,
+        *,
+        device: Numbers = (),
+        stream: Numbers = (),
+        process: Numbers = (),
+        name: str | None = None,
+        begin: Time | None = None,
+        end: Time | None = None,
+        width: int = 120,
+        ascii_only: bool = False,
+    ) -> str:
+        """The timeline as text, a row per device and stream; :meth:`events` has single events.
+
+        Args:
+            device: As in :meth:`stats`.
+            stream: As there.
+            process: As there.
+            name: As there.
+            begin: As there.
+            end: As there.
+            width: columns, 40 to 400.
+            ascii_only: ASCII characters only.
+
+        Raises:
+            UsageError: for a width out of bounds.
+        """
+        from warpsight.analysis.overview import Picture
+        from warpsight.render import timeline_text
+
+        if not 40 <= width <= 400:
+            raise UsageError(f"width is a number of columns from 40 to 400, not {width}")
+        picture = Picture.of(self, choice.rows(self, begin, end, device, stream, process, name))
+        return timeline_text.plain(picture, picture.begin, picture.end, width, ascii_only=ascii_only)
+
+    def report(
+        self,
+        out: Output | None = None,
+        *,
+        force: bool = False,
+        title: str | None = None,
+        begin: Time | None = None,
+        end: Time | None = None,
+        device: Numbers = (),
+        process: Numbers = (),
+        include_paths: bool = False,
+        include_arguments: bool = False,
+        include_environment: bool = False,
+        source: bool = True,
+    ) -> Written:
+        """One HTML page that says what is wrong and shows it; it opens offline.
+
+        Args:
+            out: new file or open stream; NAME.report.html in this folder by default.
+            force: replace an existing file.
+            title: of the page; the trace's name by default.
+            begin: as in :meth:`stats`.
+            end: as there.
+            device: as there.
+            process: as there.
+            include_paths: keep paths, user and host names as recorded; secrets never.
+            include_arguments: keep the arguments of recorded commands.
+            include_environment: keep the recorded environment variables.
+            source: embed lines of source.
+
+        Raises:
+            WarpsightError: when the file exists or cannot be written.
+        """
+        from warpsight.render.report import Options, render
+
+        included = {
+            "paths": include_paths,
+            "arguments": include_arguments,
+            "environment": include_environment,
+        }
+        rows = choice.rows(self, begin, end, device, (), process)
+        options = Options(tuple(name for name, on in included.items() if on), source, title)
+        path = Path(first_name(self.path) + REPORT_SUFFIX) if out is None else out
+        with opened(path, force) as raw, files.as_text(raw) as stream:  # refused before anything is computed
+            stream.write(render(self, rows, options))
+        return _told(path, {})
+
+    def export(
+        self,
+        to: str = "perfetto",
+        out: Output | None = None,
+        *,
+        force: bool = False,
+        begin: Time | None = None,
+        end: Time | None = None,
+        device: Numbers = (),
+        stream: Numbers = (),
+        kind: Words = (),
+        process: Numbers = (),
+        flows: bool = True,
+        counters: bool = True,
+        include_paths: bool = False,
+        include_arguments: bool = False,
+        include_environment: bool = False,
+    ) -> Written:
+        """Write the trace in another tool's format.
+
+        Args:
+            to: the format: perfetto, chrome, kineto, folded, speedscope, pprof, parquet, csv, …
+            out: new file, or open stream; NAME with the format's suffix by default. A name that ends in .zst is compressed.
+                Several processes in a format that holds one become a folder.
+            force: replace an existing file.
+            begin: only what reaches beyond this time: a text with a unit (`"200ms"`) or seconds, since the trace's begin.
+            end: only what began before this time.
+            device: work of these devices only.
+            stream: work of these streams only.
+            process: only these process ids of the trace.
+            kind: only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, memory or counter.
+            flows: with arrows from launches to their work.
+            counters: with counters.
+            include_paths: keep paths, user and host names as recorded; secrets never.
+            include_arguments: keep the arguments of recorded commands.
+            include_environment: keep the recorded environment variables.
+
+        Returns:
+            Where it is, its bytes, and counts of slices, samples and so on, by the format.
+
+        Raises:
+            UsageError: for a format or kind that does not exist, or a file that is what is read.
+            WarpsightError: when the file exists or cannot be written.
+        """
+        from warpsight.formats.packing import packed
+        from warpsight.formats.registry import exporter
+        from warpsight.formats.selection import Selection
+        from warpsight.trace.sharing import INCLUDABLE, shared
+
+        chosen = exporter(to)
+        wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
+        first, last = choice.window(self, begin, end)
+        selection = Selection(
+            first, last, choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.words(kind),
+            flows, counters,
+        )  # fmt: skip
+        path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
+        if not _is_stream(path) and _same(path, self.path):
+            raise UsageError(f"{path} is what is read; another file must be named")
+        parts = chosen.parts(self, selection)
+        with shared(self, tuple(name for name, asked in wanted if asked)) as told:
+            if parts:
+                return _write_parts(told, chosen, parts, path, force)
+            name = "" if _is_stream(path) else Path(cast(Any, path)).name
+            with opened(path, force) as raw, packed(name, raw) as file:
+                counts = chosen.write(told, file, selection)
+        return _told(path, counts)
+
+    def flame(
+        self,
+        weight: str = "time",
+        *,
+        to: str | None = None,
+        out: Output | None = None,
+        force: bool = False,
+        diff: Trace | str | os.PathLike[str] | None = None,
+        by: Words = (),
+        level: Words = (),
+        names: str = "demangled",
+        merge_lines: bool = False,
+        device: Numbers = (),
+        stream: Numbers = (),
+        rank: Numbers = (),
+        process: Numbers = (),
+        iteration: int | None = None,
+        begin: Time | None = None,
+        end: Time | None = None,
+        name: str | None = None,
+        include_paths: bool = False,
+    ) -> FlameGraph:
+        """A flame graph: which host code asked for the time on the GPU, or spent the CPU's; shown by notebooks.
+
+        Args:
+            weight: time, launches, bytes, idle, allocated, or samples (of host threads).
+            to: html, svg, png, folded or speedscope; what the name of `out` says by default.
+            out: also write it to this new file or open stream.
+            force: replace an existing file.
+            diff: an earlier trace to compare with, open or a path.
+            by: split by device, stream, rank, process or thread; samples by process and thread by default.
+            level: only these levels above the leaves: stack, range, op.
+            names: kernel names demangled, short or mangled.
+            merge_lines: one frame per function, whatever its lines.
+            device: As in :meth:`stats`.
+            stream: As there.
+            rank: only processes of these ranks.
+            process: As there.
+            begin: As there.
+            end: As there.
+            name: As there.
+            iteration: only this iteration, from 0.
+            include_paths: keep paths, user and host names as recorded in what is written.
+
+        Raises:
+            UsageError: for a weight, form, rank or iteration that does not exist.
+            WarpsightError: when there is nothing to draw, or the file exists.
+        """
+        from warpsight.api import flames
+
+        options = flames.Options(weight, choice.words(by), choice.words(level), names, merge_lines)
+        chosen = flames.Choice(
+            choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.numbers(rank), iteration,
+            begin, end, name,
+        )  # fmt: skip
+        form = flames.form_of(to, None if out is None or _is_stream(out) else Path(cast(Any, out)))
+        graph = flames.drawn(self, options, chosen, diff)
+        if out is not None:
+            with opened(out, force) as raw:
+                flames.write(self, flames.redacted(self, graph, include_paths), form, raw)
+        return graph
+
+    def pack(self, out: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
+        """Make one file of the trace, to send or keep; it opens like the folder. NAME.warp.zip beside it by default.
+
+        Raises:
+            TraceError: when the file exists and `force` is not set, or cannot be written.
+        """
+        from warpsight.trace import pack
+
+        name = Path(self.path.rstrip("/")).name
+        target = (
+            Path(out)
+            if out is not None
+            else Path(self.path).with_name(name.removesuffix(".warp") + pack.SUFFIX)
+        )
+        try:
+            pack.pack(self.folder, target, force=force)
+        except OSError as error:
+            raise TraceError(f"{error.filename or target}: {error.strerror or error}") from None
+        return target
+
+
+@contextmanager
+def opened(out: Output, force: bool) -> Iterator[IO[bytes]]:
+    """A new file for bytes, or the stream that was given, which stays open."""
+    if _is_stream(out):
+        stream = cast(IO[bytes], out)
+        yield stream
+        stream.flush()
+        return
+    with files.binary(Path(cast(Any, out)), force) as file:
+        yield file
+
+
+def first_name(path: str) -> str:
+    """The name of a trace up to its first dot."""
+    return Path(path.rstrip("/")).name.split(".")[0] or "trace"
+
+
+def trace_stem(path: str) -> str:
+    """The name of a trace without the endings of packed, compressed and foreign files."""
+    name = Path(path.rstrip("/")).name
+    for end in (".gz", ".zst", ".zstd", ".zip"):
+        name = name.removesuffix(end)
+    return Path(name).stem or "trace"
+
+
+def _is_stream(out: Output) -> bool:
+    return not isinstance(out, (str, os.PathLike))
+
+
+def _same(path: Any, read: str) -> bool:
+    out = Path(path)
+    return out.exists() and Path(read).exists() and out.samefile(read)
+
+
+def _told(out: Output, counts: Mapping[str, int]) -> Written:
+    if _is_stream(out):
+        return Written(None, None, counts)
+    path = Path(cast(Any, out))
+    return Written(path, path.stat().st_size, counts)
+
+
+def _write_parts(
+    trace: Trace, chosen: Exporter, parts: Mapping[str, Selection], out: Output, force: bool
+) -> Written:
+    """Write one file per part into a new folder; the counts are sums."""
+    if _is_stream(out):
+        raise UsageError("several processes are several files: name a folder, or choose one process")
+    path, suffix = Path(cast(Any, out)), chosen.suffix
+    if path.name.endswith(suffix):
+        path = path.with_name(path.name.removesuffix(suffix) + suffix.removesuffix(".json"))
+    total = {"files": len(parts)}
+    with files.folder(path, suffix, force) as made:
+        for name, selection in parts.items():
+            with files.binary(made / (name + suffix)) as file:
+                for key, count in chosen.write(trace, file, selection).items():
+                    total[key] = total.get(key, 0) + count
+    return Written(path, sum(file.stat().st_size for file in path.iterdir()), total)

@@ -1,0 +1,66 @@
+"""Options that several verbs share, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.api import choice
+
+TracePath = Annotated[
+    str,
+    typer.Argument(
+        help="A trace: folder, packed file, URL, or any file that `import` reads.", metavar="TRACE"
+    ),
+]
+
+# Which rows
+Device = Annotated[list[int] | None, typer.Option("--device", help="Only this device; repeatable.")]
+Stream = Annotated[list[int] | None, typer.Option("--stream", help="Only this stream; repeatable.")]
+Process = Annotated[
+    list[int] | None, typer.Option("--process", help="Only this process id of the trace; repeatable.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="Only names that this regular expression matches.")]
+Begin = Annotated[
+    str | None, typer.Option("--from", help="Only from this time since the begin: 1.5s, 200ms.")
+]
+END_HELP = "Only what began before this time."
+End = Annotated[str | None, typer.Option("--until", help=END_HELP)]
+#: For verbs that have no other `--to`.
+EndOrTo = Annotated[str | None, typer.Option("--until", "--to", help=END_HELP)]
+
+# How things are called
+Names = Annotated[str, typer.Option("--names", help="Kernel names: demangled, short or mangled.")]
+
+# What is told
+IncludePaths = Annotated[
+    bool, typer.Option("--include-paths", help="Keep paths, user and host names as recorded.")
+]
+IncludeArguments = Annotated[
+    bool, typer.Option("--include-arguments", help="Keep the arguments of recorded commands.")
+]
+IncludeEnvironment = Annotated[
+    bool, typer.Option("--include-environment", help="Keep the recorded environment variables.")
+]
+
+# Where and in which form
+Out = Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")]
+Force = Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, times in ns.")]
+ToldAsJson = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Write CSV, times in ns.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit with 3 when anything is missing from the trace.")
+]
+
+
+def check_times(begin: str | None, end: str | None) -> None:
+    """Refuse what is no time before anything is read.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    choice.nanoseconds(begin, "--from")
+    choice.nanoseconds(end, "--until")
