@@ -1,4 +1,4 @@
-"""CLP archives of an instruction trace, unpacked and made by `clp-s` of the CLP project (wheel `yscope-clp-core`).
+"""CLP archives of an instruction trace, unpacked and made by `clp-s` of the CLP project (wheel `yscope-clp-core`, extra `clp`).
 
 CUTracer's `kernel.clp` is what `clp-s c --single-file-archive` leaves: a folder with one archive file, or that file. The layout
 changes with clp-s, so the tool that writes it reads it; `--ordered` gives the records in the order they were written.
@@ -17,7 +17,7 @@ from warpsight.formats.source import Source
 
 #: First bytes of a single-file archive.
 MAGIC = b"\xfd\x2f\xc5\x30"
-_HELP = "needs clp-s: pip install yscope-clp-core, or put clp-s on PATH"
+_HELP = "needs clp-s: pip install 'warpsight[clp]' (Linux), or put clp-s of the CLP project on PATH"
 _TIMEOUT_S = 3600
 
 

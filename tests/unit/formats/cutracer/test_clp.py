@@ -29,7 +29,7 @@ esac
 def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "real":
         if clp._tool() is None:
-            pytest.skip("clp-s is not installed (pip install yscope-clp-core)")
+            pytest.skip("clp-s is not installed (pip install 'warpsight[clp]')")
         return "real"
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -84,8 +84,8 @@ def test_without_the_tool_it_is_said_what_to_do(
     archive.write_bytes(clp.MAGIC + b"anything")
     for verb in (["sass", "query"], ["sass", "warps"], ["sass", "validate"], ["stats"]):
         assert app.main([*verb, str(archive)]) == 1
-        assert "pip install yscope-clp-core" in capsys.readouterr().err
+        assert "pip install 'warpsight[clp]'" in capsys.readouterr().err
     plain = write(tmp_path / "t.ndjson", small())
     assert app.main(["export", str(plain), "--to", "cutracer", "-o", str(tmp_path / "o.clp")]) == 1
-    assert "pip install yscope-clp-core" in capsys.readouterr().err
+    assert "pip install 'warpsight[clp]'" in capsys.readouterr().err
     assert not (tmp_path / "o.clp").exists()
