@@ -396,7 +396,7 @@ u4 category     string or number as string, 0 none
 u4 color        ARGB, 0 none
 u1 phase        1 push, 2 pop, 3 start, 4 end, 5 instant
 u1 payload_type 0 none, else nvtxPayloadType
-u2 source       1 NVTX, 2 warpsight annotate, 3 framework, 4 ROCTx
+u2 source       1 NVTX, 2 warpsight annotate, 3 framework, 4 ROCTx, 5 profiler API, 6 OpenACC, 7 OpenMP
 u4 stack        where, 0 none
 u4 attributes   string: JSON object, 0 none
 u4 reserved0    zero

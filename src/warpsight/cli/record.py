@@ -58,6 +58,8 @@ def command(
                         help="Stop recording after this many seconds; the program goes on.")] = _DEFAULTS.duration,
     delay: Annotated[float, typer.Option(envvar="WARPSIGHT_DELAY", metavar="S",
                      help="Begin to record after this many seconds.")] = _DEFAULTS.delay,
+    capture_range: Annotated[str, typer.Option(envvar="WARPSIGHT_CAPTURE_RANGE", help="profiler-api: record only between the "
+                             "program's cudaProfilerStart and cudaProfilerStop; or off.")] = _DEFAULTS.capture_range,
     ranges: Annotated[str, typer.Option(envvar="WARPSIGHT_RANGES",
                       help="torch: ranges for its operators, with shapes; or off.")] = _DEFAULTS.ranges,
     leave_cupti: Annotated[bool, typer.Option("--yield", envvar="WARPSIGHT_YIELD",
@@ -112,7 +114,7 @@ def command(
     settings = Settings(
         backend="auto" if vendors else backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
         trace=tuple(k for k in trace.replace(",", " ").split() if k), graph=graph, counters=counters,
-        kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, ranges=ranges, leave_cupti=leave_cupti,
+        kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, capture_range=capture_range, ranges=ranges, leave_cupti=leave_cupti,
         opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
         max_size=max_size, flush=flush, wait=wait, kernel_log=str(kernel_log.absolute()) if kernel_log else "",
         log_stacks=log_stacks, cubins=cubins, ring=ring, after=after,

@@ -100,10 +100,10 @@ def losses(summary: Summary, most: int = 4) -> list[str]:
 
 
 def unmatched(summary: Summary) -> list[str]:
-    """Kernel patterns that matched nothing: what was asked for is not in the trace."""
+    """Kernel patterns that matched nothing and ranges that never began: what was asked for is not in the trace."""
     counts: dict[str, int] = {}
     for one in summary.losses:
-        if str(one.get("cause", "")).startswith("kernel pattern "):
+        if str(one.get("cause", "")).startswith(("kernel pattern ", "--capture-range ")):
             counts[one["cause"]] = counts.get(one["cause"], 0) + int(one.get("count", 1))
     several = summary.processes > 1
     return [

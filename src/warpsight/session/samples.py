@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from warpsight import _native
+from warpsight.capture import layout
 from warpsight.session.arena import LOSS_NOTE, OwnRows
 from warpsight.session.drain_loop import DrainLoop
 
@@ -22,7 +23,9 @@ _ADAPT_S = 1.0
 class HostSampler:
     """A thread that samples every connected process. Recording never depends on it: every failure only costs samples."""
 
-    def __init__(self, rows: OwnRows, loop: DrainLoop, hz: float) -> None:
+    def __init__(self, rows: OwnRows, loop: DrainLoop, hz: float, *, ranged: bool = False) -> None:
+        """`ranged`: only while a process records, which its own range decides (--capture-range)."""
+        self._ranged = ranged
         self._rows = rows
         self._loop = loop
         self.hz = hz
@@ -49,11 +52,12 @@ class HostSampler:
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stopping.is_set():
-            pids = {target.pid for target in self._loop.running if target.pid > 0}
-            for pid in set(self._open) - pids:
+            running = [target for target in self._loop.running if target.pid > 0]
+            for pid in set(self._open) - {target.pid for target in running}:
                 self._close(pid)
-            for pid in pids:
-                self._sample(pid)
+            for target in running:
+                if not self._ranged or target.header.state == layout.STATE_RECORDING:
+                    self._sample(target.pid)
             self.cpu_ns = time.thread_time_ns()
             self._adapt()
             due = max(due + 1 / self.hz, time.monotonic())

@@ -86,7 +86,7 @@ class Server:
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
         self._counters = CounterSampler(self.own, settings.counters)
-        self._samples = HostSampler(self.own, self._loop, settings.sample)
+        self._samples = HostSampler(self.own, self._loop, settings.sample, ranged=settings.capture_range != "off")
         self._unrecorded = Unrecorded(
             _native.library_path() or Path(), lambda cause: self.note_loss("launcher", cause, severity="lost")
         )

@@ -23,6 +23,7 @@ BACKENDS = ("auto", "cuda", "opencl", "rocm", "maca")
 ON_FULL = ("drop-newest", "drop-oldest", "wait")
 RANGES = ("off", "torch")
 LOG_STACKS = ("dedup", "full", "none")
+CAPTURE_RANGES = ("off", "profiler-api")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Settings:
     duration: float = 0.0
     #: Seconds before recording begins.
     delay: float = 0.0
+    #: "profiler-api": record only between the program's cudaProfilerStart and cudaProfilerStop.
+    capture_range: str = "off"
     ranges: str = "off"
     leave_cupti: bool = False
     opencl_profiling: str = "on"
@@ -95,6 +98,11 @@ class Settings:
         from warpsight.session.counters import parse
 
         parse(self.counters)
+        if self.capture_range != "off" and (self.backend == "opencl" or self.leave_cupti):
+            why = "--backend opencl" if self.backend == "opencl" else "--yield"
+            raise UsageError(
+                f"--capture-range {self.capture_range} is the CUDA recorder's: it does not go with {why}"
+            )
         self._check_ring()
 
     def _check_api(self) -> None:
@@ -177,6 +185,8 @@ class Settings:
             out["WARPSIGHT_TRACE"] = ",".join(self.trace)
         if self.kernels:
             out["WARPSIGHT_KERNELS"] = "\n".join(self.kernels)
+        if self.capture_range != "off":
+            out["WARPSIGHT_CAPTURE_RANGE"] = self.capture_range
         if self.leave_cupti:
             out["WARPSIGHT_YIELD"] = "1"
         if self.cubins:
@@ -198,7 +208,8 @@ class Settings:
 KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit", "build",
          "flow", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread")  # fmt: skip
 _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
-            "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS}  # fmt: skip
+            "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS,
+            "capture_range": CAPTURE_RANGES}  # fmt: skip
 _LISTS = ("trace", "kernels", "triggers")
 _TEXTS = {"api", "counters", "kernel_log", "ring"}
 _WHOLE = ("stack_depth", "buffer_size", "device_buffers", "max_size", "flush")

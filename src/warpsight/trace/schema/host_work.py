@@ -52,7 +52,7 @@ category     string? -  category name or number
 color        uint32? -  ARGB
 payload      float64? - numeric payload
 depth        int32? -   nesting depth of push/pop ranges, from 0
-source       string -   nvtx, annotate, framework
+source       string -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
 stack        int32? -   host stack
 attributes   string? -  JSON object
 thread       int32  -   OS thread id
