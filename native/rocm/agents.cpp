@@ -67,11 +67,11 @@ std::string uuid_of(const Agent& agent, const std::string& address) {
   std::string id = unique_id(agent);
   if (!id.empty()) return id;
   if (!WARPSIGHT_ROCM_HAS(agent, Agent, uuid)) return address;
-  const bool set =
-      std::any_of(std::begin(agent.uuid), std::end(agent.uuid), [](uint8_t byte) { return byte != 0; });
-  if (!set) return address;
-  char text[40] = "GPU-";
-  for (size_t i = 0; i < sizeof agent.uuid; ++i) snprintf(text + 4 + 2 * i, 3, "%02x", agent.uuid[i]);
+  unsigned long long number = 0;  // the same one, in the first half
+  memcpy(&number, agent.uuid, sizeof number);
+  if (number == 0) return address;
+  char text[32];
+  snprintf(text, sizeof text, "GPU-%llx", number);
   return text;
 }
 

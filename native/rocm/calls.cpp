@@ -17,15 +17,15 @@ namespace warpsight::rocm {
 namespace {
 
 constexpr uint8_t kLaunchFlag = 1, kNestedFlag = 4, kUntimedFlag = 8;
-constexpr uint64_t kOurs = 0x5753ull << 48;  // marks external correlation ids that we gave
-constexpr uint32_t kDeep = 8;                // HIP calls inside HIP calls that a thread keeps apart
+constexpr uint64_t kOurs = 0x5753ull << 48, kAsync = 1ull << 32;  // in external correlation ids that we gave
+constexpr uint32_t kDeep = 8;  // HIP calls inside HIP calls that a thread keeps apart
 
 // A call that has not returned. HIP functions may call others through the same table.
 struct OpenCall {
   uint64_t correlation, start;
   const char* text;  // of the last kernel it dispatched
   uint32_t stream, name, shape, dispatches;
-  bool has_stream;
+  bool has_stream, asynchronous;
 };
 
 struct ThreadCalls {
@@ -63,6 +63,7 @@ void enter(const Heard& heard, const ApiRule& rule) {
   uint64_t handle = 0;
   call.has_stream = stream_argument(rule, arguments_of(heard), &handle);
   if (call.has_stream) call.stream = stream_id(handle);
+  call.asynchronous = rule.group == CallGroup::copy && strstr(rule.name, "Async") != nullptr;
   call.start = now_ns();
 }
 
@@ -199,14 +200,14 @@ void on_dispatch(const Heard& heard) {
 int on_request(uint64_t, ContextId, int, int, uint64_t, UserData* external, void*) {
   const ThreadCalls& t = t_calls;
   if (t.depth == 0 || !t.open[t.depth - 1].has_stream || !recording()) return 1;  // nothing to say
-  external->value = kOurs | t.open[t.depth - 1].stream;
+  const OpenCall& call = t.open[t.depth - 1];
+  external->value = kOurs | (call.asynchronous ? kAsync : 0) | call.stream;
   return 0;
 }
 
-bool stream_of(UserData external, uint32_t* stream) {
-  if ((external.value >> 32) != (kOurs >> 32)) return false;
-  *stream = static_cast<uint32_t>(external.value);
-  return true;
+Told told_by(UserData external) {
+  if (external.value >> 48 != kOurs >> 48) return {};
+  return {true, (external.value & kAsync) != 0, static_cast<uint32_t>(external.value)};
 }
 
 void set_dispatches_heard(bool heard) { g_dispatches_heard.store(heard, std::memory_order_relaxed); }

@@ -27,8 +27,12 @@ void prepare_markers();
 // Asked for each dispatch and copy, on the thread that makes it: the stream of the call it belongs to.
 int on_request(uint64_t thread, ContextId context, int kind, int operation, uint64_t internal,
                UserData* external, void* data);
-// The stream in an external correlation id, when it is one that we gave.
-bool stream_of(UserData external, uint32_t* stream);
+// What an external correlation id says, when it is one that we gave.
+struct Told {
+  bool ours, asynchronous;
+  uint32_t stream;
+};
+Told told_by(UserData external);
 
 // Whether the library tells of dispatches as they are made; only then is a launch without one known to have
 // none.

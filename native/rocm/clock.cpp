@@ -11,29 +11,18 @@ namespace warpsight::rocm {
 namespace {
 
 constexpr int kTries = 16;
-constexpr uint64_t kSameClockNs = 2000;  // two readings of one clock this near are that clock
 
 std::atomic<int64_t> g_offset{0};  // theirs minus ours
 
-uint64_t read(clockid_t clock) {
+uint64_t boot_ns() {
   timespec now;
-  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-template <class Read>
-int64_t offset_of(Read theirs, uint64_t* width) {
-  int64_t best = 0;
-  *width = ~0ull;
-  for (int i = 0; i < kTries; ++i) {
-    const uint64_t before = now_ns();
-    const uint64_t time = theirs();
-    const uint64_t after = now_ns();
-    if (after - before >= *width) continue;
-    *width = after - before;
-    best = static_cast<int64_t>(time - (before + (after - before) / 2));
-  }
-  return best;
+uint64_t their_ns() {
+  uint64_t time = 0;
+  return sdk().timestamp(&time) == kSuccess ? time : boot_ns();
 }
 
 uint64_t distance(int64_t a, int64_t b) { return static_cast<uint64_t>(a < b ? b - a : a - b); }
@@ -41,27 +30,21 @@ uint64_t distance(int64_t a, int64_t b) { return static_cast<uint64_t>(a < b ? b
 }  // namespace
 
 void measure_clock() {
-  uint64_t width = 0;
-  const int64_t theirs = offset_of(
-      [] {
-        uint64_t time = 0;
-        return sdk().timestamp(&time) == kSuccess ? time : 0;
-      },
-      &width);
-  uint64_t boot_width = 0;
-  const int64_t boot = offset_of([] { return read(CLOCK_BOOTTIME); }, &boot_width);
-  // The kernel's own clocks differ by what it slept, to the nanosecond: where one of them is meant, measuring
-  // adds nothing but noise.
-  const uint64_t near = kSameClockNs + width + boot_width;
-  int64_t offset = theirs;
-  if (distance(theirs, 0) <= near)
-    offset = 0;
-  else if (distance(theirs, boot) <= near)
-    offset = boot;
-  // A machine that has never slept has one clock under two names.
-  if (distance(offset, 0) <= near) offset = 0;
-  const int64_t before = g_offset.load(std::memory_order_relaxed);
-  if (before == 0 || distance(before, offset) > near) g_offset.store(offset, std::memory_order_relaxed);
+  int64_t offset = 0;
+  uint64_t width = ~0ull;  // of the narrowest pair of our readings around theirs: twice the error
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t before = now_ns();
+    const uint64_t time = their_ns();
+    const uint64_t after = now_ns();
+    if (after - before >= width) continue;
+    width = after - before;
+    offset = static_cast<int64_t>(time - (before + width / 2));
+  }
+  // On a machine that has never slept the two are one clock, and what was measured before still holds until
+  // it sleeps.
+  if (distance(offset, 0) <= width) offset = 0;
+  if (distance(offset, g_offset.load(std::memory_order_relaxed)) > width)
+    g_offset.store(offset, std::memory_order_relaxed);
 }
 
 uint64_t to_monotonic(uint64_t time) {

@@ -50,7 +50,8 @@ void kernel(const DispatchRecord& record) {
   row.correlation = static_cast<uint32_t>(record.correlation.internal);
   row.device = device_of(record.info.agent);
   row.context = context_of(row.device);
-  if (!stream_of(record.correlation.external, &row.stream)) row.stream = queue_stream(record.info.queue);
+  const Told told = told_by(record.correlation.external);
+  row.stream = told.ours ? told.stream : queue_stream(record.info.queue);
   note_stream(row.device, row.stream);
   write(row, OnFull::wait);
 }
@@ -85,8 +86,10 @@ void copy(const CopyRecord& record) {
   row.source_kind = row.source_device != kNoDevice ? kDeviceMemory : 0;
   row.destination_kind = row.destination_device != kNoDevice ? kDeviceMemory : 0;
   row.copies = 1;
-  if (stream_of(record.correlation.external, &row.stream) && row.device != kNoDevice)
-    note_stream(row.device, row.stream);
+  const Told told = told_by(record.correlation.external);
+  row.stream = told.stream;
+  row.flags = told.asynchronous ? 1 : 0;
+  if (told.ours && row.device != kNoDevice) note_stream(row.device, row.stream);
   write(row, OnFull::wait);
 }
 

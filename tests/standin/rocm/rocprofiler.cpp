@@ -164,6 +164,7 @@ struct Record {
 };
 std::vector<Record> g_running, g_buffer;
 BufferCallback g_deliver = nullptr;
+pid_t g_owner = 0;      // the process whose thread delivers
 std::mutex g_flushing;  // one flush at a time
 
 struct Call {
@@ -387,6 +388,7 @@ void complete() {
 
 // Hands the buffer over on another thread, as the real one does.
 int flush() {
+  if (getpid() != g_owner) violation("a flush in a forked child, where nobody delivers");
   std::lock_guard<std::mutex> one(g_flushing);
   std::vector<Record> records;
   {
@@ -422,11 +424,9 @@ struct Result {
   void* data;
 };
 std::vector<Result> g_tools;
-pid_t g_owner = 0;
 
-void finalize() {
-  if (getpid() != g_owner) return;
-  complete();
+void finalize() {  // in a forked child too, where the thread that delivers is gone
+  if (getpid() == g_owner) complete();
   for (const Result& tool : g_tools) {
     if (tool.finalize) tool.finalize(tool.data);
   }
