@@ -114,7 +114,8 @@ def command(
     settings = Settings(
         backend="auto" if vendors else backend, stacks=stacks, stack_depth=stack_depth, sample=_rate(sample), api=api,
         trace=tuple(k for k in trace.replace(",", " ").split() if k), graph=graph, counters=counters,
-        kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, capture_range=capture_range, ranges=ranges, leave_cupti=leave_cupti,
+        kernels=tuple(kernels or _patterns()), duration=duration, delay=delay, capture_range=capture_range,
+        ranges=ranges, leave_cupti=leave_cupti,
         opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
         max_size=max_size, flush=flush, wait=wait, kernel_log=str(kernel_log.absolute()) if kernel_log else "",
         log_stacks=log_stacks, cubins=cubins, ring=ring, after=after,
