@@ -25,6 +25,8 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ from warpsight.capture.identities import Devices, Processes
 from warpsight.capture.journal import Commit, Journal
 from warpsight.capture.kernel_log import KernelLog, configure
 from warpsight.capture.layout import BY_KIND
-from warpsight.capture.parts import PartWriter
+from warpsight.capture.parts import PartWriter, wait
 from warpsight.capture.segment import open_segment, strings
 from warpsight.errors import TraceError
 from warpsight.trace import manifest
@@ -92,6 +94,8 @@ class Converter:
         self._devices = Devices(commit.devices)
         self._losses = commit.losses
         self._converted: list[str] = []
+        #: The round before this one: its parts may still be on their way to disk.
+        self._pending: tuple[Commit, list[Future[None]]] | None = None
         self._arenas: dict[str, Arena] = {}
         #: definition file → slots that need not be read again
         self._read_slots: dict[str, int] = {}
@@ -162,8 +166,9 @@ class Converter:
         try:
             yield
         except BaseException:
+            pending = self._pending[1] if self._pending else []
             with contextlib.suppress(OSError):
-                self._writer.wait()
+                wait([*pending, *self._writer.queued()])
             if self._log is not None:
                 self._log.close()
             self._load()
@@ -186,7 +191,10 @@ class Converter:
             # a flight recorder's window is converted in one go: it is waited for, and can be begun anew
             round_ends = number % _ROUND_SEGMENTS == 0 and self._window is None
             if (last and commit_last) or (round_ends and not last):
-                self._commit()
+                self._end_round()
+            elif self._pending is not None:
+                self._settle()  # its parts were written while this segment was decoded
+        self._settle()
 
     def _take_segment(self, arena: Arena, path: Path) -> None:
         """Convert one segment; one that holds what no recorder writes costs itself, not the trace."""
@@ -239,23 +247,36 @@ class Converter:
             )
             arena.loss.add("segment", cause, 1, kind="definition")
 
-    def _commit(self) -> None:
+    def _end_round(self) -> None:
+        """Note what is to be committed once the round's parts are on disk, so that the next can begin."""
+        self._settle()
         self._write_definitions()
-        self._writer.wait()
         commit = Commit(
             self._part,
             dict(self._writer.rows),
-            self._processes.by_arena,
-            self._devices.rows,
-            self._losses,
+            dict(self._processes.by_arena),
+            deepcopy(self._devices.rows),
+            deepcopy(self._losses),
             self._converted,
         )
-        if self._log is not None:
-            self._log.commit(self._part)
-        self._journal.commit(commit, {name: arena.state() for name, arena in self._arenas.items()})
-        for name in self._converted:
-            (self.raw / name).unlink(missing_ok=True)
         self._converted = []
+        self._pending = commit, self._writer.queued()
+        self._journal.save(commit, {name: arena.state() for name, arena in self._arenas.items()})
+        if self._log is not None:  # its lines and the commit name the same part
+            self._settle()
+
+    def _settle(self) -> None:
+        """Commit the round that ended, if one waits for that, and remove its segments."""
+        if self._pending is None:
+            return
+        commit, parts = self._pending
+        wait(parts)
+        self._pending = None
+        if self._log is not None:
+            self._log.commit(commit.part)
+        self._journal.commit(commit)
+        for name in commit.converted:
+            (self.raw / name).unlink(missing_ok=True)
 
     def _write_definitions(self) -> None:
         for table, data in self._definitions.take().items():
@@ -280,7 +301,7 @@ class Converter:
         lost = losses.table([*self._losses, *map(losses.given, loss)])
         self._writer.add_arrow("loss", self._part, lost)
         self._write_definitions()
-        self._writer.wait()
+        wait(self._writer.queued())
         content = {
             "host": platform.node(),
             "processes": processes,

@@ -2,10 +2,8 @@
 
 A round is: write parts numbered above the last commit, commit, delete the segments that went into them. After
 a crash parts above the committed number are removed (their segments are still there), and segments the commit
-names are deleted (their parts are complete). Definition segments stay until the trace is finished, because
-ids
-refer back to
-them.
+names are deleted (their parts are complete). Definition segments stay until the trace is finished, because ids
+refer back to them.
 """
 
 from __future__ import annotations
@@ -56,19 +54,26 @@ class Journal:
                 states.setdefault(arena, {})[name] = stored[key]
         return commit, states
 
-    def commit(self, commit: Commit, states: dict[str, dict[str, Array]]) -> None:
-        """Make a round final; the arrays first, then the record that names them, then the old arrays go.
+    def save(self, commit: Commit, states: dict[str, dict[str, Array]]) -> None:
+        """Store the arrays that `commit` will name; the next round may change them from here on.
 
         Raises:
-            OSError: when it cannot be written; the commit before it stays in force.
+            OSError: when they cannot be written.
         """
         commit.arrays = f"journal-{commit.part:06d}.npz"
         with (self._raw / commit.arrays).open("wb") as file:
             named: dict[str, Any] = {f"{a}/{n}": v for a, state in states.items() for n, v in state.items()}
             np.savez(file, **named)
+
+    def commit(self, commit: Commit) -> None:
+        """Make a round final whose arrays are saved and whose parts are on disk; then the old arrays go.
+
+        Raises:
+            OSError: when it cannot be written; the commit before it stays in force.
+        """
         manifest.write_json(self._file, vars(commit))
         for old in self._raw.glob("journal-*.npz"):
-            if old.name != commit.arrays:
+            if old.name < commit.arrays:
                 old.unlink(missing_ok=True)
 
     def roll_back(self, root: Path, commit: Commit) -> None:

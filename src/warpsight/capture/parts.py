@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ def _schema(table: str) -> pa.Schema:
 
 
 class PartWriter:
-    """Queues tables of columns and writes each as a part; :meth:`wait` returns when all are on disk."""
+    """Queues tables of columns and writes each as a part; :func:`wait` for what :meth:`queued` gives."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -77,21 +77,26 @@ class PartWriter:
         finally:
             self._room.release()
 
-    def wait(self) -> None:
-        """Wait for every queued part.
-
-        Raises:
-            OSError: when one could not be written; the others are complete or absent.
-        """
+    def queued(self) -> list[Future[None]]:
+        """The parts queued since this was last asked, for :func:`wait`; later ones need other part numbers."""
         futures, self._futures = self._futures, []
         self._pieces.clear()
-        errors = [error for error in (future.exception() for future in futures) if error is not None]
-        if errors:
-            raise errors[0]
+        return futures
 
     def close(self) -> None:
         """Stop the threads."""
         self._pool.shutdown(wait=True)
+
+
+def wait(parts: Iterable[Future[None]]) -> None:
+    """Wait until parts are on disk.
+
+    Raises:
+        OSError: when one could not be written; the others are complete or absent.
+    """
+    errors = [error for error in (part.exception() for part in parts) if error is not None]
+    if errors:
+        raise errors[0]
 
 
 def _order(values: Any) -> Any:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from warpsight.capture.converter import Converter
 from warpsight.capture.journal import Journal
 from warpsight.capture.recover import recover
 from warpsight.errors import TraceError
-from warpsight.trace import manifest
+from warpsight.trace import manifest, store
 from warpsight.trace.model import Trace
 
 
@@ -61,6 +62,7 @@ def check(root: Path, segments: int = 10) -> None:
 
 CRASHES = {
     "before the journal": (Journal, "commit", True),
+    "while a round is written and the next has begun": (Journal, "save", False),
     "after the journal, before the segments are deleted": (Journal, "commit", False),
     "while parts are written": (Converter, "_write_definitions", False),
     "before the manifest": (manifest, "write", True),
@@ -175,6 +177,28 @@ def test_a_full_disk_keeps_the_raw_data_and_the_next_attempt_succeeds(
     assert "warpsight recover" in answer["error"]
     assert len(list((recording.root / "raw").glob("*/data-*.seg"))) == 11
     assert not list(recording.root.glob("table=*/**/*.parquet"))
+    assert "finished" in module._answer(converter, '{"do": "finish"}')
+    check(recording.root)
+
+
+def test_a_part_that_cannot_be_written_ends_its_round_though_the_next_has_begun(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are written while later segments are converted: what those gave must not be kept without the earlier ones."""
+    record(recording)
+    converter = Converter(recording.root)
+    write = store.write_part
+    with monkeypatch.context() as full:
+
+        def no_space_for_the_last_of_a_round(path: Path, *args: Any) -> int:
+            if path.parent.parent.name == "table=kernel" and store.part_number(path) == 8:
+                raise OSError(28, "No space left on device")
+            return write(path, *args)
+
+        full.setattr("warpsight.trace.store.write_part", no_space_for_the_last_of_a_round)
+        answer = module._answer(converter, '{"do": "finish"}')
+    assert "No space left on device" in answer["error"]
+    assert len(list((recording.root / "raw").glob("*/data-*.seg"))) == 11
     assert "finished" in module._answer(converter, '{"do": "finish"}')
     check(recording.root)
 
