@@ -189,10 +189,12 @@ void MacaRecorder::enable_kinds() {
     if (result == CUPTI_SUCCESS) {
       kinds_.push_back(named.kind);
       waits |= named.kind == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+    } else if (named.kind == CUPTI_ACTIVITY_KIND_MEMCPY2) {
+      report_loss("maca",
+                  std::string("copies between devices have no records of their own: ") + result_name(result),
+                  1, Severity::note);
     } else {
-      const bool peer = named.kind == CUPTI_ACTIVITY_KIND_MEMCPY2;
-      append(&refused,
-             std::string(named.name) + (peer ? " between devices (" : " (") + result_name(result) + ")");
+      append(&refused, std::string(named.name) + " (" + result_name(result) + ")");
     }
   }
   for (const char* name : kUnknownKinds) {
