@@ -22,12 +22,15 @@ from typing import TYPE_CHECKING, Any
 from warpsight._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from warpsight.api.made import import_files as import_files
+    from warpsight.api.made import recover as recover
     from warpsight.api.run import run as run
     from warpsight.api.trace import Trace as Trace
     from warpsight.api.trace import open as open
     from warpsight.errors import TraceError as TraceError
     from warpsight.errors import UsageError as UsageError
     from warpsight.errors import WarpsightError as WarpsightError
+    from warpsight.machine.checks import run as doctor  # noqa: F401
     from warpsight.machine.discovery import detect_platform as detect_platform
     from warpsight.machine.discovery import devices as devices
     from warpsight.session import memory as memory
@@ -57,7 +60,9 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     },
     **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
     **{name: ("warpsight.api.trace", name) for name in ("Trace", "open")},
+    **{name: ("warpsight.api.made", name) for name in ("import_files", "recover")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
+    "doctor": ("warpsight.machine.checks", "run"),
     "memory": ("warpsight.session.memory", ""),
     "TraceWriter": ("warpsight.trace", "TraceWriter"),
     "run": ("warpsight.api.run", "run"),

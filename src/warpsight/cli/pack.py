@@ -10,7 +10,7 @@ import typer
 
 def command(
     trace: Annotated[Path, typer.Argument(help="A trace folder; with --unpack a packed file.")],
-    output: Annotated[Optional[Path], typer.Option("-o", "--output", help="Where to write it.")] = None,  # noqa: UP045
+    out: Annotated[Optional[Path], typer.Option("-o", "--output", help="Where to write it.")] = None,  # noqa: UP045
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a file that exists.")] = False,
     unpack: Annotated[bool, typer.Option("--unpack", help="Make a folder of a packed file again.")] = False,
 ) -> None:
@@ -25,13 +25,13 @@ def command(
     name = trace.name or trace.resolve().name
     try:
         if unpack:
-            target = output or trace.with_name(
+            target = out or trace.with_name(
                 name.removesuffix(".zip") if name.endswith(".zip") else name + ".warp"
             )
             pack.unpack(trace, target, force=force)
             typer.echo(f"{target}")
             return
-        target = output or trace.with_name(name.removesuffix(".warp") + pack.SUFFIX)
+        target = out or trace.with_name(name.removesuffix(".warp") + pack.SUFFIX)
         size = pack.pack(trace, target, force=force)
     except OSError as error:
         raise TraceError(f"{error.filename or trace}: {error.strerror or error}") from None

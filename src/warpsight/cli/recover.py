@@ -16,15 +16,9 @@ def command(
     For a recording whose launcher was killed: everything that reached the disk becomes readable. It can be
     interrupted and run again; a folder that is complete is left as it is.
     """
-    from warpsight.capture.recover import recover
-    from warpsight.errors import TraceError
+    from warpsight.api.made import recover
 
-    try:
-        result = recover(directory)
-    except OSError as error:
-        raise TraceError(
-            f"{directory}: {error.strerror or error}; nothing was lost, run it again when that is fixed"
-        ) from None
+    result = recover(directory)
     rows = result["rows"]
     if not result["recovered"]:
         typer.echo(f"{directory} is complete; there was nothing to recover")

@@ -1,0 +1,181 @@
+"""Writes docs/reference/python.md from the functions themselves: `python docs/reference/generate_python.py`.
+
+The examples run in order, in an empty folder: a test does so.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import warpsight
+from warpsight.api.trace import Trace
+
+PAGE = Path(__file__).with_name("python.md")
+
+#: Heading, what the section is about, and names with an example each; `Trace.…` are methods.
+SECTIONS: list[tuple[str, str, dict[str, str]]] = [
+    ("Record", "Recording needs the compiled parts (Linux). Options are those of [`warpsight record`](cli.md), `--for` as "
+     "`duration`, `--yield` as `leave_cupti`, `--trigger` as `triggers`.", {
+        "record": 'with ws.record("run.warp", sample="off", counters="off") as recording:\n    ws.mark("begun")\n'
+                  'print(recording.summary["rows"])',
+        "start": 'ws.start("run.warp", force=True, sample="off", counters="off")\nprint(ws.statistics()["duration"])',
+        "stop": "ws.stop()",
+        "statistics": "assert ws.statistics() == {}  # nothing records",
+        "run": 'import sys\n\ndone = ws.run([sys.executable, "-c", "print(1)"], "other.warp", sample="off", counters="off")\n'
+               "assert done.returncode == 0\nwith done.open() as other:\n    print(other.info()[\"processes\"])",
+        "recover": 'assert not ws.recover("run.warp")["recovered"]  # it was complete',
+    }),
+    ("Say what the program does", "Free while nothing records. Names and attributes may hold anything; what has no meaning "
+     "(a duration below zero, a text where a number belongs) is refused by name, whether or not something records.", {
+        "annotate": 'with ws.annotate("forward", batch=3):\n    pass\n\n\n@ws.annotate("backward")\ndef backward() -> None:\n'
+                    "    pass",
+        "emit": 'import time\n\nbegin = time.monotonic_ns()\nws.emit("load", begin, time.monotonic_ns() - begin, kind="io", '
+                "bytes=4096)",
+        "mark": 'ws.mark("converged", loss=0.25)',
+        "counter": 'ws.counter("queue length", 7, "items")',
+        "step": "ws.step()",
+        "trigger": 'ws.trigger("loss is not finite")',
+        "memory.allocate": 'ws.memory.allocate(0x1000, 4096, allocator="pool", category="activation")',
+        "memory.free": 'ws.memory.free(0x1000, allocator="pool")',
+    }),
+    ("Make a trace of your own rows, or of other tools' files", "Columns and units are those of the [tables](tables.md); every "
+     "verb and method works on such a trace.", {
+        "TraceWriter": 'with ws.TraceWriter("train.warp") as writer:\n'
+        '    writer.add("process", [{"process": 0, "pid": 7, "host": "here", "command": "train", "executable": "train",\n'
+        '                            "start": 0}])\n'
+        '    writer.add("device", [{"device": 0, "index": 0, "uuid": "GPU-0", "name": "a GPU", "vendor": "NVIDIA",\n'
+        '                           "platform": "cuda", "host": "here"}])\n'
+        '    gemm, place = writer.name("gemm"), {"device": 0, "context": 1, "stream": 7, "process": 0}\n'
+        '    writer.add("kernel", [{"start": 1_000 * n, "duration": 700, "name_id": gemm, "correlation": n,\n'
+        '                           "graph_level": False, **place} for n in range(1, 9)])',
+        "import_files": "from pathlib import Path\n\nevent = '{\"ph\": \"X\", \"name\": \"load\", \"pid\": 1, \"tid\": 1, "
+                        "\"ts\": 5, \"dur\": 2}'\nPath(\"trace.json\").write_text(f\"[{event}]\")\n"
+                        'made = ws.import_files(["trace.json"], "imported.warp")\nprint(made.rows)',
+    }),
+    ("Ask a trace", "Each reading verb is a method with the verb's options. `begin` and `end` (`--from`, `--until`) are texts "
+     "with a unit or seconds; ids are one number or several. Tables are Arrow tables, their units in the fields' metadata; a "
+     "`Result` has `tables`, `findings` and `to_json()`, which is what the verb's `--json` prints.", {
+        "open": 'trace = ws.open("train.warp")',
+        "Trace.info": 'assert trace.info()["devices"][0]["name"] == "a GPU"',
+        "Trace.stats": 'kernels = trace.stats("kernels", begin="1us").tables["kernels"]\nprint(kernels.to_pylist()[0]["total"])',
+        "Trace.analyze": 'found = trace.analyze()\nprint(found.verdict.headline, [finding.text for finding in found.findings])\n'
+                         'gaps = trace.analyze("gaps")["gaps"]',
+        "Trace.analyses": 'assert "critical-path" in ws.Trace.analyses()',
+        "Trace.query": 'long = trace.query(filters="duration>=700ns", fields=["name", "start"], head=3)\n'
+                       'assert trace.query("SELECT count(*) AS n FROM kernel")["n"][0].as_py() == 8',
+        "Trace.relation": 'durations = trace.relation("SELECT duration FROM kernel").fetchnumpy()["duration"]',
+        "Trace.events": 'first = trace.events(kind="kernel", count=2).tables["events"]',
+        "Trace.view": "print(trace.view(width=80, ascii_only=True))",
+        "Trace.diff": 'change = trace.diff("train.warp")\nprint(change.headline)',
+        "Trace.merge": 'Path("host.txt").write_text("python 7/7 0.000001: cycles:\\n\\t        1 main '
+                       '(train)\\n\\n")\nmerged = trace.merge("host.txt")\nprint(merged.counts())',
+        "Trace.sql": 'rows = trace.sql("SELECT name, start FROM kernel WHERE start > $t", t=2_000).fetchall()',
+        "Trace.arrow": 'table = trace.arrow("kernel")',
+    }),
+    ("Write a trace in other forms", "Existing files are refused unless `force` is given; files are made with mode 0600. "
+     "`out` may be an open binary stream.", {
+        "Trace.flame": 'graph = trace.flame("time", out="train.flame.svg")',
+        "Trace.report": 'page = trace.report("train.html", title="Training")\nassert page.bytes > 10_000',
+        "Trace.export": 'written = trace.export("chrome", "train.json", kind=["kernel"], flows=False)\n'
+                        'assert written.counts["slices"] == 8',
+        "Trace.pack": 'packed = trace.pack("train.warp.zip")',
+        "Trace.close": "trace.close()",
+    }),
+    ("This machine", "", {
+        "devices": "for device in ws.devices():\n    print(device.name)",
+        "detect_platform": "print(ws.detect_platform())",
+        "doctor": "print([check.feature for check in ws.doctor() if check.state != \"ok\"])",
+        "time": "timing = ws.time(lambda: sum(range(1000)), iterations=5)\nprint(timing.median)",
+        "memory.read_torch_snapshot": "",
+    }),
+]  # fmt: skip
+INTRODUCTION = """# Python
+
+<!-- Generated by docs/reference/generate_python.py; a test keeps it current, and runs the examples from top to bottom. -->
+
+```python
+import warpsight as ws
+```
+
+Importing costs next to nothing: everything is loaded on first use. Errors that a user can act on are `ws.WarpsightError`;
+`ws.UsageError` (wrong options) and `ws.TraceError` (a trace that is missing or damaged) are kinds of it.
+
+[How to record from Python](../how-to/record-from-python.md) · [Jupyter](../how-to/jupyter.md) · [Verbs](cli.md)
+"""
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Section and code of every example, in the order of the page."""
+    for heading, _, names in SECTIONS:
+        yield from ((heading, code) for code in names.values() if code)
+
+
+def page() -> str:
+    """The whole page."""
+    out = [INTRODUCTION]
+    for heading, about, names in SECTIONS:
+        out += [f"## {heading}\n", *([f"{about}\n"] if about else [])]
+        for name, example in names.items():
+            out += _entry(name, example)
+    return "\n".join(out)
+
+
+def _entry(name: str, example: str) -> Iterator[str]:
+    found = Trace if name.startswith("Trace.") else warpsight
+    for part in name.removeprefix("Trace.").split("."):
+        found = getattr(found, part)
+    shown = name.replace("Trace.", "trace.") if name.startswith("Trace.") else f"ws.{name}"
+    yield f"### {shown}\n"
+    yield f"```python\n{_signature(shown, found)}\n```\n"
+    yield f"{_sections(inspect.getdoc(found) or '')}\n"
+    if example:
+        yield f"```python\n{example}\n```\n"
+
+
+def _signature(shown: str, found: object) -> str:
+    """Name and parameters, one a line where they do not fit."""
+    signature = inspect.signature(found)  # type: ignore[arg-type]
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    parts = []
+    for before, parameter in zip([None, *parameters], parameters, strict=False):
+        first = before is None or before.kind in (before.POSITIONAL_ONLY, before.POSITIONAL_OR_KEYWORD)
+        if parameter.kind is parameter.KEYWORD_ONLY and first:
+            parts.append("*")
+        parts.append(_parameter(parameter))
+    returns = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
+    text = f"{shown}({', '.join(parts)}){returns}"
+    if len(text) <= 100:
+        return text
+    return f"{shown}(\n    {f',{chr(10)}    '.join(parts)},\n){returns}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    """`name: type = default`; annotations are texts, because the modules postpone them."""
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+    return f"{stars}{parameter.name}: {parameter.annotation}{default}"
+
+
+def _sections(text: str) -> str:
+    """A docstring as Markdown: roles as code, `Args:` and its like as lists."""
+    text = re.sub(r":(?:func|meth|class|attr|data):`~?([^`]+)`", r"`\1`", text)
+    out, title = [], ""
+    for line in text.splitlines():
+        if found := re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
+            title = found[1]
+            out.append(f"{title.replace('Args', 'Arguments')}:\n")
+        elif title and (item := re.match(r"    (\S[^:]*): (.*)", line)) and title != "Returns":
+            out.append(f"* `{item[1]}`: {item[2]}")
+        elif title and line.startswith("    "):
+            out.append(f"  {line.strip()}" if title != "Returns" else line.strip())
+        else:
+            title = title if line.strip() == "" else ""
+            out.append(line)
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

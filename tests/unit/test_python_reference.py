@@ -1,0 +1,145 @@
+"""The page of the Python interface is current, its examples run, and verbs and methods do not drift apart."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpsight
+from warpsight.api.trace import Trace
+from warpsight.cli.app import VERBS, module_of
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs/reference"))
+import generate_python  # noqa: E402
+
+#: Verbs whose answer is a method of another name, or no method, and why.
+METHODS: dict[str, tuple[str, ...]] = {
+    "view": ("view", "events"),  # the picture and --list
+    "query": ("query", "relation"),
+}
+#: Verb -> what has it in Python, where it is no method of a trace.
+FUNCTIONS = {
+    "record": ("record", "start", "stop", "run"), "trigger": ("trigger",), "recover": ("recover",),
+    "import": ("import_files",), "devices": ("devices", "detect_platform"), "doctor": ("doctor",), "version": ("__version__",),
+}  # fmt: skip
+WITHOUT = {
+    "demo": "shows a terminal what recording is", "watch": "is a supervisor of a program", "dump": "looks at another process",
+    "top": "is a screen", "attach": "is about another process", "detach": "is about another process",
+    "open": "serves until Ctrl-C", "core": "reads a core dump, no trace: warpsight.debug.gpucore",
+    "sanitize": "runs a program under another tool: warpsight.debug.sanitizer.sanitize", "mcp": "is a server",
+    "sass": "asks instruction traces: warpsight.sass", "bench": "runs programs: warpsight.session.bench", "help": "is text",
+}  # fmt: skip
+#: Options of the command line that say where and how text is printed; what a method has instead of a flag.
+PRINTING = {
+    "trace",
+    "as_json",
+    "csv",
+    "out",
+    "force",
+    "strict",
+    "listed",
+    "plain",
+    "form",
+    "compress",
+    "no_header",
+    "dot",
+    "fail",
+}
+RENAMED = {"no_source": "source", "no_flows": "flows", "no_counters": "counters"}
+#: Option of one verb that belongs to its printing, or to another form of the call.
+OWN = {
+    "query": {"everything"}, "diff": {"after"}, "merge": {"gpu", "weight", "summary", "compat"}, "pack": {"trace", "unpack"},
+    "analyze": {"names"},
+}  # fmt: skip
+READING = [
+    name for name, verb in VERBS.items() if verb.group == "Read" and name not in {*FUNCTIONS, *WITHOUT}
+] + ["pack"]
+
+
+def test_every_verb_has_a_function_or_a_reason() -> None:
+    assert set(VERBS) == {*READING, *FUNCTIONS, *WITHOUT}
+    for names in FUNCTIONS.values():
+        assert all(hasattr(warpsight, name) for name in names)
+
+
+def plain(value: Any) -> Any:
+    return None if value in ((), [], None) else value
+
+
+@pytest.mark.parametrize("verb", READING)
+def test_methods_have_the_options_of_their_verbs(verb: str) -> None:
+    command = inspect.signature(importlib.import_module(module_of(verb)).command).parameters
+    methods = [inspect.signature(getattr(Trace, name)).parameters for name in METHODS.get(verb, (verb,))]
+    left_out = PRINTING | OWN.get(verb, set())
+    options = {name: option.default for name, option in command.items() if name not in left_out}
+    for name, default in options.items():
+        known = [method[RENAMED.get(name, name)] for method in methods if RENAMED.get(name, name) in method]
+        assert known, f"{verb} has an option {name} that Trace.{verb} has not"
+        for parameter in known:
+            wanted = (not default) if name in RENAMED else default
+            same = parameter.default is parameter.empty or plain(parameter.default) == plain(wanted)
+            assert same or (verb, name) in {("view", "width"), ("stats", "top")}, (
+                verb,
+                name,
+                parameter.default,
+                default,
+            )
+    taken = {*options, *RENAMED.values(), "self", "names", "before", "cpu", "out", "force"}
+    for method in methods:
+        extra = {name for name in method if name not in taken}
+        assert not extra, f"Trace.{verb} takes {extra}, which the verb does not"
+
+
+def test_the_reference_page_is_current() -> None:
+    hint = "run: python docs/reference/generate_python.py"
+    assert generate_python.page() == generate_python.PAGE.read_text(encoding="utf-8"), hint
+
+
+def test_the_page_has_everything_that_is_public() -> None:
+    shown = {name for _, _, names in generate_python.SECTIONS for name in names}
+    public = {
+        name for name in warpsight.__all__ if not name[0].isupper() and name not in ("__version__", "memory")
+    }
+    methods = {
+        f"Trace.{name}" for name, found in vars(Trace).items() if not name.startswith("_") and callable(found)
+    }
+    for kind in Trace.__mro__[1:3]:
+        methods |= {f"Trace.{name}" for name in vars(kind) if not name.startswith("_")}
+    assert public - shown == set() and methods - shown == set()
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=folder, env=environment, capture_output=True,
+                          text=True, timeout=120, check=False)  # fmt: skip
+
+
+def test_examples_of_recording_run(library: Path, tmp_path: Path) -> None:
+    code = "import warpsight as ws\n" + "\n".join(
+        c for heading, c in generate_python.examples() if heading == "Record"
+    )
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "'user_event': 1" in done.stdout
+
+
+def test_all_other_examples_run_in_the_order_of_the_page(tmp_path: Path) -> None:
+    code = "import warpsight as ws\n" + "\n".join(
+        c for heading, c in generate_python.examples() if heading != "Record"
+    )
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        "train.flame.svg",
+        "train.html",
+        "train.json",
+        "train.warp.zip",
+    }
