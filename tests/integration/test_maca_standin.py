@@ -334,6 +334,12 @@ def test_kinds_that_mcpti_is_not_known_to_have_are_refused(maca: Maca, tmp_path:
     )
 
 
+def test_a_range_that_only_cuda_programs_can_give_is_refused(maca: Maca, tmp_path: Path) -> None:
+    done = maca.record(tmp_path, "launch:saxpy:2", options=("--capture-range", "profiler-api"))
+    assert done.code == 2 and "--capture-range profiler-api is the CUDA recorder's" in done.errors
+    assert not done.log and not done.path.exists()
+
+
 def test_a_program_of_another_kind_is_not_disturbed(maca: Maca, tmp_path: Path) -> None:
     script = "import ctypes, sys; assert ctypes.CDLL(None).getpid() > 0; sys.exit(9)"
     done = maca.record(tmp_path, program=[sys.executable, "-c", script])

@@ -98,8 +98,9 @@ class Settings:
         from warpsight.session.counters import parse
 
         parse(self.counters)
-        if self.capture_range != "off" and (self.backend == "opencl" or self.leave_cupti):
-            why = "--backend opencl" if self.backend == "opencl" else "--yield"
+        other = self.backend not in ("auto", "cuda")
+        if self.capture_range != "off" and (other or self.leave_cupti):
+            why = f"--backend {self.backend}" if other else "--yield"
             raise UsageError(
                 f"--capture-range {self.capture_range} is the CUDA recorder's: it does not go with {why}"
             )
