@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +25,7 @@ MOST_ERRORS = 10
 #: Type names by class.
 _TAGS: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(records.Record)}
 _HEX = re.compile(records.HEX)
+_TRACED = attrgetter(*records.TRACED)
 #: Records that describe the file are checked and not counted.
 _UNCOUNTED = frozenset({"kernel_metadata", "capture_completion"})
 
@@ -146,6 +148,7 @@ def _check_json(source: Source, found: Validation, content: bool) -> None:
     for chunk in chunks(source):
         try:
             decoded = _decoder().decode_lines(chunk.data)
+            _check_traced(decoded)
             _check_hexadecimal(decoded)
         except (msgspec.DecodeError, UnicodeDecodeError):
             decoded = list(_one_by_one(chunk, found))
@@ -165,11 +168,23 @@ def _one_by_one(chunk: Chunk, found: Validation) -> Iterator[Any]:
         line = chunk.line(place, ends)
         try:
             record = _decoder().decode(line)
+            _check_traced([record])
             _check_hexadecimal([record])
             yield record
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             cut = chunk.open_end and place == len(ends) - 1
             found.wrong(number, f"the record is cut off: {error}" if cut else str(error))
+
+
+def _check_traced(decoded: Iterable[Any]) -> None:
+    """Raise for a record that lacks what only a sample of cuda-gdb may lack, and for a sample without its instruction."""
+    for record in decoded:
+        if type(record) is records.OpcodeOnly and None in _TRACED(record):
+            lacking = [
+                name for name, value in zip(records.TRACED, _TRACED(record), strict=True) if value is None
+            ]
+            if len(lacking) < len(records.TRACED) or record.sass is None:
+                raise msgspec.ValidationError(f"Object missing required field `{lacking[0]}`")
 
 
 def _check_hexadecimal(decoded: Iterable[Any]) -> None:
@@ -190,8 +205,13 @@ def _take_content(decoded: Iterable[Any], found: Validation, table: dict[int, st
         elif isinstance(record, records.Event):
             found.ctas.add(tuple(record.cta))
             found.warps.add(record.warp)
-            if text := record.sass or table.get(record.opcode_id):
+            if text := record.sass or table.get(_opcode(record)):
                 found.sass.add(" ".join(text.split()))
+
+
+def _opcode(record: Any) -> int:
+    number = record.opcode_id
+    return -1 if number is None else int(number)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,44 @@ def test_every_kind_of_record_is_valid(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+#: What versions before 0.2 wrote: the instruction in every record, registers without numbers, one kind of memory access.
+EARLY: list[dict[str, Any]] = [
+    event(0, 0, 0, "reg_trace", regs=[LANES], sass="MOV R1, R2 ;"),
+    event(1, 0, 0, "mem_trace", addrs=LANES, sass="LDG.E R2, [R2.64] ;"),
+]
+#: A sample that cuda-gdb took: no launch, no instruction number, no time.
+SAMPLE: dict[str, Any] = {
+    "type": "opcode_only", "trace_index": 0, "cta": [1, 0, 0], "warp": 3, "pc": "0x90", "sass": "BAR.SYNC 0x0 ;",
+    "cuda_warp_slot": 2, "first_active_threadidx": [0, 0, 0], "active_mask": "0xffffffff", "source_type": "gdb_direct",
+    "pc_address_space": "kernel_offset", "observed_pc_runtime": "0x7f90", "cuda_focus_status": "focused",
+    "operand_capture_lane": 0, "registers": {"R1": 5}, "read_errors": [], "pc_semantics": "observed_instruction",
+}  # fmt: skip
+
+
+def test_records_of_early_versions_and_samples_are_valid(tmp_path: Path) -> None:
+    found = validate(write(tmp_path / "early.ndjson", EARLY))
+    assert (found.errors, dict(found.types)) == ([], {"reg_trace": 1, "mem_trace": 1})
+    found = validate(write(tmp_path / "samples.ndjson", [SAMPLE]))
+    assert (found.errors, dict(found.types)) == ([], {"opcode_only": 1})
+    validator = Draft202012Validator(records.json_schema())
+    for record in (*EARLY, SAMPLE):
+        validator.validate(record)
+
+
+@pytest.mark.parametrize("missing", ["ctx", "timestamp", "grid_launch_id", "opcode_id"])
+def test_what_only_a_sample_may_lack_is_missed_in_a_record(tmp_path: Path, missing: str) -> None:
+    record = {key: value for key, value in event(0, 0, 0, sass="NOP ;").items() if key != missing}
+    found = validate(write(tmp_path / "t.ndjson", [metadata(), event(0, 0, 0), record]))
+    assert found.errors == [f"line 3: Object missing required field `{missing}`"]
+    assert not Draft202012Validator(records.json_schema()).is_valid(record)
+
+
+def test_a_sample_without_its_instruction_is_not_valid(tmp_path: Path) -> None:
+    record = {key: value for key, value in SAMPLE.items() if key != "sass"}
+    assert validate(write(tmp_path / "t.ndjson", [record])).error_count == 1
+    assert not Draft202012Validator(records.json_schema()).is_valid(record)
+
+
 def test_the_published_schema_agrees(tmp_path: Path) -> None:
     validator = Draft202012Validator(records.json_schema())
     for record in EVERY_KIND:

@@ -28,7 +28,7 @@ COVERAGE = Coverage(
         "times of kernel events: the source has none, launches stand in their order one nanosecond apart",
     ),
     tested=(
-        "0.2 to 0.4: files written by the field lists of the format (tests/unit/formats/cutracer/test_reader.py)",
+        "0.1 to 0.4: files written by the field lists of the format (tests/unit/formats/cutracer/test_reader.py)",
     ),
 )
 _KINDS = "|".join(
@@ -85,6 +85,7 @@ class _Reading:
         self._stacks: dict[str, int | None] = {}
         self._completion: dict[str, Any] = {}
         self._launches = 0
+        self._unnumbered = False
         self.records = 0
 
     def take(self, chunk: Chunk) -> None:
@@ -196,6 +197,11 @@ class _Reading:
     def _events(self, events: list[dict[str, Any]]) -> None:
         if not events:
             return
+        if any("opcode_id" not in e and "ctx" not in e for e in events):
+            raise self._source.error(
+                "holds samples of cuda-gdb, which have no launch, instruction number or time to make tables of; "
+                "`warpsight sass query` and `sass warps` read the file itself"
+            )
         cta = np.array([e["cta"] for e in events], np.int64)
         if cta.shape != (len(events), 3):
             raise ValueError("cta is not three numbers")
@@ -254,7 +260,12 @@ class _Reading:
 
     def _add_registers(self, events: list[dict[str, Any]]) -> None:
         for name, indices, uniform in (("regs", "regs_indices", False), ("uregs", "uregs_indices", True)):
-            chosen = [e for e in events if e.get(name)]
+            chosen = [e for e in events if e.get(name) and e.get(indices) is not None]
+            if len(chosen) < sum(1 for e in events if e.get(name)) and not self._unnumbered:
+                self._unnumbered = True
+                self._target.note(
+                    "registers of early versions have no numbers: they are kept in `attributes`"
+                )
             if not chosen:
                 continue
             per = [len(e[indices]) for e in chosen]
@@ -298,6 +309,9 @@ def _spread(events: list[dict[str, Any]], name: str) -> list[Any]:
 
 def _others(event: dict[str, Any], context: Any) -> str | None:
     rest = {key: value for key, value in event.items() if key not in _COMMON and key != "sass"}
+    rest |= {
+        name: event[name] for name in ("regs", "uregs") if name in event and f"{name}_indices" not in event
+    }
     if event.get("ctx") != context:
         rest["ctx"] = event.get("ctx")
     return json.dumps(rest) if rest else None

@@ -28,46 +28,66 @@ class _Record(
 
 
 class Event(_Record, kw_only=True, frozen=True, gc=False):
-    """What every record of an executed instruction has."""
+    """What every record of an instruction has."""
 
-    ctx: Hex
     trace_index: Natural
-    timestamp: Natural
-    grid_launch_id: Natural
     cta: Triple
     warp: Natural
-    opcode_id: Natural
     pc: Hex
     sass: str | None = None
     ipoint: str | None = None
     active_mask: Hex | None = None
 
 
-class OpcodeOnly(Event, tag="opcode_only", kw_only=True, frozen=True, gc=False):
-    """An instruction was executed; the fields of cuda-gdb samples belong here too."""
+class Traced(Event, kw_only=True, frozen=True, gc=False):
+    """What every record of an executed instruction has."""
 
+    ctx: Hex
+    timestamp: Natural
+    grid_launch_id: Natural
+    opcode_id: Natural
+
+
+class OpcodeOnly(Event, tag="opcode_only", kw_only=True, frozen=True, gc=False):
+    """An instruction was executed, or cuda-gdb saw a warp at it: :data:`TRACED` tells them apart, a sample has none of them."""
+
+    ctx: Hex | None = None
+    timestamp: Natural | None = None
+    grid_launch_id: Natural | None = None
+    opcode_id: Natural | None = None
     cuda_warp_slot: int | None = None
     first_active_threadidx: Triple | None = None
     pc_runtime: Hex | None = None
+    pc_address_space: Literal["kernel_offset", "absolute"] | None = None
     observed_pc: Hex | None = None
+    observed_pc_runtime: Hex | None = None
     observed_sass: str | None = None
     source_type: Literal["gdb_trace", "gdb_direct", "gdb_inferred"] | None = None
     pc_semantics: str | None = None
+    cuda_focus_status: str | None = None
     sass_context: Any = None
-    registers: Any = None
-    memory_addresses: Any = None
+    operand_capture_lane: Natural | None = None
+    registers: dict[str, int] | None = None
+    read_errors: list[str] | None = None
+    memory_addresses: list[dict[str, Any]] | None = None
 
 
-class RegTrace(Event, tag="reg_trace", kw_only=True, frozen=True, gc=False):
-    """Registers of all lanes: `regs[register][lane]`; numbers of the registers in `regs_indices`."""
+class RegTrace(Traced, tag="reg_trace", kw_only=True, frozen=True, gc=False):
+    """Registers of all lanes: `regs[register][lane]`; numbers of the registers in `regs_indices`, which 0.1 did not write."""
 
     regs: list[Lanes]
-    regs_indices: list[Natural]
+    regs_indices: list[Natural] | None = None
     uregs: list[Natural] | None = None
     uregs_indices: list[Natural] | None = None
 
 
-class MemAddrTrace(Event, tag="mem_addr_trace", kw_only=True, frozen=True, gc=False):
+class MemTrace(Traced, tag="mem_trace", kw_only=True, frozen=True, gc=False):
+    """Addresses of one memory access, a lane each, as early versions wrote them."""
+
+    addrs: Lanes
+
+
+class MemAddrTrace(Traced, tag="mem_addr_trace", kw_only=True, frozen=True, gc=False):
     """Addresses of one memory access, a lane each."""
 
     addrs: Lanes
@@ -78,7 +98,7 @@ class MemAddrTrace(Event, tag="mem_addr_trace", kw_only=True, frozen=True, gc=Fa
     cluster_attribution: Any = None
 
 
-class MemValueTrace(Event, tag="mem_value_trace", kw_only=True, frozen=True, gc=False):
+class MemValueTrace(Traced, tag="mem_value_trace", kw_only=True, frozen=True, gc=False):
     """Addresses and 32-bit values of one memory access: `values[lane][word]`."""
 
     mem_space: int
@@ -88,7 +108,7 @@ class MemValueTrace(Event, tag="mem_value_trace", kw_only=True, frozen=True, gc=
     values: _LaneValues
 
 
-class TmaTrace(Event, tag="tma_trace", kw_only=True, frozen=True, gc=False):
+class TmaTrace(Traced, tag="tma_trace", kw_only=True, frozen=True, gc=False):
     """A bulk or tensor copy, with the decoded descriptor."""
 
     tma_param_size: int | None = None
@@ -134,7 +154,7 @@ class CaptureCompletion(_Record, tag="capture_completion", kw_only=True, frozen=
     channel_drained: bool
     trace_records_written: Natural
     dropped_records: Natural
-    errors: Any = None
+    errors: list[str] | None = None
 
 
 class KernelLaunch(_Record, tag="kernel_launch", kw_only=True, frozen=True, gc=False):
@@ -166,6 +186,7 @@ class CallstackDef(_Record, tag="callstack_def", kw_only=True, frozen=True, gc=F
 Record = (
     OpcodeOnly
     | RegTrace
+    | MemTrace
     | MemAddrTrace
     | MemValueTrace
     | TmaTrace
@@ -184,9 +205,17 @@ FIELDS: dict[str, Any] = {
     "block": list[int], "nregs": int, "shmem": int, "stream_id": int, "callstack_id": str, "cluster_dim": list[int],
     "correlation_id": int,
 }  # fmt: skip
-EVENTS = ("opcode_only", "reg_trace", "mem_addr_trace", "mem_value_trace", "tma_trace")
+EVENTS = ("opcode_only", "reg_trace", "mem_trace", "mem_addr_trace", "mem_value_trace", "tma_trace")
+#: Fields of an executed instruction that a sample of cuda-gdb lacks.
+TRACED = ("ctx", "timestamp", "grid_launch_id", "opcode_id")
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one line."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Record)}
+    schema = msgspec.json.schema(Record)
+    traced = [{"required": [name]} for name in TRACED]
+    schema["$defs"]["OpcodeOnly"]["oneOf"] = [
+        {"required": list(TRACED)},
+        {"required": ["sass"], "not": {"anyOf": traced}},
+    ]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -30,6 +30,8 @@ WRITTEN = Coverage(
     lost=("the instruction's text in each record of 0.1 files: it is in the table of the first line",),
     tested=("round trips of every record type; `sass validate` and the schema accept what is written",),
 )
+#: Records with addresses.
+_ACCESSES = {"mem_trace", "mem_addr_trace", "mem_value_trace"}
 #: Records made at once.
 BATCH = 16_384
 _EVENT = "grid_launch, event, kind, time, cta_x, cta_y, cta_z, warp, opcode, pc, active_mask, name_id, attributes, process"
@@ -150,7 +152,7 @@ def _others(trace: Trace, batch: list[dict[str, Any]]) -> tuple[_Fields, _Fields
         f"AND event BETWEEN {batch[0]['event']} AND {batch[-1]['event']}"
     )
     kinds = {event["kind"] for event in batch}
-    accesses = _accesses(trace, window) if kinds & {"mem_addr_trace", "mem_value_trace"} else {}
+    accesses = _accesses(trace, window) if kinds & _ACCESSES else {}
     return accesses, _registers(trace, window) if "reg_trace" in kinds else {}
 
 
@@ -170,12 +172,13 @@ def _records(
             record["active_mask"] = f"0x{event['active_mask']:08x}"
         if (text := kernels.inline(process, name, event["opcode"])) is not None:
             record["sass"] = text
-        if kind in ("mem_addr_trace", "mem_value_trace"):
+        others = json.loads(event["attributes"]) if event["attributes"] else {}
+        if kind in _ACCESSES:
             record.update(accesses.get(number, {}))
         elif kind == "reg_trace":
-            record.update({"regs": [], "regs_indices": []} | registers.get(number, {}))
-        if event["attributes"]:
-            record.update(json.loads(event["attributes"]))
+            numbered: dict[str, Any] = {} if "regs" in others else {"regs": [], "regs_indices": []}
+            record.update(numbered | registers.get(number, {}))
+        record.update(others)
         yield record
 
 

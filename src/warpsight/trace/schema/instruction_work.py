@@ -29,7 +29,7 @@ WARP_EVENT = table(
     "One instruction executed by one warp.",
     _EVENT
     + """
-kind         string -   opcode_only, reg_trace, mem_addr_trace, mem_value_trace, tma_trace
+kind         string -   opcode_only, reg_trace, mem_trace, mem_addr_trace, mem_value_trace, tma_trace
 time         int64  ns  when the host received the record, as the source gives it
 cta_x        int32  -   block
 cta_y        int32  -   block

@@ -79,6 +79,46 @@ def test_the_same_questions_have_the_same_answers(path: Path, tmp_path: Path) ->
     assert a == b
 
 
+def test_registers_without_numbers_are_kept_beside_and_written_back(tmp_path: Path) -> None:
+    lines = [
+        event(0, 0, 0, "reg_trace", regs=[LANES], sass="MOV R1, R2 ;"),
+        event(1, 0, 1, "mem_trace", addrs=LANES, sass="LDG.E R2, [R2.64] ;"),
+    ]
+    path, back = write(tmp_path / "t.ndjson", lines), tmp_path / "back.ndjson"
+    with open_any(path) as trace:
+        assert trace.sql("SELECT kind, attributes FROM warp_event ORDER BY event").fetchall() == [
+            ("reg_trace", json.dumps({"regs": [LANES]})),
+            ("mem_trace", None),
+        ]
+        assert trace.sql("SELECT count(*) FROM register").fetchall() == [(0,)]
+        assert trace.sql("SELECT count(*), max(address) FROM access").fetchall() == [(32, 31)]
+        assert [r["severity"] for r in trace.loss.to_pylist()] == ["note"]
+    assert app.main(["-q", "export", str(path), "--to", "cutracer", "-o", str(back)]) == 0
+    written = [json.loads(line) for line in back.read_text().splitlines()]
+    assert [{k: v for k, v in r.items() if k != "ctx"} for r in written] == [
+        {k: v for k, v in r.items() if k != "ctx"} for r in lines
+    ]
+
+
+def test_samples_of_a_debugger_are_refused_with_what_can_be_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = {
+        "type": "opcode_only",
+        "trace_index": 0,
+        "cta": [0, 0, 0],
+        "warp": 1,
+        "pc": "0x10",
+        "sass": "EXIT ;",
+    }
+    path = write(tmp_path / "t.ndjson", [sample])
+    assert app.main(["import", str(path), "-o", str(tmp_path / "t.warp")]) == 1
+    assert "warpsight sass query" in capsys.readouterr().err
+    assert app.main(["sass", "query", str(path), "--format", "ndjson"]) == 0
+    assert json.loads(capsys.readouterr().out) == sample
+    assert summary(path).completed == [1]
+
+
 def test_kernel_events_become_launches_with_stacks(tmp_path: Path) -> None:
     lines = [
         {"type": "callstack_def", "callstack_id": "p", "frames": ["main", "step"], "source": "pytorch"},
