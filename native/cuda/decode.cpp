@@ -139,6 +139,7 @@ void Decoder::kernel(const CUpti_Activity* record) {
   row.shape = shapes_.id(shape_of(k));
   row.context = k.contextId;
   row.module = modules_.module_of(k.contextId, row.name, k.name, k.start);
+  if (modules_.loaded_unheard()) ++counters_.unknown_modules;
   row.stream = k.streamId;
   row.graph = k.graphId;
   row.device = static_cast<uint16_t>(k.deviceId);

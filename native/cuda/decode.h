@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "cuda/capture_range.h"
 #include "cuda/modules.h"
@@ -16,6 +17,7 @@ namespace warpsight {
 
 // Counts of what a session decoded; read by the recorder after the worker has drained.
 struct DecodeCounters {
+  uint64_t unknown_modules;
   uint64_t kernels, graph_launches, records, zero_timestamps, unknown_kinds, zero_since_report;
   uint64_t senseless;  // since the last report: records that cannot be what they are read as
 };
@@ -32,6 +34,9 @@ class Decoder {
   void report();
 
   const DecodeCounters& counters() const { return counters_; }
+
+  // Kernels since the last call whose module is unknown because recording did not begin with CUDA.
+  uint64_t take_unknown_modules() { return std::exchange(counters_.unknown_modules, 0); }
 
  private:
   void decode_record(const CUpti_Activity* record);

@@ -59,7 +59,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     g_registered.store(false);  // somebody may attach later
     return 1;
   }
-  recorder().set_injected();
+  recorder().set_injecting(true);
   add_recorder(&recorder());
+  recorder().set_injecting(false);
   return 1;
 }

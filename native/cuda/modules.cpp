@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "cuda/cubin_names.h"
@@ -38,11 +39,14 @@ pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects the containers
 struct Known {
   std::unordered_map<uint64_t, Holder> holders;  // by context and name
   std::unordered_map<uint64_t, Loaded> modules;  // by context and CUPTI's module id
+  std::unordered_set<uint64_t>
+      elsewhere;  // kernels that ran, of modules we did not hear of: by context and name
 };
 Known& known() {
   static Known* const value = new Known;  // never destroyed: callbacks outlive static destructors
   return *value;
 }
+std::atomic<bool> g_incomplete{false};
 std::atomic<uint32_t> g_modules{0};     // last module id given
 std::atomic<uint64_t> g_generation{0};  // goes up when a kernel's module may have changed
 
@@ -90,13 +94,18 @@ void remember(uint32_t number, uint64_t checksum, uint64_t time, Loaded loaded) 
   forget(before);
   for (const uint64_t key : loaded.kernels) {
     const auto [place, fresh] =
-        known().holders.try_emplace(key, Holder{checksum, {loaded.id, kAmbiguous, 0}, false});
+        known().holders.try_emplace(key, Holder{checksum, {loaded.id, kAmbiguous, 0, false}, false});
     Holder& holder = place->second;
-    if (fresh) continue;
+    if (fresh) {
+      // What began before ran from elsewhere, and what was seen to run from elsewhere may go on doing so.
+      if (g_incomplete.load(std::memory_order_relaxed)) holder.kernel.since = time;
+      if (known().elsewhere.count(key) != 0) holder = {0, {kAmbiguous, kAmbiguous, 0, true}, false};
+      continue;
+    }
     if (holder.gone) {
-      holder = {checksum, {loaded.id, holder.kernel.module, time}, false};
+      holder = {checksum, {loaded.id, holder.kernel.module, time, false}, false};
     } else if (holder.checksum != checksum) {
-      holder = {0, {kAmbiguous, kAmbiguous, 0}, false};
+      holder = {0, {kAmbiguous, kAmbiguous, 0, false}, false};
     }
   }
   before = std::move(loaded);
@@ -133,9 +142,12 @@ void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module)
   g_generation.fetch_add(1, std::memory_order_release);
 }
 
+void set_modules_incomplete(bool incomplete) { g_incomplete.store(incomplete, std::memory_order_relaxed); }
+
 uint32_t ModuleCache::module_of(uint32_t context, uint32_t name_id, const char* name, uint64_t start) {
   const uint64_t generation = g_generation.load(std::memory_order_acquire);
-  if (generation == 0 || name == nullptr) return 0;
+  loaded_unheard_ = false;
+  if (name == nullptr || (generation == 0 && !g_incomplete.load(std::memory_order_relaxed))) return 0;
   if (generation != generation_) {
     known_.clear();
     generation_ = generation;
@@ -145,9 +157,15 @@ uint32_t ModuleCache::module_of(uint32_t context, uint32_t name_id, const char* 
   if (fresh) {
     Guard guard;
     const auto found = known().holders.find(key_of(context, name));
-    if (found != known().holders.end()) kernel = found->second.kernel;
+    if (found != known().holders.end())
+      kernel = found->second.kernel;
+    else if (g_incomplete.load(std::memory_order_relaxed))
+      known().elsewhere.insert(key_of(context, name)), kernel.elsewhere = true;
   }
-  return start >= kernel.since ? kernel.module : kernel.earlier;
+  const uint32_t module = start >= kernel.since ? kernel.module : kernel.earlier;
+  const bool before = start < kernel.since && g_incomplete.load(std::memory_order_relaxed);
+  loaded_unheard_ = module == 0 && (kernel.elsewhere || before);
+  return module;
 }
 
 }  // namespace warpsight

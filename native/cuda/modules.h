@@ -12,10 +12,15 @@ namespace warpsight {
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module);
 
+// Whether modules may have been loaded that we did not hear of: recording did not begin with CUDA. CUPTI
+// tells of a module, and gives its image, at the moment of loading only; the driver gives neither later.
+void set_modules_incomplete(bool incomplete);
+
 // Which module has a kernel. Records arrive late: a kernel that began before `since` is of the module before.
 struct KernelModule {
   uint32_t module, earlier;
   uint64_t since;
+  bool elsewhere;  // it may be of a module that was loaded while nothing was recorded
 };
 
 // What the decoder remembers of kernels: their module by name id and context, until modules come or go.
@@ -25,9 +30,13 @@ class ModuleCache {
   // different modules of the context have a kernel of that name.
   uint32_t module_of(uint32_t context, uint32_t name_id, const char* name, uint64_t start);
 
+  // Whether the answer just given was 0 because the module was loaded while nothing was recorded.
+  bool loaded_unheard() const { return loaded_unheard_; }
+
  private:
   std::unordered_map<uint64_t, KernelModule> known_;
   uint64_t generation_ = 0;
+  bool loaded_unheard_ = false;
 };
 
 }  // namespace warpsight

@@ -86,7 +86,8 @@ void CudaRecorder::begin() {
   begin_callback_session();
   begin_worker_session(cupti().version);
   begin_range_session();
-  if (!injected_ && session_ == 1) note_late_start();
+  set_modules_incomplete(!injecting_);
+  if (!injecting_ && session_ == 1) note_late_start();
   set_up_activity();
   prepare_stacks();
   if (settings().capture_range) {
@@ -182,8 +183,21 @@ void CudaRecorder::flush(bool forced) {
   if (!drain_worker(forced ? kLastDrainMs : kDrainMs) && forced) {
     report_loss("cuda", "decoding was not finished in time at the end of the recording");
   }
-  if (forced) report_unmatched_patterns();
+  if (forced) {
+    report_unmatched_patterns();
+    report_unknown_modules();
+  }
   report_counters();
+}
+
+void CudaRecorder::report_unknown_modules() {
+  const uint64_t kernels = take_unknown_modules();
+  if (kernels == 0) return;
+  report_loss(
+      "cuda",
+      "kernels of modules that were loaded while nothing was recorded: CUPTI tells of a module, and gives "
+      "its code, only when it is loaded, so module, checksum and cubin are unknown",
+      kernels, Severity::note, 0, 0, Kernel::kKind);
 }
 
 void CudaRecorder::report_no_range() {

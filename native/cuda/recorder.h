@@ -18,8 +18,8 @@ class CudaRecorder : public Recorder {
   void tick() override;
   void range(bool open) override;
 
-  // The driver loaded us while it initialised, so nothing was missed.
-  void set_injected() { injected_ = true; }
+  // While the driver initialises, which loads us: a recording that begins now misses nothing.
+  void set_injecting(bool injecting) { injecting_ = injecting; }
 
  private:
   enum class State {
@@ -44,12 +44,13 @@ class CudaRecorder : public Recorder {
   void note_late_start();
   void report_counters();
   void report_no_range();
+  void report_unknown_modules();
   bool range_is_complete() const;
   void check_health();
   bool buffers_taken_over();
 
   State state_ = State::off;
-  bool injected_ = false;
+  bool injecting_ = false;
   bool said_blocked_ = false;
   bool said_no_range_ = false;
   uint32_t ranges_ = 0;       // begun in this session

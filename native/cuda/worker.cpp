@@ -112,6 +112,13 @@ bool drain_worker(uint32_t milliseconds) {
   return done;
 }
 
+uint64_t take_unknown_modules() {
+  pthread_mutex_lock(&g_decoding);
+  const uint64_t kernels = g_decoder.take_unknown_modules();
+  pthread_mutex_unlock(&g_decoding);
+  return kernels;
+}
+
 void report_worker_loss() {
   count_dropped();
   const uint64_t dropped = g_dropped.exchange(0);

@@ -17,6 +17,9 @@ void begin_worker_session(uint32_t cupti_version);
 // too short.
 bool drain_worker(uint32_t milliseconds);
 
+// Kernels since the last call whose module is unknown because recording did not begin with CUDA.
+uint64_t take_unknown_modules();
+
 // Loss rows for what CUPTI dropped and what lost its timestamps since the last call. On the recorder's
 // thread.
 void report_worker_loss();

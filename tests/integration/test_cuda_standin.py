@@ -284,6 +284,50 @@ def test_a_late_start_says_what_it_lacks(record: Record) -> None:
     assert arena.lost("recording began after CUDA did") == 1
 
 
+def modules(arena: Arena) -> list[tuple[str, int]]:
+    """Names and modules of the kernels, in the order in which they ran."""
+    kernels = arena.rows("Kernel")
+    kernels = kernels[np.argsort(kernels["start"], kind="stable")]
+    return list(zip(arena.names(kernels), kernels["module"].tolist(), strict=True))
+
+
+def unheard(arena: Arena) -> int:
+    return sum(count for cause, count in arena.losses() if "loaded while nothing was recorded" in cause)
+
+
+def test_a_late_start_knows_the_modules_loaded_after_it_and_says_so_of_the_others(record: Record) -> None:
+    arena = record(
+        "init",
+        "module:old:1",
+        "start",
+        "module:new:2",
+        "launch:old:2",
+        "launch:new:2",
+        "sync",
+        "stop",
+        late=True,
+    ).only
+    (row,) = arena.rows("Module")
+    assert modules(arena) == [("old", 0)] * 2 + [("new", int(row["id"]))] * 2
+    assert unheard(arena) == 2
+
+
+def test_a_kernel_seen_to_run_from_elsewhere_is_not_given_to_a_later_module(record: Record) -> None:
+    arena = record(
+        "init", "module:old:1", "start", "launch:old:1", "sync", "flush", "module:old,new:2:b", "launch:old:1",
+        "launch:new:1", "sync", "stop", late=True,
+    ).only  # fmt: skip
+    (row,) = arena.rows("Module")
+    assert modules(arena) == [("old", 0), ("old", 0), ("new", int(row["id"]))]
+    assert unheard(arena) == 2
+
+
+def test_an_early_start_has_no_unheard_modules(record: Record) -> None:
+    arena = record("init", "launch:without:3", "sync", "stop").only
+    assert modules(arena) == [("without", 0)] * 3
+    assert unheard(arena) == 0
+
+
 def test_a_late_start_records_although_children_are_to_be_injected(record: Record) -> None:
     """ws.record sets CUDA_INJECTION64_PATH for children; an initialised driver has no use for it any more."""
     arena = record("init", "inject_children", "start", "launch:work:5", "sync", "stop", late=True).only
