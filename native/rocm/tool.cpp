@@ -1,5 +1,6 @@
 // How the recorder gets into a process: rocprofiler-sdk loads the libraries that ROCP_TOOL_LIBRARIES names
 // when the first ROCm runtime starts, and calls rocprofiler_configure in each.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -33,6 +34,38 @@ RocmRecorder& recorder() {
 bool asked_for() {
   const char* libraries = getenv(kLibraries);
   return libraries != nullptr && strstr(libraries, kOurName) != nullptr;
+}
+
+void* loaded(const char* name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
+
+bool kfd_is_open() {
+  DIR* folder = opendir("/proc/self/fd");
+  bool found = false;
+  while (const dirent* entry = folder != nullptr ? readdir(folder) : nullptr) {
+    char place[16] = {};
+    found = found || (readlinkat(dirfd(folder), entry->d_name, place, sizeof place - 1) > 0 &&
+                      strcmp(place, "/dev/kfd") == 0);
+  }
+  if (folder != nullptr) closedir(folder);
+  return found;
+}
+
+int count_one(void*, void* count) {
+  ++*static_cast<int*>(count);
+  return 0;
+}
+
+// Whether a ROCm runtime has started in this process, so that rocprofiler-sdk has looked for its tools: as
+// rocprofiler-register tells since ROCm 7, before that by the driver's device.
+bool too_late() {
+  void* library = loaded("librocprofiler-register.so.0");
+  using Iterate = int (*)(int (*)(void*, void*), void*);
+  const auto iterate = reinterpret_cast<Iterate>(
+      library != nullptr ? dlsym(library, "rocprofiler_register_iterate_registration_info") : nullptr);
+  if (iterate == nullptr) return kfd_is_open();
+  int count = 0;
+  iterate(count_one, &count);
+  return count != 0;
 }
 
 int initialize(void (*)(), void*) {
@@ -72,17 +105,10 @@ ConfigureResult* configure(uint32_t version, void* client) {
 }  // namespace rocm
 
 void register_rocm_backend() {
-  using namespace rocm;  // NOLINT: only here
-  if (g_configured.load() || !asked_for()) return;
-  void* hip = dlopen("libamdhip64.so", RTLD_LAZY | RTLD_NOLOAD);
-  for (const char* name : {"libamdhip64.so.7", "libamdhip64.so.6"}) {
-    if (hip == nullptr) hip = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-  }
-  if (hip == nullptr) return;  // it will be told of us when it is loaded
+  if (rocm::g_configured.load() || !rocm::asked_for() || !rocm::too_late()) return;
   report_loss("rocm",
-              "no GPU work and no HIP calls recorded: HIP was loaded before the recording began, and "
-              "rocprofiler-sdk takes "
-              "tools only then; start the program under `warpsight record --backend rocm`");
+              "no GPU work and no HIP calls recorded: the program used ROCm before the recording began, and "
+              "rocprofiler-sdk takes tools only then; start it under `warpsight record --backend rocm`");
 }
 
 }  // namespace warpsight

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight import _native
-from warpsight.machine import cuda_driver, cupti, mcpti, nvml, opencl, opencl_layer
+from warpsight.machine import cuda_driver, cupti, mcpti, nvml, opencl, opencl_layer, rocprofiler
 from warpsight.machine.processes import PROC
 
 OK, DEGRADED, MISSING = "ok", "degraded", "missing"
@@ -176,6 +176,24 @@ def pocl() -> Check:
         MISSING,
         "the CPU is no OpenCL device: demo and tests need a GPU",
         "apt install pocl-opencl-icd",
+    )
+
+
+def rocm_recording() -> Check | None:
+    """librocprofiler-sdk; not a word where there is neither an AMD GPU nor ROCm."""
+    from warpsight.machine.vendors import amd
+
+    found = rocprofiler.find()
+    if found is not None:
+        version = f", version {found.version}" if found.version else ""
+        return Check("ROCm recording", DEGRADED, f"{found.path}{version}: {rocprofiler.UNTESTED}")
+    if not amd.devices(Path("/sys")):
+        return None
+    return Check(
+        "ROCm recording",
+        DEGRADED,
+        "no librocprofiler-sdk: --backend rocm runs rocprofv3 instead",
+        "install ROCm's package rocprofiler-sdk, or set ROCM_PATH",
     )
 
 
@@ -418,6 +436,7 @@ CHECKS: tuple[Callable[[], Check | None], ...] = (
     opencl_devices,
     opencl_recording,
     pocl,
+    rocm_recording,
     metax_recording,
     python_stacks,
     host_samples,

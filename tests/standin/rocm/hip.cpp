@@ -9,6 +9,8 @@
 
 #include "standin.h"
 
+extern "C" void standin_runtime_starts();
+
 namespace {
 
 // As rocprofiler-register: only where a tool is named.
@@ -16,6 +18,7 @@ const Hooks* hooks() {
   static const Hooks* found = nullptr;
   static std::once_flag once;
   std::call_once(once, [] {
+    standin_runtime_starts();
     if (!getenv("ROCP_TOOL_LIBRARIES")) return;
     void* sdk = dlopen("librocprofiler-sdk.so.1", RTLD_LAZY | RTLD_GLOBAL);
     found = sdk ? static_cast<const Hooks*>(dlsym(sdk, "standin_hooks")) : nullptr;
