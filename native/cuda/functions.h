@@ -59,20 +59,19 @@ struct CuptiFunctions {
 
 // All optional: a stand-in or an old driver may lack some. The spelled-out pairs are (member, exported
 // symbol), because cuda.h renames functions with macros.
-#define WARPSIGHT_DRIVER_FUNCTIONS(X)                                                           \
-  X(get_version, "cuDriverGetVersion", CUresult (*)(int*))                                      \
-  X(device_get_count, "cuDeviceGetCount", CUresult (*)(int*))                                   \
-  X(device_get, "cuDeviceGet", CUresult (*)(CUdevice*, int))                                    \
-  X(device_attribute, "cuDeviceGetAttribute", CUresult (*)(int*, CUdevice_attribute, CUdevice)) \
-  X(device_name, "cuDeviceGetName", CUresult (*)(char*, int, CUdevice))                         \
-  X(device_uuid, "cuDeviceGetUuid_v2", CUresult (*)(CUuuid*, CUdevice))                         \
-  X(device_memory, "cuDeviceTotalMem_v2", CUresult (*)(size_t*, CUdevice))                      \
-  X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                      \
-  X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))       \
-  X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                               \
-  X(device_mem_pool, "cuDeviceGetMemPool", CUresult (*)(CUmemoryPool*, CUdevice))               \
-  X(pool_attribute, "cuMemPoolGetAttribute",                                                    \
-    CUresult (*)(CUmemoryPool, CUmemPool_attribute, void*))                                     \
+#define WARPSIGHT_DRIVER_FUNCTIONS(X)                                                                \
+  X(get_version, "cuDriverGetVersion", CUresult (*)(int*))                                           \
+  X(device_get_count, "cuDeviceGetCount", CUresult (*)(int*))                                        \
+  X(device_get, "cuDeviceGet", CUresult (*)(CUdevice*, int))                                         \
+  X(device_attribute, "cuDeviceGetAttribute", CUresult (*)(int*, CUdevice_attribute, CUdevice))      \
+  X(device_name, "cuDeviceGetName", CUresult (*)(char*, int, CUdevice))                              \
+  X(device_uuid, "cuDeviceGetUuid_v2", CUresult (*)(CUuuid*, CUdevice))                              \
+  X(device_memory, "cuDeviceTotalMem_v2", CUresult (*)(size_t*, CUdevice))                           \
+  X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                           \
+  X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))            \
+  X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                                    \
+  X(device_mem_pool, "cuDeviceGetMemPool", CUresult (*)(CUmemoryPool*, CUdevice))                    \
+  X(pool_attribute, "cuMemPoolGetAttribute", CUresult (*)(CUmemoryPool, CUmemPool_attribute, void*)) \
   X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", CUresult (*)(CUstreamCaptureMode*))
 
 struct DriverFunctions {
