@@ -150,6 +150,10 @@ void RocmRecorder::start() {
 
 void RocmRecorder::begin() {
   state_ = State::recording;
+  report_loss("rocm",
+              std::string("recording AMD GPUs in process is untested on hardware (rocprofiler-sdk ") +
+                  version_text() + "): compare with rocprofv3 before relying on it",
+              1, Severity::note);
   measure_clock();
   write_devices();
   write_function_names();
