@@ -18,7 +18,9 @@ def write_counts(
     if form == "json":
         stream.write(json.dumps({str(key): count for key, count in totals}, indent=1) + "\n")
     elif form == "ndjson":
-        stream.writelines(json.dumps({field: key, "count": count}) + "\n" for key, count in totals)
+        stream.writelines(
+            json.dumps({field: key, "count": count}, separators=(",", ":")) + "\n" for key, count in totals
+        )
     elif form == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         if header:
@@ -48,7 +50,7 @@ def write_records(
         if form == "ndjson":
             for record in records:
                 group = {"_group": key} if group_by else {}
-                stream.write(json.dumps({**group, **_project(record, fields)}) + "\n")
+                stream.write(json.dumps({**group, **_project(record, fields)}, separators=(",", ":")) + "\n")
             continue
         if group_by:
             stream.write(f"{chr(10) if number else ''}=== Group: {key} ({len(records)} records) ===\n")
@@ -77,7 +79,7 @@ def _project(record: dict[str, Any], fields: Sequence[str] | None) -> dict[str, 
 def _plain(value: Any) -> Any:
     if value is None:
         return ""
-    return json.dumps(value) if isinstance(value, (list, dict, bool)) else value
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, dict, bool)) else value
 
 
 def _cell(value: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from warpsight.errors import TraceError, UsageError
+from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.sass import statements
 from warpsight.sass.filters import Filter
 from warpsight.trace import layout, manifest, views
@@ -26,6 +26,7 @@ class Imported:
 
         Raises:
             TraceError: when there is none, it is damaged, or of a schema this version does not read.
+            WarpsightError: when it has no records of instructions.
         """
         self.path = str(path)
         self._opened: Any = None  # holds the private copy of a packed or remote trace
@@ -49,6 +50,8 @@ class Imported:
     def _views(self, folder: Path) -> None:
         for table in _TABLES:
             files = [str(part) for part in layout.parts(folder.resolve(), table)]
+            if table == "warp_event" and not files:
+                raise WarpsightError(f"{self.path} has no records of instructions (table warp_event)")
             self.rows(f'CREATE VIEW "{table}" AS {views.base(table, files)}')
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

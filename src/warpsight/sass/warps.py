@@ -98,9 +98,8 @@ def summary(path: Path | str) -> Warps:
         for value in set(last.values())
     }
     ends = {value: _mnemonic(text) == "EXIT" for value, text in texts.items()}
-    return _sorted(
-        {warp: ends[value] for warp, value in last.items()}, found.header.grid_warps(), tuple(found.notes)
-    )
+    ended = {warp: ends[value] for warp, value in last.items()}
+    return _sorted(ended, found.header.grid_warps(), tuple(found.notes))
 
 
 def _taker(header: Header) -> Fold[dict[Any, Any]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.sass.traces import SASS, event, metadata, write
 from warpsight.cli import app
-from warpsight.errors import TraceError, UsageError
+from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.sass import filters
 from warpsight.sass.counting import counts, ordered
 from warpsight.sass.query import counts_by_columns
@@ -157,11 +157,16 @@ def test_a_damaged_part_is_said(both: Both, tmp_path: Path) -> None:
         counts(imported, filters.parse([]), "warp")
 
 
-def test_a_trace_without_instructions_has_no_records(tmp_path: Path) -> None:
+def test_a_trace_without_instructions_is_refused() -> None:
     trace = Path(__file__).parents[2] / "golden" / "h200_empty_kernels.warp.zip"
-    assert counts(trace, filters.parse([]), "warp") == ([], [])
-    assert select(trace, Selection()).groups == {None: []}
-    assert summary(trace).observed == 0
+    nothing = filters.parse([])
+    for ask in (
+        lambda: counts(trace, nothing, "warp"),
+        lambda: select(trace, Selection()),
+        lambda: summary(trace),
+    ):
+        with pytest.raises(WarpsightError, match=r"warp\.zip has no records of instructions"):
+            ask()
 
 
 def test_an_answer_loads_neither_arrow_nor_numpy_nor_the_package_of_duckdb(both: Both) -> None:

@@ -157,3 +157,49 @@ def test_the_verb_writes_every_form(path: Path, tmp_path: Path, capsys: pytest.C
     assert app.main(arguments) == 0
     assert found(out) == list(range(11))
     assert app.main(["sass", "query", str(path), "--count"]) == 2
+
+
+def test_a_name_that_no_record_has_is_said(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped field gives an answer that looks complete and is not."""
+    for arguments in (["-f", "wrap=2"], ["-g", "wrap", "--count"], ["-g", "wrap"], ["--fields", "warp,wrap"]):
+        assert app.main(["sass", "query", str(path), *arguments]) == 0
+        assert "no record has a field 'wrap'; did you mean 'warp'?" in capsys.readouterr().err, arguments
+    for arguments in (
+        ["-f", "warp=77"],
+        ["-f", "mem_space=1"],
+        ["-g", "mem_space", "--count"],
+        ["--fields", "warp,sass"],
+    ):
+        assert app.main(["sass", "query", str(path), *arguments]) == 0
+        assert capsys.readouterr().err == "", arguments
+
+
+def test_an_existing_file_is_kept_and_the_option_that_replaces_it_is_named(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.csv"
+    out.write_text("mine")
+    for compress in ([], ["--compress"]):
+        arguments = ["sass", "query", str(path), "--format", "csv", "-o", str(out), *compress]
+        assert app.main(arguments) == 1
+        assert "out.csv exists already; --force replaces it" in capsys.readouterr().err
+        assert out.read_text() == "mine"
+    assert app.main([*arguments[:-1], "--force"]) == 0
+    assert out.read_text().startswith("cta,")
+
+
+def test_a_text_trace_is_told_from_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.log"
+    path.write_text("CTX 0x55aa - CTA 0,0,0 - warp 0 - MOV R1, R2 ;:\n  * Reg0_T0: 0x00000001\n")
+    for verb in ("query", "warps"):
+        assert app.main(["sass", verb, str(path)]) == 1
+        assert "is a text trace" in capsys.readouterr().err
+
+
+def test_values_are_written_without_spaces(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["sass", "query", str(path), "--fields", "cta,warp", "-n", "1", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == 'cta,warp\n"[0,0,0]",0\n'
+    assert (
+        app.main(["sass", "query", str(path), "--fields", "cta,warp", "-n", "1", "--format", "ndjson"]) == 0
+    )
+    assert capsys.readouterr().out == '{"cta":[0,0,0],"warp":0}\n'

@@ -98,3 +98,11 @@ def test_all_ranges_are_there_on_request(tmp_path: Path, capsys: pytest.CaptureF
     assert "more (--all)" in capsys.readouterr().out
     assert app.main(["sass", "warps", str(path), "--all"]) == 0
     assert " 398\n" in capsys.readouterr().out
+
+
+def test_a_file_without_warps_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch = {"type": "kernel_launch", "kernel_launch_id": 1, "kernel_name": "k", "kernel_checksum": "", "grid": [1, 1, 1],
+              "block": [1, 1, 1], "nregs": 1, "shmem": 0, "stream_id": 7}  # fmt: skip
+    path = write(tmp_path / "events.ndjson", [launch])
+    assert app.main(["sass", "warps", str(path)]) == 0
+    assert "no record of it is of a warp" in capsys.readouterr().err

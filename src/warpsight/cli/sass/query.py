@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 
 FORMATS = ("table", "json", "csv", "ndjson")
 
@@ -70,6 +72,7 @@ def command(
 
             totals, notes = counts(trace, chosen, group_by, top)
             records.write_counts(group_by, totals, form, not no_header, stream)
+            doubtful = _doubtful(chosen.fields, group_by, {key for key, _ in totals})
         else:
             from warpsight.sass.selection import Selection, select
 
@@ -79,8 +82,26 @@ def command(
             notes = found.notes
             names = None if fields in (None, "*", "all") else [f.strip() for f in str(fields).split(",")]
             records.write_records(found.groups, names, group_by, form, not no_header, stream)
+            doubtful = _doubtful(
+                chosen.fields, group_by, {key for key, listed in found.groups.items() if listed}
+            )
+            listed = [record for group in found.groups.values() for record in group]
+            doubtful += [
+                name for name in names or () if listed and not any(name in record for record in listed)
+            ]
+    if doubtful:
+        from warpsight.sass.field_names import unknown
+
+        notes = [*notes, *unknown(doubtful)]
     for note in notes:
         terminal.warning(note)
+
+
+def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[Any]) -> list[str]:
+    """Fields of a question that may not exist: those of conditions that nothing fulfils, and a group that all records lack."""
+    if not keys:
+        return [*conditions, *([group_by] if group_by else [])]
+    return [group_by] if group_by and set(keys) == {None} else []
 
 
 def _stream(out: Path | None, compress: bool, force: bool) -> Any:
@@ -90,6 +111,8 @@ def _stream(out: Path | None, compress: bool, force: bool) -> Any:
 
     from warpsight.cli import output
 
+    if out is not None and os.path.lexists(out) and not force:
+        raise WarpsightError(f"{out} exists already; --force replaces it")  # -f is --filter here
     if not compress:
         if out is not None:
             out.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Which warps of a kernel completed, which are in progress, which were never seen.
 
@@ -41,5 +41,7 @@ def command(
             stream.write(output.json_text(found.to_json()))
         else:
             stream.write(shown.text(found.to_json(), shutil.get_terminal_size().columns, everything))
+    if not found.observed:
+        terminal.warning(f"{trace}: no record of it is of a warp")
     for note in found.notes:
         terminal.warning(note)

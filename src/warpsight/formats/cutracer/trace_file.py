@@ -139,6 +139,10 @@ class TraceFile:
                 if chunk.open_end and place == len(ends) - 1:
                     self.source.ended_early(f"the last record (line {chunk.number(place, ends)}) is cut off")
                     break
+                if place == 0 and chunk.first == 1 and chunk.data.startswith(b"CTX "):
+                    raise self.source.error(
+                        "is a text trace: `sass validate` and `sass compare` read those, everything else the NDJSON form"
+                    ) from None
                 raise self.source.error(f"no JSON object: {error}", line=chunk.number(place, ends)) from None
             rows.append({name: record.get(name) for name in fields})
         return pa.table({name: column(name, [row[name] for row in rows]) for name in fields})
