@@ -108,6 +108,8 @@ def test_a_kernel_log_never_replaces_a_file_or_follows_a_link(library: Path, tmp
         assert any(part in found.err for part in why.split("|"))
         assert not found.path.exists()
     assert (tmp_path / "kept").read_text() == "mine"
+    found = record(library, tmp_path / "a.warp", ["true"], "--log-stacks", "full")
+    assert found.code == 2 and "give --kernel-log" in found.err
     found = record(library, tmp_path / "a.warp", ["true"], "--log-stacks", "some", "--kernel-log", "x")
     assert "--log-stacks is one of dedup, full, none" in found.err
 
@@ -255,6 +257,37 @@ def test_an_export_lies_beside_the_trace(library: Path, tmp_path: Path) -> None:
     again = record(library, tmp_path / "b.warp", ["true"], "--export", "morse")
     assert again.code == 2
     assert not again.path.exists()
+
+
+def test_an_export_that_would_be_refused_is_refused_before_the_program_runs(
+    library: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text("mine")
+    command = ["touch", str(tmp_path / "ran")]
+    found = record(library, tmp_path / "a.warp", command, "--export", "chrome")
+    assert found.code == 1 and "a.json exists already, where --export chrome would write; -f" in found.err
+    assert not (tmp_path / "ran").exists() and not found.path.exists()
+    assert (tmp_path / "a.json").read_text() == "mine"
+    found = record(library, tmp_path / "a.warp", command, "--export", "chrome", "-f")
+    assert found.code == 0 and "traceEvents" in (tmp_path / "a.json").read_text()
+
+
+def test_a_program_that_ends_before_the_delay_is_told(library: Path, tmp_path: Path) -> None:
+    found = run(library, tmp_path, "launch('touch', 3)", "--delay", "50")
+    assert kernels(found) == {}
+    assert "note:       --delay 50: the program had ended after" in found.err
+    ((cause,),) = found.sql("SELECT cause FROM loss WHERE cause LIKE '--delay%'")
+    assert cause.endswith("so nothing it did was recorded")
+
+
+@pytest.mark.parametrize("option", [["--open"], ["--strict"], ["--export", "chrome"]])
+def test_print_env_refuses_what_it_would_ignore(library: Path, tmp_path: Path, option: list[str]) -> None:
+    command = launcher("--print-env", "-o", str(tmp_path / "a.warp"), *option)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT, check=False, env=environment(library)
+    )
+    assert done.returncode == 2 and option[0] in done.stderr and done.stdout == ""
+    assert not (tmp_path / "a.warp").exists()
 
 
 def test_variables_of_print_env_carry_every_option(library: Path, tmp_path: Path) -> None:

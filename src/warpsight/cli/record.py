@@ -131,6 +131,10 @@ def command(
             raise UsageError(
                 "--print-env takes no program and no vendor's recorder: it prints variables for this shell"
             )
+        for flag, given in (("--export", export), ("--open", open_after), ("--strict", strict)):
+            if given:
+                raise UsageError(f"{flag} is for the end of a program; --print-env returns at once, and the trace is "
+                                 "completed when this shell ends")  # fmt: skip
         print_environment(path or Path("shell.warp"), settings, force=force)
         return
     if pid:
@@ -139,6 +143,8 @@ def command(
         backend_args, program = f"--pid {pid} {backend_args}", []
     elif not program:
         raise UsageError("no program to record; for example: warpsight record -- python train.py")
+    if export:
+        _check_export(path or default_output(program) if program else path, export, force)
     if vendors:
         where = path or (Path(f"{pid}.warp") if pid else default_output(program))
         code = record_backend.record(backend, where, program, settings, arguments=backend_args, keep=keep,
@@ -159,10 +165,6 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     from warpsight.cli.record_summary import print_summary
     from warpsight.session.launch import Launch, join_or_serve
 
-    if export:
-        from warpsight.formats.registry import exporter
-
-        exporter(export)  # an unknown format is refused before the program runs
     server = join_or_serve(path, program, settings, force=force)
     launch = Launch(server, terminal.note)
     try:
@@ -216,11 +218,26 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
             return None
 
 
-def _export(path: Path, kind: str, force: bool) -> None:
-    from warpsight.cli import parser
+def _check_export(path: Path | None, kind: str, force: bool) -> None:
+    """Refuse before the program runs what would be refused after it: an unknown format, a file that is there."""
     from warpsight.formats.registry import exporter
 
-    beside = str(path.with_suffix(exporter(kind).suffix))
+    exporter(kind)
+    if path is not None and not force and os.path.lexists(beside := _beside(path, kind)):
+        raise WarpsightError(f"{beside} exists already, where --export {kind} would write; -f replaces it")
+
+
+def _beside(path: Path, kind: str) -> Path:
+    """Where the export of a trace goes."""
+    from warpsight.formats.registry import exporter
+
+    return path.with_suffix(exporter(kind).suffix)
+
+
+def _export(path: Path, kind: str, force: bool) -> None:
+    from warpsight.cli import parser
+
+    beside = str(_beside(path, kind))
     code = parser.run(["export", str(path), "--to", kind, "-o", beside, *(["-f"] if force else [])])
     if code:
         terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")

@@ -99,11 +99,15 @@ def losses(summary: Summary, most: int = 4) -> list[str]:
     return out
 
 
+#: How notes begin that answer an option.
+_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ")
+
+
 def unmatched(summary: Summary) -> list[str]:
-    """Kernel patterns that matched nothing and ranges that never began: what was asked for is not in the trace."""
+    """Options that came to nothing, as patterns that matched no kernel: what was asked for is not in the trace."""
     counts: dict[str, int] = {}
     for one in summary.losses:
-        if str(one.get("cause", "")).startswith(("kernel pattern ", "--capture-range ")):
+        if str(one.get("cause", "")).startswith(_ANSWERS):
             counts[one["cause"]] = counts.get(one["cause"], 0) + int(one.get("count", 1))
     several = summary.processes > 1
     return [

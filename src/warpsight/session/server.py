@@ -86,7 +86,9 @@ class Server:
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
         self._counters = CounterSampler(self.own, settings.counters)
-        self._samples = HostSampler(self.own, self._loop, settings.sample, ranged=settings.capture_range != "off")
+        self._samples = HostSampler(
+            self.own, self._loop, settings.sample, ranged=settings.capture_range != "off"
+        )
         self._unrecorded = Unrecorded(
             _native.library_path() or Path(), lambda cause: self.note_loss("launcher", cause, severity="lost")
         )
@@ -198,6 +200,9 @@ class Server:
             ConverterError: when the trace could not be made; the raw data is kept.
         """
         duration, cpu = time.monotonic_ns() - self._began, time.process_time_ns() - self._cpu
+        if duration < self.settings.delay * 1e9:
+            ended = f"the program had ended after {duration / 1e9:.2f} s, so nothing it did was recorded"
+            self.note_loss("recorder", f"--delay {self.settings.delay:g}: {ended}")
         for timer in self._timers:
             timer.cancel()
         if self.ring is not None:

@@ -87,14 +87,13 @@ class Settings:
             value = getattr(self, name)
             whole = "whole " if name in _WHOLE else ""
             if isinstance(value, bool) or not isinstance(value, (int, float)) or (whole and value % 1):
-                raise UsageError(
-                    f"{_option(name)} is a {whole}number from {least:g} to {most:g}, not {value!r}"
-                )
+                raise UsageError(f"{_option(name)} is a {whole}number {_from_to(least, most)}, not {value!r}")
             if not least <= value <= most:
-                raise UsageError(f"{_option(name)} is a number from {least:g} to {most:g}, not {value:g}")
+                raise UsageError(f"{_option(name)} is a number {_from_to(least, most)}, not {value:,}")
         if unknown := [kind for kind in self.trace if kind not in KINDS]:
             raise UsageError(f"--trace takes kinds of {', '.join(KINDS)}, not {unknown[0]!r}")
         self._check_api()
+        self._check_log()
         from warpsight.session.counters import parse
 
         parse(self.counters)
@@ -121,6 +120,12 @@ class Settings:
             hint = f"; did you mean {' or '.join(near)}?" if near else f"; words: {', '.join(patterns.WORDS)}"
             raise UsageError(f"--api {pattern!r} matches no function of CUDA, HIP or OpenCL{hint}")
         object.__setattr__(self, "api", ",".join(patterns.parts(self.api)) or "default")
+
+    def _check_log(self) -> None:
+        if self.log_stacks != "dedup" and not self.kernel_log:
+            raise UsageError(
+                f"--log-stacks {self.log_stacks} is for a kernel log: give --kernel-log FILE too"
+            )
 
     def _check_ring(self) -> None:
         from warpsight.session.ring import bound, triggers
@@ -230,6 +235,10 @@ def _text(name: str, value: Any) -> str:
     if name == "counters" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{value:g}"
     raise UsageError(f"{_option(name)} is a text, not {value!r}")
+
+
+def _from_to(least: float, most: float) -> str:
+    return f"from {least:,.0f} to {most:,.0f}"
 
 
 def _option(name: str) -> str:
