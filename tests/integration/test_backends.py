@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import signal
 import stat
@@ -172,9 +173,11 @@ def test_each_recorder_gets_its_arguments_in_its_own_order(machine: Machine) -> 
         }.get(backend)  # fmt: skip
         if expected:
             assert found == expected
-        else:  # the program is told apart from the recorder's exit code by a shell that passes its arguments on
+        else:  # the program's exit code is told apart from the recorder's by a Python that passes its arguments on
             assert found[-2:] == ["/bin/true", "-x"]
-            assert found.index("--own=a b") < found.index("/bin/sh")
+            teller = next(part for part in found if part.endswith("/telling.py"))
+            assert found.index("--own=a b") < found.index(teller)
+            assert not any(" " in part for part in found[found.index("--own=a b") + 1 :])
 
 
 def test_a_template_and_kept_files(machine: Machine) -> None:
@@ -267,6 +270,100 @@ def test_a_signal_reaches_the_program_and_what_was_recorded_is_imported(machine:
     _, said = child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGTERM, said
     assert stored(machine.folder / "out.warp", "select count(*) from kernel") == [(1,)]
+
+
+#: A recorder that ends the one process it started when it is told to end, by a signal or a key.
+PASSES = '"$@" & child=$!; trap "kill -TERM $child" TERM INT; touch "$NOTED.up"; wait $child; wait $child\n'
+#: Says its process id in a file, then waits to be ended.
+WAITS = ["/bin/sh", "-c", "echo $$ > pid; exec /bin/sleep 60"]
+
+
+def started(machine: Machine, backend: str, **options: object) -> subprocess.Popen[str]:
+    """A recording whose program waits to be ended."""
+    tool, body = TOOLS[backend]
+    machine.install(tool, body.replace('"$@"\n', PASSES))
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "record",
+        "--backend",
+        backend,
+        "-o",
+        "out.warp",
+        "--",
+        *WAITS,
+    ]
+    child = subprocess.Popen(command, cwd=machine.folder, env=machine.environment(), stderr=subprocess.PIPE, text=True,
+                             **options)  # type: ignore[call-overload]  # fmt: skip
+    pid = machine.folder / "pid"
+    while child.poll() is None and not (pid.exists() and pid.read_text().strip()):
+        time.sleep(0.01)
+    return child
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("backend", ["maca", "ascend"])
+def test_a_signal_ends_the_program_of_a_recorder_that_hides_its_exit_code(
+    machine: Machine, backend: str
+) -> None:
+    child = started(machine, backend)
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 128 + signal.SIGTERM, said
+    assert not alive(int((machine.folder / "pid").read_text()))
+    assert stored(machine.folder / "out.warp", "select count(*) > 0 from kernel") == [(True,)]
+
+
+def test_an_interrupt_from_elsewhere_reaches_a_program_on_a_terminal(machine: Machine) -> None:
+    """A key on the terminal reaches the recorder by itself; `kill -INT` of us does not."""
+    master, slave = pty.openpty()
+    child = started(machine, "maca", stdin=slave)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    os.close(slave)
+    os.close(master)
+    assert child.returncode == 128 + signal.SIGTERM, said  # what the recorder made of it
+
+
+@pytest.mark.parametrize("backend", list(TOOLS))
+def test_a_program_that_cannot_start_has_the_shells_exit_code(machine: Machine, backend: str) -> None:
+    machine.install(*TOOLS[backend])
+    (machine.folder / "script").write_text("not executable")
+    for program, code, what in (("nosuch", 127, "not found"), ("./nosuch", 127, "not found"),
+                                ("./script", 126, "cannot be run"), ("./", 126, "cannot be run")):  # fmt: skip
+        done = machine.record("--backend", backend, "-o", "out.warp", "--", program)
+        assert (done.returncode, what in done.stderr) == (code, True), (program, done)
+        assert len(done.stderr.splitlines()) == 1
+    assert not machine.noted.exists()
+    assert sorted(p.name for p in machine.folder.iterdir()) == ["bin", "script"]  # nothing is left behind
+
+
+@pytest.mark.parametrize("backend", ["nsys", "rocm", "maca", "ascend"])
+def test_a_program_killed_by_a_signal_has_the_shells_exit_code(machine: Machine, backend: str) -> None:
+    machine.install(*TOOLS[backend])
+    done = machine.record("--backend", backend, "-o", "out.warp", "--", "/bin/sh", "-c", "kill -KILL $$")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert (machine.folder / "out.warp/manifest.json").exists()
+
+
+@pytest.mark.parametrize("backend", list(TOOLS))
+def test_a_place_that_cannot_be_written_is_said_before_the_program_runs(
+    machine: Machine, backend: str
+) -> None:
+    machine.install(*TOOLS[backend])
+    (machine.folder / "file").write_text("")
+    for place in ("file/out.warp", "/proc/nowhere/out.warp"):
+        done = machine.record("--backend", backend, "-o", place, "--", "/bin/true")
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1 and place in done.stderr, done.stderr
+    assert not machine.noted.exists()
 
 
 def test_from_python(machine: Machine) -> None:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.session.backends import recorder
 from warpsight.session.backends.vendor import Request, Vendor
+from warpsight.session.signals import Signals
 
 if TYPE_CHECKING:
     from warpsight.formats.importing import Imported
-
-#: Runs the program and leaves its exit code in the file that is $0; no argument passes through the shell's own rules.
-_TELLS = '"$@"; code=$?; echo "$code" > "$0"; exit "$code"'
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,13 @@ def record(name: str, program: Sequence[str], path: Path, request: Request, *, k
         raise WarpsightError(f"--backend {name} runs {vendor.tool}, and there is none here: {vendor.advice}")
     if os.path.lexists(path) and not force:
         raise TraceError(f"{path} exists already; -f replaces it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.{name}.", dir=path.parent.absolute()))  # mode 0700
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(
+            tempfile.mkdtemp(prefix=f".{path.name}.{name}.", dir=path.parent.absolute())
+        )  # mode 0700
+    except OSError as error:
+        raise TraceError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
     try:
         code = _run(vendor, tool, program, folder, request)
     except WarpsightError:  # it never ran
@@ -100,26 +103,12 @@ def _kept(folder: Path, path: Path, vendor: Vendor) -> Path | None:
 
 def _run(vendor: Vendor, tool: Sequence[str], program: Sequence[str], folder: Path, request: Request) -> int:
     """The program's exit code, 128 + signal."""
-    from warpsight.session.launch import start_error
-
     told = folder / ".exit-code"
-    inner = (
-        ["/bin/sh", "-c", _TELLS, str(told), *program]
-        if vendor.hides_exit_code and program
-        else list(program)
-    )
-    if program and shutil.which(program[0]) is None:
-        raise start_error(program[0], FileNotFoundError(2, "No such file"))
-    command = [*tool, *vendor.arguments(request, folder, inner)]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        child = subprocess.Popen(command, close_fds=False)
-    except OSError as error:
-        raise start_error(command[0], error) from None
-    with _passed_on(child):
-        code = child.wait()
-    code = 128 - code if code < 0 else code
+    _check(program)
+    inner = list(program)
+    if vendor.hides_exit_code and program:
+        inner = [sys.executable, str(Path(__file__).with_name("telling.py")), str(told), *program]
+    code = _wait_for([*tool, *vendor.arguments(request, folder, inner)])
     found: int | None = None
     if vendor.hides_exit_code:
         with contextlib.suppress(OSError, ValueError):
@@ -130,24 +119,43 @@ def _run(vendor: Vendor, tool: Sequence[str], program: Sequence[str], folder: Pa
     return code if found is None else found
 
 
-@contextlib.contextmanager
-def _passed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Signals sent to us go to the recorder, which ends the program and keeps its data. Keys on the terminal reach it anyway."""
+def _check(program: Sequence[str]) -> None:
+    """Refuse what a shell would refuse, before the recorder runs.
 
-    def pass_on(number: int, frame: Any) -> None:
-        if number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty():
-            return
-        with contextlib.suppress(ProcessLookupError):
-            child.send_signal(number)
+    Raises:
+        StartError: with the shell's code, 127 or 126.
+    """
+    from warpsight.session.launch import start_error
 
-    before = {
-        number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    if not program or shutil.which(program[0]) is not None:
+        return
+    if os.path.dirname(program[0]) and os.path.exists(program[0]):
+        raise start_error(program[0], PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+    raise start_error(program[0], FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+
+
+def _wait_for(command: Sequence[str]) -> int:
+    """Run the recorder to its end; its exit code, 128 + signal.
+
+    Signals sent to us go to it: it ends the program and keeps its data. What a key on the terminal sends it has itself.
+    """
+    from warpsight.session.launch import start_error
+
+    def pass_on(number: int, whole_group: bool) -> None:
+        if not whole_group:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, number)
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with Signals() as signals:
+        try:
+            with signals.open_for_child():
+                child = subprocess.Popen(command, close_fds=False)
+        except OSError as error:
+            raise start_error(command[0], error) from None
+        signals.wait(lambda: child.poll() is not None, pass_on)
+    return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 
 def _import(vendor: Vendor, folder: Path, path: Path, code: int, force: bool) -> tuple[Imported | None, str]:
