@@ -218,7 +218,8 @@ def test_our_own_recorder_is_refused_without_the_library(machine: Machine) -> No
     ("arguments", "says"),
     [
         (["--backend", "rocm", "--recorder", "mine"], "--recorder is one of auto, own, vendor"),
-        (["--backend", "cuda", "--recorder", "own"], "--backend cuda has one recorder"),
+        (["--backend", "cuda", "--recorder", "vendor"], "--backend cuda has one recorder"),
+        (["--backend", "nsys", "--recorder", "own"], "--backend nsys has one recorder"),
         (["--backend", "rocm", "--recorder", "own", "--keep"], "--keep goes with --recorder vendor"),
         (
             ["--backend", "rocm", "--recorder", "vendor", "--stacks", "native"],
@@ -279,6 +280,22 @@ def test_two_recordings_of_one_process(machine: Machine) -> None:
     for trace, name in ((first, "first"), (done, "own")):
         assert trace.sql("SELECT name, count(*) FROM kernel GROUP BY name") == [(name, 10)]
         assert trace.sql("SELECT count(*) FROM device") == [(2,)]
+
+
+def test_ws_run_takes_a_recorder_too(machine: Machine) -> None:
+    text = ("import warpsight as ws\n"
+            f"done = ws.run([{str(machine.standin / 'program')!r}, 'init', 'launch:add:6', 'sync', 'exit:9'], 'own.warp',\n"
+            "              backend='rocm', recorder='own', stacks='native')\n"
+            "assert done.returncode == 9, done\n")  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-c", text],
+        env=machine.environment(),
+        cwd=machine.folder,
+        timeout=TIMEOUT,
+        check=True,
+    )
+    done = Recorded(0, "", "", machine.folder / "own.warp")
+    assert done.sql("SELECT count(*), count(stack) FROM kernel") == [(6, 6)]
 
 
 def test_a_users_own_tool_stays_in_the_list(machine: Machine) -> None:

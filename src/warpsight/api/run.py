@@ -40,7 +40,8 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
 
     `path` is the folder to make; without one it is a new temporary folder. `backend` may also be a vendor's recorder
     (`nsys`, `rocm`, `metal`, `maca`, `ascend`), with `backend_args` (a list of arguments for it), `template` (of
-    Instruments), `keep`, `duration` and `delay`.
+    Instruments), `keep`, `duration` and `delay`; of `rocm` and `maca` `recorder` chooses between ours (`own`) and theirs
+    (`vendor`).
 
     Raises:
         UsageError: for options that do not exist or make no sense.
@@ -74,6 +75,8 @@ def _vendor_flags(options: dict[str, Any]) -> list[str]:
     if arguments:
         text = arguments if isinstance(arguments, str) else shlex.join(map(os.fspath, arguments))
         out.append(f"--backend-args={text}")
+    if recorder := options.pop("recorder", ""):
+        out += ["--recorder", str(recorder)]
     if template := options.pop("template", ""):
         out += ["--template", str(template)]
     if options.pop("keep", False):

@@ -40,9 +40,9 @@ def is_vendors(backend: str, recorder: str = "auto", *, only_vendors: bool = Fal
         known = dict.fromkeys((*BACKENDS, *VENDORS))
         raise UsageError(f"--backend is one of {', '.join(known)}, not {backend!r}")
     if backend not in VENDORS or backend not in BACKENDS:
-        if recorder != "auto":
+        if recorder == ("own" if backend in VENDORS else "vendor"):
             raise UsageError(
-                f"--recorder goes with --backend rocm or maca; --backend {backend} has one recorder"
+                f"--recorder {recorder} goes with --backend rocm or maca; --backend {backend} has one recorder"
             )
         return backend in VENDORS
     if recorder == "vendor" or (recorder == "auto" and only_vendors):
