@@ -90,7 +90,9 @@ class Server:
             self.own, self._loop, settings.sample, ranged=settings.capture_range != "off"
         )
         self._unrecorded = Unrecorded(
-            _native.library_path() or Path(), lambda cause: self.note_loss("launcher", cause, severity="lost")
+            _native.library_path() or Path(),
+            lambda cause: self.note_loss("launcher", cause, severity="lost"),
+            backend="rocm" if settings.backend == "rocm" else "cuda",
         )
 
     @property
@@ -118,7 +120,7 @@ class Server:
             self.ring.start()
         self._counters.start()
         self._samples.start()
-        if self.settings.backend in ("auto", "cuda") and not self.settings.leave_cupti:
+        if self.settings.backend in ("auto", "cuda", "rocm") and not self.settings.leave_cupti:
             self._unrecorded.start()
         if self.settings.delay:
             self._after(self.settings.delay, RECORD)

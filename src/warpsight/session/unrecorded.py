@@ -1,8 +1,9 @@
-"""Processes of the program that use CUDA without the recorder in them: an empty trace must not look complete.
+"""Processes of the program that use the GPU without the recorder in them: an empty trace must not look complete.
 
 The driver says nothing when it cannot load the library that CUDA_INJECTION64_PATH names (static TLS used up, a sandbox,
 a variable that a script cleared), and a program can be statically linked against what we would need. So the launcher
-looks, once a second, at its descendants: one that has CUDA's memory device open and not our library mapped is named.
+looks, once a second, at its descendants: one that has CUDA's memory device open and not our library mapped is named. The same
+holds of ROCm, its compute device and ROCP_TOOL_LIBRARIES.
 """
 
 from __future__ import annotations
@@ -14,16 +15,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _LOOK_S = 1.0
-#: Opened by cuInit, and by nothing that only asks about the devices (NVML).
-_CUDA_DEVICE = "/dev/nvidia-uvm"
+#: By backend: the device that a program which works with the GPU opens (cuInit does; NVML does not), what it uses then, who
+#: loads the recorder, and by which variable.
+_PLACES = {
+    "cuda": ("/dev/nvidia-uvm", "CUDA", "the driver", "CUDA_INJECTION64_PATH"),
+    "rocm": ("/dev/kfd", "ROCm", "rocprofiler-sdk", "ROCP_TOOL_LIBRARIES"),
+}
 
 
 class Unrecorded:
     """A thread that looks for such processes among the descendants of `root` until :meth:`stop`."""
 
-    def __init__(self, library: Path, report: Callable[[str], None], *, root: int | None = None,
+    def __init__(self, library: Path, report: Callable[[str], None], *, backend: str = "cuda", root: int | None = None,
                  proc: Path = Path("/proc")) -> None:  # fmt: skip
-        """`report` gets one sentence for each process, when it has been seen twice: the driver may be about to inject."""
+        """`report` gets one sentence for each process, when it has been seen twice: the driver may be about to inject.
+
+        `backend` is `cuda` or `rocm`.
+        """
+        self._device, self._api, self._loader, self._variable = _PLACES[backend]
         self._library = library.name
         self._report = report
         self._root = os.getpid() if root is None else root
@@ -45,13 +54,13 @@ class Unrecorded:
     def look(self) -> None:
         """One look at all descendants."""
         for pid in self._descendants():
-            if self._seen.get(pid, 0) > 1 or not self._uses_cuda(pid) or self._has_recorder(pid):
+            if self._seen.get(pid, 0) > 1 or not self._uses_gpu(pid) or self._has_recorder(pid):
                 continue
             self._seen[pid] = self._seen.get(pid, 0) + 1
             if self._seen[pid] > 1:
                 self._report(
-                    f"process {pid} ({self._name(pid)}) uses CUDA, but the driver did not load the recorder into it; "
-                    "nothing of it is recorded. Was CUDA_INJECTION64_PATH removed from its environment?"
+                    f"process {pid} ({self._name(pid)}) uses {self._api}, but {self._loader} did not load the recorder into "
+                    f"it; nothing of it is recorded. Was {self._variable} removed from its environment?"
                 )
 
     def _run(self) -> None:
@@ -74,10 +83,10 @@ class Unrecorded:
         except OSError:
             return []
 
-    def _uses_cuda(self, pid: int) -> bool:
+    def _uses_gpu(self, pid: int) -> bool:
         for entry in self._entries(self._proc / str(pid) / "fd"):
             with contextlib.suppress(OSError):
-                if os.readlink(entry) == _CUDA_DEVICE:
+                if os.readlink(entry) == self._device:
                     return True
         return False
 

@@ -62,3 +62,15 @@ def test_programs_without_cuda_and_strangers_are_left_alone(tmp_path: Path, said
     for _ in range(3):
         watch.look()
     assert not said
+
+
+def test_of_rocm_it_is_the_compute_device_that_tells(tmp_path: Path, said: list[str]):
+    process(tmp_path, 1, children="10 11")
+    process(tmp_path, 10, opens="/dev/kfd")
+    process(tmp_path, 11, opens="/dev/nvidia-uvm")
+    watch = Unrecorded(LIBRARY, said.append, backend="rocm", root=1, proc=tmp_path)
+    for _ in range(3):
+        watch.look()
+    assert len(said) == 1
+    assert "process 10 (train) uses ROCm, but rocprofiler-sdk did not load the recorder" in said[0]
+    assert "ROCP_TOOL_LIBRARIES" in said[0]
