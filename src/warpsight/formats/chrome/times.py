@@ -38,7 +38,8 @@ def nanoseconds(texts: Sequence[Any]) -> Int64:
     decimals[rows] = ends[rows] - dots - 1
     if bool((np.diff(rows) == 0).any()) or int(decimals.max()) > 3 or b"-" in joined:
         return _slowly(texts)
-    return _integers(joined, len(texts)) * _SCALE[decimals]
+    values = _integers(joined, len(texts))
+    return _slowly(texts) if bool((values > _LIMIT // _SCALE[decimals]).any()) else values * _SCALE[decimals]
 
 
 _SCALE = np.array([1000, 100, 10, 1], np.int64)

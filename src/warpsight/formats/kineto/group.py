@@ -8,17 +8,18 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from warpsight.formats.chrome.stream import Text
 from warpsight.formats.chrome.times import MISSING, nanoseconds
+from warpsight.formats.kineto import digits
+from warpsight.formats.kineto.digits import Words8
 from warpsight.formats.kineto.layouts import OWN, Found, Piece
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Spans = tuple[Int64, Int64]
-_LIMIT = (1 << 62) // 1000
 _TEXT = msgspec.json.Decoder(str)
 _INT = msgspec.json.Decoder(int | None)
 
@@ -27,7 +28,7 @@ class Group:
     """Some events of a piece, in the order of the file. A field that an event lacks has an empty span."""
 
     def __init__(
-        self, text: bytes, rows: int, fields: dict[str, Spans], same: Mapping[str, bytes] | None = None
+        self, text: Text, rows: int, fields: dict[str, Spans], same: Mapping[str, bytes] | None = None
     ) -> None:
         """`fields` gives where values begin and end in `text`, by name; those of the event itself begin with a dot.
 
@@ -40,7 +41,7 @@ class Group:
         #: Rows whose value is not of the type asked for, by field.
         self.misfits: dict[str, list[int]] = {}
         self._codes: dict[str, tuple[Int32, list[bytes]]] = {}
-        self._data = np.frombuffer(text, np.uint8)
+        self._words = Words8(text)
 
     def __contains__(self, field: str) -> bool:
         """Whether any event has a field."""
@@ -73,12 +74,10 @@ class Group:
         starts, ends = self.fields[field]
         there = ends > 0
         if there.all():
-            found = _texts(self.text, starts, ends).dictionary_encode()
-            return found.indices.to_numpy(), found.dictionary.to_pylist()
-        found = _texts(self.text, starts[there], ends[there]).dictionary_encode()
+            return _distinct(self.text, self._words, starts, ends)
         codes = np.full(self.rows, -1, np.int32)
-        codes[there] = found.indices.to_numpy()
-        return codes, found.dictionary.to_pylist()
+        codes[there], texts = _distinct(self.text, self._words, starts[there], ends[there])
+        return codes, texts
 
     def combinations(self, *fields: str) -> tuple[NDArray[np.int64], list[tuple[bytes | None, ...]]]:
         """The distinct combinations of several fields' texts, and per event which one it has."""
@@ -108,41 +107,49 @@ class Group:
         if spans is None:
             return pa.nulls(self.rows, pa.int64())
         if field in self._same:
-            return self._slow_integers(field)
+            return self._same_integer(field)
         starts, ends = spans
         there = ends > 0
-        there &= self._data[starts] != ord("n")
-        if there.all():
-            mask = None
-        else:
-            mask = ~there
-            starts, ends = starts[there], ends[there]
-        try:
-            values = pc.cast(_texts(self.text, starts, ends).view(pa.string()), pa.int64())
-        except pa.ArrowInvalid:
-            return self._slow_integers(field)
-        if mask is None:
-            return values
-        filled = np.zeros(self.rows, np.int64)
-        filled[there] = values.to_numpy()
-        return pa.array(filled, mask=mask)
+        first = self._words.at(starts)
+        there &= first != ord("n")
+        begins = starts
+        if not there.all():
+            begins, ends, first = starts[there], ends[there], first[there]
+        negative = first == ord("-")
+        values, wrong = digits.unsigned(self._words, begins + negative, ends)
+        if negative.any():
+            np.negative(values, out=values, where=negative)
+        absent = ~there
+        if len(begins) < self.rows or wrong.any():
+            filled = np.zeros(self.rows, np.int64)
+            filled[there] = np.where(wrong, 0, values)
+            values = filled
+            self._one_by_one(field, np.flatnonzero(there)[wrong], values, absent)
+        return pa.array(values, mask=absent) if absent.any() else pa.array(values)
 
-    def _slow_integers(self, field: str) -> pa.Array:
-        codes, texts = self.codes(field)
-        values: list[int | None] = []
-        wrong = []
-        for number, text in enumerate(texts):
+    def _one_by_one(self, field: str, rows: Int64, values: Int64, absent: Bools) -> None:
+        """Integers that are not just some digits: large ones, null, and what is none."""
+        misfits = []
+        for row in rows.tolist():
             value = None
             try:
-                value = _INT.decode(text)
+                value = _INT.decode(self.raw(field, row))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                wrong.append(number)
+                misfits.append(row)
             if value is not None and not -(1 << 63) <= value < 1 << 63:
                 value = value - (1 << 64) if 0 <= value < 1 << 64 else None
-            values.append(value)
-        if wrong:
-            self.misfits[field] = np.flatnonzero(np.isin(codes, wrong)).tolist()
-        return pa.array([*values, None], pa.int64()).take(pa.array(np.where(codes < 0, len(values), codes)))
+            absent[row] = value is None
+            values[row] = value or 0
+        if misfits:
+            self.misfits[field] = misfits
+
+    def _same_integer(self, field: str) -> pa.Array:
+        values, absent = np.zeros(self.rows, np.int64), np.zeros(self.rows, bool)
+        self._one_by_one(field, np.zeros(min(self.rows, 1), np.int64), values, absent)
+        if self.misfits.get(field):
+            self.misfits[field] = list(range(self.rows))
+        values[:], absent[:] = values[:1], absent[:1]
+        return pa.array(values, mask=absent)
 
     def times(self, field: str) -> Int64:
         """A field in microseconds as nanoseconds; :data:`MISSING` where it is none. No number passes through a float."""
@@ -150,42 +157,23 @@ class Group:
         if spans is None:
             return np.full(self.rows, MISSING)
         starts, ends = spans
-        if not (ends > 0).all():
-            return self._slow_times(spans)
-        data = self._data
-        places = [data[ends - k] == ord(".") for k in (4, 3, 2)]
-        decimals = np.select(places, [3, 2, 1], 0)
-        whole = ends - decimals - (decimals > 0)
-        if not (whole > starts).all():
-            return self._slow_times(spans)
-        try:
-            values: Int64 = pc.cast(_texts(self.text, starts, whole).view(pa.string()), pa.int64()).to_numpy()
-        except pa.ArrowInvalid:
-            return self._slow_times(spans)
-        if (
-            not len(values)
-            or int(values.min()) < 0
-            or int(values.max()) >= _LIMIT
-            or bool((data[starts] == ord("-")).any())
-        ):
-            return self._slow_times(spans)
-        result = values * 1000
-        for number, weight in ((1, 100), (2, 10), (3, 1)):
-            digit = data[np.minimum(whole + number, len(data) - 1)].astype(np.int64) - ord("0")
-            digit[decimals < number] = 0
-            if int(digit.min()) < 0 or int(digit.max()) > 9:
-                return self._slow_times(spans)
-            result += digit * weight
-        return result
-
-    def _slow_times(self, spans: Spans) -> Int64:
-        starts, ends = (part.tolist() for part in spans)
-        return nanoseconds([self.text[a:b] for a, b in zip(starts, ends, strict=True)])
+        there = np.flatnonzero(ends)
+        if len(there) < self.rows:
+            starts, ends = starts[there], ends[there]
+        values, wrong = digits.thousandths(self._words, starts, ends)
+        if wrong.any():
+            rows = np.flatnonzero(wrong)
+            values[rows] = nanoseconds([self.raw(field, row) for row in there[rows].tolist()])
+        if len(there) == self.rows:
+            return values
+        filled = np.full(self.rows, MISSING)
+        filled[there] = values
+        return filled
 
     def raw(self, field: str, row: int) -> bytes:
         """The JSON text of one event's field; empty when it has none."""
         spans = self.fields.get(field)
-        return b"" if spans is None else self.text[int(spans[0][row]) : int(spans[1][row])]
+        return b"" if spans is None else bytes(self.text[int(spans[0][row]) : int(spans[1][row])])
 
     def values(self, field: str) -> list[Any]:
         """A field as Python values, one per event; None for none."""
@@ -222,7 +210,7 @@ def groups(piece: Piece) -> list[tuple[str, str, Group]]:
     return [(*kind, _group(piece.text, found)) for _, kind, found in sorted(made, key=lambda m: m[0])]
 
 
-def _group(text: bytes, found: Sequence[Found]) -> Group:
+def _group(text: Text, found: Sequence[Found]) -> Group:
     rows = np.concatenate([f.rows for f in found])
     order = np.argsort(rows, kind="stable")
     place = np.empty(len(rows), np.int64)
@@ -250,7 +238,16 @@ def _group(text: bytes, found: Sequence[Found]) -> Group:
     return Group(text, len(rows), fields, same)
 
 
-def _texts(text: bytes, starts: Int64, ends: Int64) -> pa.Array:
+def _distinct(text: Text, words: Words8, starts: Int64, ends: Int64) -> tuple[Int32, list[bytes]]:
+    """The distinct texts of spans, and per span which one it has."""
+    if int((ends - starts).max(initial=0)) <= digits.SHORT:
+        found = pa.array(digits.short(words, starts, ends)).dictionary_encode()
+        return found.indices.to_numpy(), [digits.of_short(word) for word in found.dictionary.to_pylist()]
+    found = _texts(text, starts, ends).dictionary_encode()
+    return found.indices.to_numpy(), found.dictionary.to_pylist()
+
+
+def _texts(text: Text, starts: Int64, ends: Int64) -> pa.Array:
     """Spans as Arrow's binary values. An array of all borders has the spans as every second value.
 
     Arrow makes room by the mean length of all values, so the last border, which belongs to no span, makes that the spans' own.

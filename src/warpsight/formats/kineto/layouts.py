@@ -18,19 +18,32 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.formats.chrome.stream import Text
+
 Int64 = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint32]
 Raw = msgspec.Raw
-_BLOCK = 1 << 17
+_BLOCK = 1 << 18
+#: Kinds of events in one piece; a file with more has no layouts.
+_KINDS = 512
+#: Layouts of events with the same keys that are remembered, and bytes of all; a file with more is only read more slowly.
+_LAYOUTS = 64
+_LAYOUT_BYTES = 8 << 20
+_LAYOUT_KINDS = 8 * _KINDS
+#: Events that are compared at a time, so that their text is still in a cache when the next literal is looked at.
+_ROWS = 4096
 #: Layouts tried for events with the same keys, before each is decoded on its own.
 _TRIES = 32
 #: Fields that may become a part of a layout, how many layouts per kind may have some, and how many events are asked for that.
 _FIXED = frozenset(
     (
+        ".name",
         ".pid",
         ".tid",
         ".s",
+        ".bp",
+        "Record function id",
         "device",
         "context",
         "stream",
@@ -42,8 +55,6 @@ _FIXED = frozenset(
 )
 _FIXING = 4
 _SAMPLE = 32
-#: Kinds of events in one piece; a file with more has no layouts.
-_KINDS = 512
 #: Texts between events that are known at a time.
 _SEPARATORS = 8
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -70,6 +81,12 @@ class Layout:
     #: Fields that are the same in all events of the layout: field, literal it is a part of, where it begins in that, its text.
     fixed: tuple[tuple[str, int, int, bytes], ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Bytes of memory it takes, about."""
+        texts = (*self.literals, *self.fields, *(told for _, _, _, told in self.fixed))
+        return 1024 + sum(map(len, texts)) + 128 * len(texts)
+
 
 @dataclass
 class Found:
@@ -85,7 +102,7 @@ class Found:
 class Piece:
     """Some ten thousand events of a file, found by layout."""
 
-    def __init__(self, text: bytes, events: int, found: list[Found]) -> None:
+    def __init__(self, text: Text, events: int, found: list[Found]) -> None:
         """`text` holds the events that `found` points into."""
         self.text = text
         self.events = events
@@ -99,18 +116,19 @@ class Layouts:
         """`skipped` tells by phase and category which events nobody wants."""
         self._skipped = skipped
         self._known: dict[int, list[Layout]] = {}
+        #: What they take, about.
+        self._bytes = 0
         #: What stands between events, from the brace of one to the end of the other's first key.
         self._separators: list[bytes] = []
 
-    def __call__(self, text: bytes, size: int) -> list[Piece]:
+    def __call__(self, text: Text, size: int) -> list[Piece]:
         """The events of `event,event,…`, the first `size` bytes of a text, as one piece; what is no object is left out.
 
         Raises:
             msgspec.DecodeError: when it is no JSON; its place counts from an opening bracket.
         """
         data = np.frombuffer(text, np.uint8, size)
-        keys = _keys(data)
-        words = _words(data, keys)
+        keys, words = _keys(data)
         if not self._separators:
             self._learn(text[:size])
         begins, ends = self._borders(text, size, keys, words)
@@ -120,7 +138,7 @@ class Layouts:
             begins, ends, found = self._again(text, size, keys, words)
         return [Piece(text, len(begins), found)]
 
-    def _again(self, text: bytes, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64, list[Found]]:
+    def _again(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64, list[Found]]:
         """Events that stand apart in ways that were not seen before; if that is not the reason, the decoder finds them."""
         data = np.frombuffer(text, np.uint8, size)
         if self._learn(text[:size]):
@@ -140,7 +158,7 @@ class Layouts:
                 [_single(text, row, a, b) for row, (a, b) in places if text[a : a + 1] == b"{"],
             )
 
-    def _borders(self, text: bytes, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
+    def _borders(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
         """Where events begin and end, as long as the text between two is one that was seen before."""
         closing = [np.zeros(0, np.int64)]
         shifts = [np.zeros(0, np.int64)]
@@ -154,14 +172,14 @@ class Layouts:
             places, shift = places[order], shift[order]
         return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
 
-    def _learn(self, text: bytes) -> bool:
+    def _learn(self, text: Text) -> bool:
         """Take up what may stand between events of a text; False when there is nothing new."""
         new = set(_BETWEEN.findall(text)).difference(self._separators)
         self._separators += sorted(new)[: _SEPARATORS - len(self._separators)]
         return bool(new)
 
     def _all(
-        self, text: bytes, data: Bytes, keys: Int64, words: Words, begins: Int64, ends: Int64
+        self, text: Text, data: Bytes, keys: Int64, words: Words, begins: Int64, ends: Int64
     ) -> list[Found]:
         first = np.searchsorted(keys, begins)
         counts = np.diff(np.append(first, len(keys)))
@@ -179,8 +197,12 @@ class Layouts:
 
     def _kind(self, kind: int, events: _Events, found: list[Found]) -> None:
         """Events with (as it seems) the same keys."""
-        known = self._known.setdefault(kind, [])
-        for layout in known:
+        if kind not in self._known:
+            if len(self._known) >= _LAYOUT_KINDS:
+                self._forget()
+            self._known[kind] = []
+        known = self._known[kind]
+        for layout in known[:]:
             if not len(events.rows):
                 return
             self._take(layout, events, found)
@@ -188,14 +210,28 @@ class Layouts:
             if not len(events.rows):
                 return
             layout = events.layout(fixing=len(known) < _FIXING)
-            known.append(layout)
             if not self._take(layout, events, found):
-                known.pop()
                 break
+            self._keep(known, layout)
         found += [
             _single(events.text, row, int(events.begins[row]), int(events.ends[row]))
             for row in events.rows.tolist()
         ]
+
+    def _keep(self, known: list[Layout], layout: Layout) -> None:
+        """Remember a layout; what is too many is forgotten, first of its own kind, then all."""
+        if len(known) >= _LAYOUTS:
+            self._bytes -= known.pop(0).size
+        self._bytes += layout.size
+        known.append(layout)
+        if self._bytes > _LAYOUT_BYTES:
+            self._forget()
+
+    def _forget(self) -> None:
+        for known in self._known.values():
+            known.clear()
+        self._known.clear()
+        self._bytes = 0
 
     def _take(self, layout: Layout, events: _Events, found: list[Found]) -> bool:
         """Move the events that have a layout to `found`; False when there are none."""
@@ -209,7 +245,7 @@ class Layouts:
 class _Events:
     """Events of one kind that have no layout yet, by their numbers `rows`."""
 
-    text: bytes
+    text: Text
     data: Bytes
     keys: Int64
     rows: Int64
@@ -227,7 +263,7 @@ class _Events:
         begin, end = int(self.begins[row]), int(self.ends[row])
         last = self.first[row + 1] if row + 1 < len(self.first) else len(self.keys)
         keys = self.keys[self.first[row] : last] - begin
-        layout = _layout(self.text[begin:end], keys)
+        layout = _layout(bytes(self.text[begin:end]), keys)
         if not fixing or len(self.rows) < _SAMPLE:
             return layout
         sample = self.rows[:: len(self.rows) // _SAMPLE]
@@ -237,9 +273,9 @@ class _Events:
             if field not in _FIXED:
                 continue
             spans = zip(start[fits].tolist(), stop[fits].tolist(), strict=True)
-            if len({self.text[a:b] for a, b in spans}) == 1:
+            if len({bytes(self.text[a:b]) for a, b in spans}) == 1:
                 same.add(field)
-        return _layout(self.text[begin:end], keys, same)
+        return _layout(bytes(self.text[begin:end]), keys, same)
 
     def take(self, layout: Layout) -> tuple[Int64, list[Int64], list[Int64]]:
         """Numbers of the events that have a layout, and where their values lie; they are taken out of `rows`."""
@@ -253,72 +289,91 @@ class _Events:
 
     def _fitting(self, layout: Layout, rows: Int64) -> tuple[NDArray[np.bool_], list[Int64], list[Int64]]:
         """Which of some events have a layout, and where their values begin and end if so."""
-        first, places = self.first[rows], [self.begins[rows]]
-        starts: list[Int64] = []
-        fits = np.ones(len(rows), bool)
-        for literal, key, distance in zip(layout.literals, layout.keys, layout.distances, strict=False):
-            start = self.keys[np.minimum(first + key, len(self.keys) - 1)] + distance
-            fits &= (start - len(literal) > places[-1]) if starts else (start - len(literal) == places[-1])
-            starts.append(start)
-            places.append(start - len(literal))
-        del places[1:2]  # the first literal begins with the event
-        last = self.ends[rows] - len(layout.literals[-1])
-        if starts:
+        starts = np.empty((len(layout.keys), len(rows)), np.int64)
+        ends = np.empty_like(starts)
+        fits = np.empty(len(rows), bool)
+        for first in range(0, len(rows), _ROWS):
+            part = slice(first, first + _ROWS)
+            fits[part] = self._compared(layout, rows[part], starts[:, part], ends[:, part])
+        return fits, list(starts), list(ends)
+
+    def _compared(self, layout: Layout, rows: Int64, starts: Int64, ends: Int64) -> NDArray[np.bool_]:
+        """Fill in where the values of some events begin and end, if they have the layout that the result says they have."""
+        sizes = np.array([[len(literal)] for literal in layout.literals])
+        begins, last = self.begins[rows], self.ends[rows] - sizes[-1]
+        if len(starts):
+            index = self.first[rows] + np.array(layout.keys)[:, None]
+            starts[:] = self.keys[np.minimum(index, len(self.keys) - 1, out=index)]
+            starts += np.array(layout.distances)[:, None]
+            np.subtract(starts[1:], sizes[1:-1], out=ends[:-1])
+            ends[-1] = last
+            place = starts[0] - sizes[0]
+            fits = (ends[1:] > ends[:-1]).all(axis=0)
+            fits &= place == begins
+            fits &= ends[0] > place
             fits &= last > starts[-1]
-            places.append(last)
         else:
-            fits &= last == places[0]
-        for literal, place in zip(layout.literals, places, strict=True):
+            fits = last == begins
+        for literal, place in zip(layout.literals, (begins, *ends), strict=True):
             if fits.all():
                 fits = _equal(self.text, place, literal)
             else:
                 inside = np.flatnonzero(fits)
                 fits[inside] = _equal(self.text, place[inside], literal)
-        return fits, starts, places[1:]
+        return fits
 
 
-def _keys(data: Bytes) -> Int64:
-    """Where `":` ends a key (an escaped quote does not), looked for in blocks that fit a cache."""
-    size = len(data) - 1
-    first, second = np.empty(_BLOCK, bool), np.empty(_BLOCK, bool)
-    found = [np.zeros(0, np.int64)]
-    for begin in range(0, size, _BLOCK):
-        end = min(begin + _BLOCK, size)
-        quote, colon = first[: end - begin], second[: end - begin]
-        np.equal(data[begin:end], ord('"'), out=quote)
-        np.equal(data[begin + 1 : end + 1], ord(":"), out=colon)
-        np.logical_and(quote, colon, out=quote)
-        found.append(quote.nonzero()[0] + begin)
-    places = np.concatenate(found)
-    escaped = data[np.maximum(places - 1, 0)] == ord("\\")
-    return places[~escaped] if escaped.any() else places
-
-
-def _words(data: Bytes, keys: Int64) -> Words:
-    """The last four bytes of each key."""
-    if len(data) < 4:
-        return np.zeros(len(keys), np.uint32)
-    every: Words = np.ndarray(len(data) - 3, np.uint32, data, strides=(1,))
-    return every[np.maximum(keys - 4, 0)]
+def _keys(data: Bytes) -> tuple[Int64, Words]:
+    """Where `":` ends a key, and the last four bytes of each key; looked for in blocks that fit a cache."""
+    mask = np.empty(_BLOCK, bool)
+    places, words = (
+        np.empty(len(data) // 16 + _BLOCK, np.int64),
+        np.empty(len(data) // 16 + _BLOCK, np.uint32),
+    )
+    every: Words = np.ndarray(max(len(data) - 3, 0), np.uint32, data, strides=(1,))
+    count = 0
+    for begin in range(1, len(data), _BLOCK):
+        end = min(begin + _BLOCK, len(data))
+        found = np.equal(data[begin:end], ord(":"), out=mask[: end - begin]).nonzero()[0]
+        found += begin - 1
+        found = found[data[found] == ord('"')]
+        after = count + len(found)
+        if after > len(places):
+            places, words = (
+                np.concatenate([a[:count], np.empty(len(data), a.dtype)]) for a in (places, words)
+            )
+        places[count:after] = found
+        found -= 4
+        np.maximum(found, 0, out=found)
+        words[count:after] = every[found] if len(every) else 0
+        count = after
+    places, words = places[:count], words[:count]
+    escaped = words >= ord("\\") << 24
+    escaped &= words < (ord("\\") + 1) << 24
+    return (places[~escaped], words[~escaped]) if escaped.any() else (places, words)
 
 
 def _hashes(words: Words, first: Int64) -> NDArray[np.uint64]:
     """A number per event that hardly any two events with different keys share."""
-    wide = words.astype(np.uint64)
-    wide *= wide + np.uint64(0x9E3779B97F4A7C15)
-    return np.add.reduceat(wide ^ (wide >> np.uint64(29)), first)
+    mixed = np.empty(len(words), np.uint64)
+    for begin in range(0, len(words), _BLOCK // 8):
+        part = mixed[begin : begin + _BLOCK // 8]
+        part[:] = words[begin : begin + _BLOCK // 8]
+        part *= part + np.uint64(0x9E3779B97F4A7C15)
+        part ^= part >> np.uint64(29)
+    return np.add.reduceat(mixed, first)
 
 
-def _equal(text: bytes, places: Int64, literal: bytes) -> NDArray[np.bool_]:
+def _equal(text: Text, places: Int64, literal: bytes) -> NDArray[np.bool_]:
     """Whether `literal` stands at each of some places."""
     size, count = len(literal), len(places)
-    inside = (places >= 0) & (places <= len(text) - size)
-    if not inside.all():
+    if not count or not size:
+        return np.ones(count, bool)
+    if int(places.min()) < 0 or int(places.max()) > len(text) - size:
+        inside = (places >= 0) & (places <= len(text) - size)
         fits = np.zeros(count, bool)
         fits[inside] = _equal(text, places[inside], literal)
         return fits
-    if not count or not size:
-        return np.ones(count, bool)
     there = np.ndarray(len(text) - size + 1, f"V{size}", text, strides=(1,))[places].tobytes()
     if there == literal * count:
         return np.ones(count, bool)
@@ -377,22 +432,22 @@ def _layout(text: bytes, keys: Int64, same: Collection[str] = ()) -> Layout:
                   tuple(distances), tuple(fixed))  # fmt: skip
 
 
-def _single(text: bytes, row: int, begin: int, end: int) -> Found:
+def _single(text: Text, row: int, begin: int, end: int) -> Found:
     """One event on its own."""
-    constant, members = _members(text[begin:end])
+    constant, members = _members(bytes(text[begin:end]))
     layout = Layout(constant.get("ph", ""), constant.get("cat", ""), tuple(m[0] for m in members), (), (), ())
     starts = [np.array([begin + first], np.int64) for _, first, _ in members]
     ends = [np.array([begin + last], np.int64) for _, _, last in members]
     return Found(layout, np.array([row]), np.array([begin]), starts, ends)
 
 
-def _decoded(text: bytes) -> tuple[Int64, Int64]:
+def _decoded(text: Text) -> tuple[Int64, Int64]:
     """Where the values of an array begin and end, by decoding it.
 
     Raises:
         msgspec.DecodeError: when it is no JSON.
     """
-    whole = b"[" + text + b"]"
+    whole = b"".join((b"[", text, b"]"))
     base = _address(whole) + 1
     places = [_place(raw, base) for raw in _RAWS.decode(whole)]
     return np.array([a for a, _ in places], np.int64), np.array([b for _, b in places], np.int64)

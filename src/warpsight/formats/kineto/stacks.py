@@ -73,6 +73,8 @@ class PythonStacks:
         self._frames: dict[bytes, int] = {}
         self._texts: dict[str, int] = {}
         self._by_id = _ById()
+        #: The definitions know these too, by larger keys.
+        self._by_pair: dict[int, int] = {}
         #: By thread: which stack it has from a moment on.
         self._changes = Ordered()
 
@@ -114,9 +116,7 @@ class PythonStacks:
         while len(level):
             keys = parents[level].astype(np.int64) << 32 | frames[level]
             pairs, which = np.unique(keys, return_inverse=True)
-            stack = self._definitions.stack
-            numbers = [stack(pair >> 32, pair & 0xFFFFFFFF, "imported") for pair in pairs.tolist()]
-            stacks[level] = np.array(numbers, np.int32)[which]
+            stacks[level] = np.array(self._stacks_of(pairs.tolist()), np.int32)[which]
             begins, ends = (np.searchsorted(sorted_callers, level, side) for side in ("left", "right"))
             counts = ends - begins
             offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -124,6 +124,16 @@ class PythonStacks:
             parents[following] = np.repeat(stacks[level], counts)
             level = following
         return stacks, parents
+
+    def _stacks_of(self, pairs: list[int]) -> list[int]:
+        """Stacks by a caller's stack (the upper 32 bits) and a frame."""
+        numbers = list(map(self._by_pair.get, pairs))
+        if None in numbers:
+            for place, pair in enumerate(pairs):
+                if numbers[place] is None:
+                    found = self._definitions.stack(pair >> 32, pair & 0xFFFFFFFF, "imported")
+                    numbers[place] = self._by_pair[pair] = found
+        return numbers  # type: ignore[return-value]
 
     def of_text(self, text: str) -> int:
         """The stack of a `Call stack` argument: frames with `;` between them, innermost first; 0 for none."""

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from warpsight.formats.kineto import layouts as layouts_module
 from warpsight.formats.kineto.group import groups
 from warpsight.formats.kineto.layouts import Layouts
 
@@ -106,6 +107,25 @@ def test_what_is_no_json_is_an_error(damage):
     text = ", ".join([*(json.dumps(event(n)) for n in range(1, 7)), damage]).encode()
     with pytest.raises(msgspec.DecodeError):
         Layouts(lambda phase, category: False)(text, len(text))
+
+
+@pytest.mark.parametrize(
+    ("bound", "most"), [("_LAYOUTS", 3), ("_LAYOUT_BYTES", 20_000), ("_LAYOUT_KINDS", 5)]
+)
+def test_layouts_that_are_remembered_are_bounded(monkeypatch, bound, most):
+    monkeypatch.setattr(layouts_module, bound, most)
+    layouts = Layouts(lambda phase, category: False)
+    for number in range(200):
+        # The same keys and never the same text between them; keys that no other event has.
+        blanks = [{"a": 1}, {"a": 1}, {f"key {number}": number, "a": 2}]
+        texts = [json.dumps(made, indent=number + place) for place, made in enumerate(blanks)]
+        text = ", ".join(texts).encode()
+        (piece,) = layouts(text, len(text))
+        assert sum(len(found.rows) for found in piece.found) == 3
+        known = [layout for kept in layouts._known.values() for layout in kept]
+        assert all(len(kept) <= layouts_module._LAYOUTS for kept in layouts._known.values())
+        assert sum(layout.size for layout in known) <= layouts_module._LAYOUT_BYTES
+        assert len(layouts._known) <= layouts_module._LAYOUT_KINDS
 
 
 def test_values_that_are_no_objects_are_left_out():

@@ -1,0 +1,162 @@
+"""Numbers and short texts from where they stand in a text, eight bytes at a time.
+
+A value's last eight bytes are one load; what stands before the value is masked out. Digits in a word become a number in three
+multiplications (pairs, quads, all eight), so nothing is copied out of the text and nothing passes through a float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.formats.chrome.stream import Text
+
+Int64 = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Bools = NDArray[np.bool_]
+#: Digits of a number that surely fits in 64 bits with a sign.
+MOST_DIGITS = 18
+#: Spans that are parsed at a time.
+_PART = 8192
+#: Bytes of a text that leave room for its length in a word.
+SHORT = 7
+#: By number of bytes: a mask of the last ones of a word.
+_LAST = np.array(
+    [0, *((0xFFFFFFFFFFFFFFFF << (64 - 8 * n)) & 0xFFFFFFFFFFFFFFFF for n in range(1, 9))], np.uint64
+)
+#: By number of bytes that a word lacks: bits to move it.
+_MISSING = np.array([0, 8, 16, 24, 32, 40, 48, 56, 0], np.uint64)
+_ZEROS = np.uint64(0x3030303030303030)
+_SIXES = np.uint64(0x0606060606060606)
+_HIGH = np.uint64(0xF0F0F0F0F0F0F0F0)
+_PAIRS = np.uint64(0x00FF00FF00FF00FF)
+_QUADS = np.uint64(0x0000FFFF0000FFFF)
+_HALF = np.uint64(0x00000000FFFFFFFF)
+
+
+class Words8:
+    """The eight bytes before any place of a text; zero bytes stand before its beginning."""
+
+    def __init__(self, text: Text) -> None:
+        """Nothing is copied, but of a text of less than a word."""
+        if len(text) < 8:
+            text = bytes(text) + bytes(8 - len(text))
+        self._bytes = np.frombuffer(text, np.uint8)
+        self._every = np.ndarray(len(text) - 7, "<u8", text, strides=(1,))
+
+    def at(self, places: Int64) -> NDArray[np.uint8]:
+        """The bytes at some places."""
+        found: NDArray[np.uint8] = self._bytes[places]
+        return found
+
+    def before(self, places: Int64) -> Words:
+        """Words that end at `places`, the byte at the highest place in the highest bits."""
+        begins = places - 8
+        if not len(begins) or int(begins.min()) >= 0:
+            found: Words = self._every[begins]
+            return found
+        found = self._every[np.maximum(begins, 0)]
+        front = np.flatnonzero(begins < 0)
+        found[front] <<= _MISSING[np.minimum(-begins[front], 8)]
+        found[front[begins[front] <= -8]] = 0
+        return found
+
+
+def of_short(word: int) -> bytes:
+    """The text of a number that :func:`short` gave."""
+    size = word & 0xFF
+    return word.to_bytes(8, "little", signed=True)[8 - size :]
+
+
+def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
+    """Texts of at most :data:`SHORT` bytes as numbers: two are equal when the texts are."""
+    lengths = ends - starts
+    found = words.before(ends)
+    found &= _LAST[lengths]
+    found |= lengths.view(np.uint64)  # the lowest byte is free
+    return found.view(np.int64)
+
+
+def _eight(found: Words, lengths: Int64 | None, wrong: Any) -> Words:
+    """Words whose last `lengths` bytes (all eight without) are digits as numbers; `wrong` takes bits where they are none."""
+    found ^= _ZEROS
+    if lengths is not None:
+        found &= _LAST[lengths]
+    wrong |= (found | (found + _SIXES)) & _HIGH
+    number: Words = found >> np.uint64(8)
+    found *= np.uint64(10)
+    number += found
+    number &= _PAIRS
+    for shift, scale, mask in ((16, 100, _QUADS), (32, 10_000, _HALF)):
+        rest = number >> np.uint64(shift)
+        number *= np.uint64(scale)
+        number += rest
+        number &= mask
+    return number
+
+
+def unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
+    """Numbers of 1 to :data:`MOST_DIGITS` digits, and which spans hold none."""
+    return _in_parts(_unsigned, words, starts, ends)
+
+
+def thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
+    """Numbers without a sign and with at most three decimals, times 1000, and which spans hold none (or too large ones)."""
+    return _in_parts(_thousandths, words, starts, ends)
+
+
+def _in_parts(
+    parse: Callable[[Words8, Int64, Int64], tuple[Int64, Bools]], words: Words8, starts: Int64, ends: Int64
+) -> tuple[Int64, Bools]:
+    """Parts whose columns in between stay in a cache."""
+    values, wrong = np.empty(len(starts), np.int64), np.empty(len(starts), bool)
+    for begin in range(0, len(starts), _PART):
+        part = slice(begin, begin + _PART)
+        values[part], wrong[part] = parse(words, starts[part], ends[part])
+    return values, wrong
+
+
+def _unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
+    lengths = ends - starts
+    longest = int(lengths.max(initial=0))
+    outside = (lengths < 1) | (lengths > MOST_DIGITS)
+    if longest > MOST_DIGITS or outside.any():
+        lengths = np.clip(lengths, 0, MOST_DIGITS)
+        longest = min(longest, MOST_DIGITS)
+    wrong = np.zeros(len(starts), np.uint64)
+    plain = bool((lengths == 8).all())
+    number = _eight(words.before(ends), None if plain else np.minimum(lengths, 8), wrong)
+    for done, scale in ((8, 10**8), (16, 10**16)):
+        if longest > done:
+            rest = np.clip(lengths - done, 0, 8)
+            number += _eight(words.before(ends - done), rest, wrong) * np.uint64(scale)
+    return number.view(np.int64), outside | (wrong != 0)
+
+
+def _thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
+    last = words.before(ends)
+    decimals = np.zeros(len(starts), np.int64)
+    lengths = ends - starts
+    for count, shift in ((3, 32), (2, 40), (1, 48)):
+        decimals[((last >> np.uint64(shift)) & np.uint64(0xFF) == ord(".")) & (lengths > count + 1)] = count
+    whole = ends - decimals
+    whole -= decimals > 0
+    number, wrong = _unsigned(words, starts, whole)
+    wrong |= number >= 1 << 52
+    last ^= _ZEROS
+    last &= _LAST[decimals]
+    wrong |= (last | (last + _SIXES)) & _HIGH != 0
+    # Digits stand at the high end of the word; moved to the low end, the first one is the lowest byte.
+    last >>= _SHIFTS[decimals]
+    number = np.where(wrong, 0, number) * 1000
+    for shift, scale in ((0, 100), (8, 10), (16, 1)):
+        digit = (last >> np.uint64(shift)) & np.uint64(0xFF)
+        number += digit.view(np.int64) * scale
+    return number, wrong
+
+
+#: By number of decimals: how far they have to move; without any the word is zero already.
+_SHIFTS = np.array([0, 56, 48, 40], np.uint64)
