@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "cuda/find_cupti.h"
@@ -14,6 +16,28 @@ namespace {
 
 constexpr const char* kLibrary = "libmcpti.so";
 constexpr const char* kRuntime = "libmcruntime.so";
+
+struct Sought {
+  const char* name;
+  std::string path;
+};
+
+int compare(dl_phdr_info* info, size_t, void* data) {
+  auto* sought = static_cast<Sought*>(data);
+  const char* slash = strrchr(info->dlpi_name, '/');
+  const char* file = slash != nullptr ? slash + 1 : info->dlpi_name;
+  if (strncmp(file, sought->name, strlen(sought->name)) != 0) return 0;
+  sought->path = info->dlpi_name;
+  return 1;
+}
+
+// A library that is in the process under this file name, a version behind it or not; nothing is looked for on
+// the disk, because this is asked again and again.
+void* loaded(const char* name) {
+  Sought sought = {name, ""};
+  return dl_iterate_phdr(compare, &sought) != 0 ? dlopen(sought.path.c_str(), RTLD_LAZY | RTLD_NOLOAD)
+                                                : nullptr;
+}
 
 FoundMcpti found(void* handle) {
   FoundMcpti result;
@@ -46,7 +70,7 @@ std::vector<std::string> folders_to_search(void* runtime) {
 
 }  // namespace
 
-void* loaded_maca_runtime() { return dlopen(kRuntime, RTLD_LAZY | RTLD_NOLOAD); }
+void* loaded_maca_runtime() { return loaded(kRuntime); }
 
 FoundMcpti find_mcpti(void* runtime) {
   FoundMcpti none;
@@ -55,7 +79,7 @@ FoundMcpti find_mcpti(void* runtime) {
     none.why = std::string("WARPSIGHT_MCPTI names a file that cannot be loaded: ") + dlerror();
     return none;
   }
-  if (void* handle = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD)) return found(handle);
+  if (void* handle = loaded(kLibrary)) return found(handle);
   std::string refused;
   for (const auto& folder : folders_to_search(runtime)) {
     const std::string path = folder + "/" + kLibrary;

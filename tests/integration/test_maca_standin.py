@@ -193,6 +193,30 @@ def test_a_python_program_that_loads_the_runtime_late_has_python_stacks(maca: Ma
     assert frames[-1].endswith("train.py:13)"), frames
 
 
+def test_a_framework_that_brings_the_runtime_is_recorded_from_its_first_call(
+    maca: Maca, tmp_path: Path
+) -> None:
+    """Nobody looks a function of MACA up by name: the linker finds the preloaded ones first."""
+    framework = str(maca.folder / "lib/libframework.so")
+    script = f"import ctypes; f = ctypes.CDLL({framework!r}); f.framework_step(); f.framework_step()"
+    done = maca.record(tmp_path, program=[sys.executable, "-c", script])
+    assert done.code == 0, done.errors
+    assert done.sql("SELECT name, count(*), count(stack) FROM kernel GROUP BY 1") == [
+        ("from_framework", 2, 2)
+    ]
+    assert done.sql("SELECT count(*) FROM api WHERE function = 'mcMalloc'") == [(2,)]
+
+
+def test_a_runtime_whose_file_name_has_a_version_is_known(maca: Maca, tmp_path: Path) -> None:
+    versioned = tmp_path / "libmcruntime.so.3.5"
+    shutil.copy(maca.folder / "lib/libmcruntime.so", versioned)
+    script = tmp_path / "train.py"
+    script.write_text(PYTHON.replace('"libmcruntime.so"', repr(str(versioned))) + "train(load())\n")
+    done = maca.record(tmp_path, program=[sys.executable, str(script)])
+    assert done.code == 0, done.errors
+    assert done.sql("SELECT count(*), count(stack) FROM kernel") == [(5, 5)]
+
+
 def test_stacks_of_compiled_programs_are_native(maca: Maca, tmp_path: Path) -> None:
     done = maca.record(tmp_path, "launch:saxpy:3", options=("--stacks", "native"))
     with done.trace() as trace:

@@ -7,6 +7,7 @@
 // because preloaded libraries come first, and dlsym for those who look functions up. Each is passed on as it
 // came.
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,19 @@ void* real_dlsym(void* handle, const char* name) {
 std::atomic<bool> g_started{false};  // the recorder was told, or cannot be
 thread_local bool t_starting = false;
 
-void* runtime() { return dlopen("libmcruntime.so", RTLD_LAZY | RTLD_NOLOAD); }
+int take_runtime(dl_phdr_info* info, size_t, void* path) {
+  constexpr char kName[] = "libmcruntime.so";
+  const char* slash = strrchr(info->dlpi_name, '/');
+  if (strncmp(slash != nullptr ? slash + 1 : info->dlpi_name, kName, strlen(kName)) != 0) return 0;
+  *static_cast<const char**>(path) = info->dlpi_name;
+  return 1;
+}
+
+// MACA's runtime, whatever version its file name ends with; nullptr while it is not loaded.
+void* runtime() {
+  const char* path = nullptr;
+  return dl_iterate_phdr(take_runtime, &path) != 0 ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+}
 
 // Tells the recorder, once, that the runtime is there.
 void start() {

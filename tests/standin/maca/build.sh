@@ -7,6 +7,7 @@ flags="-std=c++17 -O1 -g -Wall -Wextra -Werror -fvisibility=hidden"
 mkdir -p "$out/lib"
 ${CXX:-c++} $flags -shared -fPIC -Wl,-soname,libmcruntime.so -o "$out/lib/libmcruntime.so" "$here/runtime.cpp" -pthread
 ${CXX:-c++} $flags -o "$out/program" "$here/program.cpp" -L"$out/lib" -lmcruntime -Wl,-rpath,"$out/lib" -pthread
+${CXX:-c++} $flags -shared -fPIC -o "$out/lib/libframework.so" "$here/user.cpp" -L"$out/lib" -lmcruntime -Wl,-rpath,"$out/lib"
 for lacks in "" NEXT_RECORD CALLBACKS NAMES CLOCK; do
   folder=$out/lib
   [ -z "$lacks" ] || folder=$out/without_$lacks
