@@ -130,10 +130,8 @@ class Sqlite:
             self._file.execute("pragma cell_size_check=on")
             self._file.execute("pragma trusted_schema=off")
             found = self._file.execute("select name from sqlite_master where type in ('table', 'view')")
-            self._columns = {str(name): self._columns_of(str(name)) for (name,) in found.fetchall()}
-
-    def _columns_of(self, table: str) -> list[str]:
-        return [str(row[1]) for row in self._file.execute(f"pragma table_info({_quoted(table)})")]
+            # Columns are asked for when they are needed: SQLite refuses to look into some views of untrusted files.
+            self._columns: dict[str, list[str] | None] = {str(name): None for (name,) in found.fetchall()}
 
     def names(self) -> list[str]:
         """Tables and views of the file."""
@@ -141,7 +139,14 @@ class Sqlite:
 
     def columns(self, table: str) -> Sequence[str]:
         """Columns of a table; empty when it is not there."""
-        return self._columns.get(table, ())
+        if table not in self._columns:
+            return ()
+        known = self._columns[table]
+        if known is None:
+            with _told(self._source):
+                found = self._file.execute(f"pragma table_info({_quoted(table)})").fetchall()
+            known = self._columns[table] = [str(row[1]) for row in found]
+        return known
 
     def count(self, table: str) -> int:
         """Rows of a table; 0 when it is not there."""
@@ -171,7 +176,9 @@ class Sqlite:
             if only:
                 query += f" where {_quoted(only[0])} in ({', '.join(map(str, map(int, only[1])))})"
             cursor = self._file.execute(query)
-            while rows := cursor.fetchmany(PIECE):
+            # Queries may run side by side, so each says before it goes on how its texts are read.
+            texts = _lenient if rest else str
+            while rows := self._fetched(cursor, texts):
                 listed = list(zip(*rows, strict=True))
                 found = {name: self._array(table, name, values, columns[name]) for name, values in
                          zip(rest, listed[len(parts) :], strict=True)}  # fmt: skip
@@ -186,6 +193,10 @@ class Sqlite:
                     )
                 )
 
+    def _fetched(self, cursor: sqlite3.Cursor, texts: Callable[[bytes], str]) -> list[Any]:
+        self._file.text_factory = texts
+        return cursor.fetchmany(PIECE)
+
     def _unpacked(
         self, table: str, names: list[str], lines: tuple[str, ...], columns: Mapping[str, pa.DataType]
     ) -> dict[str, pa.Array]:
@@ -194,7 +205,7 @@ class Sqlite:
 
         try:
             data = pacsv.read_csv(
-                pa.BufferReader("\n".join(lines).encode()),
+                pa.BufferReader("\n".join((*lines, "")).encode()),
                 pacsv.ReadOptions(column_names=names, use_threads=False, block_size=1 << 30),
                 pacsv.ParseOptions(ignore_empty_lines=False, quote_char=False),
                 pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.int64()), null_values=[""]),
@@ -341,6 +352,11 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     # Ids of 64 bits wrap between signed and unsigned; everything else must fit.
     wraps = pa.types.is_integer(values.type) and kind in (pa.int64(), pa.uint64())
     return values.cast(kind, safe=not wraps)
+
+
+def _lenient(text: bytes) -> str:
+    """Bytes that are no UTF-8 are replaced: real files keep serialized messages in columns of text."""
+    return text.decode("utf-8", "replace")
 
 
 def _without_recursion(action: int, *_: str | None) -> int:

@@ -369,3 +369,19 @@ def test_a_column_of_the_wrong_type_is_an_error_that_names_it(tmp_path: Path) ->
     file = nsys_export.write_sqlite(tmp_path / "bad.sqlite", tables)
     with pytest.raises(FormatError, match=r"column start of table CUPTI_ACTIVITY_KIND_KERNEL"):
         import_files([file], tmp_path / "out.warp")
+
+
+def test_texts_that_are_no_utf8_are_read_with_replacements(tmp_path: Path) -> None:
+    file = nsys_export.write_sqlite(tmp_path / "x.sqlite")
+    with sqlite3.connect(file) as open_file:
+        names = [row[1] for row in open_file.execute("pragma table_info(TARGET_INFO_SYSTEM_ENV)")]
+        values = [
+            "cast(x'0ADF0108' as text)" if name == "value" else "'Gpu'" if name.startswith("name") else "null"
+            for name in names
+        ]
+        open_file.execute(f"insert into TARGET_INFO_SYSTEM_ENV values ({', '.join(values)})")
+    open_file.close()
+    out, whole = tmp_path / "out.warp", tmp_path / "whole.warp"
+    import_files([file], out)
+    import_files([nsys_export.write_sqlite(tmp_path / "y.sqlite")], whole)
+    assert stored(out, "select count(*) from kernel") == stored(whole, "select count(*) from kernel")

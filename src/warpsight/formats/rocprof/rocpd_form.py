@@ -1,7 +1,8 @@
 """rocpd databases: rocprofv3's SQLite.
 
 Rows say who and where inline (schema 3) or through a track (schema 4); their times are inline too, or in rocpd_timestamp. Tables
-carry a run's id in their names, and views without it join them.
+carry a run's id in their names, and views without it join them. Databases of rpd_tracer, whose
+tables have like names, go to rpd_form.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from warpsight.formats.databases import Rows, Sqlite, numbered, whole
 from warpsight.formats.rocprof.recording import Recording, blocks, kernel_name
+from warpsight.formats.rocprof.rpd_form import is_rpd, read_rpd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +38,9 @@ def read_database(source: Source, target: Target) -> None:
         FormatError: when it is damaged or has no rocpd tables.
     """
     with Sqlite(source) as tables:
+        if is_rpd(tables):
+            read_rpd(source, target, tables)
+            return
         reader = _Reader(source, target, tables)
         target.source.update(
             tool="rocprofv3", schema=reader.version(), clock="ns of rocprofiler_get_timestamp"
