@@ -180,6 +180,18 @@ def test_a_nested_record_joins(library: Path, tmp_path: Path) -> None:
     done = record(library, tmp_path / "outer.warp", inner)
     assert (done.code, done.events) == (0, 100)
     assert not (tmp_path / "inner.warp").exists()
+    assert (
+        "joins the recording around it, which has options of its own: -o given here has no effect" in done.err
+    )
+
+
+def test_a_nested_record_says_which_of_its_options_are_the_outer_ones(library: Path, tmp_path: Path) -> None:
+    inner = launcher("--strict", "--export", "chrome", "--max-size", "5", "--", *program())
+    done = record(library, tmp_path / "outer.warp", inner)
+    assert (done.code, done.events) == (0, 100)
+    assert "--export, --strict, --max-size given here have no effect" in done.err
+    plain = record(library, tmp_path / "plain.warp", launcher("--", *program()), WARPSIGHT_STRICT="1")
+    assert plain.code == 0 and "no effect" not in plain.err
 
 
 def test_ranks_of_a_job_give_one_trace(library: Path, tmp_path: Path) -> None:

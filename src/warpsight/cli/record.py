@@ -153,19 +153,33 @@ def command(
             _export(where, export, force)
     else:
         where = path or default_output(program)
-        code = record(where, program, settings, force=force, strict=strict, export=export)
+        named = path is not None and os.environ.get("WARPSIGHT_OUTPUT") != str(path)
+        code = record(where, program, settings, force=force, strict=strict, export=export, named=named)
     if open_after:
         _open(where)
     raise typer.Exit(code)
 
 
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
-           export: str = "") -> int:  # fmt: skip
-    """Record a program and say what came out; its exit code, or 3 under `strict` when data was lost."""
+           export: str = "", named: bool = False) -> int:  # fmt: skip
+    """Record a program and say what came out; its exit code, or 3 under `strict` when data was lost.
+
+    `named`: the path was chosen for this recording alone, so that it is told when another one is joined instead.
+    """
     from warpsight.cli.record_summary import print_summary
     from warpsight.session.launch import Launch, join_or_serve
 
-    server = join_or_serve(path, program, settings, force=force)
+    def joining() -> None:
+        given = [
+            flag
+            for flag, value in _of_the_whole(settings, named=named, export=export, strict=strict)
+            if value
+        ]
+        if given:
+            terminal.warning("the program joins the recording around it, which has options of its own: "
+                             f"{', '.join(given)} given here {'has' if len(given) == 1 else 'have'} no effect")  # fmt: skip
+
+    server = join_or_serve(path, program, settings, force=force, joining=joining)
     launch = Launch(server, terminal.note)
     try:
         code = launch.run(program)
@@ -184,6 +198,21 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     if export:
         _export(summary.path, export, force)
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
+
+
+def _of_the_whole(settings: Settings, *, named: bool, export: str, strict: bool) -> list[tuple[str, bool]]:
+    """Options of a recording as a whole, and whether they were given to this `record` alone: not by the environment."""
+    inherited = os.environ
+    return [
+        ("-o", named),
+        ("--export", bool(export) and inherited.get("WARPSIGHT_EXPORT") != export),
+        ("--strict", strict and "WARPSIGHT_STRICT" not in inherited),
+        ("--kernel-log", bool(settings.kernel_log) and "WARPSIGHT_KERNEL_LOG" not in inherited),
+        ("--ring", bool(settings.ring) and "WARPSIGHT_RING_SIZE" not in inherited),
+        ("--max-size", bool(settings.max_size) and "WARPSIGHT_MAX_SIZE" not in inherited),
+        ("--for", bool(settings.duration) and "WARPSIGHT_FOR" not in inherited),
+        ("--delay", bool(settings.delay) and "WARPSIGHT_DELAY" not in inherited),
+    ]
 
 
 def default_output(program: list[str]) -> Path:

@@ -33,8 +33,11 @@ class StartError(WarpsightError):
         self.exit_code = exit_code
 
 
-def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool) -> Server:
+def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
+                  joining: Callable[[], None] = lambda: None) -> Server:  # fmt: skip
     """Become the command inside a recording that is already there (then this does not return), or start one.
+
+    `joining` is called before the command joins the recording around it.
 
     Raises:
         WarpsightError: when neither is possible.
@@ -47,6 +50,8 @@ def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, for
             socket = join.siblings(path, job)
             if socket is None:
                 return Server(path, settings, force=force, job=job)
+    else:
+        joining()
     become(command, {**environment, **recorder_variables(settings, environment), SOCKET: socket})
 
 
