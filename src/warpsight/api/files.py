@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from warpsight.errors import WarpsightError
+from warpsight.trace import private_files
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
     # A short name of its own: that of the file may be as long as names can be.
     temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = private_files.create(temporary, new=True)
     except OSError as error:
         raise WarpsightError(f"{path} cannot be written: {error.strerror}") from None
     try:

@@ -23,6 +23,8 @@ class Verb:
     group: str
     #: The verb takes another program's command line, whose options must not be read as ours.
     wraps: bool = False
+    #: Where it runs, as `sys.platform` begins; empty: everywhere. What a vendor records on macOS is recorded there too.
+    systems: tuple[str, ...] = ()
 
 
 def module_of(verb: str) -> str:
@@ -33,17 +35,30 @@ def module_of(verb: str) -> str:
 
 
 VERBS: dict[str, Verb] = {
-    "record": Verb("Record a program into a trace.", "Record", wraps=True),
-    "demo": Verb("Record a small program on the best device here and show what came out.", "Record"),
-    "watch": Verb("Run a program, and say what it was doing when it hangs or crashes.", "Record", wraps=True),
-    "dump": Verb("Say what a running process is doing, on the host and on the GPU.", "Record"),
-    "trigger": Verb("Have a flight recorder write a trace of its window.", "Record"),
-    "top": Verb(
-        "Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.", "Record"
+    "record": Verb("Record a program into a trace.", "Record", wraps=True, systems=("linux", "darwin")),
+    "demo": Verb(
+        "Record a small program on the best device here and show what came out.", "Record", systems=("linux",)
     ),
-    "attach": Verb("Record a process that runs already.", "Record"),
-    "detach": Verb("End the recording of an attached process.", "Record"),
-    "recover": Verb("Make a trace of what an interrupted recording left.", "Record"),
+    "watch": Verb(
+        "Run a program, and say what it was doing when it hangs or crashes.",
+        "Record",
+        wraps=True,
+        systems=("linux",),
+    ),
+    "dump": Verb(
+        "Say what a running process is doing, on the host and on the GPU.", "Record", systems=("linux",)
+    ),
+    "trigger": Verb("Have a flight recorder write a trace of its window.", "Record", systems=("linux",)),
+    "top": Verb(
+        "Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.",
+        "Record",
+        systems=("linux",),
+    ),
+    "attach": Verb("Record a process that runs already.", "Record", systems=("linux",)),
+    "detach": Verb("End the recording of an attached process.", "Record", systems=("linux",)),
+    "recover": Verb(
+        "Make a trace of what an interrupted recording left.", "Record", systems=("linux", "darwin")
+    ),
     "pack": Verb("Make one file of a trace folder.", "Record"),
     "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
     "stats": Verb("Sum up kernels, copies, API calls, ranges, events, memory or counters.", "Read"),
@@ -64,7 +79,10 @@ VERBS: dict[str, Verb] = {
     "import": Verb("Read other tools' files into a trace.", "Read"),
     "core": Verb("Say what a GPU core dump holds: the fault or hang, and where every lane is.", "Debug"),
     "sanitize": Verb(
-        "Run a program under NVIDIA's Compute Sanitizer and explain its findings.", "Debug", wraps=True
+        "Run a program under NVIDIA's Compute Sanitizer and explain its findings.",
+        "Debug",
+        wraps=True,
+        systems=("linux",),
     ),
     "mcp": Verb(
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
@@ -74,7 +92,7 @@ VERBS: dict[str, Verb] = {
     ),
     "devices": Verb("List the devices of this machine.", "Machine"),
     "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),
-    "bench": Verb("Measure what recording costs on this machine.", "Machine"),
+    "bench": Verb("Measure what recording costs on this machine.", "Machine", systems=("linux",)),
     "help": Verb("Show the help of a verb.", "About"),
     "version": Verb("Show versions of warpsight, its parts and its libraries.", "About"),
 }

@@ -30,8 +30,8 @@ def command(
             if check.fix and check.state != checks.OK:
                 print(f"{'':<9} {'':<20} → {check.fix}")
     states = {check.feature: check.state for check in found}
-    cuda = states["CUDA driver"] == checks.OK and states["CUPTI"] != checks.MISSING
-    opencl = states["OpenCL"] == checks.OK and states["OpenCL recording"] != checks.MISSING
+    cuda = states.get("CUDA driver") == checks.OK and states["CUPTI"] != checks.MISSING
+    opencl = states.get("OpenCL") == checks.OK and states["OpenCL recording"] != checks.MISSING
     if states["recorder"] != checks.OK or not (cuda or opencl):
         typer.echo("nothing can be recorded here yet", err=True)
         raise typer.Exit(1)

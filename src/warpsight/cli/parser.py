@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -43,11 +44,31 @@ def verb_command(name: str) -> Any:
     module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
-        app.command(name, context_settings=_settings(module))(_evaluated(module.command))
+        command = _evaluated(module.command)
+        app.command(name, context_settings=_settings(module))(
+            command if runs_here(name) else _refusing(name, command)
+        )
         return typer.main.get_command(app)
     app = typer.Typer(cls=_group(module), add_completion=False, rich_markup_mode=None)
     app.callback(context_settings=_settings(module))(module.command)
     return typer.main.get_command(app)
+
+
+def runs_here(name: str) -> bool:
+    """Whether a verb can do its work on this system."""
+    return not VERBS[name].systems or sys.platform.startswith(VERBS[name].systems)
+
+
+def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """The same options, and one line instead of the work."""
+
+    @functools.wraps(command)
+    def refuse(*_: Any, **__: Any) -> None:
+        raise WarpsightError(
+            f"{name} needs Linux: on this system warpsight reads, analyses and exports what was recorded elsewhere"
+        )
+
+    return refuse
 
 
 def _group(module: Any) -> type[TyperGroup]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -39,7 +38,7 @@ class Check:
 
 def run() -> list[Check]:
     """All checks in the order they are shown; one that fails unexpectedly is itself a finding."""
-    found = (_guarded(check) for check in CHECKS)
+    found = (_guarded(check) for check in (CHECKS if sys.platform.startswith("linux") else ELSEWHERE))
     return [check for check in found if check is not None]
 
 
@@ -49,6 +48,11 @@ def _guarded(check: Callable[[], Check | None]) -> Check | None:
     except Exception as error:  # a broken driver must not take the report with it
         name = check.__name__.replace("_", " ")
         return Check(name, DEGRADED, f"the check itself failed: {type(error).__name__}: {error}")
+
+
+def other_system() -> Check:
+    """What there is in place of the recorder where it cannot run."""
+    return Check("recorder", MISSING, "recording needs Linux: what was recorded there is read here")
 
 
 def recorder() -> Check:
@@ -332,6 +336,8 @@ def confinement() -> Check:
 
 def shared_memory() -> Check:
     """Memfd and the limits that apply to it."""
+    import resource  # Windows has none, and imports this module
+
     try:
         fd = os.memfd_create("warpsight-doctor")
         os.ftruncate(fd, 1 << 20)
@@ -450,3 +456,5 @@ CHECKS: tuple[Callable[[], Check | None], ...] = (
     nvtx,
     viewer,
 )
+#: Those that mean something where nothing can be recorded.
+ELSEWHERE: tuple[Callable[[], Check | None], ...] = (other_system, disk, viewer)

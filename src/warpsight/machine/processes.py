@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -112,8 +111,10 @@ def _user(folder: Path) -> str | None:
     except (OSError, KeyError, ValueError):
         return None
     try:
+        import pwd  # Windows has none, nor /proc
+
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
+    except (ImportError, KeyError):
         return str(uid)
 
 

@@ -39,7 +39,7 @@ def run() -> list[Trial]:
         ("shared rings", _no_library, _rings),
         ("OpenCL recording", _no_opencl, lambda: _record("opencl")),
         ("CUDA recording", _no_cuda, lambda: _record("cuda")),
-        ("host samples", lambda: None, _samples),
+        ("host samples", _no_linux, _samples),
         ("GPU counters", _no_nvml, _counters),
         ("reading traces", lambda: None, _read_write),
     ]
@@ -54,6 +54,10 @@ def _try(capability: str, absent: Callable[[], str | None], trial: Callable[[], 
         return Trial(capability, WORKS, trial())
     except Exception as error:  # whatever it is, it is the finding
         return Trial(capability, FAILS, " ".join(str(error).split()) or type(error).__name__)
+
+
+def _no_linux() -> str | None:
+    return None if sys.platform.startswith("linux") else "processes are read on Linux only"
 
 
 def _no_library() -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import TraceError
+from warpsight.trace import private_files
 from warpsight.trace.schema import SCHEMA_VERSION
 
 FILE = "manifest.json"
@@ -30,12 +31,12 @@ def write(root: Path, content: dict[str, Any]) -> None:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write JSON (mode 0600) so that a reader sees the old file or the new one, never half of it."""
     temporary = path.with_name("." + path.name)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    descriptor = private_files.create(temporary, new=False)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1, ensure_ascii=False)
             file.write("\n")
-        temporary.rename(path)
+        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from warpsight.errors import TraceError
-from warpsight.trace import manifest
+from warpsight.trace import manifest, private_files
 
 SUFFIX = ".warp.zip"
 #: One date for every member, so that equal traces give equal files.
@@ -29,7 +29,7 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
         raise TraceError(f"{target} exists already; -f replaces it")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = private_files.create(temporary, new=True)
         with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for path in _files(folder):
                 member = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _DATE)
@@ -86,7 +86,7 @@ def _extract(archive: Path, target: Path) -> None:
         for member in members:
             path = target / member.filename
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            descriptor = private_files.create(path, new=True)
             with file.open(member) as source, os.fdopen(descriptor, "wb") as sink:
                 shutil.copyfileobj(source, sink, 1 << 20)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warpsight.trace import private_files
 from warpsight.trace.layout import part_number as part_number
 from warpsight.trace.layout import part_path as part_path
 from warpsight.trace.layout import parts as parts
@@ -56,7 +57,7 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
     packed = [name for name in data.column_names if name not in _UNCOMPRESSED]
     data = data.replace_schema_metadata({b"ARROW:schema": _arrow_schema(table)})
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        descriptor = private_files.create(temporary, new=False)
         with os.fdopen(descriptor, "wb") as file:
             pq.write_table(
                 data,
@@ -71,7 +72,7 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
                 write_statistics=[*delta, *_STATISTICS],
             )
             size = file.tell()
-        temporary.rename(path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if error.filename is None and error.errno is not None:

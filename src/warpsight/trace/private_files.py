@@ -1,0 +1,22 @@
+"""Making files that only their owner reads, on every system."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+#: Links are never followed, where the system can say so; bytes are written as they are, where it would change line ends.
+_FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def create(path: Path, *, new: bool) -> int:
+    """A descriptor of the file, opened for writing, empty, and made with mode 0600.
+
+    Args:
+        path: the file.
+        new: it must not exist yet; otherwise one that exists is emptied.
+
+    Raises:
+        OSError: when it cannot be made, exists although it must not, or is a link.
+    """
+    return os.open(path, _FLAGS | (os.O_EXCL if new else os.O_TRUNC), 0o600)
