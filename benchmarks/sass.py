@@ -1,11 +1,11 @@
 """Questions to an instruction trace: the file itself, and what it was imported into.
 
-    PYTHONPATH=src:. python benchmarks/sass.py [--records 1000000] [--form 0.2|0.1] [--keep FOLDER] [--only WORD]
+    PYTHONPATH=src:. python benchmarks/sass.py [--records 1000000] [--form 0.2|0.1] [--keep FOLDER] [--only WORD] [--one-core]
 
 Writes a trace by the field lists of CUTracer's NDJSON (keys in alphabetical order, no spaces; 244 MB for a million records):
 33,024 warps of one kernel that execute instructions in turns, a twelfth of the records with the addresses of 32 lanes. `0.1`
-has the instruction's text in every record instead of a table. Every question is a process of its own, best of three;
-`after start-up` is without the time that `warpsight version` takes to start and load what it prints with.
+has the instruction's text in every record instead of a table. Every question is a process of its own, start to end: median of
+nine with the quickest and the slowest (`validate`: of three); `--one-core` binds them to one processor.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,7 @@ def write(path: Path, records: int, form: str) -> None:
     """Write a trace of so many events."""
     table = {
         str(i): {
-            "binary": f"0x{i * 2654435761 % 2**64:016x}",
+            "binary": f"{i * 2654435761 % 2**64:016x}",
             "regs": [2, 4],
             "sass": instruction(i),
             "uregs": [4],
@@ -92,40 +93,40 @@ QUESTIONS = {
     "warps": ["warps", "FILE"],
     "validate": ["validate", "FILE"],
     "the first ten": ["query", "FILE"],
+    "records of a warp": ["query", "FILE", "-f", "warp=77;sass~LDG"],
 }
 
 
-def measured(command: list[str], repeat: int = 3) -> tuple[float, float, float]:
-    """Best wall time, its processor time (children too) and the largest resident set in MB."""
-    best = processor = float("inf")
-    peak = 0.0
+def measured(command: list[str], repeat: int) -> str:
+    """Wall time (median, quickest, slowest), processor time with children (median), the largest resident set."""
+    walls, processors, peak = [], [], 0.0
     for _ in range(repeat):
         begin = time.perf_counter()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)
+        walls.append(time.perf_counter() - begin)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             sys.exit(f"{' '.join(command)}: exit code {child.returncode}")
-        best = min(best, time.perf_counter() - begin)
-        processor = min(processor, used.ru_utime + used.ru_stime)
+        processors.append(used.ru_utime + used.ru_stime)
         peak = max(peak, used.ru_maxrss / 1024)
-    return best, processor, peak
+    wall, processor = statistics.median(walls), statistics.median(processors)
+    return (
+        f"{wall:5.2f} s ({min(walls):.2f} to {max(walls):.2f}), processor {processor:5.2f} s, {peak:4.0f} MB"
+    )
 
 
 def ask(path: Path, only: str) -> None:
     """Measure every question to a file or a trace."""
     warpsight = [sys.executable, "-m", "warpsight.cli"]
-    start = measured([*warpsight, "sass", "query", "--help"], 7)[0]
-    print(f"{path.name}: start-up {start:.2f} s")
+    print(
+        f"{path.name}\n  {'start-up (query --help)':30} {measured([*warpsight, 'sass', 'query', '--help'], 9)}"
+    )
     for name, arguments in QUESTIONS.items():
         if only not in name or (name == "validate" and path.is_dir()):
             continue
-        wall, processor, peak = measured(
-            [*warpsight, "sass", *(str(path) if a == "FILE" else a for a in arguments)]
-        )
-        print(
-            f"  {name:30} {wall:5.2f} s, after start-up {wall - start:5.2f} s, processor {processor:5.2f} s, {peak:4.0f} MB"
-        )
+        command = [*warpsight, "sass", *(str(path) if a == "FILE" else a for a in arguments)]
+        print(f"  {name:30} {measured(command, 3 if name == 'validate' else 9)}", flush=True)
 
 
 def main() -> None:
@@ -138,7 +139,10 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, help="write the trace and its import here, and use what is there"
     )
+    parser.add_argument("--one-core", action="store_true", help="bind everything to one processor")
     chosen = parser.parse_args()
+    if chosen.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
         path = folder / f"{chosen.form}-{chosen.records}.ndjson"
@@ -149,8 +153,7 @@ def main() -> None:
         imported = path.with_suffix(".warp")
         if not imported.exists():
             command = [sys.executable, "-m", "warpsight.cli", "-q", "import", str(path), "-o", str(imported)]
-            wall, processor, peak = measured(command, 1)
-            print(f"  {'import':30} {wall:5.2f} s, processor {processor:5.2f} s, {peak:4.0f} MB")
+            print(f"  {'import':30} {measured(command, 1)}")
         ask(imported, chosen.only)
 
 
