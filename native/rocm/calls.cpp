@@ -35,8 +35,9 @@ struct ThreadCalls {
 };
 thread_local ThreadCalls t_calls;
 
-std::atomic<uint64_t> g_dispatches{0};        // made while recording
-std::atomic<bool> g_dispatches_heard{false};  // set before the context starts
+std::atomic<uint64_t> g_dispatches{0};  // made while recording
+// Of dispatches and kernel rows; set before the context starts.
+std::atomic<bool> g_heard{false}, g_none{false};
 
 const void* arguments_of(const Heard& heard) { return static_cast<const char*>(heard.payload) + kArguments; }
 
@@ -91,7 +92,8 @@ bool describe_launch(const OpenCall& call, const ApiRule& rule, const Heard& hea
   Shape shape = {};
   if (row->shape == 0 && launch_shape(rule, arguments_of(heard), &shape))
     row->shape = t_calls.shapes.id(shape);
-  const bool silent = g_dispatches_heard.load(std::memory_order_relaxed) && call.dispatches == 0;
+  const bool silent = g_none.load(std::memory_order_relaxed) ||
+                      (g_heard.load(std::memory_order_relaxed) && call.dispatches == 0);
   if (silent) row->flags |= kUntimedFlag;  // a launch into a graph being captured, above all
   return true;
 }
@@ -210,7 +212,9 @@ Told told_by(UserData external) {
   return {true, (external.value & kAsync) != 0, static_cast<uint32_t>(external.value)};
 }
 
-void set_dispatches_heard(bool heard) { g_dispatches_heard.store(heard, std::memory_order_relaxed); }
+void expect_dispatches() { g_heard.store(true, std::memory_order_relaxed); }
+
+void expect_no_kernels() { g_none.store(true, std::memory_order_relaxed); }
 
 uint64_t dispatches_made() { return g_dispatches.load(std::memory_order_relaxed); }
 

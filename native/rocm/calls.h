@@ -34,9 +34,10 @@ struct Told {
 };
 Told told_by(UserData external);
 
-// Whether the library tells of dispatches as they are made; only then is a launch without one known to have
-// none.
-void set_dispatches_heard(bool heard);
+// What a launch says of its kernel: that a row will follow, unless one of these was called before the context
+// starts.
+void expect_dispatches();  // the library tells of them as they are made: a launch without one has no kernel
+void expect_no_kernels();  // none are recorded
 
 // Dispatches made while recording, so far.
 uint64_t dispatches_made();

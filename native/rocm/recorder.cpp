@@ -89,19 +89,30 @@ void RocmRecorder::trace_records() {
     ThreadId thread = {};
     if (sdk().create_thread(&thread) == kSuccess) sdk().assign_thread(buffer_, thread);
   }
-  if (wanted("kernel")) {
-    const Status status = sdk().trace_buffered(context_, kKernelDispatch, nullptr, 0, buffer_);
-    if (status != kSuccess) say_missing("kernels are not recorded", status);
-    const int enqueue = kEnqueue;
-    const Status told =
-        sdk().trace_calls(context_, kKernelDispatchCallback, &enqueue, 1, callback<on_dispatch>(), nullptr);
-    set_dispatches_heard(told == kSuccess);
-    if (told != kSuccess) say_missing("launches do not name their kernels", told);
-  }
+  const bool kernels = wanted("kernel") && trace_kernels();
+  if (!kernels) expect_no_kernels();
   if (wanted("memcpy")) {
     const Status status = sdk().trace_buffered(context_, kMemoryCopy, nullptr, 0, buffer_);
     if (status != kSuccess) say_missing("copies are not recorded", status);
   }
+}
+
+// False when there will be no kernel rows.
+bool RocmRecorder::trace_kernels() {
+  const Status status = sdk().trace_buffered(context_, kKernelDispatch, nullptr, 0, buffer_);
+  if (status != kSuccess) {
+    say_missing("kernels are not recorded", status);
+    return false;
+  }
+  const int enqueue = kEnqueue;
+  const Status told =
+      sdk().trace_calls(context_, kKernelDispatchCallback, &enqueue, 1, callback<on_dispatch>(), nullptr);
+  if (told == kSuccess) {
+    expect_dispatches();
+  } else {
+    say_missing("launches do not name their kernels", told);
+  }
+  return true;
 }
 
 void RocmRecorder::trace_calls() {

@@ -28,6 +28,7 @@ class RocmRecorder : public Recorder {
   void trace_calls();
   void trace_symbols();
   void trace_records();
+  bool trace_kernels();
   void begin();
   bool drain(uint32_t milliseconds);
 

@@ -95,6 +95,12 @@ ConfigureResult* configure(uint32_t version, void* client) {
   static ConfigureResult result = {sizeof(ConfigureResult), initialize, finalize, nullptr};
   if (!ensure_runtime() && !settings().dormant) return nullptr;
   if (g_configured.exchange(true)) return nullptr;
+  if (settings().yield) {
+    report_loss("rocm",
+                "rocprofiler-sdk is left to the program (--yield): no GPU work and no HIP calls recorded", 1,
+                Severity::note);
+    return nullptr;
+  }
   if (!load_functions(version)) return nullptr;
   g_owner.store(getpid());
   introduce(version, client);

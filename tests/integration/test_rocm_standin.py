@@ -398,6 +398,18 @@ def test_kinds_that_were_not_asked_for_are_not_recorded(record: Record) -> None:
     assert not len(arena.rows("Marker"))
 
 
+def test_launches_expect_no_kernels_where_none_are_recorded(record: Record) -> None:
+    arena = record("init", "launch:add:3", "copy:64", "sync", WARPSIGHT_TRACE="memcpy").only
+    assert [bool(row["flags"] & 8) for row in arena.launches()] == [True] * 3
+    assert len(arena.rows("Memcpy")) == 1
+
+
+def test_the_library_is_left_to_the_program_that_wants_it(record: Record) -> None:
+    arena = record("init", "launch:add:3", "sync", WARPSIGHT_YIELD="1").only
+    assert not len(arena.launches()) + len(arena.rows("Kernel"))
+    assert any("left to the program" in cause for cause, _ in arena.losses())
+
+
 def test_work_that_nobody_waited_for_is_recorded_at_exit(record: Record) -> None:
     """The library completes it in its own exit handler, after ours."""
     arena = record("init", "launch:add:20", "exit:9").only
