@@ -154,8 +154,8 @@ class Questions(StoredTrace):
             table: the table to ask without SQL.
             filters: conditions as `column=value`, with = != < <= > >= ~regex !~regex, or low..high, units as in `10us`,
                 `64KiB`; all must hold, `|` within one is or.
-            fields: columns, all by default.
-            group_by: group by these columns: count and times of each group.
+            fields: columns, all by default; one text may name several, with commas between.
+            group_by: group by these columns, named alike: count and times of each group.
             count: only the number of rows (of each group).
             top: the largest groups, or longest rows.
             head: the first rows.
@@ -207,8 +207,8 @@ class Questions(StoredTrace):
             question = query.Question(
                 table,
                 choice.words(filters),
-                choice.words(fields),
-                choice.words(group_by),
+                _listed(fields),
+                _listed(group_by),
                 count,
                 top,
                 head,
@@ -252,6 +252,8 @@ class Questions(StoredTrace):
         """
         from warpsight.analysis.listing import DEFAULT, events
 
+        if count is not None and count < 0:
+            raise UsageError(f"count is a number of events, not {count}")
         rows = choice.rows(self, begin, end, device, stream, process, name)
         return events(self, rows, choice.words(kind) or DEFAULT, count or None)
 
@@ -316,6 +318,7 @@ def _cut(result: Result, top: int | None) -> Result:
     return replace(result, tables={name: table.slice(0, top) for name, table in result.tables.items()})
 
 
-def listed(text: str | None) -> Sequence[str]:
-    """Names separated by commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+def _listed(names: Words) -> Sequence[str]:
+    """Several names, also as one text with commas between them."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(part.strip() for part in parts if part.strip())

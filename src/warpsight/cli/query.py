@@ -63,7 +63,6 @@ def command(
     The SQL is DuckDB's; it can read the trace and nothing else.
     """
     from warpsight.analysis import query
-    from warpsight.api.questions import listed
     from warpsight.api.trace import open as open_trace
     from warpsight.render import loss
 
@@ -73,7 +72,7 @@ def command(
     cut = form == "table" and not limited and out is None
     with open_trace(trace) as opened:
         relation = opened.relation(
-            sql, table=table, filters=filters or (), fields=listed(fields), group_by=listed(group_by), count=count, top=top,
+            sql, table=table, filters=filters or (), fields=fields or (), group_by=group_by or (), count=count, top=top,
             head=head, tail=tail,
         )  # fmt: skip
         result = query.arrow(relation.limit(DEFAULT_ROWS + 1) if cut else relation)
