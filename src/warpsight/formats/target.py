@@ -22,6 +22,8 @@ PART_BYTES = 64 << 20
 WAITING_BYTES = 128 << 20
 #: Parts that are in work or done and not looked at; each holds its rows.
 _WRITERS = 2
+#: What columns of a launch shape hold is below this, as is what is below zero.
+_WIDE = 1 << 31
 _TIME = {"memory": "time", "counter": "time", "sample": "time"}
 
 
@@ -84,8 +86,22 @@ class Target:
         return self._writer.names(texts)
 
     def shape(self, **columns: Any) -> int:
-        """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular."""
+        """Id of a launch shape from columns of table `shape`; absent ones are 0 and regular.
+
+        So are numbers that their column cannot hold, which no launch has: real files contain some that were never set.
+        """
+        wide = [
+            name for name, value in columns.items() if isinstance(value, int) and not -_WIDE <= value < _WIDE
+        ]
+        for name in wide:
+            columns[name] = 0
+            self._told(f"launch shapes in which {name} is no number that a launch can have: it is 0 there")
         return self._writer.shape(**columns)
+
+    def _told(self, cause: str) -> None:
+        """Note something once, whatever the number of rows it is true of."""
+        if not any(row["cause"] == cause for row in self.losses):
+            self.note(cause)
 
     def stack(self, frames: Iterable[Frame | str], method: str = "imported") -> int | None:
         """Id of a stack, outermost frame first: texts or Frame tuples; None without frames."""

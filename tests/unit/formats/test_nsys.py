@@ -385,3 +385,16 @@ def test_texts_that_are_no_utf8_are_read_with_replacements(tmp_path: Path) -> No
     import_files([file], out)
     import_files([nsys_export.write_sqlite(tmp_path / "y.sqlite")], whole)
     assert stored(out, "select count(*) from kernel") == stored(whole, "select count(*) from kernel")
+
+
+def test_an_export_before_2023_2_says_what_made_it_under_another_name(tmp_path: Path) -> None:
+    made = [("EXPORT_PRODUCT_VERSION", "2022.2.1.31"), ("EXPORT_CONFIG_TIME_SHIFT", "500")]
+    tables = {
+        **nsys_export.OLD,
+        "EXPORT_META_DATA": [{"name": name, "value": value} for name, value in made],
+        "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": 1_700_000_000_000_000_000}],
+    }
+    import_files([nsys_export.write_sqlite(tmp_path / "old.sqlite", tables)], tmp_path / "old.warp")
+    assert "2022.2.1.31" in (tmp_path / "old.warp/manifest.json").read_text()
+    assert stored(tmp_path / "old.warp", "select monotonic from clock") == [(500,)]
+    assert not list((tmp_path / "old.warp").glob("**/*loss*"))  # no table of the export was left out

@@ -117,3 +117,21 @@ def test_a_protobuf_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.xplane.pb").write_bytes(xplane_file.text(9, "what"))
     with pytest.raises(FormatError, match=r"no plane|no protobuf"):
         import_files([tmp_path / "x.xplane.pb"], tmp_path / "out.warp", "xplane")
+
+
+def test_register_counts_that_were_never_set_are_left_out(tmp_path: Path) -> None:
+    unset = "regs:2191500840 static_shared:32462 dynamic_shared:1024 grid:8,2,1 block:128,1,1 occ_pct:0"
+    stats = {**xplane_file._STATS, 21: unset}
+    plane = xplane_file.plane(
+        "/device:GPU:0",
+        [xplane_file.line(13, "Stream #13(Compute)", EPOCH, xplane_file.event(1, 0, 1000, xplane_file.stat(2, 21, "ref")))],
+        {1: "fusion_1"},
+        stats,
+        [],
+    )  # fmt: skip
+    (tmp_path / "x.xplane.pb").write_bytes(xplane_file.text(1, plane) + xplane_file.text(4, "host-a"))
+    import_files([tmp_path / "x.xplane.pb"], tmp_path / "out.warp")
+    text = "select grid_x, registers, shared_static, shared_dynamic from kernel join shape on shape.id = shape_id"
+    assert stored(tmp_path / "out.warp", text) == [(8, 0, 0, 1024)]
+    ((cause,),) = stored(tmp_path / "out.warp", "select cause from loss")
+    assert "registers and static shared memory of these are 0" in str(cause)

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 _ENVIRONMENT = (
     "CUDA_", "NCCL_", "TORCH_", "OMP_", "NVIDIA_VISIBLE_DEVICES", "PYTORCH_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_",
 )  # fmt: skip
+#: Name and value of what made the export: now, and until schema 3.1 (2023.1).
+_EXPORT = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 #: Tables that describe the report itself.
 _ABOUT = (
-    "META_DATA_EXPORT", "META_DATA_CAPTURE", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME", "DIAGNOSTIC_EVENT",
+    *_EXPORT, "META_DATA_CAPTURE", "ANALYSIS_DETAILS", "TARGET_INFO_SESSION_START_TIME", "DIAGNOSTIC_EVENT",
     "StringIds", "TARGET_INFO_SYSTEM_ENV", "TARGET_INFO_GPU", "TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_STREAM",
     "TARGET_INFO_CUDA_CONTEXT_INFO", "PROCESSES", "ThreadNames", "MPI_RANKS", "ANALYSIS_FILE", "ProcessStreams",
 )  # fmt: skip
@@ -30,7 +32,7 @@ def read_tables(tables: Tables, source: Source, target: Target) -> None:
     Raises:
         FormatError: when it has no table of an export, or is damaged.
     """
-    if not tables.columns("META_DATA_EXPORT") and not tables.columns("StringIds"):
+    if not any(tables.columns(name) for name in (*_EXPORT, "StringIds")):
         raise source.error(
             "has neither META_DATA_EXPORT nor StringIds, which every export of Nsight Systems has"
         )
@@ -64,7 +66,7 @@ def _pairs(report: Report, table: str) -> list[tuple[str, str]]:
 
 def _describe(report: Report) -> None:
     """Version, clock, command and collection into the manifest; the pair of clock readings into table clock."""
-    export = dict(_pairs(report, "META_DATA_EXPORT"))
+    export = dict(pair for table in _EXPORT for pair in _pairs(report, table))
     capture = _pairs(report, "META_DATA_CAPTURE")
     settings = dict(capture)
     command = [settings[k] for k in ("PROCESS_0:COMMAND",) if settings.get(k)]

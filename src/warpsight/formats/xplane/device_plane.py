@@ -23,6 +23,8 @@ _DERIVED = (
 _WORK_LINES = ("XLA Ops", "Async XLA Ops", "SparseCoreV0 Ops", "Host Offload Ops")
 #: `regs:32 static_shared:0 grid:8,1,1 block:128,1,1`, `kind_src:pageable size:4096 async:1`
 _DETAIL = re.compile(r"(\w+):(\S+)")
+#: No GPU gives a thread more registers: NVIDIA 255, AMD 512 (VGPRs and accumulation VGPRs together).
+_REGISTERS = 1024
 _KEPT = (
     "hlo_op",
     "hlo_module",
@@ -65,6 +67,7 @@ class _Device:
         }  # fmt: skip
         self._kernels = target.rows.get("kernel", 0)
         self._shapes: dict[str, int] = {}
+        self._unset = False
         self._device = self._announce(kind, index, host)
 
     def _announce(self, kind: str, index: int, host: str) -> int:
@@ -169,6 +172,15 @@ class _Device:
         if known is None:
             found = _details(details)
             grid, block = _three(found.get("grid")), _three(found.get("block"))
+            if (_whole(found.get("regs")) or 0) > _REGISTERS:
+                if not self._unset:
+                    self._target.note(
+                        f"{self._plane.name}: register counts of kernels that no GPU has, as XLA writes them on ROCm where it "
+                        "does not know them: registers and static shared memory of these are 0"
+                    )
+                self._unset = True
+                for field in ("regs", "static_shared"):
+                    found.pop(field, None)
             known = self._shapes[details] = self._target.shape(
                 grid_x=grid[0], grid_y=grid[1], grid_z=grid[2], block_x=block[0], block_y=block[1], block_z=block[2],
                 registers=_whole(found.get("regs")) or 0, shared_static=_whole(found.get("static_shared")) or 0,
