@@ -35,7 +35,7 @@ struct LoadedModule {
   std::string path;
   uint32_t name;  // string ids
   uint32_t build_id;
-  bool ours;    // libwarpsight or CUPTI: our side of a callback, no caller's frame
+  bool ours;    // libwarpsight, CUPTI or MCPTI: our side of a callback, no caller's frame
   bool opened;  // `file` has been tried
   std::unique_ptr<ElfFile> file;
   std::vector<Range> evaluators;  // where _PyEval_EvalFrameDefault is, its cold part included
@@ -96,7 +96,8 @@ int add_module(dl_phdr_info* info, size_t, void* data) {
     module.end = module.start + segment.p_memsz;
     module.path = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : executable_path();
     const uint64_t own = reinterpret_cast<uint64_t>(&return_addresses);
-    module.ours = (own >= module.start && own < module.end) || contains(module.path, "libcupti");
+    module.ours = (own >= module.start && own < module.end) || contains(module.path, "libcupti") ||
+                  contains(module.path, "libmcpti");
     list->modules.push_back(std::move(module));
   }
   return 0;

@@ -222,6 +222,9 @@ def test_stacks_of_compiled_programs_are_native(maca: Maca, tmp_path: Path) -> N
     with done.trace() as trace:
         stacks = trace.stacks([row[0] for row in trace.sql("SELECT DISTINCT stack FROM kernel").fetchall()])
     assert stacks and all(any("main" in frame for frame in frames) for frames in stacks.values()), stacks
+    assert all("mcLaunchKernel" in frames[-1] for frames in stacks.values()), (
+        stacks
+    )  # no frame of the tools library
 
 
 def test_a_captured_launch_is_no_lost_kernel(maca: Maca, tmp_path: Path) -> None:

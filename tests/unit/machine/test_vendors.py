@@ -97,6 +97,21 @@ def test_amd_comes_from_the_kernel_and_its_name_from_amd_smi(machine: Machine) -
     assert vendors.missing(found, machine.sys) == []
 
 
+def test_metax_devices_say_that_recording_them_in_process_is_untested(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.card("0000:0e:00.0", 0x9999, 0x4000, 0x030200, "metax")
+    monkeypatch.delenv("WARPSIGHT_MCPTI", raising=False)
+    monkeypatch.setenv("LD_LIBRARY_PATH", "")
+    monkeypatch.setenv("MACA_PATH", str(tmp_path / "maca"))
+    assert vendors.devices(0, machine.sys)[0].runtime is None
+    library = tmp_path / "maca/lib/libmcpti.so"
+    library.parent.mkdir(parents=True)
+    library.write_text("")
+    (found,) = vendors.devices(0, machine.sys)
+    assert found.runtime == f"MCPTI ({library}); recording in process is untested on hardware"
+
+
 def test_amd_names_of_rocm_smi_with_its_warnings(machine: Machine) -> None:
     amd(machine)
     machine.tool("rocm-smi", 'WARNING: AMD GPU device(s) is/are in a low-power state.\n'

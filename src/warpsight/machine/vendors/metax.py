@@ -24,7 +24,7 @@ def devices(root: Path) -> list[Device]:
     return [
         Device(
             0, "maca", one.address, names.get(one.address) or f"MetaX GPU {one.device:#06x}", VENDOR, one.address,
-            pci.numa_node(one.address, root / "bus/pci/devices"), driver=one.driver,
+            pci.numa_node(one.address, root / "bus/pci/devices"), driver=one.driver, runtime=_recording(),
         )
         for one in found
     ]  # fmt: skip
@@ -35,16 +35,14 @@ def missing(there: bool, readable: bool) -> str | None:
     if not readable and not tools.installed("mx-smi"):
         return "not looked for: no sysfs here, and mx-smi is not installed"
     if there and not tools.installed("mx-smi"):
-        return f"names and memory are not known: mx-smi is not installed; {_recording()}"
-    return _recording() if there else None
+        return "names and memory are not known: mx-smi is not installed"
+    return None
 
 
-def _recording() -> str:
-    """How programs on these GPUs are recorded here."""
+def _recording() -> str | None:
+    """What programs on these GPUs are recorded through in the process."""
     found = mcpti.find()
-    if found is None:
-        return f"recorded through mcTracer: there is no {mcpti.LIBRARY}"
-    return f"recorded in process through {found}, {mcpti.UNTESTED}"
+    return None if found is None else f"MCPTI ({found}); recording in process is {mcpti.UNTESTED}"
 
 
 def _names() -> dict[str, str]:
