@@ -19,6 +19,8 @@ Words = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 #: Digits of a number that surely fits in 64 bits with a sign.
 MOST_DIGITS = 18
+#: Stands for eight digits in all words.
+_WHOLE = None
 #: Spans that are parsed at a time.
 _PART = 8192
 #: Bytes of a text that leave room for its length in a word.
@@ -80,10 +82,10 @@ def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
     return found.view(np.int64)
 
 
-def _eight(found: Words, lengths: Int64 | None, wrong: Any) -> Words:
-    """Words whose last `lengths` bytes (all eight without) are digits as numbers; `wrong` takes bits where they are none."""
+def _eight(found: Words, lengths: Any, wrong: Any) -> Words:
+    """Words whose last `lengths` bytes are digits as numbers; `wrong` takes bits where they are none."""
     found ^= _ZEROS
-    if lengths is not None:
+    if lengths is not _WHOLE:
         found &= _LAST[lengths]
     wrong |= (found | (found + _SIXES)) & _HIGH
     number: Words = found >> np.uint64(8)
@@ -120,38 +122,46 @@ def _in_parts(
 
 
 def _unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
-    lengths = ends - starts
-    longest = int(lengths.max(initial=0))
-    outside = (lengths < 1) | (lengths > MOST_DIGITS)
-    if longest > MOST_DIGITS or outside.any():
+    lengths: Any = ends - starts
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    outside = np.zeros(len(starts), bool)
+    if shortest < 1 or longest > MOST_DIGITS:
+        outside = (lengths < 1) | (lengths > MOST_DIGITS)
         lengths = np.clip(lengths, 0, MOST_DIGITS)
-        longest = min(longest, MOST_DIGITS)
+        shortest, longest = max(shortest, 0), min(longest, MOST_DIGITS)
+    if shortest == longest:
+        lengths = shortest  # one mask for all
     wrong = np.zeros(len(starts), np.uint64)
-    plain = bool((lengths == 8).all())
-    number = _eight(words.before(ends), None if plain else np.minimum(lengths, 8), wrong)
+    number = _eight(words.before(ends), _WHOLE if shortest >= 8 else np.minimum(lengths, 8), wrong)
     for done, scale in ((8, 10**8), (16, 10**16)):
         if longest > done:
-            rest = np.clip(lengths - done, 0, 8)
+            rest = _WHOLE if shortest >= done + 8 else np.clip(lengths - done, 0, 8)
             number += _eight(words.before(ends - done), rest, wrong) * np.uint64(scale)
     return number.view(np.int64), outside | (wrong != 0)
 
 
+def _point(last: Words, decimals: int) -> Bools:
+    """Whether a point stands before some last digits."""
+    found: Bools = (last >> np.uint64(56 - 8 * decimals)) & np.uint64(0xFF) == ord(".")
+    return found
+
+
 def _thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
     last = words.before(ends)
-    decimals = np.zeros(len(starts), np.int64)
     lengths = ends - starts
-    for count, shift in ((3, 32), (2, 40), (1, 48)):
-        decimals[((last >> np.uint64(shift)) & np.uint64(0xFF) == ord(".")) & (lengths > count + 1)] = count
-    whole = ends - decimals
-    whole -= decimals > 0
-    number, wrong = _unsigned(words, starts, whole)
+    decimals: Any = 3  # as torch writes them
+    if int(lengths.min()) <= 4 or not _point(last, 3).all():
+        decimals = np.select(
+            [_point(last, count) & (lengths > count + 1) for count in (3, 2, 1)], [3, 2, 1], 0
+        )
+    number, wrong = _unsigned(words, starts, ends - (decimals + (decimals > 0)))
     wrong |= number >= 1 << 52
     last ^= _ZEROS
     last &= _LAST[decimals]
     wrong |= (last | (last + _SIXES)) & _HIGH != 0
     # Digits stand at the high end of the word; moved to the low end, the first one is the lowest byte.
     last >>= _SHIFTS[decimals]
-    number = np.where(wrong, 0, number) * 1000
+    number = np.where(wrong, 0, number) * 1000 if wrong.any() else number * 1000
     for shift, scale in ((0, 100), (8, 10), (16, 1)):
         digit = (last >> np.uint64(shift)) & np.uint64(0xFF)
         number += digit.view(np.int64) * scale

@@ -195,10 +195,17 @@ class Ordered:
 def _sorted(records: NDArray[Any]) -> _Range:
     """Of records with one line and key only the one that counts."""
     key, line, order = records["key"], records["line"], records["order"]
-    count = np.arange(len(records))
-    place = np.lexsort((np.where(order < 0, count, -count), order, order < 0, key, line))
+    place = np.lexsort((key, line))
     key, line = key[place], line[place]
-    last = np.flatnonzero(np.append((key[1:] != key[:-1]) | (line[1:] != line[:-1]), len(key) > 0))
+    same = (key[1:] == key[:-1]) & (line[1:] == line[:-1])
+    if same.any():
+        tied = np.append(same, False)
+        tied[1:] |= same
+        rows = place[tied]
+        told = order[rows]
+        rank = np.lexsort((np.where(told < 0, rows, -rows), told, told < 0, key[tied], line[tied]))
+        place[tied] = rows[rank]
+    last = np.flatnonzero(np.append(~same, len(key) > 0))
     key, line = key[last], line[last]
     lines, borders = np.unique(line, return_index=True)
     return _Range(lines, np.append(borders, len(line)), key, records["value"][place][last])
