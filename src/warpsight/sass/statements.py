@@ -98,7 +98,7 @@ def counts(group_by: str, conditions: Filter, top: int | None) -> str:
 def ends(conditions: Filter, head: int | None, tail: int | None) -> str:
     """The fields of the first or last events that fulfil conditions, or of all when both are None; in their order."""
     down = " DESC" if tail is not None else ""
-    order = ", ".join(name + down for name in KEY)
+    order = ", ".join(f"w.{name}{down}" for name in KEY)
     count = tail if tail is not None else head
     limit = f" LIMIT {int(count)}" if count is not None else ""
     names = conditions.fields
