@@ -5,12 +5,14 @@
 Makes one file of TRACE's events, repeated with later times and new ids, reads it in a fresh process on one core, and prints
 MB of JSON per second of processor time (of the whole process, imports included) and peak memory; then the same for
 HolisticTraceAnalysis in the interpreter `--hta`, what decoding into dictionaries takes, and what finding the fields takes.
+Where pandas is installed pyarrow imports it, though nothing here needs it; a second line is without.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import importlib.util
 import json
 import os
 import re
@@ -27,6 +29,17 @@ with tempfile.TemporaryDirectory() as folder:
     import_files([sys.argv[1]], folder + "/t.warp")
 print(time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
+_ALONE = (
+    """
+import sys
+class Absent:
+    def find_spec(self, name, path, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+"""
+    + _OURS
+)
 _HTA = """
 import sys, time, resource, logging
 logging.disable(logging.CRITICAL)
@@ -109,6 +122,8 @@ def main() -> None:
             ("spans only", sys.executable, _SPANS),
             ("warpsight", sys.executable, _OURS),
         ]
+        if importlib.util.find_spec("pandas"):
+            runs.append(("no pandas", sys.executable, _ALONE))
         if chosen.hta:
             runs.append(("HTA", chosen.hta, _HTA))
         for name, python, code in runs:

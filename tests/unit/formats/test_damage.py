@@ -2,7 +2,7 @@
 it is one. It never hangs, never takes gigabytes, never ends with another exception.
 
 Every file below tests/golden/formats/<format>/ is tried. Cuts take turns over the whole file until a format's share of time is
-used up; WARPSIGHT_DAMAGE=all cuts at every byte (20 kB and below; larger files in steps) and takes minutes (some five for Kineto).
+used up; WARPSIGHT_DAMAGE=all cuts at every byte (20 kB and below; larger files in steps) and takes minutes.
 WARPSIGHT_DAMAGE=all:2/4 makes the second of four parts of these cuts; the first part has the random damage too.
 """
 
