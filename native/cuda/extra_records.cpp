@@ -32,8 +32,8 @@ const std::vector<NamedKinds>& named_kinds() {
 }
 
 bool needs_no_activity(const std::string& name) {
-  for (const char* other :
-       {"launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread"}) {
+  for (const char* other : {"launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op",
+                            "thread", "openacc", "openmp"}) {
     if (name == other) return true;
   }
   return false;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cuda/cuda.h"
+#include "directives/ranges.h"
 #include "maca/maca.h"
 #include "runtime/identity.h"
 #include "runtime/state.h"
@@ -160,6 +161,7 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
   ArenaHeader* header = arena();
   if (!exiting) apply_record(r, false);
   set_recording(false);
+  report_unheard_directives();
   refresh_thread_rows();
   write_clock_row();
   close_thread_rings();

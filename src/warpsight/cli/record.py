@@ -48,7 +48,8 @@ def command(
                    help="API calls to record: default, launches, all, off, or names of functions.")] = _DEFAULTS.api,
     trace: Annotated[str, typer.Option(envvar="WARPSIGHT_TRACE", metavar="KINDS",
                      help="Kinds of device records, comma-separated, of kernel, memcpy, memset, sync, event, memory, overhead, "
-                     "unified_memory, environment, jit (CUDA), build, flow (OpenCL); the usual ones by default.")] = "",
+                     "unified_memory, environment, jit (CUDA), build, flow (OpenCL), openmp, openacc (ranges); the usual ones by "
+                     "default.")] = "",
     graph: Annotated[str, typer.Option(envvar="WARPSIGHT_GRAPH", help="CUDA graphs: auto, node or graph.")] = _DEFAULTS.graph,
     counters: Annotated[str, typer.Option(envvar="WARPSIGHT_COUNTERS", metavar="off|HZ|NAMES",
                         help="GPU counters per second, or which.")] = _DEFAULTS.counters,

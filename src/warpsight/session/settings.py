@@ -14,6 +14,8 @@ from warpsight.errors import UsageError
 SOCKET = "WARPSIGHT_SOCKET"
 INJECTION = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 LAYERS = "OPENCL_LAYERS"
+#: Where the runtimes of OpenMP and OpenACC look for tools, and what their lists are separated by.
+OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
 PRELOAD = "LD_PRELOAD"
 TOOLS = "ROCP_TOOL_LIBRARIES"
 
@@ -212,7 +214,8 @@ class Settings:
 
 #: What `--trace` can name: device records that a recorder selects by them, then rows that are there whatever it says.
 KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit", "build",
-         "flow", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op", "thread")  # fmt: skip
+         "flow", "openmp", "openacc", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op",
+         "thread")  # fmt: skip
 _CHOICES = {"stacks": STACKS, "graph": GRAPHS, "backend": BACKENDS, "on_full": ON_FULL, "ranges": RANGES,
             "opencl_profiling": ("on", "off"), "log_stacks": LOG_STACKS,
             "capture_range": CAPTURE_RANGES}  # fmt: skip
@@ -243,6 +246,23 @@ def _from_to(least: float, most: float) -> str:
 
 def _option(name: str) -> str:
     return _OPTIONS.get(name, "--" + name.replace("_", "-"))
+
+
+def _directives(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
+    """Variables that load the recorder into the runtimes of OpenMP and OpenACC, where `--trace` names them."""
+    out: dict[str, str] = {}
+    if "openmp" in settings.trace:
+        if environment.get("OMP_TOOL", "").strip().lower() == "disabled":
+            raise UsageError("--trace openmp: OMP_TOOL=disabled forbids tools in OpenMP programs; unset it")
+        # the first that wants to is the tool
+        others = [p for p in environment.get(OPENMP, "").split(":") if p and os.path.realpath(p) != library]
+        out[OPENMP] = ":".join([library, *others])
+    if "openacc" in settings.trace:
+        present = environment.get(OPENACC)
+        if present and os.path.realpath(present) != library:
+            raise UsageError(f"{OPENACC} is already set ({present}): another tool records OpenACC; unset it")
+        out[OPENACC] = library
+    return out
 
 
 def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
@@ -276,6 +296,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
         out[TOOLS] = ":".join([*tools, library, ""]) if tools else library
     if settings.backend == "maca":
         out[PRELOAD] = _with_maca_entry(path, environment.get(PRELOAD, ""))
+    out |= _directives(settings, environment, library)
     if settings.ranges == "torch":
         from warpsight.session import torch_ranges
 
