@@ -160,7 +160,7 @@ def test_a_kernel_that_never_ended_is_a_row_without_times(machine: Machine) -> N
 
 def test_what_was_done_before_a_kill_is_kept(machine: Machine) -> None:
     done = machine.record("--backend", "rocm", *machine.program(
-        "init", "launch:add:200", "sync", "sleep:600", "launch:lost:3", "kill"))  # fmt: skip
+        "init", "launch:add:200", "sync", "delivered", "launch:lost:3", "kill"))  # fmt: skip
     assert done.code == 137
     assert done.sql("SELECT name, count(*), count(start) FROM kernel GROUP BY name ORDER BY name") == [
         ("add", 200, 200), ("lost", 3, 0),
@@ -169,16 +169,33 @@ def test_what_was_done_before_a_kill_is_kept(machine: Machine) -> None:
 
 def test_stopping_and_going_on_after_a_while(machine: Machine) -> None:
     done = machine.record("--backend", "rocm", "--for", "1", *machine.program(
-        "init", "launch:add:50", "sync", "sleep:2500", "launch:after:50", "sync"))  # fmt: skip
+        "init", "launch:add:50", "sync", "until:0", "launch:after:50", "sync"))  # fmt: skip
     assert done.code == 0, done.err
     assert done.sql("SELECT name, count(*) FROM kernel GROUP BY name") == [("add", 50)]
 
 
 def test_beginning_after_a_while_still_names_the_kernels(machine: Machine) -> None:
     done = machine.record("--backend", "rocm", "--delay", "1", *machine.program(
-        "init", "launch:add:50", "sync", "sleep:2500", "launch:add:20", "sync"))  # fmt: skip
+        "init", "launch:before:50", "sync", "until:1", "launch:before:20", "sync"))  # fmt: skip
     assert done.code == 0, done.err
-    assert done.sql("SELECT name, count(*) FROM kernel GROUP BY name") == [("add", 20)]
+    assert done.sql("SELECT name, count(*) FROM kernel GROUP BY name") == [("before", 20)]
+
+
+def test_a_program_that_waits_for_it_can_be_attached_to(machine: Machine) -> None:
+    environment = machine.environment(ROCP_TOOL_LIBRARIES=str(machine.library), WARPSIGHT="dormant")
+    steps = machine.program("init", "launch:add:50", "sync", "say:ready", "until:1", "launch:add:20", "sync")[
+        1:
+    ]
+    with subprocess.Popen(steps, env=environment, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        command = [sys.executable, "-m", "warpsight.cli", "attach", str(program.pid), "-o", "t.warp"]
+        done = subprocess.run(command, env=machine.environment(), cwd=machine.folder, capture_output=True, text=True,
+                              timeout=TIMEOUT, check=False)  # fmt: skip
+    assert program.returncode == 0
+    assert done.returncode == 0, done.stderr
+    trace = Recorded(0, "", "", machine.folder / "t.warp")
+    assert trace.sql("SELECT name, count(*) FROM kernel GROUP BY name") == [("add", 20)]
 
 
 def install(machine: Machine) -> None:

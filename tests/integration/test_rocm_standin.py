@@ -301,7 +301,7 @@ def test_records_may_come_late_and_out_of_order(record: Record) -> None:
 
 def test_what_the_library_dropped_is_lost_and_said(record: Record) -> None:
     arena = record(
-        "init", "launch:add:10", "sync", "sleep:200", "launch:add:10", "sync", standin_says="drop=7"
+        "init", "launch:add:10", "sync", "delivered", "launch:add:10", "sync", standin_says="drop=7"
     ).only
     assert arena.lost("had no room for these records") == 14
 
@@ -337,7 +337,7 @@ def test_another_tool_that_has_the_library_is_said(record: Record) -> None:
 
 def test_recording_begins_when_the_other_tool_is_done(record: Record) -> None:
     done = record(
-        "init", "launch:early:5", "sync", "sleep:1500", "launch:late:5", "sync", standin_says="refuse_start=2"
+        "init", "launch:early:5", "sync", "until:1", "launch:late:5", "sync", standin_says="refuse_start=2"
     )
     assert set(done.only.names(done.only.rows("Kernel"))) == {"late"}
     assert any("became free" in cause for cause, _ in done.only.losses())

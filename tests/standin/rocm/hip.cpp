@@ -288,3 +288,7 @@ STANDIN_EXPORT uint64_t roctxRangeStartA(const char* message) {
 STANDIN_EXPORT void roctxRangeStop(uint64_t id) {
   call("roctx", "roctxRangeStop", id, [] { return 0; });
 }
+
+// For the program's script: what the recorder has come to.
+STANDIN_EXPORT int standin_listening() { return hooks() && hooks()->listening(); }
+STANDIN_EXPORT int standin_delivered() { return !hooks() || hooks()->delivered(); }

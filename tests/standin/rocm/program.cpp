@@ -53,6 +53,8 @@ int roctxRangePushA(const char*);
 int roctxRangePop();
 uint64_t roctxRangeStartA(const char*);
 void roctxRangeStop(uint64_t);
+int standin_listening();
+int standin_delivered();
 }
 
 namespace {
@@ -99,6 +101,12 @@ void child() {
   int status = 0;
   waitpid(pid, &status, 0);
   if (status != 0) exit(71);
+}
+
+// Waits for what must come; the test's own limit ends it otherwise.
+template <class Condition>
+void until(Condition condition) {
+  while (!condition()) usleep(2000);
 }
 
 void step(const std::string& text) {
@@ -173,7 +181,11 @@ void step(const std::string& text) {
   else if (verb == "say") {
     puts(words[1].c_str());
     fflush(stdout);
-  } else if (verb == "kill")
+  } else if (verb == "until")
+    until([&] { return standin_listening() == number(1, 1); });
+  else if (verb == "delivered")
+    until(standin_delivered);
+  else if (verb == "kill")
     kill(getpid(), SIGKILL);
   else if (verb == "exit")
     exit(static_cast<int>(number(1, 0)));

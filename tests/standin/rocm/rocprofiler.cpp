@@ -386,6 +386,17 @@ void complete() {
   g_running = stuck;
 }
 
+bool listening() {
+  std::lock_guard<std::mutex> guard(g_lock);
+  return g_started[g_buffers[KERNELS].context];
+}
+
+bool delivered() {
+  std::lock_guard<std::mutex> one(g_flushing);
+  std::lock_guard<std::mutex> guard(g_lock);
+  return g_buffer.empty();
+}
+
 // Hands the buffer over on another thread, as the real one does.
 int flush() {
   if (getpid() != g_owner) violation("a flush in a forked child, where nobody delivers");
@@ -474,7 +485,8 @@ void initialize() {
 
 }  // namespace
 
-STANDIN_EXPORT const Hooks standin_hooks = {initialize, enter, leave, dispatch, copy, complete};
+STANDIN_EXPORT const Hooks standin_hooks = {initialize, enter,    leave,     dispatch,
+                                            copy,       complete, listening, delivered};
 
 // --- what tools call ---
 

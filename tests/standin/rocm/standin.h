@@ -22,7 +22,9 @@ struct Hooks {
   void (*leave)(void* call, const void* result, size_t bytes);
   void (*dispatch)(const char* kernel, dim3 grid, dim3 block, uint32_t shared, void* stream, int device);
   void (*copy)(int direction, uint64_t bytes, void* stream, int source, int destination);
-  void (*complete)();  // the GPU has finished everything but stuck kernels
+  void (*complete)();   // the GPU has finished everything but stuck kernels
+  bool (*listening)();  // somebody has started a context that hears of kernels
+  bool (*delivered)();  // every record of finished work has been handed over
 };
 
 // The number behind `name=` in ROCM_STANDIN, or `otherwise`.
