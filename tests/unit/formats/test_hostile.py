@@ -2,10 +2,12 @@
 
 import sqlite3
 import struct
+import zlib
 from pathlib import Path
 
 import pytest
 
+from tests.unit.formats import rocprof_files
 from tests.unit.formats.test_damage import GOLDEN, _without_folders, attempt, check  # noqa: F401  (used by every test)
 from warpsight.formats import registry
 from warpsight.formats.source import Source
@@ -104,3 +106,31 @@ def test_xml_that_is_nested_without_end(tmp_path):
     (tmp_path / "x.xml").write_bytes(begin + b"<row>" * 100_000)
     error, _, _ = check("instruments", tmp_path / "x.xml")
     assert error is not None and "deep" in str(error)
+
+
+def test_packets_of_perfetto_that_unfold_to_millions(tmp_path):
+    # 40 million empty packets in 80 kB: a file of real packets has one for several bytes
+    folded = zlib.compress(b"\x0a\x00" * 40_000_000, 9)
+    field = b"\x92\x03" + _length(folded) + folded
+    (tmp_path / "x.pftrace").write_bytes(b"\x0a" + _length(field) + field)
+    error, marked, _ = check("perfetto", tmp_path / "x.pftrace")
+    assert error is None and marked
+
+
+def _length(data):
+    """A protobuf length."""
+    size, parts = len(data), []
+    while size > 127:
+        parts.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*parts, size])
+
+
+def test_numbers_of_a_launch_that_no_launch_has_are_left_out(tmp_path):
+    path = rocprof_files.write_rocpd(tmp_path / "77_results.db", "3.0.3")
+    database = sqlite3.connect(path)
+    database.execute(f"update rocpd_info_kernel_symbol{rocprof_files.RUN} set arch_vgpr_count = 1 << 40")
+    database.commit()
+    database.close()
+    error, marked, rows = check("rocprof", path)
+    assert error is None and not marked and rows["kernel"] == 1

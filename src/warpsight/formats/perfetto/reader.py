@@ -34,6 +34,9 @@ COVERAGE = Coverage(
 )
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _ROWS = 20_000
+#: A trace that unfolds to more packets than these and so many per byte of the file was made to keep its reader busy: real ones
+#: have one packet for several bytes, compressed too.
+MOST_PACKETS, MOST_PACKETS_A_BYTE = 200_000, 4
 #: Packets that say nothing about the program.
 _SILENT = frozenset((
     "timestamp", "timestamp_clock_id", "trusted_uid", "trusted_packet_sequence_id", "trusted_pid", "interned_data",
@@ -90,14 +93,24 @@ def read(source: Source, target: Target, options: Options) -> None:
 
     reading = _Reading(source, target)
     packets = framing.Packets(source)
+    most = left = MOST_PACKETS + MOST_PACKETS_A_BYTE * source.size
     for offset, data in packets:
+        left -= 1
         try:
             packet = pb.TracePacket.FromString(data)
             reading.packet(packet)
             for inner in framing.unfold(packet):
+                left -= 1
+                if left <= 0:
+                    break
                 reading.packet(pb.TracePacket.FromString(inner))
         except (DecodeError, ValueError) as error:
             reading.damaged.append((offset, str(error)))
+        if left <= 0:
+            source.ended_early(
+                f"{source.size:,} bytes unfold to more than {most:,} packets, as no recorder writes them: the rest is not read"
+            )
+            break
     if not packets.count or len(reading.damaged) == packets.count:
         raise source.error("holds no packets of a Perfetto trace")
     reading.close()
