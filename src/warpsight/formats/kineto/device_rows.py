@@ -148,6 +148,8 @@ def memcpys(group: Group, placing: Placing) -> Columns:
         "asynchronous": constant(True, group.rows),
         "source_device": group.mapped(peer, pa.int16(), "fromDevice"),
         "destination_device": group.mapped(peer, pa.int16(), "toDevice"),
+        "source_address": group.mapped(_address, pa.uint64(), "source address"),
+        "destination_address": group.mapped(_address, pa.uint64(), "destination address"),
         **placing.streams(group, peers=True),
         "correlation": group.integers("correlation"),
         **_graph(group),
@@ -164,6 +166,12 @@ def _copy(name: str) -> tuple[str, str, str]:
     return (kind if kind in _KINDS else "unknown", *memory)  # type: ignore[return-value]
 
 
+def _address(raw: bytes | None) -> int | None:
+    """An address that our own export told; Kineto tells none of copies and fills."""
+    found = integer(raw)
+    return found if found is not None and 0 < found < 1 << 64 else None
+
+
 def memsets(group: Group, placing: Placing) -> Columns:
     """Columns of table memset but the times; Kineto does not tell the value."""
 
@@ -175,6 +183,7 @@ def memsets(group: Group, placing: Placing) -> Columns:
         "bytes": group.mapped(lambda raw: number(raw) or 0, pa.int64(), "bytes"),
         "value": constant(0, group.rows),
         "memory_kind": group.mapped(memory_kind, pa.string(), ".name"),
+        "address": group.mapped(_address, pa.uint64(), "address"),
         "asynchronous": constant(True, group.rows),
         **placing.streams(group),
         "correlation": group.integers("correlation"),

@@ -50,6 +50,8 @@ _DEVICE = (
     ("correlation", "t.correlation"),
 )
 _GRAPH = (("graph id", "t.graph"), ("graph node id", "t.graph_node"))
+#: Not Kineto's own: what our recordings know besides.
+_ADDRESSES = (("source address", "t.source_address"), ("destination address", "t.destination_address"))
 _SHAPE = (
     ("grid", "'[' || t.grid_x || ',' || t.grid_y || ',' || t.grid_z || ']'"),
     ("block", "'[' || t.block_x || ',' || t.block_y || ',' || t.block_z || ']'"),
@@ -152,10 +154,11 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
     made["kernel"] = f"""SELECT {complete("'kernel'", name, _INDEX, "t.stream", arguments)} FROM kernel t"""
     source, target = (_case(f"t.{side}_kind", _MEMORY, "'Unknown'") for side in ("source", "destination"))
     name = f"""'"Memcpy ' || t.kind || ' (' || {source} || ' -> ' || {target} || ')"'"""
-    arguments = members(*_DEVICE, ("bytes", "t.bytes"), *_GRAPH)
+    arguments = members(*_DEVICE, ("bytes", "t.bytes"), *_ADDRESSES, *_GRAPH)
     made["memcpy"] = (
         f"""SELECT {complete("'gpu_memcpy'", name, _INDEX, "t.stream", arguments)} FROM memcpy t"""
     )
+    arguments = members(*_DEVICE, ("bytes", "t.bytes"), ("address", "t.address"), *_GRAPH)
     name = f"""'"Memset (' || {_case("t.memory_kind", _MEMORY, "'Unknown'")} || ')"'"""
     made["memset"] = (
         f"""SELECT {complete("'gpu_memset'", name, _INDEX, "t.stream", arguments)} FROM memset t"""
