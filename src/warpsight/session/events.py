@@ -80,7 +80,8 @@ class annotate:
     """
 
     def __init__(self, name: str, **attributes: Any) -> None:
-        values.check_text(name, "name")
+        if type(name) is not str:
+            values.check_text(name, "name")
         self.name = name
         self.attributes = attributes
         self._library: ctypes.CDLL | None = None
@@ -128,8 +129,10 @@ def emit(
         TypeError: for a name or kind that is no text, or a time that is no number; also while nothing records.
         ValueError: for a time below zero, not finite, or beyond 2^63-1 ns.
     """
-    values.check_text(name, "name")
-    values.check_text(kind, "kind")
+    if type(name) is not str:
+        values.check_text(name, "name")
+    if type(kind) is not str:
+        values.check_text(kind, "kind")
     begin = 0 if start is None else values.nanoseconds(start, "start")
     length = values.nanoseconds(duration, "duration")
     if begin + length > values.MOST_TIME:
@@ -148,9 +151,12 @@ def counter(name: str, value: float, unit: str = "1") -> None:
     Raises:
         TypeError: for a name or unit that is no text, or a value that is no single number; also while nothing records.
     """
-    values.check_text(name, "name")
-    values.check_text(unit, "unit")
-    values.check_number(value, "value")
+    if type(name) is not str:
+        values.check_text(name, "name")
+    if type(unit) is not str:
+        values.check_text(unit, "unit")
+    if type(value) is not float:
+        values.check_number(value, "value")
     if library.recording():
         library.use().ws_counter(
             values.encoded(name), values.number(value, "value"), values.encoded(unit), -1
@@ -165,7 +171,8 @@ def trigger(reason: str = "asked for") -> None:
     Raises:
         TypeError: when `reason` is no text.
     """
-    values.check_text(reason, "reason")
+    if type(reason) is not str:
+        values.check_text(reason, "reason")
     if library.recording():
         library.use().ws_instant(values.encoded(reason), b"warpsight.trigger")
 
@@ -176,6 +183,7 @@ def mark(name: str, **attributes: Any) -> None:
     Raises:
         TypeError: when `name` is no text.
     """
-    values.check_text(name, "name")
+    if type(name) is not str:
+        values.check_text(name, "name")
     if library.recording():
         library.use().ws_emit(values.encoded(name), 0, 0, b"mark", values.attributes(attributes))
