@@ -24,6 +24,8 @@ STUCK = """
 namespace warpsight {
 void prepare_stacks() {}
 uint32_t capture_stack(int) { return 0; }
+void register_rocm_backend() {}
+void report_unheard_directives() {}
 struct Stuck : Recorder {
   const char* name() const override { return "stuck"; }
   void start() override {}
