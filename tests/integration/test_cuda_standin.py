@@ -397,3 +397,21 @@ def test_a_slow_flush_does_not_hold_up_the_end_for_ever(record: Record) -> None:
 def test_rows_have_the_size_layout_says(record: Record) -> None:
     arena = record("init", "launch:work:5", "sync").only
     assert arena.rows("Kernel").dtype.itemsize == layout.BY_NAME["Kernel"].size
+
+
+def test_late_recordings_follow_the_programs_ranges_too(record: Record) -> None:
+    each = (
+        "start",
+        "launch:no:5",
+        "profiler_start",
+        "launch:yes:5",
+        "sync",
+        "profiler_stop",
+        "launch:no:5",
+        "sync",
+        "stop",
+    )
+    done = record("init", *each, *each, late=True, WARPSIGHT_CAPTURE_RANGE="profiler-api")
+    assert done.code == 0, done.errors
+    assert [set(arena.names(arena.launches())) for arena in done.arenas] == [{"yes"}, {"yes"}]
+    assert [joined(arena) for arena in done.arenas] == [5, 5]

@@ -88,17 +88,16 @@ class Addresses:
             order = np.lexsort((nodes["time"], nodes["node"]))
             self._nodes, self._new_nodes = {name: values[order] for name, values in nodes.items()}, []
         known, times = self._nodes["node"], self._nodes["time"]
-        source, destination = np.zeros(len(node), np.uint64), np.zeros(len(node), np.uint64)
-        for number in np.unique(node).tolist():
-            first, last = np.searchsorted(known, [number, number + 1])
-            if first == last:
-                continue
-            rows = np.flatnonzero(node == number)
-            at = first + np.searchsorted(times[first:last], called[rows], "right") - 1
-            valid = at >= first
-            source[rows[valid]] = self._nodes["source"][at[valid]]
-            destination[rows[valid]] = self._nodes["destination"][at[valid]]
-        return source, destination
+        if not len(known):
+            return np.zeros(len(node), np.uint64), np.zeros(len(node), np.uint64)
+        # one number for node and time, in their order: places among the distinct nodes and moments
+        distinct, moments = np.unique(known), np.unique(times)
+        keys = np.searchsorted(distinct, known) << 32 | np.searchsorted(moments, times)
+        moment = np.searchsorted(moments, called, "right") - 1
+        wanted = np.searchsorted(distinct, node) << 32 | np.maximum(moment, 0)
+        at = np.maximum(np.searchsorted(keys, wanted, "right") - 1, 0)
+        hit = (known[at] == node) & (moment >= 0)
+        return np.where(hit, self._nodes["source"][at], 0), np.where(hit, self._nodes["destination"][at], 0)
 
     def age(self) -> None:
         """A segment is done: calls whose copies came go a little later."""

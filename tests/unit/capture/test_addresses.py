@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.unit.capture.recordings import Recording
 from warpsight.analysis.redundant_copies import redundant
+from warpsight.capture.addresses import Addresses
 from warpsight.capture.converter import Converter
 
 
@@ -138,3 +140,23 @@ def test_redundant_copies_are_found_in_a_recording(tmp_path: Path, source: Any, 
     found, notes = redundant(recording.finish(), "TRUE", {})
     assert sum(found.column("count").to_pylist()) == saved
     assert not notes
+
+
+def test_every_node_has_its_own_addresses_at_its_own_time() -> None:
+    """Against a search through every row."""
+    random = np.random.default_rng(3)
+    node, time = (
+        random.integers(1, 50, 400).astype(np.uint64),
+        random.permutation(4000)[:400].astype(np.int64),
+    )
+    source, destination = random.integers(0, 1 << 48, (2, 400)).astype(np.uint64)
+    addresses = Addresses()
+    addresses.put_nodes(node[:150], time[:150], source[:150], destination[:150])
+    addresses.put_nodes(node[150:], time[150:], source[150:], destination[150:])
+    asked, called = random.integers(1, 60, 1000).astype(np.uint64), random.integers(-5, 4100, 1000)
+    found = addresses.find(np.zeros(1000, np.int64), asked, called)
+    for i in range(1000):
+        before = np.flatnonzero((node == asked[i]) & (time <= called[i]))
+        last = before[np.argmax(time[before])] if len(before) else None
+        expected = (0, 0) if last is None else (int(source[last]), int(destination[last]))
+        assert (int(found[0][i]), int(found[1][i])) == expected
