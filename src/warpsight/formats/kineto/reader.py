@@ -59,7 +59,7 @@ COVERAGE = Coverage(
 )
 
 #: Bytes read at a time: some hundred thousand events, so that a call for each of their fields counts little.
-PIECE_BYTES = 32 << 20
+PIECE_BYTES = 24 << 20
 #: What glibc's allocator keeps instead of giving it back is up to twice the largest block below 32 MiB that was ever freed.
 _KEPT_BYTES = 31 << 20
 Columns = dict[str, Any]
