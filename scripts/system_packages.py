@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import glob
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -51,6 +52,18 @@ PACKAGES = (
         "ocl-icd-opencl-dev",
         _file("/usr/lib/*/libOpenCL.so", "/usr/lib64/libOpenCL.so"),
         "tests that compile OpenCL programs are skipped",
+        ("test",),
+    ),
+    SystemPackage(
+        "g++-aarch64-linux-gnu",
+        lambda: platform.machine() != "x86_64" or shutil.which("aarch64-linux-gnu-g++") is not None,
+        "nothing is compiled for aarch64",
+        ("test",),
+    ),
+    SystemPackage(
+        "qemu-user-static",
+        lambda: platform.machine() != "x86_64" or shutil.which("qemu-aarch64-static") is not None,
+        "what is compiled for aarch64 is not run",
         ("test",),
     ),
     SystemPackage(
