@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -107,3 +108,26 @@ def test_of_a_result_folder_the_fullest_form_is_read_once(tmp_path: Path) -> Non
     import_files([folder], tmp_path / "out.warp")
     assert stored(tmp_path / "out.warp", "select count(*) from kernel") == [(1,)]
     assert stored(tmp_path / "out.warp", "select count(*) from collective") == [(1,)]
+
+
+def test_a_timeline_that_begins_with_thousands_of_operators_is_still_ascends(tmp_path: Path) -> None:
+    # as torch_npu wrote them in early 2024: operators first, the names of the layers after them, times as texts
+    operators = [
+        {"ph": "X", "name": "aten::mm", "pid": 77, "tid": 77, "ts": f"1704161511{n:06d}.491", "dur": 13.08, "cat": "cpu_op",
+         "args": {"Sequence number": n, "Fwd thread id": 0}}
+        for n in range(1, 1001)
+    ]  # fmt: skip
+    task = {
+        "ph": "X", "name": "MatMulV2", "pid": 800, "tid": 3, "ts": "1704161511001001.204", "dur": 1.35,
+        "args": {"Task Type": "Other", "Stream Id": 3, "Task Id": 1, "connection_id": 8},
+    }  # fmt: skip
+    layers = [
+        {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+        for pid, name in ((77, "Python"), (800, "Ascend Hardware"))
+    ]
+    text = json.dumps([*operators, task, *layers])
+    assert text.index("Ascend Hardware") > 100_000
+    (tmp_path / "trace_view.json").write_text(text)
+    out = read(tmp_path / "trace_view.json", tmp_path)
+    assert stored(out, "select start, duration, stream from kernel") == [(1_704_161_511_001_001_204, 1350, 3)]
+    assert stored(out, "select count(*) from op") == [(1000,)]

@@ -238,3 +238,17 @@ def test_addresses_of_a_copy_are_kept_where_they_are_told(tmp_path: Path) -> Non
     import_files([GOLDEN / "results.db"], tmp_path / "out.warp")
     text = "select source_address, destination_address from memcpy"
     assert stored(tmp_path / "out.warp", text) == [(None, 2**64 - 4096)]
+
+
+def test_scratch_memory_of_csv_is_memory(tmp_path: Path) -> None:
+    (tmp_path / "5_scratch_memory_trace.csv").write_text(
+        '"Kind","Operation","Agent_Id","Queue_Id","Thread_Id","Alloc_Flags","Start_Timestamp","End_Timestamp"\n'
+        '"SCRATCH_MEMORY","SCRATCH_MEMORY_ALLOC","Agent 4",1,113,0,1000,1500\n'
+        '"SCRATCH_MEMORY","SCRATCH_MEMORY_FREE","Agent 4",1,113,0,2000,2500\n'
+    )
+    import_files([tmp_path / "5_scratch_memory_trace.csv"], tmp_path / "out.warp")
+    text = "select time, operation, kind, thread from memory order by 1"
+    assert stored(tmp_path / "out.warp", text) == [
+        (1000, "allocate", "scratch", 113),
+        (2000, "free", "scratch", 113),
+    ]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from warpsight.formats.target import Target
 
 _SQLITE = b"SQLite format 3\0"
+_TEXT_TIME = re.compile(rb'"ts": ?"\d{10,}\.\d+"')
+_TORCH = re.compile(rb'"cat": ?"(cpu_op|enqueue|dequeue|python_function|user_annotation)"')
 _TABLES = (b"STRING_IDS", b"CANN_API", b"TASK")
 #: Files of a result folder, the fullest first.
 _PATTERNS = (
@@ -33,7 +36,12 @@ def sniff(source: Source) -> bool:
     if head.startswith(_SQLITE):
         return sum(name in head for name in _TABLES) >= 2
     if head.lstrip()[:1] in (b"[", b"{"):
-        return any(mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id"))
+        return any(mark in head for mark in (b"Ascend Hardware", b'"CANN"', b"Physic Stream Id")) or (
+            # torch_npu puts operators first and says what it is after them; nobody else gives those times as texts.
+            head.lstrip()[:1] == b"["
+            and _TEXT_TIME.search(head) is not None
+            and _TORCH.search(head) is not None
+        )
     from warpsight.formats.msprof.csv_form import is_trace
 
     return is_trace(head)

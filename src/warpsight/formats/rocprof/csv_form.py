@@ -41,7 +41,7 @@ def _role(names: list[str]) -> str | None:
         return "copies"
     if "function" in there:
         return "calls"
-    if "operation" in there and ("allocationsize" in there or "flags" in there):
+    if "operation" in there and there.intersection(("allocationsize", "flags", "allocflags")):
         return "memory"
     return None
 
