@@ -46,6 +46,11 @@ def select(path: Path | str, selection: Selection) -> Found:
     first = _first(path, selection)
     if first is not None:
         return first
+    from warpsight.sass.matching import matching
+
+    matched = matching(path, selection)
+    if matched is not None:
+        return Found({None: matched[0]}, {}, matched[1])
     from warpsight.sass import query
 
     return query.select(path, selection)

@@ -193,8 +193,10 @@ def _is(found: Field, wanted: str) -> str:
     if found.kind == "text":
         return f"{found.value} = {quote(wanted)}"
     if found.kind == "hex":
-        digits = wanted[2:] if len(wanted) == found.digits + 2 else ""
-        plain = f"0x{digits.lstrip('0') or '0'}" if found.digits > 1 and digits else wanted
+        digits = wanted[2:] if wanted.startswith("0x") else ""
+        if found.digits > 1 and len(digits) != found.digits:
+            return "false"  # zeros in front are part of the text
+        plain = f"0x{digits.lstrip('0') or '0'}" if found.digits > 1 else wanted
         return f"w.{found.columns[0]} = {_literal(int(plain, 16))}" if _HEX.fullmatch(plain) else "false"
     value = number(wanted)
     return "false" if value is None else f"{found.value} = {_literal(value)}"

@@ -109,7 +109,7 @@ def _taker(header: Header) -> Fold[dict[Any, Any]]:
     def is_padding(value: int | str | None) -> bool:
         return _mnemonic(value) == "NOP" if isinstance(value, str) else value in padding
 
-    def take(state: dict[Any, Any], rows: Sequence[Any]) -> None:
+    def take(state: dict[Any, Any], rows: Sequence[Any], _: Any) -> None:
         if {*map(_SASS, rows)} <= {None}:
             last = {row.warp: row.opcode_id for row in rows}
         else:

@@ -78,7 +78,7 @@ def told(path: Path, selection: Selection) -> Any:
     return {k: v for k, v in groups.items() if v} if selection.group_by else groups[None]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(conditions=_FILTER, field=_FIELD)
 def test_counts_are_the_file_s(both: Both, conditions: list[str], field: str) -> None:
     chosen = filters.parse(conditions)
@@ -87,14 +87,14 @@ def test_counts_are_the_file_s(both: Both, conditions: list[str], field: str) ->
     assert counts(imported, chosen, field, 2)[0] == counts(path, chosen, field, 2)[0]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(conditions=_FILTER, field=_FIELD | st.sampled_from(["ctx", "ipoint"]))
 def test_counts_of_a_file_are_those_of_its_columns(both: Both, conditions: list[str], field: str) -> None:
     chosen = filters.parse(conditions)
     assert counts(both[0], chosen, field)[0] == ordered(counts_by_columns(both[0], chosen, field)[0])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(conditions=_FILTER, head=_SIZE, tail=_SIZE, field=st.none() | _FIELD)
 def test_records_are_the_file_s(
     both: Both, conditions: list[str], head: int | None, tail: int | None, field: str | None
@@ -102,6 +102,15 @@ def test_records_are_the_file_s(
     selection = Selection(filters.parse(conditions), head, tail, field)
     path, imported = both
     assert told(imported, selection) == told(path, selection)
+
+
+@pytest.mark.parametrize(
+    ("condition", "some"), [("active_mask=0x1", False), ("active_mask=0x00000001", True), ("active_mask=00000001", False),
+                            ("pc=0x0", True), ("pc=0x00", False), ("pc=0x1F", False)],
+)  # fmt: skip
+def test_hexadecimal_texts_are_compared_as_they_stand(both: Both, condition: str, some: bool) -> None:
+    for path in both:
+        assert bool(counts(path, filters.parse([condition]), "type")[0]) == some, path
 
 
 def test_warps_are_the_file_s(both: Both) -> None:

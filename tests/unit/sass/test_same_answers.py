@@ -103,7 +103,7 @@ def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return int(request.param)
 
 
-def collect(state: list[Any], rows: Sequence[Any]) -> None:
+def collect(state: list[Any], rows: Sequence[Any], _: Any) -> None:
     state.extend(row.warp for row in rows)
 
 
@@ -131,6 +131,24 @@ def test_warps_are_those_of_the_columns(layout: str, processes: int, tmp_path: P
     found, expected = warps.summary(path), warps.by_columns(path)
     assert found.to_json() == expected.to_json()
     assert said(list(found.notes)) == said(list(expected.notes))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_matching_records_are_those_of_the_columns(layout: str, processes: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.ndjson"
+    path.write_bytes(LAYOUTS[layout]())
+    for condition in (
+        ["warp=2..20;sass~^(LDG|EXIT)"],
+        ["opcode_id=4 or ipoint=B", "trace_index>40"],
+        ["type=reg_trace"],
+        [],
+    ):
+        for head, tail in ((3, None), (None, 4), (None, None), (0, None), (None, 0)):
+            wanted = Selection(filters.parse(condition), head, tail)
+            found, expected = select(path, wanted), query.select(path, wanted)
+            assert found.groups == expected.groups, (condition, head, tail)
+            if head is None:  # a head ends reading before what is missing is noticed
+                assert said(found.notes) == said(expected.notes)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import compress, pairwise
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeVar
 
@@ -30,9 +30,10 @@ from warpsight.formats.cutracer.header import Header
 from warpsight.formats.source import Source
 
 S = TypeVar("S")
-#: `fold(state, rows)`: put the rows of one chunk, in the order of the file, into the state. Rows have the fields as
-#: attributes, None where a record lacks one; lists come as tuples. Describing records are not among them.
-Fold = Callable[[S, Sequence[Any]], None]
+#: `fold(state, rows, lines)`: put the rows of one chunk, in the order of the file, into the state. Rows have the fields as
+#: attributes, None where a record lacks one; lists come as tuples. `lines()` gives the line of each row. Describing records are
+#: not among them.
+Fold = Callable[[S, Sequence[Any], Callable[[], Sequence[bytes]]], None]
 
 #: What is decoded at once: rows and text stay in the processor's cache.
 CHUNK_BYTES = 512 << 10
@@ -170,17 +171,22 @@ class _Folder(Generic[S]):
             rows: list[Any] = self._decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Unusual from None
-        if not records.DESCRIBING.isdisjoint(map(_TYPE, rows)):
-            lines = [line for line in bytes(data).split(b"\n") if line.strip()]
-            if len(lines) != len(rows):
-                raise Unusual
+        describing = not records.DESCRIBING.isdisjoint(map(_TYPE, rows))
+        if describing:
+            lines = _lines_of(data, len(rows))
             part.described += [
                 msgspec.json.decode(line)
                 for line, row in zip(lines, rows, strict=True)
                 if row.type in records.DESCRIBING
             ]
-            rows = [row for row in rows if row.type not in records.DESCRIBING]
-        self._take(part.state, rows)
+        told = [row.type not in records.DESCRIBING for row in rows] if describing else []
+        events = list(compress(rows, told)) if describing else rows
+
+        def own() -> Sequence[bytes]:
+            whole = _lines_of(data, len(rows))
+            return list(compress(whole, told)) if describing else whole
+
+        self._take(part.state, events, own)
 
     def _tail(self, part: _Part[S], line: bytes) -> None:
         """The last line when it has no newline: a whole record, or what a hang left of one."""
@@ -193,6 +199,18 @@ class _Folder(Generic[S]):
         if whole:
             self._chunk(part, line)
         part.cut = not whole
+
+
+def _lines_of(data: bytes | memoryview, count: int) -> list[bytes]:
+    """The lines of a chunk's records.
+
+    Raises:
+        Unusual: when lines and records are not one to one.
+    """
+    lines = [line for line in bytes(data).split(b"\n") if line.strip()]
+    if len(lines) != count:
+        raise Unusual
+    return lines
 
 
 def _kind(name: str) -> Any:
