@@ -94,6 +94,7 @@ QUESTIONS = {
     "validate": ["validate", "FILE"],
     "the first ten": ["query", "FILE"],
     "records of a warp": ["query", "FILE", "-f", "warp=77;sass~LDG"],
+    "the last five": ["query", "FILE", "-t", "5"],
 }
 
 
