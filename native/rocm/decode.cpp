@@ -16,20 +16,13 @@ constexpr uint8_t kToDevice = 1, kToHost = 2, kOnDevice = 8, kOnHost = 9,
                   kPeer = 10;         // CUpti_ActivityMemcpyKind
 constexpr uint8_t kDeviceMemory = 3;  // CUpti_ActivityMemoryKind
 
-std::atomic<uint64_t> g_kernels{0}, g_dropped{0}, g_short{0}, g_untimed{0},
-    g_nameless{0};  // so far, for loss rows
-uint64_t g_dropped_told = 0, g_short_told = 0, g_untimed_told = 0,
+std::atomic<uint64_t> g_kernels{0}, g_dropped{0}, g_short{0}, g_nameless{0};  // so far, for loss rows
+uint64_t g_dropped_told = 0, g_short_told = 0,
          g_nameless_told = 0;  // the recorder's thread
 
 ShapeCache& shapes() {
   static thread_local ShapeCache cache;
   return cache;
-}
-
-void take_times(uint64_t start, uint64_t end, uint64_t* row_start, uint64_t* row_end) {
-  if (start == 0 && end == 0) g_untimed.fetch_add(1, std::memory_order_relaxed);
-  *row_start = to_monotonic(start);
-  *row_end = to_monotonic(end);
 }
 
 void kernel(const DispatchRecord& record) {
@@ -43,7 +36,8 @@ void kernel(const DispatchRecord& record) {
   if (kernels_filtered() && !kernel_wanted(found.name, found.text)) return;
   if (found.text == nullptr) g_nameless.fetch_add(1, std::memory_order_relaxed);
   Kernel row = {};
-  take_times(record.start, record.end, &row.start, &row.end);
+  row.start = to_monotonic(record.start);
+  row.end = to_monotonic(record.end);
   row.name = found.name;
   row.module = found.module;
   row.shape = shapes().id(found.shape);
@@ -75,7 +69,8 @@ void copy(const CopyRecord& record) {
     return;
   }
   Memcpy row = {};
-  take_times(record.start, record.end, &row.start, &row.end);
+  row.start = to_monotonic(record.start);
+  row.end = to_monotonic(record.end);
   if (WARPSIGHT_ROCM_HAS(record, CopyRecord, bytes)) row.bytes = record.bytes;
   row.correlation = static_cast<uint32_t>(record.correlation.internal);
   row.source_device = device_of(record.source_agent);
@@ -124,8 +119,6 @@ void report_records() {
   tell(g_short, &g_short_told,
        "records of this rocprofiler-sdk are shorter than the documented ones and were not read",
        Severity::lost);
-  tell(g_untimed, &g_untimed_told,
-       "rocprofiler-sdk lost the GPU timestamps of these records (start and end are 0)", Severity::lost);
   tell(g_nameless, &g_nameless_told,
        "the code of these kernels was loaded before the recorder was: they have no name", Severity::note);
 }

@@ -15,7 +15,7 @@ void on_records(ContextId context, BufferId buffer, RecordHeader** headers, size
 // Kernels whose records have come, so far.
 uint64_t kernels_decoded();
 
-// Loss rows for what was dropped, too short or without times since the last call. On the recorder's thread.
+// Loss rows for what was dropped, too short or without a name since the last call. On the recorder's thread.
 void report_records();
 
 }  // namespace warpsight::rocm

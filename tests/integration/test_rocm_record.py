@@ -155,7 +155,18 @@ def test_a_kernel_that_never_ended_is_a_row_without_times(machine: Machine) -> N
     assert done.sql("SELECT name, count(*), count(start) FROM kernel GROUP BY name ORDER BY name") == [
         ("add", 5, 5), ("stuck", 2, 0),
     ]  # fmt: skip
-    assert done.sql("SELECT sum(count) FROM loss WHERE severity <> 'note'") == [(2,)]
+    assert done.sql("SELECT source, sum(count) FROM loss WHERE severity <> 'note' GROUP BY source") == [
+        ("rocprofiler-sdk", 2)
+    ]
+
+
+def test_lost_times_are_counted_once(machine: Machine) -> None:
+    done = machine.record("--backend", "rocm", *machine.program("init", "launch:add:100", "sync"),
+                          ROCM_STANDIN="zero_every=10")  # fmt: skip
+    assert done.sql("SELECT count(*), count(start) FROM kernel") == [(100, 90)]
+    assert done.sql("SELECT source, cause, sum(count) FROM loss WHERE severity <> 'note' GROUP BY ALL") == [
+        ("rocprofiler-sdk", "timestamps of a kernel were zero", 10)
+    ]
 
 
 def test_what_was_done_before_a_kill_is_kept(machine: Machine) -> None:
@@ -183,17 +194,23 @@ def test_beginning_after_a_while_still_names_the_kernels(machine: Machine) -> No
 
 def test_a_program_that_waits_for_it_can_be_attached_to(machine: Machine) -> None:
     environment = machine.environment(ROCP_TOOL_LIBRARIES=str(machine.library), WARPSIGHT="dormant")
-    steps = machine.program("init", "launch:add:50", "sync", "say:ready", "until:1", "launch:add:20", "sync")[
-        1:
-    ]
-    with subprocess.Popen(steps, env=environment, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
-        command = [sys.executable, "-m", "warpsight.cli", "attach", str(program.pid), "-o", "t.warp"]
-        done = subprocess.run(command, env=machine.environment(), cwd=machine.folder, capture_output=True, text=True,
-                              timeout=TIMEOUT, check=False)  # fmt: skip
-    assert program.returncode == 0
-    assert done.returncode == 0, done.stderr
+    steps = machine.program(
+        "init", "launch:add:50", "sync", "say:ready", "until:1", "launch:add:20", "sync", "line"
+    )[1:]
+    program = subprocess.Popen(
+        steps, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    command = [sys.executable, "-m", "warpsight.cli", "attach", str(program.pid), "-o", "t.warp"]
+    attached = subprocess.Popen(
+        command, env=machine.environment(), cwd=machine.folder, stderr=subprocess.PIPE, text=True
+    )
+    assert attached.stderr is not None
+    assert "recording process" in attached.stderr.readline()
+    program.communicate("go on\n", timeout=TIMEOUT)
+    said = attached.communicate(timeout=TIMEOUT)[1]
+    assert (program.returncode, attached.returncode) == (0, 0), said
     trace = Recorded(0, "", "", machine.folder / "t.warp")
     assert trace.sql("SELECT name, count(*) FROM kernel GROUP BY name") == [("add", 20)]
 

@@ -42,6 +42,8 @@ _STRING, _SHAPE, _FRAME, _STACK, _FUNCTION = (
 )
 _NODE_ADDRESS = layout.BY_NAME["NodeAddress"].kind
 #: Definitions that become rows when the trace is finished.
+#: Libraries of device records other than CUPTI, by the one platform of a process's devices.
+_LIBRARIES = {layout.BACKEND_ROCM: "rocprofiler-sdk", layout.BACKEND_MACA: "mcpti"}
 KEPT = ("Process", "Thread", "Device", "Context", "Stream", "Module", "Graph", "GraphNode", "GraphEdge")
 Found = dict[int, list[tuple[Block, Array]]]
 
@@ -119,6 +121,12 @@ class Arena:
         known, places = np.unique(context, return_inverse=True)
         ids = np.array([self._context_devices.get(int(c), -1) for c in known], np.int16)[places]
         return Nullable(ids, ids < 0)
+
+    @property
+    def device_library(self) -> str:
+        """Who hands over the records of device work in this process: the source of what it loses."""
+        platforms = {int(row["platform"]) for rows in self.kept["Device"] for row in rows}
+        return _LIBRARIES.get(platforms.pop(), "cupti") if len(platforms) == 1 else "cupti"
 
     def checksums(self) -> dict[int, int]:
         """Checksums of this process's modules by module id."""
@@ -251,7 +259,7 @@ class Arena:
         if surplus > 0:
             joined = {name: values[surplus:] for name, values in joined.items()}
             self.loss.count(
-                "cupti",
+                self.device_library,
                 "kernel record never arrived; the launch is in table launch only",
                 surplus,
                 "kernel",

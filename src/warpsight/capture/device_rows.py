@@ -144,7 +144,7 @@ def _times(arena: Arena, rows: Rows, kind: str) -> tuple[Array, Array, Array | N
         arena.loss.count("converter", f"a {kind} ended before it began", backwards, kind, "note")
     if not count:
         return start, duration, None
-    arena.loss.count("cupti", f"timestamps of a {kind} were zero", count, kind, "lost")
+    arena.loss.count(arena.device_library, f"timestamps of a {kind} were zero", count, kind, "lost")
     return start, duration, lost
 
 
@@ -235,9 +235,9 @@ def never_arrived(arena: Arena) -> None:
         return
     if arena.windowed:
         cause = "kernels were not complete, or not handed over yet, when the window was taken"
-        arena.loss.count("cupti", cause, count, "kernel", "note")
+        arena.loss.count(arena.device_library, cause, count, "kernel", "note")
     else:
-        arena.loss.count("cupti", "kernel record never arrived", count, "kernel", "lost")
+        arena.loss.count(arena.device_library, "kernel record never arrived", count, "kernel", "lost")
     everything = np.ones(count, bool)
     zeros = np.zeros(count, np.int64)
     arena.emit(

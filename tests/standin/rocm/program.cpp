@@ -181,7 +181,9 @@ void step(const std::string& text) {
   else if (verb == "say") {
     puts(words[1].c_str());
     fflush(stdout);
-  } else if (verb == "until")
+  } else if (verb == "line")
+    getchar();
+  else if (verb == "until")
     until([&] { return standin_listening() == number(1, 1); });
   else if (verb == "delivered")
     until(standin_delivered);
