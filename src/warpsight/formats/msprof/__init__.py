@@ -60,6 +60,8 @@ def read(source: Source, target: Target, options: Options) -> None:
     for path in _files(source.path):
         with source.member(path) as member:
             _read_file(member, target)
+            if member.truncated:
+                source.ended_early(f"{path.name}: {member.damage}")
 
 
 def _read_file(source: Source, target: Target) -> None:

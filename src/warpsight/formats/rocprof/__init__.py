@@ -48,6 +48,8 @@ def read(source: Source, target: Target, options: Options) -> None:
         for path in _members(source.path):
             with source.member(path) as member:
                 _read_file(member, target)
+                if member.truncated:
+                    source.ended_early(f"{path.name}: {member.damage}")
         return
     _read_file(source, target)
 
