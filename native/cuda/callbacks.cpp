@@ -12,6 +12,7 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/launch_arguments.h"
+#include "cuda/node_types.h"
 #include "cuda/resources.h"
 #include "ring/shape_cache.h"
 #include "runtime/kernel_filter.h"
@@ -36,8 +37,9 @@ struct ThreadCall {
   uint16_t cbid;       // of the open call
   uint8_t domain;      // of the open call; 0 none is open
   bool captured;       // the call created graph nodes
-  uint8_t copy_nodes;  // copy and fill nodes that it made or changed
-  uint64_t copy_node;  // the last of them
+  uint8_t nodes;       // graph nodes that it made or changed, at most 2
+  uint64_t node;       // the last of them
+  const void* params;  // its arguments
   Addresses inner;     // of the driver's call inside a runtime call that copies
   ShapeCache shapes;
 };
@@ -60,10 +62,11 @@ void enter(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   t.cbid = static_cast<uint16_t>(cbid);
   t.stack = 0;
   t.captured = false;
-  t.copy_nodes = 0;
+  t.nodes = 0;
+  t.params = call.functionParams;
   const ApiRule& rule = rule_of(domain, cbid);
   if (rule.group == CallGroup::copy) t.inner = {};
-  if (rule.form == LaunchForm::graph) graph_launch_starts(call.functionParams);
+  if (rule.form == LaunchForm::graph) graph_launch_starts();
   t.start = now_ns();
 }
 
@@ -108,9 +111,9 @@ void write_call(const ThreadCall& t, uint8_t domain, const ApiRule& rule, const 
     copy.source = addresses.source;
     copy.destination = addresses.destination;
     write(copy);
-    if (t.captured && row.result == 0 && t.copy_nodes == 1) set_node_addresses(t.copy_node, addresses);
+    if (t.captured && row.result == 0 && t.nodes == 1) set_node_addresses(t.node, addresses);
   } else if (row.result == 0) {
-    on_graph_call(rule, row.object, addresses, t.copy_nodes, t.copy_node);
+    on_graph_call(rule, row.object, addresses, t.nodes, t.node);
   }
 }
 
@@ -171,11 +174,16 @@ uint32_t stack_of_current_call(bool captured) {
   return t.stack;
 }
 
-void note_copy_node(uint64_t node) {
+void note_node(uint64_t node) {
   ThreadCall& t = t_call;
   if (t.domain == 0) return;
-  t.copy_node = node;
-  if (t.copy_nodes < 2) ++t.copy_nodes;
+  t.node = node;
+  if (t.nodes < 2) ++t.nodes;
+}
+
+uint32_t node_type_of_current_call() {
+  const ThreadCall& t = t_call;
+  return t.domain == 0 ? kUnknownNode : type_made_by(t.domain, t.cbid, t.params);
 }
 
 OwnCall::OwnCall() {

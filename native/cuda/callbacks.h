@@ -22,8 +22,11 @@ uint64_t launches_seen();
 // and marks the call as captured when `captured`.
 uint32_t stack_of_current_call(bool captured);
 
-// The call this thread is in made or changed a graph node that copies or fills.
-void note_copy_node(uint64_t node);
+// The call this thread is in made or changed a graph node.
+void note_node(uint64_t node);
+
+// The type of a node that the call this thread is in makes (node_types.h).
+uint32_t node_type_of_current_call();
 
 // While one lives, driver calls of this thread are ours, made after a call of the program: they get no rows.
 struct OwnCall {

@@ -8,6 +8,7 @@
 
 #include "cuda/callbacks.h"
 #include "cuda/functions.h"
+#include "cuda/node_types.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
@@ -17,31 +18,42 @@ constexpr uint32_t kExecutable = 1, kDestroyed = 2, kNodeDestroyed = 1;
 
 std::atomic<bool> g_seen{false};
 
-// Node id -> where the node was made. Ids are reused, so a node's entry goes when the node does.
-pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects stacks(); nothing is called while it is held
-std::unordered_map<uint64_t, uint32_t>& stacks() {
-  static auto* const map = new std::unordered_map<uint64_t, uint32_t>;
+struct Made {
+  uint32_t stack = 0;
+  uint32_t type = kUnknownNode;
+};
+
+// Node id -> where the node was made, and what it is. Ids are reused, so a node's entry goes when the node
+// does.
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects nodes(); nothing is called while it is held
+std::unordered_map<uint64_t, Made>& nodes() {
+  static auto* const map = new std::unordered_map<uint64_t, Made>;
   return *map;
 }
 
-uint32_t stack_of(uint64_t node) {
+Made made_of(uint64_t node) {
   pthread_mutex_lock(&g_lock);
-  const auto found = stacks().find(node);
-  const uint32_t stack = found == stacks().end() ? 0 : found->second;
+  const auto found = nodes().find(node);
+  const Made made = found == nodes().end() ? Made() : found->second;
   pthread_mutex_unlock(&g_lock);
-  return stack;
+  return made;
 }
 
-void remember(uint64_t node, uint32_t stack) {
+void remember(uint64_t node, Made made) {
   pthread_mutex_lock(&g_lock);
-  stacks()[node] = stack;
+  nodes()[node] = made;
   pthread_mutex_unlock(&g_lock);
 }
 
 void forget(uint64_t node) {
   pthread_mutex_lock(&g_lock);
-  stacks().erase(node);
+  nodes().erase(node);
   pthread_mutex_unlock(&g_lock);
+}
+
+// What CUPTI says, where it says anything: 0 is a kernel or no answer.
+uint32_t type_of(const CUpti_GraphData& g, uint32_t otherwise) {
+  return g.nodeType != CU_GRAPH_NODE_TYPE_KERNEL ? static_cast<uint32_t>(g.nodeType) : otherwise;
 }
 
 uint64_t id_of(CUgraphNode node) {
@@ -67,57 +79,55 @@ void write_graph(uint32_t id, uint32_t original, uint32_t flags, uint32_t stack)
   write(row);
 }
 
-void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, uint32_t stack, uint32_t flags) {
+void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, Made made, uint32_t flags) {
   GraphNode row = {};
   row.node = node;
   row.original = original;
   row.graph = id_of(g.graph);
-  row.type = static_cast<uint32_t>(g.nodeType);
-  row.stack = stack;
+  row.type = made.type;
+  row.stack = made.stack;
   row.flags = flags;
   row.time = now_ns();
   write(row);
 }
 
-bool copies(const CUpti_GraphData& g) {
-  return g.nodeType == CU_GRAPH_NODE_TYPE_MEMCPY || g.nodeType == CU_GRAPH_NODE_TYPE_MEMSET;
-}
-
 void node_created(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
-  if (copies(g)) note_copy_node(node);
-  const uint32_t stack = stack_of_current_call(true);
-  remember(node, stack);
-  write_node(g, node, 0, stack, 0);
+  note_node(node);
+  const Made made = {stack_of_current_call(true), type_of(g, node_type_of_current_call())};
+  remember(node, made);
+  write_node(g, node, 0, made, 0);
 }
 
 // Clones (an instantiated graph's nodes) inherit the stack, so the chain need not be followed later.
 void node_cloned(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
-  const uint32_t stack = stack_of(original);
-  if (copies(g)) clone_node_addresses(node, original);
-  remember(node, stack);
-  write_node(g, node, original, stack, 0);
+  const Made first = made_of(original);
+  const Made made = {first.stack, type_of(g, first.type)};
+  clone_node_addresses(node, original);
+  remember(node, made);
+  write_node(g, node, original, made, 0);
 }
 
 // An update gives the node another kernel: the call that did it is now the one that asked for the work.
 void node_updated(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
-  if (copies(g)) {
-    note_copy_node(node);
-    if (original != 0) clone_node_addresses(node, original);
-  }
-  const uint32_t inherited = original != 0 ? stack_of(original) : 0;
-  const uint32_t stack = inherited != 0 ? inherited : stack_of_current_call(false);
-  remember(node, stack);
-  write_node(g, node, original, stack, 0);
+  note_node(node);
+  if (original != 0) clone_node_addresses(node, original);
+  Made made = original != 0 ? made_of(original) : Made();
+  if (made.stack == 0) made.stack = stack_of_current_call(false);
+  if (made.type == kUnknownNode) made.type = made_of(node).type;
+  made.type = type_of(g, made.type);
+  remember(node, made);
+  write_node(g, node, original, made, 0);
 }
 
 void node_destroyed(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
+  const Made made = {0, made_of(node).type};
   forget(node);
-  if (copies(g)) forget_node_addresses(node);
-  write_node(g, node, 0, 0, kNodeDestroyed);
+  forget_node_addresses(node);
+  write_node(g, node, 0, made, kNodeDestroyed);
 }
 
 void dependency_created(const CUpti_GraphData& g) {

@@ -91,6 +91,8 @@ def test_copies_and_fills_have_the_addresses_that_the_program_gave(library: Path
         else:
             assert (source, destination) == expected, f"copy {place}"
     assert [row[0] for row in trace.sql("SELECT address FROM memset ORDER BY start").fetchall()] == fills
+    kinds = trace.sql("SELECT kind, count(*) FROM graph_node WHERE original IS NULL GROUP BY 1").fetchall()
+    assert {"memcpy": 2, "memset": 2}.items() <= dict(kinds).items()
     assert not losses(trace)
 
 

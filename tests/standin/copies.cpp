@@ -83,12 +83,12 @@ void replay() {
   record_set(64, correlation, 301);
 }
 
-void node_event(CUpti_CallbackIdResource id, uint64_t node, uint64_t original, CUgraphNodeType type) {
+// nodeType stays 0, as with CUPTI 13.0.
+void node_event(CUpti_CallbackIdResource id, uint64_t node, uint64_t original) {
   CUpti_GraphData data = {};
   data.graph = at<CUgraph>(8);
   data.node = at<CUgraphNode>(node);
   data.originalNode = at<CUgraphNode>(original);
-  data.nodeType = type;
   resource(id, &data, nullptr);
 }
 
@@ -118,7 +118,7 @@ void graph_copies() {
   {
     const cudaMemcpyAsync_v3020_params params = {at(0xd70), at(0x570), 64, cudaMemcpyDefault, nullptr};
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, "cudaMemcpyAsync", &params, nullptr);
-    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 100, 0, CU_GRAPH_NODE_TYPE_MEMCPY);
+    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 100, 0);
   }
   {
     cudaGraphNode_t made = at<cudaGraphNode_t>(101);
@@ -126,17 +126,17 @@ void graph_copies() {
     fill.dst = at(0xe70);
     const cudaGraphAddMemsetNode_v10000_params params = {&made, nullptr, nullptr, 0, &fill};
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddMemsetNode_v10000, "add", &params, nullptr);
-    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 101, 0, CU_GRAPH_NODE_TYPE_MEMSET);
+    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 101, 0);
   }
-  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 300, 100, CU_GRAPH_NODE_TYPE_MEMCPY);
-  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 301, 101, CU_GRAPH_NODE_TYPE_MEMSET);
+  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 300, 100);
+  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 301, 101);
   replay();
   {  // told with the executable graph's own node
     const cudaGraphExecMemcpyNodeSetParams1D_v11010_params params = {
         at<cudaGraphExec_t>(0x900), at<cudaGraphNode_t>(100), at(0xd80), at(0x580), 64, cudaMemcpyDefault};
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphExecMemcpyNodeSetParams1D_v11010, "set", &params,
               nullptr);
-    node_event(CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS, 300, 0, CU_GRAPH_NODE_TYPE_MEMCPY);
+    node_event(CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS, 300, 0);
   }
   {  // not told: what the clone fills is not known any more
     cudaMemsetParams fill = {};

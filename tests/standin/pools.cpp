@@ -35,7 +35,6 @@ void captured_allocation() {
   CUpti_GraphData data = {};
   data.graph = at<CUgraph>(8);
   data.node = at<CUgraphNode>(400);
-  data.nodeType = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, &data, nullptr);
 }
 

@@ -212,8 +212,18 @@ def _graph(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
     }
 
 
+def _described_once(nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Without the first of two rows for one clone: CUPTI tells that it was made, and then what it was cloned from."""
+    order = np.argsort(nodes["node"], kind="stable")
+    node, original = nodes["node"][order], nodes["original"][order]
+    cloned_next = (node[1:] == node[:-1]) & (original[:-1] == 0) & (original[1:] != 0)
+    keep = np.ones(len(nodes), bool)
+    keep[order[:-1][cloned_next]] = False
+    return nodes[keep]
+
+
 def _node(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
-    rows = rows[(rows["flags"] & 1) == 0]
+    rows = _described_once(rows[(rows["flags"] & 1) == 0])
     kinds = pa.DictionaryArray.from_arrays(
         np.minimum(rows["type"], len(_NODE_KINDS)).astype(np.int8), [*_NODE_KINDS, "unknown"]
     )

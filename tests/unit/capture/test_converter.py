@@ -268,6 +268,30 @@ def test_kernels_of_a_graph_take_the_stack_of_their_nodes_origin(recording: Reco
         assert folded == {0: "step (train.py:20)", 300: "main (train.py:10)", 999: "step (train.py:20)"}
 
 
+def test_a_node_made_by_cloning_is_described_once(recording: Recording) -> None:
+    """CUPTI tells that a node was made and then what it was cloned from; a node whose id is used again is another."""
+    arena = recording.process(1)
+    with recording.file(arena, "definitions") as out:
+        out.write(
+            "GraphNode",
+            {
+                "node": [100, 200, 200, 300, 300, 300],
+                "original": [0, 0, 100, 0, 0, 0],
+                "type": [1, 255, 1, 0, 0, 2],
+                "flags": [0, 0, 0, 0, 1, 0],
+                "graph": [1, 2, 2, 1, 1, 1],
+                "time": [1, 2, 3, 4, 5, 6],
+            },
+        )
+    with recording.finish() as trace:
+        assert trace.sql("SELECT graph_node, original, kind FROM graph_node ORDER BY time").fetchall() == [
+            (100, None, "memcpy"),
+            (200, 100, "memcpy"),
+            (300, None, "kernel"),
+            (300, None, "memset"),
+        ]
+
+
 def test_a_block_written_while_open_and_again_when_full_counts_once(recording: Recording) -> None:
     arena = recording.process(1)
     rows = np.zeros(4, DTYPES[21])
