@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -126,6 +127,22 @@ def test_doctor_says_what_this_system_is_for(said: dict[str, Said]) -> None:
     code, out, _ = said["selftest"]
     assert code == 0, out
     assert "works   reading traces" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["analyze", OTHER], ["view", TRACE], ["diff", TRACE, OTHER], ["help", "record"]]
+)
+def test_letters_that_the_output_has_not_are_no_error(arguments: list[str], tmp_path: Path) -> None:
+    """Output to a file on Windows, or to a terminal of an 8-bit locale."""
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight.cli", *arguments],
+        env={**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONPATH": str(HERE.parents[1] / "src")},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode("cp1252")
 
 
 def test_every_verb_is_tried(said: dict[str, Said]) -> None:

@@ -9,6 +9,7 @@ imported until a verb runs: `warpsight --help` and `--version` answer at once.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -115,6 +116,7 @@ EXIT_INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _accept_all_letters()
     try:
         code = _main(arguments)
         sys.stdout.flush()
@@ -125,6 +127,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return code
+
+
+def _accept_all_letters() -> None:
+    """Let output hold letters that its encoding lacks: a question mark stands for them instead of an error.
+
+    What goes to a file or a program on Windows is UTF-8, as everywhere, unless PYTHONIOENCODING says otherwise.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if sys.platform == "win32" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ:
+            stream.reconfigure(encoding="utf-8")
+        if stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _main(arguments: list[str]) -> int:
