@@ -111,7 +111,7 @@ READERS: dict[str, Reader] = {
     ),
     "mctracer": Reader("MetaX mcTracer: Chrome JSON", "warpsight.formats.mctracer"),
     "rocprof": Reader(
-        "rocprofv3 JSON, CSV and rocpd; rocprof and rocprofv2 CSV",
+        "rocprofv3 JSON, CSV and rocpd; rpd_tracer; rocprof and rocprofv2 CSV",
         "warpsight.formats.rocprof",
         ("_results.json", "_results.db", "_trace.csv"),
     ),

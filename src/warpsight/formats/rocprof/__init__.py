@@ -1,4 +1,4 @@
-"""AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite) and rocprof, rocprofv2 (CSV).
+"""AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite), rpd_tracer (RPD SQLite) and rocprof, rocprofv2 (CSV).
 
 JSON after rocprofiler-sdk's `cxx/serialization.hpp`, CSV after its `generateCSV.cpp` and the documents of rocprof and rocprofv2,
 rocpd after `rocprofiler-sdk-rocpd/rocpd_tables.sql` 3.0 to 4.1 (times inline, or in a table of their own). rocprofv3's PFTrace is
@@ -94,6 +94,8 @@ COVERAGE = Coverage(
     ),
     lost=(
         "the hardware queue where the record also has a stream",
+        "RPD: autograd and call stack tables; which process work of no call belonged to",
+        "databases of the first rocprof (tables HIP, OPS, COPY): not read; its JSON is read as Chrome's, kernels as ranges",
         "arguments of calls, PC samples, thread traces, code objects",
         "CSV: sizes of copies are 0 (the file has none); rocprof and rocprofv2: shapes have one dimension",
     ),
@@ -101,6 +103,11 @@ COVERAGE = Coverage(
         "rocprofv3 JSON (ROCm 7, MI350X, 43,915 dispatches): a recording of AMD-AGI/TraceLens' tests (MIT)",
         "rocprofv3 CSV in four states of its columns: kernel, copy and marker tables quoted in AMD's and users' documents, in "
         "which agents are numbers, `Agent 7` or `GPU 3`, and threads, streams and registers are absent or there",
+        "rocpd schema 3 (rocprofv3 of ROCm 7): a real database of 151 dispatches and 629 regions (HGLiu1998/batched_gemm "
+        "2f96e49, ck_bmm/37ca13315e70/28_results.db)",
+        "RPD schema 2: three real databases of rpd_tracer (ROCm/rocmProfileData e943e7a: matmul_result.rpd, mytrace.rpd.gz with "
+        "HIP graphs; Ajcarroll155/amelia-benchmark, monitors only); grids of rocprofiler-sdk's rows: by its source",
+        "rocprofv3 CSV: 17 tables of ROCm's documents (ROCm/rocm-systems 1b1610fc, projects/rocprofiler-sdk/source/docs/data)",
         "rocprofv3, rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by the schemas named above",
     ),
 )

@@ -16,6 +16,7 @@ COVERAGE = Coverage(
     kept=("Nothing: a capture is refused with its version and the command that converts it.",),
     lost=("All of it; `tracy-csvexport` writes CSV that is read (format tracy-csv).",),
     tested=(
+        "a real capture of 0.8.4 (Itai-lupo/good-question-TBD 9ea028a, trace.tracy)",
         "headers of versions 0.7 to 0.14 after TracyFileHeader.hpp and TracyFileWrite.hpp, written in tests",
     ),
 )
