@@ -272,7 +272,8 @@ int start_runtime(const char* path) {
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
   apply_record(r, r.wants_record);
-  if (register_maca_backend) register_maca_backend();  // before CUDA: MACA's SDK may bring a libcuda of its own
+  if (register_maca_backend)
+    register_maca_backend();  // before CUDA: MACA's SDK may bring a libcuda of its own
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
   register_rocm_backend();
   return 0;

@@ -43,9 +43,9 @@ struct Runtime {
   pthread_cond_t served;  // on CLOCK_MONOTONIC; told when requests were served or the thread ended
   pthread_cond_t woken;   // likewise; told when there are new requests
   pthread_mutex_t recorder_lock =
-      PTHREAD_MUTEX_INITIALIZER;      // no two recorder methods at once; taken before `lock`
-  std::vector<Registered> recorders;  // under recorder_lock
-  bool recorders_started = false;     // under recorder_lock: what fork asks
+      PTHREAD_MUTEX_INITIALIZER;          // no two recorder methods at once; taken before `lock`
+  std::vector<Registered> recorders;      // under recorder_lock
+  bool recorders_started = false;         // under recorder_lock: what fork asks
   std::atomic<bool> wants_record{false};  // the launcher says record; changed under recorder_lock
   bool in_range = false;                  // under recorder_lock: of settings().capture_range
   Connection connection;
