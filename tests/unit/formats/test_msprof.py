@@ -119,7 +119,7 @@ def test_a_timeline_that_begins_with_thousands_of_operators_is_still_ascends(tmp
     ]  # fmt: skip
     task = {
         "ph": "X", "name": "MatMulV2", "pid": 800, "tid": 3, "ts": "1704161511001001.204", "dur": 1.35,
-        "args": {"Task Type": "Other", "Stream Id": 3, "Task Id": 1, "connection_id": 8},
+        "args": {"Task Type": "Other", "Stream Id": 3, "Task Id": 1, "connection_id": -1},
     }  # fmt: skip
     layers = [
         {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
@@ -129,5 +129,6 @@ def test_a_timeline_that_begins_with_thousands_of_operators_is_still_ascends(tmp
     assert text.index("Ascend Hardware") > 100_000
     (tmp_path / "trace_view.json").write_text(text)
     out = read(tmp_path / "trace_view.json", tmp_path)
-    assert stored(out, "select start, duration, stream from kernel") == [(1_704_161_511_001_001_204, 1350, 3)]
+    text = "select start, duration, stream, correlation from kernel"
+    assert stored(out, text) == [(1_704_161_511_001_001_204, 1350, 3, None)]
     assert stored(out, "select count(*) from op") == [(1000,)]

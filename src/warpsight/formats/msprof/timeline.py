@@ -166,4 +166,4 @@ class _Reader:
 
 def _connection(args: dict[str, Any]) -> int | None:
     found = whole(args.get("connection_id"))
-    return None if found is None or found == NONE else found
+    return None if found is None or found < 0 or found == NONE else found

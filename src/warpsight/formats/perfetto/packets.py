@@ -101,7 +101,8 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     for label in ("correlation", "bytes", "graph", "node"):
         column = getattr(data, label)
         if column is not None:
-            event.append(_annotation(label, Varint(3, column), column > 0))
+            # a foreign trace may hold negative ids for none
+            event.append(_annotation(label, Varint(3, np.maximum(column, 0)), column > 0))
     for label, column, lookup in (
         ("shape", data.shape, dict(enumerate(texts.shapes))),
         ("stack", data.stack, texts.stacks),

@@ -12,6 +12,8 @@ from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
+from warpsight.formats.target import Target
+from warpsight.trace import TraceWriter
 
 pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
@@ -167,3 +169,25 @@ def test_our_own_export_reads_back(tmp_path):
                 first, second = (Counter(t.sql(sql).fetchall()) for t in (trace, back))
                 assert second == first, sql
                 assert first, sql
+
+
+def test_a_negative_correlation_is_none_and_does_not_stop_the_export(tmp_path):
+    with TraceWriter(tmp_path / "t.warp") as out, Target(out, "0") as target:
+        process, device = target.process(77), target.device(("0", 0), name="NPU 0")
+        context = target.context(process, 0, device=device)
+        row = {
+            "duration": 5, "name_id": target.name("k"), "process": process, "device": device, "context": context,
+            "stream": target.stream(process, context, 3, device=device), "graph_level": False,
+        }  # fmt: skip
+        target.add(
+            "kernel", [{**row, "start": 10, "correlation": 700}, {**row, "start": 20, "correlation": -1}]
+        )
+        target.close()
+    with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.pftrace").open("wb") as file:
+        writer.write(trace, file, Selection())
+    import_files([tmp_path / "t.pftrace"], tmp_path / "back.warp")
+    with ws.open(tmp_path / "back.warp") as back:
+        assert back.sql("SELECT start, correlation FROM kernel ORDER BY 1").fetchall() == [
+            (10, 7),
+            (20, None),
+        ]
