@@ -188,6 +188,6 @@ def test_a_negative_correlation_is_none_and_does_not_stop_the_export(tmp_path):
     import_files([tmp_path / "t.pftrace"], tmp_path / "back.warp")
     with ws.open(tmp_path / "back.warp") as back:
         assert back.sql("SELECT start, correlation FROM kernel ORDER BY 1").fetchall() == [
-            (10, 7),
+            (10, 700),
             (20, None),
         ]
