@@ -62,6 +62,7 @@ def write_rpd(path: Path, *, sdk: bool = False) -> Path:
     }  # fmt: skip
     path.unlink(missing_ok=True)
     with sqlite3.connect(path) as file:
+        file.execute("pragma page_size=512")
         for table, columns in _TABLES.items():
             spelled = ", ".join(f'"{part.split()[0]}" {part.split()[1]}' for part in columns.split(", "))
             file.execute(f'create table "{table}" ({spelled})')

@@ -70,3 +70,13 @@ def test_grids_of_rocprofiler_sdk_are_work_items(tmp_path: Path) -> None:
     import_files([write_rpd(tmp_path / "trace.rpd", sdk=True)], out)
     assert [row[3:6] for row in stored(out, KERNELS)][:2] == [(2, 2, 256), (4, 1, 256)]
     assert stored(out, "select kind, bytes from memcpy") == [("HtoD", 65536)]
+
+
+def test_the_golden_file_is_what_its_builder_writes(tmp_path: Path) -> None:
+    golden = Path(__file__).parents[2] / "golden/formats/rocprof/trace.rpd"
+    for file in (golden, write_rpd(tmp_path / "trace.rpd")):
+        import_files([file], tmp_path / f"{file.parent.name}.warp")
+    for table in ("kernel", "memcpy", "memset", "launch", "api", "marker", "counter"):
+        text = f"select * from {table} order by all"
+        both = [stored(tmp_path / f"{name}.warp", text) for name in (golden.parent.name, tmp_path.name)]
+        assert both[0] == both[1] and both[0], table
