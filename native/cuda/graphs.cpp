@@ -94,6 +94,7 @@ void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, Made
 void node_created(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
   note_node(node);
+  forget_node_addresses(node);
   const Made made = {stack_of_current_call(true), type_of(g, node_type_of_current_call())};
   remember(node, made);
   write_node(g, node, 0, made, 0);
@@ -125,8 +126,7 @@ void node_updated(const CUpti_GraphData& g) {
 void node_destroyed(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
   const Made made = {0, made_of(node).type};
-  forget(node);
-  forget_node_addresses(node);
+  forget(node);  // its addresses stay until the id is another node's: launches of it may still be decoded
   write_node(g, node, 0, made, kNodeDestroyed);
 }
 

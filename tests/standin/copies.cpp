@@ -128,8 +128,17 @@ void graph_copies() {
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphAddMemsetNode_v10000, "add", &params, nullptr);
     node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 101, 0);
   }
-  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 300, 100);
-  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, 301, 101);
+  {
+    cudaGraphExec_t executable = at<cudaGraphExec_t>(0x900);
+    const cudaGraphInstantiate_v12000_params params = {&executable, at<cudaGraph_t>(8), 0};
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000, "cudaGraphInstantiate", &params,
+              nullptr);
+    for (uint64_t node = 300; node < 302; ++node) {  // made, and then said to be a clone
+      node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, node, 0);
+      node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, node, node - 200);
+    }
+    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 302, 0);
+  }
   replay();
   {  // told with the executable graph's own node
     const cudaGraphExecMemcpyNodeSetParams1D_v11010_params params = {
