@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warpsight.trace.pandas_import import keep_pandas_out
+
 
 @dataclass(frozen=True)
 class Verb:
@@ -116,6 +118,8 @@ EXIT_INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:  # a process of its own
+        keep_pandas_out()
     _accept_all_letters()
     try:
         code = _main(arguments)
