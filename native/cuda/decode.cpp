@@ -101,12 +101,6 @@ void Decoder::decode_record(const CUpti_Activity* record) {
   }
 }
 
-void Decoder::count_timestamps(uint64_t start, uint64_t end) {
-  if (start != 0 || end != 0) return;
-  ++counters_.zero_timestamps;
-  ++counters_.zero_since_report;
-}
-
 void Decoder::note(uint32_t context, uint32_t device) {
   if (context == last_context_) return;
   last_context_ = context;
@@ -131,7 +125,6 @@ void Decoder::kernel(const CUpti_Activity* record) {
   Kernel row = {};
   row.name = intern_c(k.name);
   if (kernels_filtered() && !kernel_wanted(row.name, k.name)) return;
-  count_timestamps(k.start, k.end);
   row.start = host_time(k.start);
   row.end = host_time(k.end);
   row.graph_node = k.graphNodeId;
@@ -153,7 +146,6 @@ void Decoder::graph_launch(const CUpti_Activity* record) {
   if (!range_.inside(g.correlationId)) return;
   ++counters_.graph_launches;
   note(g.contextId, g.deviceId);
-  count_timestamps(g.start, g.end);
   Kernel row = {};
   row.start = host_time(g.start);
   row.end = host_time(g.end);
@@ -170,7 +162,6 @@ void Decoder::memcpy(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemcpy6>(record);
   if (!range_.inside(m.correlationId)) return;
   note(m.contextId, m.deviceId);
-  count_timestamps(m.start, m.end);
   Memcpy row = {};
   row.start = host_time(m.start);
   row.end = host_time(m.end);
@@ -196,7 +187,6 @@ void Decoder::memcpy(const CUpti_Activity* record) {
 void Decoder::memcpy_peer(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemcpyPtoP4>(record);
   if (!range_.inside(m.correlationId)) return;
-  count_timestamps(m.start, m.end);
   Memcpy row = {};
   row.start = host_time(m.start);
   row.end = host_time(m.end);
@@ -221,7 +211,6 @@ void Decoder::memset(const CUpti_Activity* record) {
   const auto& m = as<CUpti_ActivityMemset4>(record);
   if (!range_.inside(m.correlationId)) return;
   note(m.contextId, m.deviceId);
-  count_timestamps(m.start, m.end);
   Memset row = {};
   row.start = host_time(m.start);
   row.end = host_time(m.end);
@@ -247,7 +236,7 @@ void Decoder::synchronization(const CUpti_Activity* record) {
     row.result = static_cast<int32_t>(s.returnValue);
     row.event_sync = static_cast<uint32_t>(s.cudaEventSyncId) == kNotApplicable ? 0 : s.cudaEventSyncId;
   }
-  count_timestamps(s.start, s.end);
+  if (s.start == 0 && s.end == 0) ++counters_.waits_without_times;
   row.start = host_time(s.start);
   row.end = host_time(s.end);
   row.correlation = s.correlationId;
@@ -339,12 +328,12 @@ void Decoder::report() {
                 counters_.senseless);
     counters_.senseless = 0;
   }
-  if (counters_.zero_since_report == 0) return;
-  report_loss(
-      profiler_source(),
-      std::string(profiler_name()) + " lost the GPU timestamps of these records (start and end are 0)",
-      counters_.zero_since_report, Severity::lost, 0, 0, Kernel::kKind);
-  counters_.zero_since_report = 0;
+  // Kernels, copies and sets without times are counted where their rows are read.
+  if (counters_.waits_without_times == 0) return;
+  report_loss(profiler_source(),
+              std::string(profiler_name()) + " lost the timestamps of these waits (start and end are 0)",
+              counters_.waits_without_times, Severity::lost, 0, 0, Sync::kKind);
+  counters_.waits_without_times = 0;
 }
 
 }  // namespace warpsight

@@ -18,7 +18,7 @@ namespace warpsight {
 // Counts of what a session decoded; read by the recorder after the worker has drained.
 struct DecodeCounters {
   uint64_t unknown_modules;
-  uint64_t kernels, graph_launches, records, zero_timestamps, unknown_kinds, zero_since_report;
+  uint64_t kernels, graph_launches, records, unknown_kinds, waits_without_times;
   uint64_t senseless;  // since the last report: records that cannot be what they are read as
 };
 
@@ -50,7 +50,6 @@ class Decoder {
   void memory(const CUpti_Activity* record);
   void memory_pool(const CUpti_Activity* record);
   void overhead(const CUpti_Activity* record);
-  void count_timestamps(uint64_t start, uint64_t end);
   bool sensible(const CUpti_ActivityKernel10& kernel);
   // A record's time on CLOCK_MONOTONIC, which CUPTI's records are on already.
   uint64_t host_time(uint64_t time) const { return fitted_ && time != 0 ? fit_.host(time) : time; }
