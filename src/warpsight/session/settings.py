@@ -99,12 +99,7 @@ class Settings:
         from warpsight.session.counters import parse
 
         parse(self.counters)
-        other = self.backend not in ("auto", "cuda")
-        if self.capture_range != "off" and (other or self.leave_cupti):
-            why = f"--backend {self.backend}" if other else "--yield"
-            raise UsageError(
-                f"--capture-range {self.capture_range} is the CUDA recorder's: it does not go with {why}"
-            )
+        self._check_backend()
         self._check_ring()
 
     def _check_api(self) -> None:
@@ -122,6 +117,27 @@ class Settings:
             hint = f"; did you mean {' or '.join(near)}?" if near else f"; words: {', '.join(patterns.WORDS)}"
             raise UsageError(f"--api {pattern!r} matches no function of CUDA, HIP or OpenCL{hint}")
         object.__setattr__(self, "api", ",".join(patterns.parts(self.api)) or "default")
+
+    def _check_backend(self) -> None:
+        """Refuse what the backend's recorder would not act on."""
+        if self.capture_range != "off" and self.leave_cupti:
+            raise UsageError(
+                f"--capture-range {self.capture_range} is the CUDA recorder's: it does not go with --yield"
+            )
+        if self.backend == "auto":
+            return
+        for name, backends in _ACTS_ON.items():
+            value = getattr(self, name)
+            if self.backend in backends or value == getattr(Settings, name):
+                continue
+            flag = _option(name) if value is True else f"{_option(name)} {value}"
+            apis = [_APIS[backend] for backend in backends]
+            whose = (
+                f"the {apis[0]} recorder's"
+                if len(apis) == 1
+                else f"for the recorders of {' and '.join(apis)}"
+            )
+            raise UsageError(f"{flag} is {whose}: it does not go with --backend {self.backend}")
 
     def _check_log(self) -> None:
         if self.log_stacks != "dedup" and not self.kernel_log:
@@ -226,6 +242,11 @@ _SWITCHES = ("leave_cupti", "cubins")
 _BOUNDS = {"stack_depth": (1, 4096), "sample": (0, 10_000), "duration": (0, 1e9), "delay": (0, 1e9),
            "buffer_size": (4096, 64 << 20), "device_buffers": (0, 1 << 30), "max_size": (0, 1e9),
            "flush": (10, 60_000), "wait": (0, 1e6), "after": (0, 3600)}  # fmt: skip
+#: Options that not every recorder acts on, with the backends whose recorders do.
+_ACTS_ON = {"graph": ("cuda",), "capture_range": ("cuda",), "leave_cupti": ("cuda", "rocm", "maca"),
+            "buffer_size": ("cuda", "maca"), "device_buffers": ("cuda",), "cubins": ("cuda",),
+            "opencl_profiling": ("opencl",)}  # fmt: skip
+_APIS = {"cuda": "CUDA", "opencl": "OpenCL", "rocm": "ROCm", "maca": "MACA"}
 _OPTIONS = {"duration": "--for", "leave_cupti": "--yield", "triggers": "--trigger"}
 
 

@@ -129,3 +129,32 @@ def test_counters_from_python_are_those_of_the_command_line(given: object, taken
 def test_values_that_no_option_takes_are_refused_by_name(option: str, value: object) -> None:
     with pytest.raises(UsageError, match="--" + option.replace("_", "-")):
         Settings.of({option: value})
+
+
+@pytest.mark.parametrize(("backend", "option", "value", "flag"), [
+    ("rocm", "graph", "node", "--graph node"), ("maca", "graph", "graph", "--graph graph"),
+    ("rocm", "buffer_size", 65536, "--buffer-size 65536"), ("opencl", "buffer_size", 65536, "--buffer-size 65536"),
+    ("rocm", "device_buffers", 4096, "--device-buffers 4096"), ("maca", "device_buffers", 4096, "--device-buffers 4096"),
+    ("rocm", "cubins", True, "--cubins"), ("maca", "cubins", True, "--cubins"), ("opencl", "cubins", True, "--cubins"),
+    ("opencl", "leave_cupti", True, "--yield"), ("cuda", "opencl_profiling", "off", "--opencl-profiling off"),
+    ("maca", "capture_range", "profiler-api", "--capture-range profiler-api"),
+])  # fmt: skip
+def test_an_option_that_a_backends_recorder_does_not_act_on_is_refused(
+    backend: str, option: str, value: object, flag: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        Settings.of({"backend": backend, option: value})
+    said = str(error.value)
+    assert said.startswith((f"{flag} is the ", f"{flag} is for ")) and said.endswith(
+        f"it does not go with --backend {backend}"
+    )
+
+
+@pytest.mark.parametrize(("backend", "option", "value"), [
+    ("maca", "buffer_size", 65536), ("maca", "leave_cupti", True), ("rocm", "leave_cupti", True), ("auto", "cubins", True),
+    ("auto", "opencl_profiling", "off"), ("cuda", "device_buffers", 4096), ("rocm", "graph", "auto"),
+])  # fmt: skip
+def test_an_option_that_a_backends_recorder_acts_on_is_taken(
+    backend: str, option: str, value: object
+) -> None:
+    assert getattr(Settings.of({"backend": backend, option: value}), option) == value
