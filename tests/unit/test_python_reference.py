@@ -116,8 +116,8 @@ def test_the_page_has_everything_that_is_public() -> None:
     assert public - shown == set() and methods - shown == set()
 
 
-def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+def run(code: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **more}
     return subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=folder, env=environment, capture_output=True,
                           text=True, timeout=120, check=False)  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_examples_of_recording_run(library: Path, tmp_path: Path) -> None:
     code = "import warpsight as ws\n" + "\n".join(
         c for heading, c in generate_python.examples() if heading == "Record"
     )
-    done = run(code, tmp_path)
+    done = run(code, tmp_path, WARPSIGHT_LIBRARY=str(library))
     assert done.returncode == 0, done.stderr
     assert "'user_event': 1" in done.stdout
 

@@ -328,7 +328,7 @@ class Converter:
         for name, number in list(self._processes.by_arena.items()):
             if name in self._arenas:
                 rows.append(definition_rows.process(self._arenas[name], ended.get(name, {})))
-                _note_unknown_functions(self._arenas[name], rows[-1]["settings"])
+                _note_unknown_functions(self._arenas[name], rows[-1].get("settings"))
             else:  # seen by the sampler only
                 rows.append(
                     {
