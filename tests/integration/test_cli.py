@@ -8,6 +8,7 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -152,6 +153,24 @@ def test_files_are_private_and_existing_ones_are_kept(trace, tmp_path):
     assert "-f replaces it" in done.stderr
     assert warpsight("query", trace, "--count", "--format", "csv", "-o", out, "-f").returncode == 0
     assert out.read_text() == "count\n2000\n"
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd"])
+@pytest.mark.parametrize("form", ["ndjson", "parquet", "arrow"])
+def test_a_compressed_answer_goes_to_standard_output_whole(trace, tmp_path, how, form):
+    """A compressor closes what it writes to when it ends; standard output stays open."""
+    command = [sys.executable, "-m", "warpsight.cli", "query", trace, "--all", "--fields", "name,duration"]
+    command += ["--format", form, "--compress", how]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, capture_output=True, env=environment, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    plain = pa.CompressedInputStream(pa.BufferReader(done.stdout), how).read()
+    if form == "ndjson":
+        assert plain.count(b"\n") == 2000
+    elif form == "parquet":
+        assert pq.read_table(pa.BufferReader(plain)).num_rows == 2000
+    else:
+        assert pa.ipc.open_file(pa.BufferReader(plain)).read_all().num_rows == 2000
 
 
 def test_a_link_is_replaced_not_followed(trace, tmp_path):

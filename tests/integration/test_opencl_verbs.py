@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.opencl_recording import require_pocl
+from warpsight.machine import cuda_driver
 
 
 def run(*arguments: str, **settings: str) -> tuple[int, str, str]:
@@ -64,6 +65,16 @@ def test_links_are_measured_and_kept(tmp_path: Path) -> None:
     found = run_json("bench", "--links", XDG_CACHE_HOME=str(tmp_path))
     assert len(found["links"]) >= 3
     assert json.loads((tmp_path / "warpsight" / "links.json").read_text())["links"] == found["links"]
+
+
+@pytest.mark.parametrize("what", [["--launches", "10"], ["--links"]])
+def test_a_device_that_is_not_here_is_refused_in_one_line(what: list[str], tmp_path: Path) -> None:
+    if cuda_driver.problem() is None:
+        pytest.skip("a CUDA device is here")
+    code, output, errors = run("bench", "--device", "cuda", *what, XDG_CACHE_HOME=str(tmp_path))
+    assert (code, output, errors.count("\n")) == (1, "", 1)
+    assert "no CUDA device here" in errors
+    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_device_is_a_usage_error() -> None:

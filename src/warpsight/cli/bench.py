@@ -27,7 +27,7 @@ def command(
     if device not in ("auto", "cuda", "opencl"):
         raise UsageError(f"--device {device}: it is auto, cuda or opencl")
     if links:
-        _links(as_json)
+        _links(device, as_json)
     if launches or not links:
         _launches(launches or 10_000, device, as_json)
 
@@ -67,10 +67,10 @@ def _launches(count: int, device: str, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _links(as_json: bool) -> None:
+def _links(device: str, as_json: bool) -> None:
     from warpsight.machine import links
 
-    found = links.measure()
+    found = links.measure(platform=device)
     path = links.keep(found)
     if as_json:
         print(json.dumps({"kept": str(path), "links": [link.to_json() for link in found]}, indent=1))

@@ -149,5 +149,17 @@ def _compressed(raw: IO[bytes], how: str) -> Any:
     if how == "zstd":
         import pyarrow as pa
 
-        return pa.CompressedOutputStream(pa.PythonFile(raw, mode="w"), "zstd")
+        return pa.CompressedOutputStream(pa.PythonFile(_StaysOpen(raw), mode="w"), "zstd")
     return nullcontext(raw)
+
+
+class _StaysOpen:
+    """A file that whoever writes to it may close: Arrow's streams close what they end in, also standard output."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write, self.flush = file.write, file.flush
+
+    def close(self) -> None:
+        self.flush()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from warpsight.errors import WarpsightError
+
 #: CUdevice_attribute of cuda.h
 ATTRIBUTES = {
     "warp_size": 10,
@@ -72,6 +74,13 @@ def problem() -> str | None:
         return "libcuda.so.1 is not installed"
     code = driver.cuInit(0)
     return None if code == 0 else f"cuInit: {error_name(driver, code)}"
+
+
+def require() -> None:
+    """Raise WarpsightError where no CUDA device can be used."""
+    why = problem()
+    if why:
+        raise WarpsightError(f"no CUDA device here: {why}; `warpsight doctor` says what to do")
 
 
 def version() -> tuple[int, int] | None:

@@ -34,9 +34,7 @@ class CudaSession:
     """
 
     def __init__(self, ordinal: int = 0) -> None:
-        problem = cuda_driver.problem()
-        if problem:
-            raise WarpsightError(f"no CUDA device here: {problem}; `warpsight doctor` says what to do")
+        cuda_driver.require()
         self.ordinal, self._driver = ordinal, cuda_driver.library()
         self._device, self.context = ctypes.c_int(), ctypes.c_void_p()
         self.do("cuDeviceGet", ctypes.byref(self._device), ordinal)

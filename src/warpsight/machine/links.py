@@ -41,13 +41,15 @@ def results_path() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpsight" / "links.json"
 
 
-def measure(size: int = COPY_BYTES) -> list[Link]:
-    """Every path of the best platform here.
+def measure(size: int = COPY_BYTES, platform: str = "auto") -> list[Link]:
+    """Every path of a platform: cuda, opencl, or auto for the best one here.
 
     Raises:
         WarpsightError: when there is no device.
     """
-    return _cuda_links(size) if cuda_driver.devices() else _opencl_links(size)
+    if platform == "auto":
+        platform = "cuda" if cuda_driver.devices() else "opencl"
+    return _cuda_links(size) if platform == "cuda" else _opencl_links(size)
 
 
 def keep(links: list[Link], path: Path | None = None) -> Path:
@@ -105,6 +107,7 @@ def _opencl_links(size: int) -> list[Link]:
 
 
 def _cuda_links(size: int) -> list[Link]:
+    cuda_driver.require()
     found: list[Link] = []
     sessions = [CudaSession(d.ordinal) for d in cuda_driver.devices()]
     names = [d.uuid for d in cuda_driver.devices()]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from warpsight.errors import WarpsightError
 from warpsight.machine.cuda_driver import format_uuid
 
 _TYPE, _VENDOR_ID, _UNITS, _CLOCK = 0x1000, 0x1001, 0x1002, 0x100C
@@ -62,6 +63,13 @@ def problem() -> str | None:
     if code or not count.value:
         return "the OpenCL loader finds no platform"
     return None if devices() else "no OpenCL platform has a device"
+
+
+def require() -> None:
+    """Raise WarpsightError where no OpenCL device can be used."""
+    why = problem()
+    if why:
+        raise WarpsightError(f"no OpenCL device here: {why}; apt install pocl-opencl-icd makes the CPU one")
 
 
 def _text(query: Any, handle: ctypes.c_void_p, what: int) -> str:

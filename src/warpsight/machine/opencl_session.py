@@ -26,11 +26,8 @@ class OpenclSession:
     """
 
     def __init__(self) -> None:
+        opencl.require()
         found = sorted(opencl.devices(), key=lambda d: d.kind != "gpu")
-        if not found or opencl.library() is None:
-            raise WarpsightError(
-                f"no OpenCL device here: {opencl.problem()}; apt install pocl-opencl-icd makes the CPU one"
-            )
         self.device, self._cl = found[0], opencl.library()
         for name in _RETURNING_HANDLES:
             getattr(self._cl, name).restype = ctypes.c_void_p

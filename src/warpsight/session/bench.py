@@ -13,7 +13,7 @@ from typing import Any
 
 import warpsight.trace
 from warpsight.errors import WarpsightError
-from warpsight.machine import workload
+from warpsight.machine import cuda_driver, opencl, workload
 
 _TIMEOUT_S = 600
 
@@ -66,6 +66,7 @@ def run(platform: str, launches: int) -> Bench:
     Raises:
         WarpsightError: when the workload or the recording fails.
     """
+    (cuda_driver if platform == "cuda" else opencl).require()
     program = [sys.executable, "-m", workload.__name__, platform, str(launches)]
     with tempfile.TemporaryDirectory(prefix="warpsight-bench-") as folder:
         bare = _last_json(program)
