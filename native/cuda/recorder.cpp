@@ -184,7 +184,7 @@ void CudaRecorder::flush(bool forced) {
     report_loss("cuda", "decoding was not finished in time at the end of the recording");
   }
   if (forced) {
-    report_unmatched_patterns();
+    report_unmatched_patterns("cuda");
     report_unknown_modules();
   }
   report_counters();

@@ -257,7 +257,7 @@ void MacaRecorder::flush(bool forced) {
     report_loss("maca", "decoding was not finished in time at the end of the recording");
   }
   if (forced) {
-    report_unmatched_patterns();
+    report_unmatched_patterns("maca");
     write_maca_clocks();
   }
   report_counters();

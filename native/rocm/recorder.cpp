@@ -196,7 +196,7 @@ void RocmRecorder::stop() {
 void RocmRecorder::flush(bool forced) {
   if (state_ != State::recording) return;
   drain(forced ? kLastDrainMs : 0);
-  if (forced) report_unmatched_patterns();
+  if (forced) report_unmatched_patterns("rocm");
   report_records();
 }
 

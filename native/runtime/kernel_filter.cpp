@@ -50,12 +50,12 @@ bool kernel_wanted(uint32_t name_id, const char* name) {
   return wanted;
 }
 
-void report_unmatched_patterns() {
+void report_unmatched_patterns(const char* source) {
   const auto& patterns = settings().kernels;
   const uint64_t matched = g_matched.exchange(~0ull, std::memory_order_relaxed);  // each is told once
   for (size_t i = 0; i < patterns.size() && i < kMostPatterns; ++i) {
     if ((matched >> i & 1) != 0) continue;
-    report_loss("cuda", "kernel pattern '" + patterns[i] + "' matched no kernel", 1, Severity::note);
+    report_loss(source, "kernel pattern '" + patterns[i] + "' matched no kernel", 1, Severity::note);
   }
 }
 

@@ -13,7 +13,7 @@ bool kernels_filtered();
 // call for a name demangles and matches.
 bool kernel_wanted(uint32_t name_id, const char* name);
 
-// A loss row (a note) for every pattern that has matched nothing so far.
-void report_unmatched_patterns();
+// A loss row (a note) of `source`, the recorder's name, for every pattern that has matched nothing so far.
+void report_unmatched_patterns(const char* source);
 
 }  // namespace warpsight

@@ -361,6 +361,13 @@ def test_kinds_that_mcpti_is_not_known_to_have_are_refused(maca: Maca, tmp_path:
     )
 
 
+def test_a_pattern_that_matched_nothing_is_told_by_our_recorder_of_maca(maca: Maca, tmp_path: Path) -> None:
+    done = maca.record(tmp_path, "launch:saxpy:2", "sync", options=("--kernels", "sa*", "--kernels", "gemm*"))
+    assert done.sql("SELECT source, cause FROM loss WHERE cause LIKE '%pattern%'") == [
+        ("maca", "kernel pattern 'gemm*' matched no kernel")
+    ]
+
+
 def test_a_range_that_only_cuda_programs_can_give_is_refused(maca: Maca, tmp_path: Path) -> None:
     done = maca.record(tmp_path, "launch:saxpy:2", options=("--capture-range", "profiler-api"))
     assert done.code == 2 and "--capture-range profiler-api is the CUDA recorder's" in done.errors

@@ -110,6 +110,14 @@ def test_the_trace_holds_what_the_gpu_did(machine: Machine) -> None:
     assert done.sql("SELECT sum(count) FROM loss WHERE severity <> 'note'") == [(None,)]
 
 
+def test_a_pattern_that_matched_nothing_is_told_by_our_recorder_of_rocm(machine: Machine) -> None:
+    options = ("--backend", "rocm", "--kernels", "m*", "--kernels", "gemm*")
+    done = machine.record(*options, *machine.program("init", "launch:mul:2", "sync"))
+    assert done.sql("SELECT source, cause FROM loss WHERE cause LIKE '%pattern%'") == [
+        ("rocm", "kernel pattern 'gemm*' matched no kernel")
+    ]
+
+
 def test_kernels_carry_the_python_stack_of_their_launch(machine: Machine) -> None:
     program = machine.folder / "train.py"
     program.write_text(PYTHON)
