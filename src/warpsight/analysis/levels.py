@@ -67,14 +67,24 @@ def _by_stack(trace: Trace, where: str) -> Result:
 
 
 def counters(trace: Trace, rows: Rows) -> Result:
-    """Samples, minimum, mean and maximum of every counter."""
+    """Samples, minimum, mean and maximum of every counter.
+
+    Samples that are not a number are counted apart (`nan`) and left out of everything else.
+    """
     terms = Rows(rows.begin, rows.end, rows.devices, (), rows.processes).where(time="time", stream=False)
     named = "" if rows.name is None else " AND regexp_matches(name, $pattern)"
     parameters = {} if rows.name is None else {"pattern": rows.name}
     table = trace.sql(
         f"""
-        SELECT device, name, unit, count(*) AS samples, min(value) AS min, avg(value) AS mean, max(value) AS max,
-          arg_max(value, time) AS last FROM counter WHERE {terms}{named} GROUP BY ALL ORDER BY device, name""",
+        SELECT device, name, unit, count(number) AS samples, min(number) AS min, avg(number) AS mean, max(number) AS max,
+          arg_max(number, time) AS last, count(*) - count(number) AS nan
+        FROM (SELECT *, CASE WHEN NOT isnan(value) THEN value END AS number FROM counter WHERE {terms}{named})
+        GROUP BY ALL ORDER BY device, name""",
         **parameters,
-    )
-    return Result({"counters": table.to_arrow_table()})
+    ).to_arrow_table()
+    unknown = sum(table["nan"].to_pylist())
+    findings: tuple[Finding, ...] = ()
+    if unknown:
+        text = f"{unknown:,} samples of counters are not a number: they are in no minimum, mean, maximum or last value"
+        findings = (Finding("note", text, {"samples": unknown}),)
+    return Result({"counters": table}, findings)

@@ -118,6 +118,30 @@ def test_memory_peak_and_what_was_never_freed(trace):
         )
 
 
+def test_samples_that_are_not_a_number_are_counted_and_nothing_else(tmp_path):
+    values = {"power": [70.0, float("nan"), 90.0, float("nan")], "broken": [float("nan")]}
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        for name, samples in values.items():
+            rows = [
+                {"time": i, "name": name, "value": v, "unit": "W", "source": "nvml"}
+                for i, v in enumerate(samples)
+            ]
+            writer.add("counter", rows)
+    with open_trace(tmp_path / "t.warp") as trace:
+        result = stats(trace, "counters")
+    broken, power = result.tables["counters"].to_pylist()
+    assert (power["samples"], power["nan"], power["min"], power["mean"], power["max"], power["last"]) == (
+        2,
+        2,
+        70,
+        80,
+        90,
+        90,
+    )
+    assert (broken["samples"], broken["nan"], broken["mean"], broken["last"]) == (0, 1, None, None)
+    assert [(f.severity, f.values) for f in result.findings] == [("note", {"samples": 3})]
+
+
 def test_kernels_that_never_finished_are_told_and_not_counted(tmp_path):
     with TraceWriter(tmp_path / "t.warp") as writer:
         row = {"name_id": writer.name("k"), "context": 1, "stream": 7, "process": 0, "graph_level": False}
