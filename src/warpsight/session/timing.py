@@ -38,7 +38,7 @@ class Timing:
 class _Device:
     name: str
     wait: Callable[[Any], None]
-    memory: Callable[[], int] | None = None
+    memory: Callable[[], int | None] | None = None
 
 
 def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue: Any = None) -> Timing:
@@ -65,6 +65,7 @@ def time(fn: Callable[[], Any], warmup: int = 3, iterations: int = 20, *, queue:
         for device in devices or tuple(_devices(queue, result)):
             device.wait(result)
         times.append(clock.perf_counter_ns() - begin)
+    devices = devices or tuple(_devices(queue, result))
     memory = next((device.memory() for device in devices if device.memory), None)
     return Timing(statistics.fmean(times), statistics.median(times), min(times),
                   statistics.stdev(times) if len(times) > 1 else 0.0, iterations, memory,
@@ -87,7 +88,14 @@ def _devices(queue: Any, result: Any) -> Iterator[_Device]:
         )
     jax = sys.modules.get("jax")
     if jax is not None:
-        yield _Device("jax", lambda value: jax.block_until_ready(value))
+        yield _Device("jax", jax.block_until_ready, lambda: _jax_memory(jax))
+
+
+def _jax_memory(jax: Any) -> int | None:
+    """Bytes in use on this process's devices; None on the CPU, where JAX does not count them."""
+    counts = [(device.memory_stats() or {}).get("bytes_in_use") for device in jax.local_devices()]
+    known = [int(count) for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _torch(torch: Any) -> Iterator[_Device]:
