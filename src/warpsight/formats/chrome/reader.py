@@ -52,14 +52,14 @@ def read(source: Source, target: Target, options: Options) -> None:
     first = EventStream(source, decode)
     for events in first:
         tracks.learn(events)
-    reading = _Reading(target, tracks)
+    other = first.header.get("otherData")
+    told = other if isinstance(other, dict) else {}
+    reading = _Reading(target, tracks, own=told.get("recorder") == "warpsight")
     for events in EventStream(source, decode):
         reading.piece(events)
     if not reading.events:
         raise source.error("holds no trace events")
     reading.close()
-    other = first.header.get("otherData")
-    told = other if isinstance(other, dict) else {}
     target.source.update({
         "tool": text(told.get("recorder")) or "Chrome trace events", "version": told.get("version"),
         "clock": text(told.get("clock")) or "unknown",
@@ -69,9 +69,9 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 class _Reading:
-    def __init__(self, target: Target, tracks: Tracks) -> None:
+    def __init__(self, target: Target, tracks: Tracks, *, own: bool) -> None:
         self.target = target
-        self.rows = Rows(target, tracks)
+        self.rows = Rows(target, tracks, own=own)
         self.events = 0
         self._begun: dict[tuple[Any, Any], list[tuple[ChromeEvent, int]]] = {}
         self._async: dict[tuple[Any, ...], list[tuple[ChromeEvent, int]]] = {}

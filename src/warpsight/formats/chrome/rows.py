@@ -57,8 +57,9 @@ class Placer(Protocol):
 class Rows:
     """Turns complete events into rows of one trace, table by table."""
 
-    def __init__(self, target: Target, tracks: Placer) -> None:
-        """Rows go to `target`."""
+    def __init__(self, target: Target, tracks: Placer, *, own: bool = False) -> None:
+        """Rows go to `target`; `own`: the file is warpsight's export, which names a counter's unit as its argument."""
+        self._own = own
         self._target = target
         self._tracks = tracks
         self._rows: dict[str, list[Row]] = {}
@@ -180,14 +181,15 @@ class Rows:
         self._marker(event, event.arguments(), start, None, "instant")
 
     def counter(self, event: Happening, time: int) -> None:
-        """One row per numeric argument; an argument named as a unit is one."""
+        """One row per numeric argument, whose name is that of a series, or a unit when it is known as one."""
         process, _ = self._tracks.host(event)
         name = text(event.name)
-        for key, value in event.arguments().items():
+        told = event.arguments()
+        for key, value in told.items():
             number = _float(value)
             if number is None:
                 continue
-            is_unit = key in _UNITS
+            is_unit = key in _UNITS or (self._own and len(told) == 1)
             self._add("counter", {}, {
                 "time": time, "name": name if is_unit or not key else f"{name} {key}", "value": number,
                 "unit": key if is_unit else "1", "source": "chrome", "process": process,

@@ -13,6 +13,7 @@ from warpsight.formats.chrome import writer
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
+from warpsight.trace import TraceWriter
 
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "train"}},
@@ -146,6 +147,24 @@ QUERIES = [
     f"SELECT start, duration, demangled, thread, {_PID} FROM marker t",
     "SELECT time, value, unit FROM counter WHERE unit <> 'B'",  # bytes are summed up from memory events
 ]
+
+
+@pytest.mark.parametrize("unit", ["items", "%", "tokens/s", 'a "unit"', "1"])
+def test_a_counters_unit_reads_back_as_its_unit(tmp_path, unit):
+    row = {"time": 5, "name": "queue", "value": 7.0, "unit": unit, "source": "user"}
+    with TraceWriter(tmp_path / "t.warp") as made:
+        made.add("counter", [row])
+    with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.json").open("wb") as file:
+        writer.write(trace, file, Selection())
+    with ws.open(import_files([tmp_path / "t.json"], tmp_path / "again.warp").path) as trace:
+        assert trace.sql("SELECT name, unit, value FROM counter").fetchall() == [("queue", unit, 7.0)]
+
+
+def test_what_others_name_beside_a_counter_is_its_series(tmp_path):
+    text = '[{"ph":"C","name":"pets","pid":1,"tid":1,"ts":1,"args":{"cats":2,"dogs":3}}]'
+    with ws.open(imported(tmp_path, text).path) as trace:
+        found = trace.sql("SELECT name, unit, value FROM counter ORDER BY name").fetchall()
+    assert found == [("pets cats", "1", 2.0), ("pets dogs", "1", 3.0)]
 
 
 def test_what_is_no_trace_is_refused(tmp_path):
