@@ -64,6 +64,7 @@ class OpenclRecorder final : public Recorder {
     g_cl_recording = g_cl_recording + 1;
     choose_kinds();
     prepare_stacks();
+    ranged_ = in_range();
     if (!settings().opencl_profiling) {
       report_loss("opencl",
                   "OpenCL profiling is off: host side only, kernels and copies have no device times", 1,
@@ -75,12 +76,16 @@ class OpenclRecorder final : public Recorder {
   // Events that are still out write their rows when they come.
   void stop() override {
     finish();
+    report_no_range();
     report_unmatched_cl_patterns();
   }
+
+  void range(bool open) override { ranged_ |= open; }
 
   void flush(bool forced) override {
     if (!forced) return;
     if (!g_exiting) finish();
+    report_no_range();
     report_unmatched_cl_patterns();
     int32_t left = outstanding_commands();
     if (g_exiting && left > 0) {
@@ -95,6 +100,20 @@ class OpenclRecorder final : public Recorder {
       device.clock->report(false);
     });
   }
+
+ private:
+  void report_no_range() {
+    if (!settings().capture_range || ranged_ || said_no_range_) return;
+    said_no_range_ = true;
+    report_loss(
+        "opencl",
+        "--capture-range profiler-api: the program did not call cudaProfilerStart after its first use of "
+        "OpenCL, so nothing of OpenCL was recorded",
+        1, Severity::note);
+  }
+
+  bool ranged_ = false;         // a range was open; under the runtime's recorder lock, as every method is
+  bool said_no_range_ = false;  // likewise
 };
 
 }  // namespace

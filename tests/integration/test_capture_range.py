@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import warpsight
 from tests.integration import standin_programs
+from tests.integration.opencl_recording import require_pocl
 from tests.integration.standin_programs import Standin
 
 RANGE = ("--capture-range", "profiler-api")
@@ -87,6 +90,24 @@ def test_a_program_that_never_starts_a_range_is_told(standin: Standin, tmp_path:
     trace = warpsight.open(path)
     assert trace.sql("SELECT count(*) FROM launch").fetchall() == [(0,)]
     assert trace.sql("SELECT count(*) FROM kernel").fetchall() == [(0,)]
+
+
+def test_a_program_of_opencl_alone_is_told_that_nothing_of_it_was_recorded(
+    library: Path, tmp_path: Path
+) -> None:
+    require_pocl()
+    path = tmp_path / "t.warp"
+    command = [sys.executable, "-m", "warpsight", "record", "-o", str(path), *RANGE, "--"]
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "warpsight.session.demo.heat_opencl"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nothing of OpenCL was recorded" in done.stderr
+    trace = warpsight.open(path)
+    assert trace.sql("SELECT count(*) FROM kernel").fetchall() == [(0,)]
+    assert trace.sql("SELECT source, severity FROM loss WHERE cause LIKE '--capture%'").fetchall() == [
+        ("opencl", "note")
+    ]
 
 
 def test_an_end_inside_of_a_range_loses_nothing(standin: Standin, tmp_path: Path) -> None:
