@@ -72,6 +72,15 @@ def test_mistakes_are_one_line(arguments: tuple[str, ...], code: int, message: s
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("name", "said"), [
+    ("occupncy", "there is no analysis 'occupncy'; did you mean occupancy?"),
+    ("nosuch", "there is no analysis 'nosuch'; analyses: utilization, concurrency, "),
+])  # fmt: skip
+def test_an_analysis_that_does_not_exist_is_refused_with_near_ones_or_all(name: str, said: str) -> None:
+    error = run("analyze", TINY, name, code=2).stderr
+    assert error.startswith(f"warpsight: {said}") and error.count("\n") == 1
+
+
 def test_strict_tells_incomplete_traces_by_its_code(tmp_path: Path) -> None:
     run("analyze", LEAK, "--strict")
     with TraceWriter(tmp_path / "t.warp") as writer:

@@ -163,10 +163,10 @@ def analysis(name: str) -> Analysis:
     """The analysis of this name.
 
     Raises:
-        UsageError: when there is none; the message names the nearest.
+        UsageError: when there is none; the message names the nearest, or all.
     """
     if name not in ANALYSES:
         near = difflib.get_close_matches(name, ANALYSES, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"there is no analysis {name!r}{hint} There are: {', '.join(ANALYSES)}")
+        hint = f"did you mean {near[0]}?" if near else f"analyses: {', '.join(ANALYSES)}"
+        raise UsageError(f"there is no analysis {name!r}; {hint}")
     return ANALYSES[name]
