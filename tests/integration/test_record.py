@@ -24,6 +24,26 @@ def test_events_of_a_program_are_in_the_trace(library: Path, tmp_path: Path) -> 
     assert done.out == ""
 
 
+def test_without_a_name_the_trace_is_the_programs_and_an_earlier_one_is_replaced_only_with_force(
+    library: Path, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "true.warp" / "manifest.json"
+
+    def record(*options: str) -> None:
+        command = [sys.executable, "-m", "warpsight", "record", *options, "--", "true"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment(library), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    record()
+    first = manifest.stat().st_mtime_ns
+    record()
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["true-2.warp", "true.warp"]
+    assert manifest.stat().st_mtime_ns == first
+    record("-f")
+    assert manifest.stat().st_mtime_ns > first
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["true-2.warp", "true.warp"]
+
+
 def test_nothing_of_the_recording_remains_beside_the_trace(library: Path, tmp_path: Path) -> None:
     done = record(library, tmp_path / "a.warp", program())
     left = {entry.name for entry in done.path.iterdir() if not entry.name.startswith("table=")}

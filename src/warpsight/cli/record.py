@@ -145,15 +145,15 @@ def command(
     elif not program:
         raise UsageError("no program to record; for example: warpsight record -- python train.py")
     if export:
-        _check_export(path or default_output(program) if program else path, export, force)
+        _check_export(path or default_output(program, force=force) if program else path, export, force)
     if vendors:
-        where = path or (Path(f"{pid}.warp") if pid else default_output(program))
+        where = path or (Path(f"{pid}.warp") if pid else default_output(program, force=force))
         code = record_backend.record(backend, where, program, settings, arguments=backend_args, keep=keep,
                                      template=template, force=force, strict=strict)  # fmt: skip
         if export and where.exists():
             _export(where, export, force)
     else:
-        where = path or default_output(program)
+        where = path or default_output(program, force=force)
         named = path is not None and os.environ.get("WARPSIGHT_OUTPUT") != str(path)
         code = record(where, program, settings, force=force, strict=strict, export=export, named=named)
     if open_after:
@@ -216,8 +216,11 @@ def _of_the_whole(settings: Settings, *, named: bool, export: str, strict: bool)
     ]
 
 
-def default_output(program: list[str]) -> Path:
-    """NAME.warp after the script or program; a number is added when that exists, unless our job is recording into it."""
+def default_output(program: list[str], *, force: bool = False) -> Path:
+    """NAME.warp after the script or program; where that exists and `force` does not replace it, a number is added.
+
+    None is added either where our job is recording into it.
+    """
     from warpsight.session import join, output
 
     script = next((a for a in program[1:] if a.endswith((".py", ".sh"))), program[0])
@@ -225,7 +228,7 @@ def default_output(program: list[str]) -> Path:
     job = join.job_of(os.environ)
     for number in range(1, 10_000):
         path = Path(f"{name}.warp" if number == 1 else f"{name}-{number}.warp")
-        if not path.exists() and not path.is_symlink():
+        if force or (not path.exists() and not path.is_symlink()):
             return path
         live = output.announced(path)
         if job and live is not None and live.job == job and live.alive():
