@@ -1,11 +1,13 @@
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 
 import pytest
 
 from warpsight.cli import app, parser
+from warpsight.code import disassembly
 
 
 @pytest.mark.parametrize("verb", app.VERBS)
@@ -91,3 +93,30 @@ def test_a_query_that_ctrl_c_interrupts_is_no_internal_error(monkeypatch, capsys
     monkeypatch.setattr("warpsight.cli.version.command", interrupted)
     assert app.main(["version"]) == app.EXIT_INTERRUPTED
     assert capsys.readouterr().err == ""
+
+
+def test_the_version_names_parts_libraries_and_programs_that_were_found(tmp_path, monkeypatch, capsys):
+    program, library = tmp_path / "nsys", tmp_path / "libwarpsight.so"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    library.touch()
+    (tmp_path / "libwarpsight_preload.so").touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("WARPSIGHT_LIBRARY", str(library))
+    monkeypatch.setenv("WARPSIGHT_CUPTI", str(tmp_path / "libcupti.so.12"))
+    disassembly.find_tool.cache_clear()
+    try:
+        assert app.main(["version", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert app.main(["--version"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+    finally:
+        disassembly.find_tool.cache_clear()
+    assert found["parts"] == ["libwarpsight.so", "libwarpsight_preload.so"]
+    assert found["system"]["nsys"] == str(program)
+    assert found["system"]["CUPTI"].startswith(str(tmp_path / "libcupti.so.12"))
+    assert found["system"]["bpftrace"] is None
+    assert "parts: libwarpsight.so, libwarpsight_preload.so" in lines
+    assert f"nsys: {program}" in lines
+    assert lines[-1].startswith("not found: ")
+    assert "bpftrace" in lines[-1]
