@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("formats", nargs="*", default=["perfetto"], choices=sorted(EXPORTERS))
+    parser.add_argument("formats", nargs="*", default="perfetto", choices=sorted(EXPORTERS))
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark-export.warp"))
     parser.add_argument("--repeat", type=int, default=3)
