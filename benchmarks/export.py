@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("formats", nargs="*", default="perfetto", choices=sorted(EXPORTERS))
+    parser.add_argument("formats", nargs="*", choices=sorted(EXPORTERS), help="perfetto unless named")
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark-export.warp"))
     parser.add_argument("--repeat", type=int, default=3)
@@ -32,7 +32,7 @@ def main() -> None:
     only = Selection(kinds=("kernel", "launch"), counters=False)
     with open_trace(options.trace) as trace, tempfile.TemporaryDirectory() as folder:
         kernels = trace.count("kernel")
-        for name in options.formats:
+        for name in options.formats or ["perfetto"]:
             exporter = EXPORTERS[name]
             for _ in range(options.repeat):
                 path = Path(folder) / f"export{exporter.suffix}"
