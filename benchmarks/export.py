@@ -22,11 +22,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("formats", nargs="*", choices=sorted(EXPORTERS), help="perfetto unless named")
+    parser.add_argument("formats", nargs="*", metavar="FORMAT", help=", ".join(sorted(EXPORTERS)))
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path, default=Path("/tmp/warpsight-benchmark-export.warp"))
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
+    if unknown := set(options.formats) - set(EXPORTERS):
+        parser.error(f"no such format: {', '.join(sorted(unknown))}")
     if not options.trace.exists():
         make(options.trace, Plan(kernels=options.kernels))
     only = Selection(kinds=("kernel", "launch"), counters=False)
