@@ -18,6 +18,9 @@ OPTIONAL = (
     "bytes",
     "graph",
     "node",
+    "source_address",
+    "destination_address",
+    "address",
     "flow",
     "waited",
     "waits",
@@ -41,6 +44,9 @@ class Batch:
     bytes: Column | None = None
     graph: Column | None = None
     node: Column | None = None
+    source_address: Column | None = None
+    destination_address: Column | None = None
+    address: Column | None = None
     flow: Column | None = None
     waited: Column | None = None
     waits: Column | None = None

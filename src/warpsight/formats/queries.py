@@ -11,7 +11,7 @@ import numpy as np
 from warpsight.formats.batch import Batch, concat, nothing
 from warpsight.formats.correlation import Correlations
 from warpsight.formats.selection import DEVICE_TABLES, Selection
-from warpsight.formats.timeline import CATEGORY, NVTX, Column, Texts
+from warpsight.formats.timeline import ADDRESSES, CATEGORY, NVTX, Column, Texts
 
 if TYPE_CHECKING:
     from warpsight.trace import Trace
@@ -81,6 +81,10 @@ class Queries:
             self.scalar(f"SELECT count(*) FROM {source(t)} WHERE graph IS NOT NULL")
             for t in self._tables if t in ("kernel", "memcpy", "memset")
         )  # fmt: skip
+        self._addresses = {
+            t: [c for c in ADDRESSES[t] if self.scalar(f"SELECT count({c}) FROM {t}")]
+            for t in self._tables if t in ADDRESSES
+        }  # fmt: skip
 
     def scalar(self, sql: str) -> int:
         """The one number that a query gives; 0 for null."""
@@ -163,6 +167,7 @@ class Queries:
             columns["shape"] = "coalesce(shape_id, 0)"
         if table in ("memcpy", "memset"):
             columns["bytes"] = "coalesce(bytes, 0)"
+            columns |= {c: f"coalesce({c}, 0)::UBIGINT" for c in self._addresses[table]}
         if self._graphs and table != "sync":
             columns |= {"graph": "coalesce(graph, 0)", "node": "coalesce(graph_node, 0)"}
             # The launch has the stack of what is launched now; a node's own is that of its creation.

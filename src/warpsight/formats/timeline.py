@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: The argument of a range that holds its domain, category, colour (#AARRGGBB), payload, and where it came from.
 NVTX = "nvtx"
+#: Columns of addresses that slices may have, by table; exports write them as hexadecimal text.
+ADDRESSES = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
 #: Frames of a stack shown with a slice, innermost first.
 STACK_FRAMES = 32
 
@@ -54,6 +56,10 @@ class Slices:
     bytes: Column | None = None
     graph: Column | None = None
     node: Column | None = None
+    #: Addresses (uint64) that copies read and wrote, and that fills wrote
+    source_address: Column | None = None
+    destination_address: Column | None = None
+    address: Column | None = None
     #: 0: no flow; else the number shared by a launch and its work
     flow: Column | None = None
     #: Explicit dependencies: the flow that begins here, and one that ends here; 0 none
@@ -114,6 +120,15 @@ CATEGORIES = (
     "build",
 )
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
+
+
+def hexadecimal(column: Column) -> tuple[list[str], Column]:
+    """The texts of a column's distinct numbers, and which of them each row has; the first one, of 0, is empty."""
+    there = np.flatnonzero(column)
+    values, found = np.unique(column[there], return_inverse=True)
+    places = np.zeros(len(column), np.int32)
+    places[there] = found + 1
+    return ["", *(f"{value:#x}" for value in values.tolist())], places
 
 
 def shape_text(row: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from warpsight.formats.chrome import nvtx
 from warpsight.formats.chrome.events import text
 from warpsight.formats.chrome.tracks import Place
 from warpsight.formats.target import Target
+from warpsight.formats.timeline import ADDRESSES
 from warpsight.trace.definitions import Frame
 
 Row = dict[str, Any]
@@ -26,6 +27,7 @@ _SHAPE = re.compile(
     r"(?:, shared (\d+)\+(\d+) B)?(?:, (.+))?$"
 )
 _FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b")
 #: Arguments that became columns.
 _USED = frozenset((
@@ -113,11 +115,14 @@ class Rows:
             "source_kind": "unknown",
             "destination_kind": "unknown",
         }
-        self._add("memcpy" if is_copy else "memset", told, {
+        table = "memcpy" if is_copy else "memset"
+        found_at = {name: _address(told.get(name)) for name in ADDRESSES[table]}
+        rest = {key: value for key, value in told.items() if found_at.get(key) is None}
+        self._add(table, rest, {
             "start": start, "duration": duration, "bytes": _number(told.get("bytes", told.get("size"))) or 0,
             "asynchronous": True, "device": place.device, "context": place.context, "stream": place.stream,
             "correlation": _correlation(told), "process": place.process, "stack": self._stack(told),
-            **(columns if is_copy else {"value": 0, "memory_kind": "unknown"}),
+            **(columns if is_copy else {"value": 0, "memory_kind": "unknown"}), **found_at,
         })  # fmt: skip
 
     def _sync(self, event: Happening, told: Row, start: int, duration: int) -> None:
@@ -260,6 +265,13 @@ def _number(value: Any) -> int | None:
     if isinstance(value, float):
         value = int(value) if value.is_integer() else None
     return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
+
+
+def _address(value: Any) -> int | None:
+    """An address as our exports write it, hexadecimal text; None for what is none."""
+    if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
+        return None
+    return int(value, 16) or None
 
 
 def _float(value: Any) -> float | None:

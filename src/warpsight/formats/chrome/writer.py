@@ -19,6 +19,7 @@ from warpsight.formats.registry import Coverage
 from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
 from warpsight.formats.timeline import (
+    ADDRESSES,
     CATEGORIES,
     NVTX,
     Column,
@@ -26,6 +27,7 @@ from warpsight.formats.timeline import (
     Slices,
     Texts,
     Track,
+    hexadecimal,
     load_stacks,
     load_texts,
 )
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 WRITTEN = Coverage(
     kept=(
         "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
-        "stacks, shapes and sizes; launch arrows; samples, builds, overhead; counters and allocated bytes over time",
+        "stacks, shapes, sizes and addresses of copies and fills; launch arrows; samples, builds, overhead; counters and "
+        "allocated bytes over time",
         "attributes of ranges, operators and the program's own events, and an event's kind, as members of `args`",
         "a range's domain, category, colour (`#AARRGGBB`), payload and kind as member `nvtx` of `args`; also the nearest "
         "colour that the viewer reserves a name for (`cname`), too",
@@ -182,10 +185,19 @@ class _Writer:
             columns.append(("shape", data.shape[rows], self._shapes))
         if data.stack is not None:
             columns.append(("stack", data.stack[rows], self._stacks))
+        for label in (name for names in ADDRESSES.values() for name in names):
+            if (addresses := getattr(data, label)) is not None:
+                texts, places = hexadecimal(addresses[rows])
+                columns.append(
+                    (label, addresses[rows], pa.array(_quoted(texts), pa.string()).take(pa.array(places)))
+                )
         before = np.zeros(rows.stop - rows.start, bool)
         for label, values, lookup in columns:
             there = values > 0
-            text = pc.cast(pa.array(values), pa.string()) if lookup is None else _looked_up(values, lookup)
+            if lookup is None:
+                text = pc.cast(pa.array(values), pa.string())
+            else:
+                text = lookup if isinstance(lookup, pa.Array) else _looked_up(values, lookup)
             comma = pc.if_else(pa.array(before & there), ",", "")
             entry = pc.binary_join_element_wise(comma, f'"{label}":', text, "")
             parts.append(pc.if_else(pa.array(there), entry, ""))

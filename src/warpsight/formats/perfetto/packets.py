@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from warpsight.formats.perfetto.wire import Column, Constant, Fixed64, Message, Part, Varint, number, text
-from warpsight.formats.timeline import CATEGORIES, Counter, Slices, Texts, Track
+from warpsight.formats.timeline import ADDRESSES, CATEGORIES, Counter, Slices, Texts, Track, hexadecimal
 
 CLOCK_REALTIME, CLOCK_MONOTONIC = 1, 3
 #: Sequence-scoped clock ids begin at 64.
@@ -21,7 +21,8 @@ _CLEARED, _NEEDED = 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
 #: Children of a track in order of their ranks.
 _EXPLICIT_ORDER = 3
-_ANNOTATIONS = ("correlation", "shape", "stack", "bytes", "graph", "node", "attributes")
+_ADDRESSES = tuple(name for names in ADDRESSES.values() for name in names)
+_ANNOTATIONS = ("correlation", "shape", "stack", "bytes", "graph", "node", "attributes", *_ADDRESSES)
 _ANNOTATION = {name: i for i, name in enumerate(_ANNOTATIONS, 1)}
 
 
@@ -109,6 +110,12 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     ):
         if column is not None:
             event.append(_annotation(label, Varint(17, _strings(column, lookup, strings)), column > 0))
+    for label in _ADDRESSES:
+        column = getattr(data, label)
+        if column is not None:
+            found, places = hexadecimal(column)
+            iids = np.array([strings.setdefault(t, len(strings) + 1) if t else 0 for t in found], np.uint32)
+            event.append(_annotation(label, Varint(17, iids[places]), column > 0))
     if data.attributes is not None:
         told, there = _objects(data.attributes, strings)
         event.append(_annotation("attributes", Varint(17, told), there))

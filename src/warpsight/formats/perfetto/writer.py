@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 WRITTEN = Coverage(
     kept=(
         "device work on the lanes of its streams, calls, operators, ranges and the program's own events on their threads, with "
-        "stacks, shapes, sizes, graphs and nodes; arrows from launches and between dependent work; samples, builds, overhead; "
-        "counters with their units and allocated bytes over time",
+        "stacks, shapes, sizes, addresses of copies and fills, graphs and nodes; arrows from launches and between dependent "
+        "work; samples, builds, overhead; counters with their units and allocated bytes over time",
         "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object; "
         "its member `nvtx` has a range's domain, category, colour (`#AARRGGBB`: the format has no colours), payload and kind",
         "times to the nanosecond, and the wall clock",

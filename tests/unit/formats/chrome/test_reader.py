@@ -160,6 +160,50 @@ def test_a_counters_unit_reads_back_as_its_unit(tmp_path, unit):
         assert trace.sql("SELECT name, unit, value FROM counter").fetchall() == [("queue", unit, 7.0)]
 
 
+def test_addresses_of_copies_and_fills_are_hexadecimal_text_and_read_back(tmp_path):
+    where = {
+        "start": 5,
+        "duration": 5,
+        "bytes": 8,
+        "asynchronous": True,
+        "device": 0,
+        "context": 1,
+        "stream": 7,
+        "process": 0,
+    }
+    copy = {**where, "kind": "HtoD", "source_kind": "pinned", "destination_kind": "device"}
+    fill = {**where, "value": 0, "memory_kind": "device"}
+    with TraceWriter(tmp_path / "t.warp") as made:
+        made.add(
+            "process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}]
+        )
+        made.add("memcpy", [{**copy, "source_address": 0x7F0000001000, "destination_address": (1 << 64) - 1},
+                            {**copy, "start": 20, "destination_address": 0x500}, {**copy, "start": 30}])  # fmt: skip
+        made.add("memset", [{**fill, "start": 40, "address": 0x500}, {**fill, "start": 50}])
+    with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.out").open("wb") as file:
+        writer.write(trace, file, Selection())
+    assert all(
+        text in (tmp_path / "t.out").read_bytes() for text in (b"source_address", b"0x7f0000001000", b"0x500")
+    )
+    with ws.open(import_files([tmp_path / "t.out"], tmp_path / "again.warp").path) as trace:
+        copies = trace.sql("SELECT source_address, destination_address FROM memcpy ORDER BY start").fetchall()
+        fills = trace.sql("SELECT address FROM memset ORDER BY start").fetchall()
+        assert trace.sql("SELECT * FROM attribute").fetchall() == []
+    assert copies == [(0x7F0000001000, (1 << 64) - 1), (None, 0x500), (None, None)]
+    assert fills == [(0x500,), (None,)]
+
+
+@pytest.mark.parametrize("value", ["pinned", "0x", -1, 1.5, None])
+def test_an_argument_that_is_no_address_is_kept_as_it_is(tmp_path, value):
+    event = {"ph": "X", "cat": "memcpy", "name": "Memcpy HtoD", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+    event["args"] = {"source_address": value, "bytes": 8}
+    with ws.open(imported(tmp_path, json.dumps([event])).path) as trace:
+        assert trace.sql("SELECT source_address FROM memcpy").fetchall() == [(None,)]
+        assert trace.sql("SELECT key, value FROM attribute").fetchall() == [
+            ("source_address", json.dumps(value))
+        ]
+
+
 def test_what_others_name_beside_a_counter_is_its_series(tmp_path):
     text = '[{"ph":"C","name":"pets","pid":1,"tid":1,"ts":1,"args":{"cats":2,"dogs":3}}]'
     with ws.open(imported(tmp_path, text).path) as trace:
