@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -179,6 +181,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 def overview() -> str:
     """The text of `warpsight --help`."""
+    columns = max(60, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
         "",
@@ -188,17 +191,30 @@ def overview() -> str:
     width = max(map(len, VERBS)) + 2
     for group in dict.fromkeys(verb.group for verb in VERBS.values()):
         lines.append(f"{group}:")
-        lines += [f"  {name:{width}}{verb.summary}" for name, verb in VERBS.items() if verb.group == group]
+        for name, verb in VERBS.items():
+            if verb.group == group:
+                lines += _listed(name, verb.summary, width, columns)
         lines.append("")
     lines.append("Options:")
     width = max(map(len, GLOBAL_OPTIONS)) + 2
-    lines += [f"  {flags:{width}}{meaning}" for flags, meaning in GLOBAL_OPTIONS.items()]
+    for flags, meaning in GLOBAL_OPTIONS.items():
+        lines += _listed(flags, meaning, width, columns)
     lines += [
         "",
-        "`warpsight help VERB` explains a verb. First steps: warpsight record -- python train.py",
+        "`warpsight help VERB` explains a verb.",
+        "First steps: warpsight record -- python train.py",
         "",
     ]
     return "\n".join(lines)
+
+
+def _listed(name: str, text: str, width: int, columns: int) -> list[str]:
+    """A name and what it means, wrapped beside it."""
+    indent = " " * (2 + width)
+    first = f"  {name:{width}}"
+    return textwrap.wrap(
+        text, columns, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from warpsight.errors import UsageError
 
 
 def command(
-    verb: Annotated[str | None, typer.Argument(help="Verb to explain; without one, all are listed.")] = None,
+    verb: Annotated[
+        str | None, typer.Argument(help="Verb to explain; without one, all are listed.", metavar="VERB")
+    ] = None,
 ) -> None:
     """Show the help of a verb."""
     if verb is None:

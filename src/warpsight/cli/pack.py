@@ -9,7 +9,9 @@ import typer
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="A trace folder; with --unpack a packed file.")],
+    trace: Annotated[
+        Path, typer.Argument(help="A trace folder; with --unpack a packed file.", metavar="TRACE")
+    ],
     out: Annotated[Optional[Path], typer.Option("-o", "--output", help="Where to write it.")] = None,  # noqa: UP045
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a file that exists.")] = False,
     unpack: Annotated[bool, typer.Option("--unpack", help="Make a folder of a packed file again.")] = False,

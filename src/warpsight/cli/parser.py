@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from warpsight.cli.app import VERBS, module_of
 from warpsight.errors import WarpsightError
@@ -39,13 +39,21 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+class VerbCommand(TyperCommand):
+    """A verb whose usage line names what it must be given bare, `TRACE`; typer puts some of it into braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line behind the verb's name."""
+        return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
+
+
 def verb_command(name: str) -> Any:
     """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
     module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
-        app.command(name, context_settings=_settings(module))(
+        app.command(name, cls=VerbCommand, context_settings=_settings(module))(
             command if runs_here(name) else _refusing(name, command)
         )
         return typer.main.get_command(app)
@@ -93,7 +101,7 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            app.command(name, context_settings=_settings(module))(_evaluated(module.command))
+            app.command(name, cls=VerbCommand, context_settings=_settings(module))(_evaluated(module.command))
             self[name] = typer.main.get_command(app)
         return super().__getitem__(name)
 

@@ -33,7 +33,7 @@ def command(
                         "(rocprofv3, mcTracer), auto (own where it can run).")] = "auto",
     backend_args: Annotated[str, typer.Option(envvar="WARPSIGHT_BACKEND_ARGS", metavar="ARGS",
                             help="Arguments for the vendor's recorder, as one text quoted like a shell's.")] = "",
-    pid: Annotated[int, typer.Option("--pid", metavar="PID", min=0,
+    pid: Annotated[int, typer.Option("--pid", metavar="PID", min=0, show_default=False,
                    help="A running process instead of a program (--backend uprobe); until --for or Ctrl-C.")] = 0,
     keep: Annotated[bool, typer.Option("--keep", envvar="WARPSIGHT_KEEP",
                     help="Keep what the vendor's recorder wrote, beside the trace.")] = False,
@@ -50,12 +50,13 @@ def command(
                      help="Kinds of device records, comma-separated, of kernel, memcpy, memset, sync, event, memory, overhead, "
                      "unified_memory, environment, jit (CUDA), build, flow (OpenCL), openmp, openacc (ranges); the usual ones by "
                      "default.")] = "",
-    graph: Annotated[str, typer.Option(envvar="WARPSIGHT_GRAPH", help="CUDA graphs: auto, node or graph.")] = _DEFAULTS.graph,
+    graph: Annotated[str, typer.Option(envvar="WARPSIGHT_GRAPH", help="CUDA graphs: every kernel "
+                   "(node; auto is the same), or one row for a launch (graph).")] = _DEFAULTS.graph,
     counters: Annotated[str, typer.Option(envvar="WARPSIGHT_COUNTERS", metavar="off|HZ|NAMES",
                         help="GPU counters per second, or which.")] = _DEFAULTS.counters,
     kernels: Annotated[list[str] | None, typer.Option(metavar="PATTERN",
                        help="Record only kernels whose name matches; repeatable, in WARPSIGHT_KERNELS one a line.")] = None,
-    duration: Annotated[float, typer.Option("--for", "--duration", envvar="WARPSIGHT_FOR", metavar="S",
+    duration: Annotated[float, typer.Option("--for", "--duration", envvar="WARPSIGHT_FOR", metavar="S", show_default="no end",
                         help="Stop recording after this many seconds; the program goes on.")] = _DEFAULTS.duration,
     delay: Annotated[float, typer.Option(envvar="WARPSIGHT_DELAY", metavar="S",
                      help="Begin to record after this many seconds.")] = _DEFAULTS.delay,
@@ -73,7 +74,7 @@ def command(
                               help="Size of CUPTI's buffers on the device; 0 leaves it to CUPTI.")] = _DEFAULTS.device_buffers,
     on_full: Annotated[str, typer.Option(envvar="WARPSIGHT_ON_FULL",
                        help="When a ring is full: drop-newest, drop-oldest or wait.")] = _DEFAULTS.on_full,
-    max_size: Annotated[int, typer.Option(envvar="WARPSIGHT_MAX_SIZE", metavar="MB",
+    max_size: Annotated[int, typer.Option(envvar="WARPSIGHT_MAX_SIZE", metavar="MB", show_default="no limit",
                         help="Stop recording when the trace is this large; the program goes on.")] = _DEFAULTS.max_size,
     flush: Annotated[int, typer.Option(envvar="WARPSIGHT_FLUSH_MS", metavar="MS",
                      help="Milliseconds between flushes.")] = _DEFAULTS.flush,

@@ -9,7 +9,7 @@ import typer
 
 
 def command(
-    directory: Annotated[Path, typer.Argument(help="The recording's folder, NAME.warp.")],
+    directory: Annotated[Path, typer.Argument(help="The recording's folder, NAME.warp.", metavar="FOLDER")],
 ) -> None:
     """Make a trace of what an interrupted recording left.
 

@@ -1,6 +1,7 @@
 import importlib
 import inspect
 import json
+import re
 import subprocess
 import sys
 
@@ -26,7 +27,24 @@ def test_every_verb_explains_its_options(verb, capsys):
 def test_the_overview_lists_every_verb(capsys):
     assert app.main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"  {name} " in text and verb.summary in text for name, verb in app.VERBS.items())
+    joined = " ".join(text.split())
+    assert all(f"  {name} " in text and verb.summary in joined for name, verb in app.VERBS.items())
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_overview_keeps_to_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert app.main(["--help"]) == 0
+    assert 70 < max(map(len, capsys.readouterr().out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_the_usage_line_has_words_and_brackets_alone(verb, capsys):
+    assert app.main(["help", verb]) == 0
+    usage = capsys.readouterr().out.splitlines()[0]
+    assert usage.startswith(f"Usage: warpsight {verb} [OPTIONS]")
+    assert not set("{}") & set(usage)
+    assert not re.search(r"[a-z]", usage.split("[OPTIONS]")[1])
 
 
 def modules_after(*words):
