@@ -147,6 +147,36 @@ def test_a_speedscope_file_that_closes_what_is_not_open_is_refused(tmp_path: Pat
         open_any(path)
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_frames_that_a_speedscope_file_never_closes_are_open_and_told(tmp_path: Path, closed: bool) -> None:
+    events = [{"type": "O", "frame": 0, "at": 0}, {"type": "O", "frame": 1, "at": 5}, {"type": "C", "frame": 1, "at": 9},
+              {"type": "O", "frame": 1, "at": 20}]  # fmt: skip
+    ends = [{"type": "C", "frame": 1, "at": 30}, {"type": "C", "frame": 0, "at": 30}]
+    profile = {
+        "type": "evented",
+        "name": "main thread",
+        "unit": "nanoseconds",
+        "startValue": 0,
+        "endValue": 30,
+    }
+    document = {"$schema": "https://www.speedscope.app/file-format-schema.json",
+                "shared": {"frames": [{"name": "main"}, {"name": "work"}]},
+                "profiles": [{**profile, "events": events + ends * closed}]}  # fmt: skip
+    path = tmp_path / "x.speedscope.json"
+    path.write_text(json.dumps(document))
+    with open_any(path) as trace:
+        ranges = trace.sql("SELECT name, start, duration, open FROM marker ORDER BY start").fetchall()
+        told = trace.sql("SELECT count, cause, severity FROM loss").fetchall()
+    still = not closed
+    assert ranges == [("main", 0, 30, still), ("work", 5, 4, False), ("work", 20, 10, still)]
+    if closed:
+        assert not told
+    else:
+        ((count, cause, severity),) = told
+        assert (count, severity) == (2, "lost")
+        assert "profile 0 (main thread)" in cause and "never closed" in cause
+
+
 @pytest.mark.parametrize("number", [99, -1, "0", 1.5, True])
 @pytest.mark.parametrize("profile", ["evented", "sampled", "weights"])
 def test_a_frame_that_a_speedscope_file_does_not_have_is_named(

@@ -76,10 +76,15 @@ def _frame(frame: dict[str, Any]) -> Frame:
 
 
 def _profile(target: Target, process: int, number: int, profile: dict[str, Any], frames: list[Frame]) -> None:
-    thread = target.thread(process, number + 1, str(profile.get("name") or f"profile {number}"))
+    name = str(profile.get("name") or f"profile {number}")
+    thread = target.thread(process, number + 1, name)
     scale = _UNITS.get(profile["unit"], 0)
     if profile["type"] == "evented":
-        _evented(target, process, thread, profile, frames, scale or 1)
+        left = _evented(target, process, thread, profile, frames, scale or 1)
+        if left:  # the format asks for a close of every open
+            told = f"profile {number}" if name == f"profile {number}" else f"profile {number} ({name})"
+            cause = f"frames of {told} are never closed, so the file is not whole: they are open and end with the profile"
+            target.lost(left, cause, "marker")
     elif profile["type"] != "sampled":
         raise ValueError(f"type {profile['type']!r} is neither evented nor sampled")
     elif scale:
@@ -108,8 +113,8 @@ def _ns(value: Any, scale: int) -> int:
 
 def _evented(
     target: Target, process: int, thread: int, profile: dict[str, Any], frames: list[Frame], scale: int
-) -> None:
-    """Ranges from their opens and closes; what is open at the end ends there."""
+) -> int:
+    """Ranges from their opens and closes; what is open at the end ends there. How many those are."""
     stack: list[tuple[int, int]] = []
     rows: list[tuple[int, int, int, int, bool]] = []
     for event in profile["events"]:
@@ -125,18 +130,19 @@ def _evented(
             rows.append((begin, at - begin, number, len(stack), False))
         else:
             raise ValueError(f"event type {event['type']!r}")
-    end = _ns(profile["endValue"], scale)
+    end, left = _ns(profile["endValue"], scale), len(stack)
     while stack:
         number, begin = stack.pop()
         rows.append((begin, max(end - begin, 0), number, len(stack), True))
     if not rows:
-        return
+        return 0
     start, duration, frame, depth, unclosed = (list(column) for column in zip(*rows, strict=True))
     count = len(rows)
     target.add("marker", {"start": start, "duration": duration, "kind": ["push/pop"] * count, "open": unclosed,
                           "name_id": [target.name(frames[f][0]) for f in frame], "depth": depth, "source": ["framework"] * count,
                           "stack": [target.stack([frames[f]]) for f in frame],
                           "thread": [thread] * count, "process": [process] * count})  # fmt: skip
+    return left
 
 
 def _stacks(target: Target, samples: list[list[int]], frames: list[Frame]) -> list[int | None]:
