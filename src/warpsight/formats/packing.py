@@ -32,7 +32,7 @@ def packed(name: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
             lines, archive = Path(folder) / "lines.ndjson", Path(folder) / "archive"
             with lines.open("wb") as kept:
                 yield kept
-            clp.pack(lines, archive)
+            clp.pack(lines, archive, name)
             raw.write(archive.read_bytes())
     else:
         yield raw

@@ -37,20 +37,21 @@ def is_archive(source: Source) -> bool:
     return _archive(source) is not None
 
 
-def pack(records: Path, archive: Path) -> None:
-    """Make an archive file of an NDJSON file.
+def pack(records: Path, archive: Path, name: str = "") -> None:
+    """Make an archive file of an NDJSON file; errors call it `name`.
 
     Raises:
         WarpsightError: when clp-s is not there or fails.
     """
+    name = name or str(archive)
     tool = _tool()
     if tool is None:
-        raise WarpsightError(f"{archive}: writing a CLP archive {_HELP}")
+        raise WarpsightError(f"{name}: writing a CLP archive {_HELP}")
     with tempfile.TemporaryDirectory(prefix="warpsight-") as folder:
         problem = _run(tool, "c", "--single-file-archive", folder, str(records))
         made = [file for file in Path(folder).iterdir() if file.is_file()]
         if problem or len(made) != 1:
-            raise WarpsightError(f"{archive}: clp-s: {problem or 'made no archive'}")
+            raise WarpsightError(f"{name}: clp-s: {problem or 'made no archive'}")
         shutil.move(made[0], archive)
 
 

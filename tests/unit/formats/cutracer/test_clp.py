@@ -87,5 +87,7 @@ def test_without_the_tool_it_is_said_what_to_do(
         assert "pip install 'warpsight[clp]'" in capsys.readouterr().err
     plain = write(tmp_path / "t.ndjson", small())
     assert app.main(["export", str(plain), "--to", "cutracer", "-o", str(tmp_path / "o.clp")]) == 1
-    assert "pip install 'warpsight[clp]'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "pip install 'warpsight[clp]'" in told
+    assert "o.clp: writing a CLP archive needs clp-s" in told
     assert not (tmp_path / "o.clp").exists()
