@@ -79,6 +79,13 @@ PROGRAM = [
 ]
 
 
+def of_vendor(*arguments: str) -> list[str]:
+    """Arguments of `record` with the vendor's recorder chosen where our own would be taken on a machine that can run it."""
+    options = arguments[: arguments.index("--")]
+    own = "--backend" in options and options[options.index("--backend") + 1] in ("rocm", "maca")
+    return [*(("--recorder", "vendor") if own else ()), *arguments]
+
+
 class Done(NamedTuple):
     """How a recording ended."""
 
@@ -94,6 +101,11 @@ class Machine:
         self.capture = capture
         self.noted = folder / "noted"
         (folder / "bin").mkdir()
+        # Libraries that our own recorders of ROCm and MACA would be taken for.
+        self.libraries = folder / "bin/lib"
+        self.libraries.mkdir()
+        for name in ("librocprofiler-sdk.so.1", "libmcpti.so"):
+            (self.libraries / name).touch()
 
     def install(self, tool: str, body: str) -> None:
         """Put a stand-in on PATH; calls that export are not noted."""
@@ -104,11 +116,12 @@ class Machine:
     def environment(self) -> dict[str, str]:
         return {
             **os.environ, "PATH": f"{self.folder}/bin:/usr/bin:/bin", "NOTED": str(self.noted), "GOLDEN": str(GOLDEN),
+            "WARPSIGHT_MCPTI": str(self.libraries / "libmcpti.so"), "LD_LIBRARY_PATH": str(self.libraries),
         }  # fmt: skip
 
     def record(self, *arguments: str) -> Done:
         """`warpsight record` in this process: what it returns and says."""
-        code = parser.run(["record", *arguments])
+        code = parser.run(["record", *of_vendor(*arguments)])
         return Done(code, self.capture.readouterr().err)
 
     def arguments(self) -> list[str]:
@@ -252,6 +265,8 @@ def test_a_signal_reaches_the_program_and_what_was_recorded_is_imported(machine:
         "-m",
         "warpsight",
         "record",
+        "--recorder",
+        "vendor",
         "--backend",
         "rocm",
         "-o",
@@ -282,18 +297,8 @@ def started(machine: Machine, backend: str, **options: object) -> subprocess.Pop
     """A recording whose program waits to be ended."""
     tool, body = TOOLS[backend]
     machine.install(tool, body.replace('"$@"\n', PASSES))
-    command = [
-        sys.executable,
-        "-m",
-        "warpsight",
-        "record",
-        "--backend",
-        backend,
-        "-o",
-        "out.warp",
-        "--",
-        *WAITS,
-    ]
+    options = of_vendor("--backend", backend, "-o", "out.warp", "--", *WAITS)
+    command = [sys.executable, "-m", "warpsight", "record", *options]
     child = subprocess.Popen(command, cwd=machine.folder, env=machine.environment(), stderr=subprocess.PIPE, text=True,
                              **options)  # type: ignore[call-overload]  # fmt: skip
     pid = machine.folder / "pid"
