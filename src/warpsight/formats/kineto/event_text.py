@@ -42,7 +42,10 @@ def members(*pairs: tuple[str, str]) -> str:
 
 _TOLD = json_members("t.attributes")
 _WHERE = "t.process = {process} AND {where}"
-_INDEX = '(SELECT "index" FROM device d WHERE d.device = t.device)'
+#: What the format calls a device; one that table `device` does not name keeps the trace's own number.
+_INDEX = 'coalesce((SELECT "index" FROM device d WHERE d.device = t.device), t.device)'
+#: The track of device work, whose numbers the format cannot leave out.
+_TRACK = (f"coalesce({_INDEX}, 0)", "t.stream")
 _DEVICE = (
     ("device", _INDEX),
     ("context", "t.context"),
@@ -151,18 +154,14 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
     name = quoted("t.demangled")
     arguments = members(("queued", "coalesce(t.queued, 0)"), *_DEVICE, ("registers per thread", "t.registers"), _SHARED,
                         *_SHAPE, *_GRAPH)  # fmt: skip
-    made["kernel"] = f"""SELECT {complete("'kernel'", name, _INDEX, "t.stream", arguments)} FROM kernel t"""
+    made["kernel"] = f"""SELECT {complete("'kernel'", name, *_TRACK, arguments)} FROM kernel t"""
     source, target = (_case(f"t.{side}_kind", _MEMORY, "'Unknown'") for side in ("source", "destination"))
     name = f"""'"Memcpy ' || t.kind || ' (' || {source} || ' -> ' || {target} || ')"'"""
     arguments = members(*_DEVICE, ("bytes", "t.bytes"), *_ADDRESSES, *_GRAPH)
-    made["memcpy"] = (
-        f"""SELECT {complete("'gpu_memcpy'", name, _INDEX, "t.stream", arguments)} FROM memcpy t"""
-    )
+    made["memcpy"] = f"""SELECT {complete("'gpu_memcpy'", name, *_TRACK, arguments)} FROM memcpy t"""
     arguments = members(*_DEVICE, ("bytes", "t.bytes"), ("address", "t.address"), *_GRAPH)
     name = f"""'"Memset (' || {_case("t.memory_kind", _MEMORY, "'Unknown'")} || ')"'"""
-    made["memset"] = (
-        f"""SELECT {complete("'gpu_memset'", name, _INDEX, "t.stream", arguments)} FROM memset t"""
-    )
+    made["memset"] = f"""SELECT {complete("'gpu_memset'", name, *_TRACK, arguments)} FROM memset t"""
     name = quoted(_case("t.kind", _SYNC, "t.kind"))
     arguments = members(("cuda_sync_kind", name), ("wait_on_cuda_event_id", "t.event"),
                         ("wait_on_cuda_event_record_corr_id", "t.event_sync"), *_DEVICE)  # fmt: skip
@@ -254,7 +253,7 @@ def _arrows(trace: Trace, process: int, pid: str) -> Iterator[tuple[str, str]]:
     yield (
         "arrows",
         f"""
-        SELECT '{{"ph":"f","id":' || t.correlation || ',"pid":' || {_INDEX} || ',"tid":' || t.stream
+        SELECT '{{"ph":"f","id":' || t.correlation || ',"pid":' || {_TRACK[0]} || ',"tid":' || {_TRACK[1]}
         || ',"ts":' || {us("t.start")} || {tail} || ',"bp":"e"}}' FROM ({work}) t
         WHERE t.correlation IN (SELECT correlation FROM ({calls}))""",
     )

@@ -16,6 +16,7 @@ from warpsight.errors import UsageError
 from warpsight.formats.importing import import_files
 from warpsight.formats.kineto import writer
 from warpsight.formats.selection import Selection
+from warpsight.trace import TraceWriter
 
 DATA = os.environ.get("WARPSIGHT_TEST_DATA")
 _STACK = "(SELECT depth FROM stack s WHERE s.id = t.stack)"
@@ -151,3 +152,30 @@ def test_a_process_that_is_not_there_is_named_with_those_that_are(tmp_path, reco
         pytest.raises(UsageError, match=rf"no process 7; it has 0 \((pid {pid}|rank 0)\)"),
     ):
         writer.write(recorded, file, Selection(processes=(7,)))
+
+
+def test_work_without_a_device_or_its_row_is_written(tmp_path):
+    """A trace of the user's own, or of a tool that tells no devices."""
+    with TraceWriter(tmp_path / "own.warp") as own:
+        own.add(
+            "process", [{"process": 0, "pid": 1, "host": "", "command": "", "executable": "", "start": 0}]
+        )
+        common = {"context": 1, "process": 0, "graph_level": False, "name_id": own.name("k")}
+        own.add(
+            "kernel",
+            [
+                {**common, "start": 1_000, "duration": 5, "device": 3, "stream": 7},
+                {**common, "start": 2_000, "duration": 6, "device": None, "stream": 7},
+            ],
+        )
+    with ws.open(tmp_path / "own.warp") as trace:
+        back(trace, tmp_path)
+    with ws.open(tmp_path / "back.warp") as trace:
+        assert trace.sql("SELECT start, duration FROM kernel ORDER BY ALL").fetchall() == [
+            (1_000, 5),
+            (2_000, 6),
+        ]
+        found = trace.sql(
+            'SELECT "index" FROM kernel k JOIN device d ON d.device = k.device WHERE k.start = 1000'
+        )
+        assert found.fetchall() == [(3,)]
