@@ -79,3 +79,26 @@ def test_a_device_that_is_not_here_is_refused_in_one_line(what: list[str], tmp_p
 
 def test_unknown_device_is_a_usage_error() -> None:
     assert run("bench", "--device", "tpu")[0] == 2
+
+
+def test_the_selftest_tries_each_capability(tmp_path: Path) -> None:
+    trials = {
+        t["capability"]: t for t in run_json("doctor", "--selftest", POCL_CACHE_DIR=str(tmp_path))["selftest"]
+    }
+    working = {"recorder", "shared rings", "OpenCL recording", "native stacks", "own events", "kernel log",
+               "reading traces", "exports and imports"}  # fmt: skip
+    assert {name: trials[name]["reason"] for name in working if trials[name]["outcome"] != "works"} == {}
+    assert {"disassembly", "cuda-gdb", "compute-sanitizer", "--backend rocm", "--backend nsys"} <= set(trials)
+
+
+def test_the_selftest_says_what_fails_and_what_is_absent(tmp_path: Path) -> None:
+    broken = tmp_path / "nsys"
+    broken.write_text("#!/bin/sh\necho no licence >&2\nexit 4\n")
+    broken.chmod(0o755)
+    code, output, _ = run("doctor", "--selftest", "--json", PATH=str(tmp_path), OCL_ICD_VENDORS=str(tmp_path))
+    trials = {t["capability"]: t for t in json.loads(output)["selftest"]}
+    assert code == 1
+    assert trials["--backend nsys"]["outcome"] == "fails"
+    assert "no licence" in trials["--backend nsys"]["reason"]
+    assert trials["OpenCL recording"]["outcome"] == "absent"
+    assert trials["--backend rocm"]["outcome"] == "absent"

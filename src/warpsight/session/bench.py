@@ -60,20 +60,25 @@ class Bench:
         return {**asdict(self), "ok": self.ok}
 
 
-def run(platform: str, launches: int) -> Bench:
-    """Run the workload bare, recorded without stacks, and recorded with stacks.
+def program(platform: str, launches: int) -> list[str]:
+    """The command line of the workload."""
+    return [sys.executable, "-m", workload.__name__, platform, str(launches)]
+
+
+def run(platform: str, launches: int, stacks: str = "python") -> Bench:
+    """Run the workload bare, recorded without stacks, and recorded with stacks: `python`, `native` or `both`.
 
     Raises:
         WarpsightError: when the workload or the recording fails.
     """
     (cuda_driver if platform == "cuda" else opencl).require()
-    program = [sys.executable, "-m", workload.__name__, platform, str(launches)]
+    command = program(platform, launches)
     with tempfile.TemporaryDirectory(prefix="warpsight-bench-") as folder:
-        bare = _last_json(program)
-        plain = _last_json(record_command(Path(folder, "plain.warp"), program, "off"))
-        traced = _last_json(record_command(Path(folder, "stacks.warp"), program, "python"))
+        bare = _last_json(command)
+        plain = _last_json(record_command(Path(folder, "plain.warp"), command, "off"))
+        traced = _last_json(record_command(Path(folder, "stacks.warp"), command, stacks))
         with warpsight.trace.open(Path(folder, "stacks.warp")) as trace:
-            recorded, kernels, complete, stacks, frames = trace.sql(_JOINED).fetchall()[0]
+            recorded, kernels, complete, distinct, frames = trace.sql(_JOINED).fetchall()[0]
     issue = [1e9 * float(done["issue_s"]) / max(launches - 1, 1) for done in (bare, plain, traced)]
     return Bench(
         platform,
@@ -82,7 +87,7 @@ def run(platform: str, launches: int) -> Bench:
         recorded,
         kernels,
         complete,
-        stacks,
+        distinct,
         float(frames or 0),
         (launches - 1) / traced["total_s"] if traced["total_s"] else 0.0,
         *issue,
