@@ -297,8 +297,8 @@ def started(machine: Machine, backend: str, **options: object) -> subprocess.Pop
     """A recording whose program waits to be ended."""
     tool, body = TOOLS[backend]
     machine.install(tool, body.replace('"$@"\n', PASSES))
-    options = of_vendor("--backend", backend, "-o", "out.warp", "--", *WAITS)
-    command = [sys.executable, "-m", "warpsight", "record", *options]
+    arguments = of_vendor("--backend", backend, "-o", "out.warp", "--", *WAITS)
+    command = [sys.executable, "-m", "warpsight", "record", *arguments]
     child = subprocess.Popen(command, cwd=machine.folder, env=machine.environment(), stderr=subprocess.PIPE, text=True,
                              **options)  # type: ignore[call-overload]  # fmt: skip
     pid = machine.folder / "pid"
