@@ -59,7 +59,7 @@ def why_not(device: str) -> str | None:
             [sys.executable, "-c", COUNT_OPENCL], capture_output=True, text=True, check=False
         )
         return None if found.stdout.strip() not in ("", "0") else "no OpenCL device"
-    return None if device == "cpu" else f"recording on {device} is not there yet"
+    return None if device == "cpu" else f"no example has work for {device}"
 
 
 def _torch_or_cupy() -> str | None:

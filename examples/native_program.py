@@ -19,6 +19,8 @@ def main() -> None:
         skip("no C compiler")
     program, path = options.output / "native_program", options.output / "native.warp"
     include = Path(ws.__file__).parent / "include"
+    if not (include / "warpsight.h").is_file():
+        skip(f"warpsight.h is not in {include}: this warpsight was not installed with its native parts")
     source = Path(__file__).with_suffix(".c")
     subprocess.run(
         [

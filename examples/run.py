@@ -88,6 +88,8 @@ def test(selected: list[Example], device: str | None, all_devices: bool) -> int:
             counts[result] += 1
             print(f"{example.path.stem:<24} {kind:<8} {result}{': ' + detail if detail else ''}", flush=True)
     print(", ".join(f"{number} {name}" for name, number in counts.items()))
+    if not any(counts.values()):
+        print(f"none of these examples can use {device}; --list shows what each can", file=sys.stderr)
     return 1 if counts["failed"] or not any(counts.values()) else 0
 
 
