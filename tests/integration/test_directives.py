@@ -136,6 +136,23 @@ def test_a_process_without_such_a_runtime_says_so(library: Path, standin: str, t
     assert not notes(trace, "openacc")
 
 
+def test_the_summary_counts_ranges_and_says_what_no_runtime_told(
+    library: Path, standin: str, tmp_path: Path
+) -> None:
+    done = run(library, tmp_path / "t.warp", [standin, "openmp"], "--trace", "openmp,openacc")
+    assert "program:    8 ranges and marks" in done.stderr
+    assert "note:       no OpenACC runtime began" in done.stderr
+    assert "no OpenMP runtime" not in done.stderr
+
+
+def test_a_program_without_anything_that_could_be_recorded_says_so(library: Path, tmp_path: Path) -> None:
+    trace = recorded(library, tmp_path / "t.warp", ["true"], "--trace", "openmp")
+    assert notes(trace, "openmp") == [
+        "no OpenMP runtime with a tools interface (GCC's has none) began in the program, and nothing in it used a GPU"
+    ]
+    assert not notes(trace, "openacc")
+
+
 def test_a_forked_child_tells_nothing(library: Path, standin: str, tmp_path: Path) -> None:
     trace = recorded(library, tmp_path / "t.warp", [standin, "openmp"], "--trace", "openmp", FORKS="1")
     assert trace.sql("SELECT count(*) FROM marker WHERE name = 'parallel'").fetchall() == [(1,)]

@@ -72,6 +72,9 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
         f"  host:       {amount(rows.get('launch', 0))} launches, {amount(rows.get('api', 0))} other calls, "
         f"{amount(found.stacks if found else rows.get('stack', 0))} stacks, {amount(rows.get('sample', 0))} samples",
     ]
+    said = (("marker", "ranges and marks"), ("op", "operators"), ("user_event", "events of its own"))
+    if told := [f"{amount(rows[table])} {what}" for table, what in said if rows.get(table)]:
+        out.append(f"  program:    {', '.join(told)}")
     if found and found.busy is not None:
         out.append(
             f"  GPU busy:   {found.busy:.1%} of the {seconds(found.span)} from its first work to its last"
@@ -100,7 +103,7 @@ def losses(summary: Summary, most: int = 4) -> list[str]:
 
 
 #: How notes begin that answer an option.
-_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ")
+_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "no OpenMP runtime ", "no OpenACC runtime ")
 
 
 def unmatched(summary: Summary) -> list[str]:

@@ -41,6 +41,12 @@ _DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_CORED
 #: Ends of child processes that are remembered.
 _MOST_STATUSES = 65_536
 
+#: Kinds that a runtime in the program tells, with the name of that runtime; processes that were recorded say it themselves.
+_UNHEARD = {
+    "openmp": "no OpenMP runtime with a tools interface (GCC's has none)",
+    "openacc": "no OpenACC runtime",
+}
+
 
 class Server:
     """One recording. Use :meth:`start`, run the program with :meth:`environment`, then :meth:`finish`."""
@@ -92,7 +98,7 @@ class Server:
         self._unrecorded = Unrecorded(
             _native.library_path() or Path(),
             lambda cause: self.note_loss("launcher", cause, severity="lost"),
-            backend="rocm" if settings.backend == "rocm" else "cuda",
+            backend=settings.backend,
         )
 
     @property
@@ -205,6 +211,9 @@ class Server:
         if duration < self.settings.delay * 1e9:
             ended = f"the program had ended after {duration / 1e9:.2f} s, so nothing it did was recorded"
             self.note_loss("recorder", f"--delay {self.settings.delay:g}: {ended}")
+        for kind, runtime in _UNHEARD.items():
+            if kind in self.settings.trace and not self._loop.seen:
+                self.note_loss(kind, f"{runtime} began in the program, and nothing in it used a GPU")
         for timer in self._timers:
             timer.cancel()
         if self.ring is not None:
