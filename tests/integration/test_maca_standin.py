@@ -21,6 +21,7 @@ import pytest
 from tests.integration.recorded import TIMEOUT, environment
 from tests.standin import recording
 from warpsight.session.settings import PRELOAD, Settings, recorder_variables
+from warpsight.session.unrecorded import Unrecorded
 from warpsight.trace import open as open_trace
 from warpsight.trace.model import Trace
 
@@ -435,6 +436,26 @@ def test_what_was_preloaded_stays_preloaded(maca: Maca, monkeypatch: pytest.Monk
     assert first == f"{entry}:/opt/maca/lib/libsymbol_cu.so"
     assert recorder_variables(settings, {PRELOAD: first})[PRELOAD] == first  # a recording inside a recording
     assert PRELOAD not in recorder_variables(Settings(), {})
+
+
+def test_without_the_backend_a_program_of_maca_is_named_not_passed_over(
+    maca: Maca, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MACA_PATH", str(maca.folder))
+    script = tmp_path / "train.py"
+    script.write_text(PYTHON + "train(load())\nprint('ready', flush=True)\nsys.stdin.read()\n")
+    where = maca.environment(tmp_path, LD_LIBRARY_PATH=str(maca.folder / "lib"))
+    said: list[str] = []
+    watch = Unrecorded(maca.library, said.append, backend="auto")
+    with subprocess.Popen([sys.executable, str(script)], env=where, cwd=tmp_path, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as child:  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        for _ in range(3):
+            watch.look()
+        child.communicate(timeout=TIMEOUT)
+    assert len(said) == 1
+    assert f"process {child.pid} (" in said[0] and "uses MACA" in said[0] and "--backend maca" in said[0]
 
 
 def test_doctor_says_that_it_is_untested(maca: Maca, tmp_path: Path) -> None:

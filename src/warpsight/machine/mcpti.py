@@ -9,7 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from warpsight.machine import pci
+
 LIBRARY = "libmcpti.so"
+#: The library that every program of MACA uses, a version behind its name or not.
+RUNTIME = "libmcruntime.so"
+_VENDOR_ID = 0x9999
 #: The oldest version whose records are known.
 OLDEST = 18
 UNTESTED = "untested on hardware"
@@ -24,6 +29,12 @@ def find() -> Path | None:
     if override:
         return Path(override) if os.path.isfile(override) else None
     return next((folder / LIBRARY for folder in _folders() if (folder / LIBRARY).is_file()), None)
+
+
+def expected() -> bool:
+    """Whether programs on this machine may use MACA: it has a GPU of MetaX, or the SDK, or a variable says where that is."""
+    told = any(os.environ.get(variable) for variable in ("MACA_PATH", "MACA_ROOT", "MACA_HOME"))
+    return told or bool(glob.glob("/opt/maca*")) or any(pci.devices(_VENDOR_ID))
 
 
 def usable() -> Path | None:

@@ -74,3 +74,29 @@ def test_of_rocm_it_is_the_compute_device_that_tells(tmp_path: Path, said: list[
     assert len(said) == 1
     assert "process 10 (train) uses ROCm, but rocprofiler-sdk did not load the recorder" in said[0]
     assert "ROCP_TOOL_LIBRARIES" in said[0]
+
+
+@pytest.mark.parametrize("runtime", ["libmcruntime.so", "libmcruntime.so.3.5"])
+def test_a_program_of_metax_runtime_is_named_where_only_maca_would_record_it(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, runtime: str
+):
+    monkeypatch.setenv("MACA_PATH", "/opt/maca")
+    process(tmp_path, 1, children="10 11 12")
+    process(tmp_path, 10, maps=f"7f00-7f01 r-xp 00000000 08:01 7 /opt/maca/lib/{runtime}\n")
+    process(tmp_path, 11, maps="7f00-7f01 r-xp 00000000 08:01 7 /opt/maca/lib/libmcruntime.sox\n")
+    process(tmp_path, 12, maps=f"7f00 r-xp /opt/maca/lib/{runtime}\n7f01 r-xp {LIBRARY}\n")
+    watch = Unrecorded(LIBRARY, said.append, backend="auto", root=1, proc=tmp_path)
+    for _ in range(3):
+        watch.look()
+    assert len(said) == 1
+    assert "process 10 (train) uses MACA" in said[0] and "--backend maca" in said[0]
+
+
+def test_of_rocm_too_the_backend_that_records_it_is_said(tmp_path: Path, said: list[str]):
+    process(tmp_path, 1, children="10")
+    process(tmp_path, 10, opens="/dev/kfd")
+    watch = Unrecorded(LIBRARY, said.append, backend="auto", root=1, proc=tmp_path)
+    for _ in range(3):
+        watch.look()
+    assert len(said) == 1
+    assert "process 10 (train) uses ROCm" in said[0] and "--backend rocm" in said[0]
