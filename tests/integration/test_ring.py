@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -201,3 +204,22 @@ def test_triggers_that_do_not_exist_are_refused() -> None:
     for wrong in ("sometimes", "crash=1", "slow-step=0.5", "hang=soon"):
         with pytest.raises(UsageError):
             triggers.parse((wrong,))
+
+
+def test_triggers_come_from_the_environment_too(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "record",
+        "-o",
+        str(tmp_path / "t.warp"),
+        "--ring",
+        "30s",
+        "--",
+        "true",
+    ]
+    environment = {**os.environ, "WARPSIGHT_TRIGGER": "crash,sometimes"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "sometimes" in done.stderr

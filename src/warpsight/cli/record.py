@@ -91,7 +91,8 @@ def command(
     after: Annotated[float, typer.Option(envvar="WARPSIGHT_AFTER", metavar="S",
                      help="Seconds past a trigger that its trace holds too.")] = _DEFAULTS.after,
     trigger: Annotated[list[str] | None, typer.Option(metavar="WHAT", help="Write a trace of the ring at: crash, nccl (both by "
-                       "default), hang[=S], slow-step[=K[:RANGES]], none; repeatable.")] = None,
+                       "default), hang[=S], slow-step[=K[:RANGES]], none; repeatable.  [env var: "
+                       "WARPSIGHT_TRIGGER]")] = None,
     strict: Annotated[bool, typer.Option(envvar="WARPSIGHT_STRICT", help="Exit with 3 instead of 0 when data was lost.")] = False,
     export: Annotated[str, typer.Option(envvar="WARPSIGHT_EXPORT", metavar="FORMAT",
                       help="Also export the trace, beside it: a format of `warpsight export`.")] = "",
@@ -121,7 +122,7 @@ def command(
         opencl_profiling=opencl_profiling, buffer_size=buffer_size, device_buffers=device_buffers, on_full=on_full,
         max_size=max_size, flush=flush, wait=wait, kernel_log=str(kernel_log.absolute()) if kernel_log else "",
         log_stacks=log_stacks, cubins=cubins, ring=ring, after=after,
-        triggers=tuple(t for item in trigger or () for t in item.split(",") if t),
+        triggers=tuple(t for item in trigger or _triggers(ring) for t in item.split(",") if t),
     )  # fmt: skip
     record_backend.check(
         settings, backend, vendors=vendors, arguments=backend_args, keep=keep, template=template
@@ -287,6 +288,11 @@ def _open(path: Path) -> None:
         serve(str(path))
     else:
         terminal.warning(f"{path} holds no finished recording: there is nothing to open")
+
+
+def _triggers(ring: str) -> list[str]:
+    """Triggers of the environment, which mean nothing to a recording without a ring."""
+    return [os.environ.get("WARPSIGHT_TRIGGER", "")] if ring else []
 
 
 def _patterns() -> list[str]:
