@@ -168,7 +168,10 @@ def test_a_bounded_trace_ends_while_the_program_goes_on(library: Path, tmp_path:
 
 
 def test_strict_tells_loss_only_where_the_program_succeeded(library: Path, tmp_path: Path) -> None:
-    left = "subprocess.Popen([sys.executable, '-c', 'import warpsight as ws, time; ws.emit(\"x\"); time.sleep(60)'])\n"
+    left = (
+        "subprocess.Popen([sys.executable, '-c', 'import warpsight as ws, time; ws.emit(\"x\"); time.sleep(60)'],"
+        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"  # else its end would be waited for by who reads them
+    )
     slow = left + "time.sleep(3)\nsys.exit({})"
     good = record(library, tmp_path / "a.warp", program(slow.format(0)), "--strict", "--wait", "0.1")
     bad = record(library, tmp_path / "b.warp", program(slow.format(7)), "--strict", "--wait", "0.1")
