@@ -42,7 +42,7 @@ WRITTEN = Coverage(
         "allocated bytes over time",
         "attributes of ranges, operators and the program's own events, and an event's kind, as members of `args`",
         "a range's domain, category, colour (`#AARRGGBB`), payload and kind as member `nvtx` of `args`; also the nearest "
-        "colour that the viewer reserves a name for (`cname`), too",
+        "colour that the viewer reserves a name for (`cname`)",
         "times to the nanosecond",
     ),
     lost=(
