@@ -116,7 +116,11 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _settings(module: Any) -> dict[str, Any]:
-    return {"help_option_names": ["-h", "--help"], **getattr(module, "CONTEXT_SETTINGS", {})}
+    return {
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,  # of help; wider lines are harder to read
+        **getattr(module, "CONTEXT_SETTINGS", {}),
+    }
 
 
 def unknown_verb(name: str) -> str:

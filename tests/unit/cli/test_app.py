@@ -38,6 +38,13 @@ def test_the_overview_keeps_to_the_terminal(capsys, monkeypatch, columns):
     assert 70 < max(map(len, capsys.readouterr().out.splitlines())) <= columns
 
 
+@pytest.mark.parametrize(("columns", "most"), [(80, 80), (120, 100)])
+def test_the_help_of_a_verb_takes_the_room_there_is_up_to_100_columns(capsys, monkeypatch, columns, most):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert app.main(["help", "record"]) == 0
+    assert most - 8 < max(map(len, capsys.readouterr().out.splitlines())) <= most
+
+
 @pytest.mark.parametrize("verb", app.VERBS)
 def test_the_usage_line_has_words_and_brackets_alone(verb, capsys):
     assert app.main(["help", verb]) == 0
