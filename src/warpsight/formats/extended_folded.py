@@ -27,7 +27,7 @@ COVERAGE = Coverage(
     ),
     lost=("The CPU column (profilers put a probe's number there); how long a call took is not in the file.",),
     tested=(
-        "bpf-developer-tutorial's gpuflamegraph: tests/golden/formats/extended_folded, lines of our own",
+        "bpf-developer-tutorial's gpuflamegraph: tests/golden/formats/extended-folded, lines of our own",
     ),
 )
 _LINE = re.compile(rb"^\s*(?:\x1b\[[0-9;]*m)*\s*\d+\s+\S.*?\s\d+\s+\d+\s+-?\d+\s+\S")
