@@ -357,6 +357,11 @@ void set_node_addresses(uint64_t node, Addresses addresses) {
   if (known || had) write_node_address(node, addresses);
 }
 
+void begin_node_addresses(uint64_t node) {
+  forget_node_addresses(node);
+  write_node_address(node, {});
+}
+
 void clone_node_addresses(uint64_t node, uint64_t original) {
   Addresses addresses = {};
   pthread_mutex_lock(&g_lock);
@@ -366,6 +371,7 @@ void clone_node_addresses(uint64_t node, uint64_t original) {
     nodes().clones[original].push_back(node);
   }
   pthread_mutex_unlock(&g_lock);
+  begin_node_addresses(node);
   set_node_addresses(node, addresses);
 }
 
@@ -391,10 +397,9 @@ void forget_clone_addresses(uint64_t original) {
 
 void forget_node_addresses(uint64_t node) {
   pthread_mutex_lock(&g_lock);
-  const bool had = nodes().addresses.erase(node) != 0;
+  nodes().addresses.erase(node);
   nodes().clones.erase(node);
   pthread_mutex_unlock(&g_lock);
-  if (had) write_node_address(node, {});
 }
 
 }  // namespace warpsight

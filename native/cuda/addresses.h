@@ -25,6 +25,9 @@ Addresses addresses_of(uint8_t domain, uint32_t cbid, const void* params);
 // A graph node copies or fills these from now on; unknown ones take what is known of it away.
 void set_node_addresses(uint64_t node, Addresses addresses);
 
+// A copy or fill node was made: nothing is known of it yet, whatever a destroyed one of the same id did.
+void begin_node_addresses(uint64_t node);
+
 // A copy or fill node was cloned: the clone does what the original does now.
 void clone_node_addresses(uint64_t node, uint64_t original);
 
@@ -33,6 +36,7 @@ void clone_node_addresses(uint64_t node, uint64_t original);
 void forget_clone_addresses(uint64_t original);
 void forget_all_clone_addresses();
 
-void forget_node_addresses(uint64_t node);  // it is destroyed, and its id may come again
+// It is destroyed. What was told of it stays told: launches of it may still have to be read.
+void forget_node_addresses(uint64_t node);
 
 }  // namespace warpsight

@@ -79,6 +79,12 @@ void write_graph(uint32_t id, uint32_t original, uint32_t flags, uint32_t stack)
   write(row);
 }
 
+// Whether it copies or fills, for all that is known.
+bool copies(const Made& made) {
+  return made.type == CU_GRAPH_NODE_TYPE_MEMCPY || made.type == CU_GRAPH_NODE_TYPE_MEMSET ||
+         made.type == kUnknownNode;
+}
+
 void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, Made made, uint32_t flags) {
   GraphNode row = {};
   row.node = node;
@@ -94,8 +100,8 @@ void write_node(const CUpti_GraphData& g, uint64_t node, uint64_t original, Made
 void node_created(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
   note_node(node);
-  forget_node_addresses(node);
   const Made made = {stack_of_current_call(true), type_of(g, node_type_of_current_call())};
+  if (copies(made) && made.type != kUnknownNode) begin_node_addresses(node);
   remember(node, made);
   write_node(g, node, 0, made, 0);
 }
@@ -105,7 +111,7 @@ void node_cloned(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
   const Made first = made_of(original);
   const Made made = {first.stack, type_of(g, first.type)};
-  clone_node_addresses(node, original);
+  if (copies(made)) clone_node_addresses(node, original);
   remember(node, made);
   write_node(g, node, original, made, 0);
 }
@@ -114,11 +120,11 @@ void node_cloned(const CUpti_GraphData& g) {
 void node_updated(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node), original = id_of(g.originalNode);
   note_node(node);
-  if (original != 0) clone_node_addresses(node, original);
   Made made = original != 0 ? made_of(original) : Made();
   if (made.stack == 0) made.stack = stack_of_current_call(false);
   if (made.type == kUnknownNode) made.type = made_of(node).type;
   made.type = type_of(g, made.type);
+  if (original != 0 && copies(made)) clone_node_addresses(node, original);
   remember(node, made);
   write_node(g, node, original, made, 0);
 }
@@ -126,7 +132,8 @@ void node_updated(const CUpti_GraphData& g) {
 void node_destroyed(const CUpti_GraphData& g) {
   const uint64_t node = id_of(g.node);
   const Made made = {0, made_of(node).type};
-  forget(node);  // its addresses stay until the id is another node's: launches of it may still be decoded
+  forget(node);
+  forget_node_addresses(node);
   write_node(g, node, 0, made, kNodeDestroyed);
 }
 

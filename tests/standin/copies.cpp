@@ -156,4 +156,14 @@ void graph_copies() {
               nullptr);
   }
   replay();
+  // Destroyed, and the launch is read later; then another copy has its id, of which nothing is told.
+  node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING, 300, 0);
+  replay();
+  {
+    const cudaMemcpyAsync_v3020_params params = {at(0xd90), at(0x590), 64, cudaMemcpyDefault, nullptr};
+    Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, "cudaMemcpyAsync", &params, nullptr);
+    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 300, 0);
+    node_event(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, 303, 0);  // two nodes: which one copies is not known
+  }
+  replay();
 }
