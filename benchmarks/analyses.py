@@ -19,9 +19,9 @@ import time
 
 def measure(path: str, name: str, repeat: int) -> str:
     """Run one analysis in this process."""
-    from warpsight.analysis.registry import analysis
-    from warpsight.analysis.selection import Rows
-    from warpsight.trace import open as open_trace
+    from warpsight.analysis.base.registry import analysis
+    from warpsight.model import open as open_trace
+    from warpsight.model.selection import Rows
 
     clocks, processor = [], []
     with open_trace(path) as trace:
@@ -47,7 +47,7 @@ def main() -> None:
         "--here", action="store_true", help="Measure in this process (used by the benchmark itself)."
     )
     options = parser.parse_args()
-    from warpsight.analysis.registry import ANALYSES
+    from warpsight.analysis.base.registry import ANALYSES
 
     for name in options.names or ANALYSES:
         if options.here:

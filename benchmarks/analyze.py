@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.analysis.dependency import graph
-from warpsight.analysis.registry import ANALYSES, analysis
-from warpsight.analysis.selection import Rows
-from warpsight.analysis.verdict import verdict
-from warpsight.trace import open as open_trace
+from warpsight.analysis.base.registry import ANALYSES, analysis
+from warpsight.analysis.path import dependencies as graph
+from warpsight.analysis.rules.verdict import verdict
+from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows
 
 
 def best(function: Callable[[], object], repeat: int) -> tuple[float, float]:

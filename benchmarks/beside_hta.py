@@ -35,7 +35,7 @@ _OURS = """
 import sys, time, resource
 from warpsight.analysis.registry import analysis
 from warpsight.analysis.selection import Rows
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
 chosen = analysis(sys.argv[2])
 with open_trace(sys.argv[1]) as trace:
     loaded = time.process_time()

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.capture.segment_writer import SegmentWriter
+from warpsight.capture.segments.segment_writer import SegmentWriter
 
 ARENA = 0x5EED
 PID = 4242
@@ -225,9 +225,9 @@ def main() -> None:
 
 def query(root: Path) -> None:
     """Time of an aggregate over every kernel, on the raw relation and on the joined view."""
-    import warpsight.trace
+    import warpsight.model
 
-    with warpsight.trace.open(root) as trace:
+    with warpsight.model.open(root) as trace:
         for text in (
             "SELECT n.short, s.* FROM (SELECT name_id, count(*) c, sum(duration) d, min(duration),"
             " max(duration)"

@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 def run(path: Path, *options: str) -> tuple[float, float, int]:
     """Wall seconds, CPU seconds and peak resident bytes of one run of the command."""
-    command = [sys.executable, "-m", "warpsight.cli.app", "core", str(path), *options]
+    command = [sys.executable, "-m", "warpsight.ui.cli.app", "core", str(path), *options]
     environment = dict(os.environ, PYTHONPATH=f"{ROOT / 'src'}:{os.environ.get('PYTHONPATH', '')}")
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as process:

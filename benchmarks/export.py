@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.synthetic_trace import Plan, make
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
 
 
 def main() -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.formats.samples import Samples
-from warpsight.trace.writer import TraceWriter
+from warpsight.formats.reading.samples import Samples
+from warpsight.model.writer import TraceWriter
 
 PID, FOREIGN_PID = 4242, 777
 
@@ -115,10 +115,10 @@ def _write(path: Path, start: Any, thread: Any, graph: Any) -> None:
 
 
 def main() -> None:
-    from warpsight.analysis.merging.matching import MATCHED
-    from warpsight.analysis.merging.merge import merge
-    from warpsight.formats import extended_folded
-    from warpsight.trace import open as open_trace
+    from warpsight.analysis.merge.matching import MATCHED
+    from warpsight.analysis.merge.merge import merge
+    from warpsight.formats.folded import timed as extended_folded
+    from warpsight.model import open as open_trace
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.analysis.flame import WEIGHTS, Shape, flame
-from warpsight.analysis.overview import Picture, overview
-from warpsight.analysis.selection import Rows
-from warpsight.render import flame_page
-from warpsight.render.report import render
-from warpsight.render.report.collect import _JOBS
-from warpsight.trace import Trace
-from warpsight.trace import open as open_trace
+from warpsight.analysis.flame.graph import WEIGHTS, Shape, flame
+from warpsight.analysis.stats.overview import Picture, overview
+from warpsight.model import Trace
+from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows
+from warpsight.ui.render import flame_page
+from warpsight.ui.render.report import render
+from warpsight.ui.render.report.collect import _JOBS
 
 
 def best(name: str, repeat: int, job: Callable[[], Any]) -> Any:

@@ -71,7 +71,7 @@ def trigger(folder: Path, standin: Path) -> dict[str, Any]:
     import warpsight
 
     began = time.monotonic()
-    command = [sys.executable, "-m", "warpsight.cli", "trigger", str(folder), "--json"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "trigger", str(folder), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(standin), check=False)
     if done.returncode:
         return {"error": done.stderr.strip()}
@@ -94,7 +94,7 @@ def run(
     command = [
         sys.executable,
         "-m",
-        "warpsight.cli",
+        "warpsight.ui.cli",
         "record",
         "-q",
         "-o",

@@ -119,7 +119,7 @@ def measured(command: list[str], repeat: int) -> str:
 
 def ask(path: Path, only: str) -> None:
     """Measure every question to a file or a trace."""
-    warpsight = [sys.executable, "-m", "warpsight.cli"]
+    warpsight = [sys.executable, "-m", "warpsight.ui.cli"]
     print(
         f"{path.name}\n  {'start-up (query --help)':30} {measured([*warpsight, 'sass', 'query', '--help'], 9)}"
     )
@@ -153,7 +153,16 @@ def main() -> None:
         ask(path, chosen.only)
         imported = path.with_suffix(".warp")
         if not imported.exists():
-            command = [sys.executable, "-m", "warpsight.cli", "-q", "import", str(path), "-o", str(imported)]
+            command = [
+                sys.executable,
+                "-m",
+                "warpsight.ui.cli",
+                "-q",
+                "import",
+                str(path),
+                "-o",
+                str(imported),
+            ]
             print(f"  {'import':30} {measured(command, 1)}")
         ask(imported, chosen.only)
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from warpsight.formats.importing import import_files
-from warpsight.formats.sbt import events, layout, sections, varint, writer
 from warpsight.formats.selection import Selection
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
+from warpsight_plugins.sbt import events, layout, sections, varint, writer
 
 
 def made(count: int, seed: int = 1) -> events.Events:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-MAIN = "import sys; from warpsight.cli.app import main; sys.exit(main())"
+MAIN = "import sys; from warpsight.ui.cli.app import main; sys.exit(main())"
 COMMANDS = {
     "python -c pass": ["pass"],
     **{

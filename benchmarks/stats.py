@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.analysis.stats import stats
-from warpsight.trace import open as open_trace
+from warpsight.analysis.stats.sums import stats
+from warpsight.model import open as open_trace
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
             )
     clock = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", "stats", str(options.trace)],
+        [sys.executable, "-m", "warpsight.ui.cli", "stats", str(options.trace)],
         check=True,
         stdout=subprocess.DEVNULL,
     )

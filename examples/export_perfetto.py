@@ -11,7 +11,7 @@ DEVICES = ("cuda", "opencl")
 
 
 def warpsight(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "warpsight.cli", *arguments], check=True)
+    subprocess.run([sys.executable, "-m", "warpsight.ui.cli", *arguments], check=True)
 
 
 def main() -> None:

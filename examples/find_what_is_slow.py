@@ -11,7 +11,7 @@ DEVICES = ("cuda", "opencl")
 
 def warpsight(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", *arguments], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "warpsight.ui.cli", *arguments], check=True, capture_output=True, text=True
     )
     return done.stdout
 

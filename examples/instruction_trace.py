@@ -12,7 +12,7 @@ CODE = ["LDG.E R2, [R2.64] ;", "STG.E [R4.64], R2 ;", "BRA 0x10 ;", "EXIT ;"]
 
 def warpsight(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", *arguments], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "warpsight.ui.cli", *arguments], check=True, capture_output=True, text=True
     )
     return done.stdout
 

@@ -39,7 +39,7 @@ def main() -> None:
     )
     subprocess.run([str(program)], check=True)  # alone: every call is a no-op
     subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", "record", "-o", str(path), "--", str(program)], check=True
+        [sys.executable, "-m", "warpsight.ui.cli", "record", "-o", str(path), "--", str(program)], check=True
     )
     (ranges,) = ws.open(path).sql("SELECT count(*) FROM marker WHERE name = 'phase'").fetchall()[0]
     print(f"{ranges} ranges named phase")

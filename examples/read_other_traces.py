@@ -12,7 +12,7 @@ QUESTION = "SELECT name, count(*) AS n, sum(duration) AS ns FROM kernel GROUP BY
 
 def warpsight(*arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", *arguments], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "warpsight.ui.cli", *arguments], check=True, capture_output=True, text=True
     )
     return done.stdout
 

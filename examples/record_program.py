@@ -16,7 +16,7 @@ def main() -> None:
     path = options.output / "steps.warp"
     program = [sys.executable, str(Path(__file__).with_name("steps.py")), "--device", options.device]
     subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", "record", "-o", str(path), "--", *program], check=True
+        [sys.executable, "-m", "warpsight.ui.cli", "record", "-o", str(path), "--", *program], check=True
     )
 
     trace = ws.open(path)

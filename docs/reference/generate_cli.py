@@ -8,8 +8,8 @@ from typing import Any
 
 os.environ["COLUMNS"] = "100"
 
-from warpsight.cli import parser
-from warpsight.cli.app import VERBS, overview
+from warpsight.ui.cli import parser
+from warpsight.ui.cli.app import VERBS, overview
 
 PAGE = Path(__file__).with_name("cli.md")
 

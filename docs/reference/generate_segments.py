@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 PAGE = Path(__file__).with_name("segments.md")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"

@@ -1,4 +1,4 @@
-"""Writes layout.h from warpsight/capture/layout.py; run by CMake: generate_layout.py LAYOUT.py OUTPUT.h."""
+"""Writes layout.h from warpsight/capture/segments/layout.py; run by CMake: generate_layout.py LAYOUT.py OUTPUT.h."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ C_TYPES = {
 def load(path: Path) -> ModuleType:
     """Import the layout from its source tree: nothing is installed while building, and nothing else is needed."""
     sys.dont_write_bytecode = True
-    sys.path.insert(0, str(path.resolve().parents[2]))
-    return importlib.import_module("warpsight.capture.layout")
+    sys.path.insert(0, str(path.resolve().parents[3]))
+    return importlib.import_module("warpsight.capture.segments.layout")
 
 
 def struct(layout: Any) -> str:

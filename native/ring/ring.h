@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "layout.h"  // generated from src/warpsight/capture/layout.py
+#include "layout.h"  // generated from src/warpsight/capture/segments/layout.py
 
 namespace warpsight {
 

@@ -30,43 +30,42 @@ if TYPE_CHECKING:
     from warpsight.errors import TraceError as TraceError
     from warpsight.errors import UsageError as UsageError
     from warpsight.errors import WarpsightError as WarpsightError
+    from warpsight.inside import memory as memory
+    from warpsight.inside.events import annotate as annotate
+    from warpsight.inside.events import counter as counter
+    from warpsight.inside.events import emit as emit
+    from warpsight.inside.events import mark as mark
+    from warpsight.inside.events import trigger as trigger
+    from warpsight.inside.recording import Recording as Recording
+    from warpsight.inside.recording import record as record
+    from warpsight.inside.recording import start as start
+    from warpsight.inside.recording import statistics as statistics
+    from warpsight.inside.recording import step as step
+    from warpsight.inside.recording import stop as stop
+    from warpsight.inside.timing import time as time
     from warpsight.machine.checks import run as doctor  # noqa: F401
     from warpsight.machine.discovery import detect_platform as detect_platform
     from warpsight.machine.discovery import devices as devices
-    from warpsight.session import memory as memory
-    from warpsight.session.events import annotate as annotate
-    from warpsight.session.events import counter as counter
-    from warpsight.session.events import emit as emit
-    from warpsight.session.events import mark as mark
-    from warpsight.session.events import trigger as trigger
-    from warpsight.session.recording import Recording as Recording
-    from warpsight.session.recording import record as record
-    from warpsight.session.recording import start as start
-    from warpsight.session.recording import statistics as statistics
-    from warpsight.session.recording import step as step
-    from warpsight.session.recording import stop as stop
-    from warpsight.session.timing import time as time
-    from warpsight.trace import TraceWriter as TraceWriter
+    from warpsight.model import TraceWriter as TraceWriter
 
 #: Public name -> (module, name there; empty for the module itself).
 _PUBLIC: dict[str, tuple[str, str]] = {
     **{
-        name: ("warpsight.session.recording", name)
+        name: ("warpsight.inside.recording", name)
         for name in ("Recording", "record", "start", "statistics", "step", "stop")
     },
     **{
-        name: ("warpsight.session.events", name)
-        for name in ("annotate", "counter", "emit", "mark", "trigger")
+        name: ("warpsight.inside.events", name) for name in ("annotate", "counter", "emit", "mark", "trigger")
     },
     **{name: ("warpsight.errors", name) for name in ("TraceError", "UsageError", "WarpsightError")},
     **{name: ("warpsight.api.trace", name) for name in ("Trace", "open")},
     **{name: ("warpsight.api.made", name) for name in ("import_files", "recover")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
     "doctor": ("warpsight.machine.checks", "run"),
-    "memory": ("warpsight.session.memory", ""),
-    "TraceWriter": ("warpsight.trace", "TraceWriter"),
+    "memory": ("warpsight.inside.memory", ""),
+    "TraceWriter": ("warpsight.model", "TraceWriter"),
     "run": ("warpsight.api.run", "run"),
-    "time": ("warpsight.session.timing", "time"),
+    "time": ("warpsight.inside.timing", "time"),
 }
 
 __all__ = ["__version__", *_PUBLIC]
@@ -74,7 +73,7 @@ __all__ = ["__version__", *_PUBLIC]
 
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext warpsight` calls in a notebook: adds `%%warpsight`."""
-    import_module("warpsight.jupyter").load_ipython_extension(shell)
+    import_module("warpsight.ui.jupyter").load_ipython_extension(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,6 @@
 
 import sys
 
-from warpsight.cli.app import main
+from warpsight.ui.cli.app import main
 
 sys.exit(main())

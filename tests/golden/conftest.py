@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.trace import Trace, TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace, TraceWriter
+from warpsight.model import open as open_trace
 
 HERE = Path(__file__).parent
 MAIN = ("main", "train.py", 12, None, "python", None)

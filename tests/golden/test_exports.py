@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.selection import Selection
-from warpsight.trace import Trace
+from warpsight.model import Trace
 
 Same = Callable[[str, bytes], None]
 
 
 def warpsight(*arguments: str) -> bytes:
     return subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", *arguments], capture_output=True, check=True
+        [sys.executable, "-m", "warpsight.ui.cli", *arguments], capture_output=True, check=True
     ).stdout
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from warpsight.trace import Trace
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace
+from warpsight.model import open as open_trace
 
 RECORDING = Path(__file__).with_name("h200_empty_kernels.warp.zip")
 

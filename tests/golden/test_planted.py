@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.analysis.iterations import find
-from warpsight.analysis.verdict import Verdict, verdict
-from warpsight.trace import open as open_trace
+from warpsight.analysis.rules.verdict import Verdict, verdict
+from warpsight.analysis.steps.iterations import find
+from warpsight.model import open as open_trace
 
 HERE = Path(__file__).parent
 #: Program → rule that must come first, words that its first line must have, and the place in the program that it must name.

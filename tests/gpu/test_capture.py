@@ -63,7 +63,7 @@ def built(source: Path, output: Path, *options: str) -> Path:
 
 def told(program: Path, trace_path: Path) -> tuple[list[list[str]], warpsight.Trace]:
     """The lines that a recorded program printed, as words, and the trace."""
-    command = [sys.executable, "-m", "warpsight.cli", "record", "-o", str(trace_path), "--", str(program)]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "record", "-o", str(trace_path), "--", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return [line.split() for line in done.stdout.splitlines()], warpsight.open(trace_path)
@@ -107,7 +107,7 @@ int main() {
   return 0;
 }
 """)
-    from warpsight.analysis.redundant_copies import redundant
+    from warpsight.analysis.stats.redundant_copies import redundant
 
     trace = record(tmp_path / "run.warp", [str(built(source, tmp_path / "again"))])
     found, notes = redundant(trace, "TRUE", {})

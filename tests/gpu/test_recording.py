@@ -56,7 +56,7 @@ torch.cuda.synchronize()
 
 
 def record(path: Path, program: list[str], *options: str) -> warpsight.Trace:
-    command = [sys.executable, "-m", "warpsight.cli", "record", "-o", str(path), *options, "--", *program]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "record", "-o", str(path), *options, "--", *program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return warpsight.open(path)

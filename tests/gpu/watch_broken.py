@@ -113,7 +113,7 @@ def run(out: Path, name: str, hang_after: float) -> dict[str, Any]:
         command = build(out, name)
     except (subprocess.SubprocessError, OSError) as error:
         return {**fact, "wrong": [f"it does not build: {error}"]}
-    watch = [sys.executable, "-m", "warpsight.cli", "watch", "--on-hang", "dump"]
+    watch = [sys.executable, "-m", "warpsight.ui.cli", "watch", "--on-hang", "dump"]
     watch += ["--hang-after", f"{hang_after:g}", "-o", str(folder), "--", *command]
     began = time.monotonic()
     with (out / f"{name}.log").open("wb") as log:

@@ -74,7 +74,7 @@ def take_away() -> None:
 
 def run(arguments: list[str]) -> tuple[int, str, str]:
     """One verb, in this process."""
-    from warpsight.cli import app
+    from warpsight.ui.cli import app
 
     out, error = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):

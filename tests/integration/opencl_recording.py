@@ -21,8 +21,9 @@ import numpy as np
 import pytest
 
 from warpsight import _native
-from warpsight.capture import functions, layout
-from warpsight.capture.segment import open_segment, strings
+from warpsight.capture import functions
+from warpsight.capture.segments import layout
+from warpsight.capture.segments.segment import open_segment, strings
 
 
 def _control_offset() -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import warpsight.trace
+import warpsight.model
 
 ROOT = Path(warpsight.__file__).resolve().parent.parent
 TIMEOUT = 120
@@ -33,7 +33,7 @@ class Recorded:
     path: Path
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
-        with warpsight.trace.open(self.path) as trace:
+        with warpsight.model.open(self.path) as trace:
             return trace.sql(text).fetchall()
 
     @property
@@ -57,7 +57,7 @@ def environment(library: Path, **more: str) -> dict[str, str]:
 
 def launcher(*arguments: str) -> list[str]:
     """`warpsight record …`."""
-    return [sys.executable, "-m", "warpsight.cli", "record", *arguments]
+    return [sys.executable, "-m", "warpsight.ui.cli", "record", *arguments]
 
 
 def program(then: str = "") -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 HERE = Path(__file__).parent
 #: Minor versions of CPython; with a t those built without a GIL.

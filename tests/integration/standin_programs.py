@@ -35,7 +35,7 @@ class Standin:
         return {**clean, "LD_LIBRARY_PATH": str(self.folder), **more}
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "warpsight.cli", *arguments]
+        return [sys.executable, "-m", "warpsight.ui.cli", *arguments]
 
     def run(self, *arguments: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self.command(*arguments), env=self.environment(**more), cwd=cwd, capture_output=True, text=True,

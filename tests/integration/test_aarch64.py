@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-import warpsight.trace
+import warpsight.model
 from tests.integration.standin_programs import environment
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +135,7 @@ def test_a_program_is_recorded(
         [compiler, "-x", "c++", f"-I{include}", str(source), "-o", program, "-pthread", "-ldl"], check=True
     )
     within = ["env", f"WARPSIGHT_LIBRARY={built / 'libwarpsight.so'}", *emulator, str(program)]
-    command = [sys.executable, "-m", "warpsight.cli", "record", "--sample", "0", "--counters", "off"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "record", "--sample", "0", "--counters", "off"]
     folder = tmp_path / "a.warp"
     done = subprocess.run(
         [*command, "-o", str(folder), "--", *within],
@@ -148,7 +148,7 @@ def test_a_program_is_recorded(
     assert done.returncode == 0, done.stderr
     told = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["loss"]
     assert not [row for row in told if row["severity"] == "lost"]
-    with warpsight.trace.open(folder) as trace:
+    with warpsight.model.open(folder) as trace:
         assert trace.count("marker") > 0
         names = {name for (name,) in trace.sql("SELECT DISTINCT name FROM marker").fetchall()}
     assert names & {"load", "compute", "step"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LEAK = str(GOLDEN / "planted_leak.warp.zip")
@@ -28,7 +28,7 @@ def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
 
 
 def schema_of(verb: str) -> dict[str, object]:
-    text = (resources.files("warpsight.cli") / "schemas" / f"{verb}.json").read_text()
+    text = (resources.files("warpsight.ui.cli") / "schemas" / f"{verb}.json").read_text()
     return dict(json.loads(text))
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import warpsight.trace
+import warpsight.model
 from tests.integration import standin_programs
 from tests.integration.recorded import TIMEOUT
 from tests.integration.stack_recording import interpreter
 from tests.integration.standin_programs import Standin, until
-from warpsight.capture import layout, segment
+from warpsight.capture.segments import layout, segment
 from warpsight.debug import stuck_launches
-from warpsight.session import attach
+from warpsight.recorder import attach
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +53,13 @@ def test_a_dormant_process_is_recorded_from_attach_to_detach(standin: Standin, t
         assert ended.returncode == 0, ended.stderr
         assert attached.wait(TIMEOUT) == 0
         assert process.poll() is None  # it goes on
-        with warpsight.trace.open(folder) as trace:
+        with warpsight.model.open(folder) as trace:
             kernels, timed = trace.sql("SELECT count(*), count(start) FROM kernel").fetchall()[0]
         assert kernels == timed > 0
         again = standin.run("attach", str(process.pid), "--sample", "0", "--counters", "off", "--for", "1", "-o",
                             str(tmp_path / "b.warp"))  # fmt: skip
         assert again.returncode == 0, again.stderr
-        with warpsight.trace.open(tmp_path / "b.warp") as trace:
+        with warpsight.model.open(tmp_path / "b.warp") as trace:
             assert trace.count("kernel") > 0
     finally:
         process.kill()
@@ -105,7 +105,7 @@ def launching(
 
 def kernels_and_stacks(path: Path) -> tuple[set[str], list[list[str]]]:
     """Names of the kernels that have times, and the functions of the stacks that launched them, innermost first."""
-    with warpsight.trace.open(path) as trace:
+    with warpsight.model.open(path) as trace:
         rows = trace.sql("SELECT DISTINCT name, stack FROM kernel WHERE start IS NOT NULL").fetchall()
         stacks = stuck_launches.frames_of(trace, [stack for _, stack in rows]).values()
     return {name for name, _ in rows}, [[str(frame["function"]) for frame in frames] for frames in stacks]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.unit.formats.stored import stored
-from warpsight.cli import parser
+from warpsight.ui.cli import parser
 
 GOLDEN = Path(__file__).parents[1] / "golden/formats"
 #: Notes the arguments, one a line; `$@` is left alone.

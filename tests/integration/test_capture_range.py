@@ -99,7 +99,9 @@ def test_a_program_of_opencl_alone_is_told_that_nothing_of_it_was_recorded(
     path = tmp_path / "t.warp"
     command = [sys.executable, "-m", "warpsight", "record", "-o", str(path), *RANGE, "--"]
     done = subprocess.run(
-        [*command, sys.executable, "-m", "warpsight.session.demo.heat_opencl"], capture_output=True, text=True
+        [*command, sys.executable, "-m", "warpsight.recorder.demo.heat_opencl"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert "nothing of OpenCL was recorded" in done.stderr

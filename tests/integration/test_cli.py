@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
 
 SOURCE = Path(__file__).parents[2] / "src"
 
 
 def warpsight(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), **options.pop("env", {})}
-    command = [sys.executable, "-m", "warpsight.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "warpsight.ui.cli", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=120, check=False, **options
     )
@@ -113,7 +113,7 @@ def test_json_matches_its_schema(trace, verb, arguments, tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     done = warpsight(verb, *(trace if a == "T" else a for a in arguments), "--json", cwd=tmp_path)
     assert done.returncode == 0
-    schema = json.loads((resources.files("warpsight.cli") / "schemas" / f"{verb}.json").read_text())
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / f"{verb}.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(done.stdout), schema)
 
@@ -159,7 +159,7 @@ def test_files_are_private_and_existing_ones_are_kept(trace, tmp_path):
 @pytest.mark.parametrize("form", ["ndjson", "parquet", "arrow"])
 def test_a_compressed_answer_goes_to_standard_output_whole(trace, tmp_path, how, form):
     """A compressor closes what it writes to when it ends; standard output stays open."""
-    command = [sys.executable, "-m", "warpsight.cli", "query", trace, "--all", "--fields", "name,duration"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "query", trace, "--all", "--fields", "name,duration"]
     command += ["--format", form, "--compress", how]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     done = subprocess.run(command, capture_output=True, env=environment, timeout=120, check=False)
@@ -228,7 +228,7 @@ def test_filters_mean_what_they_say(trace, filters, sql):
 
 
 def test_a_reader_that_goes_away_ends_the_verb_quietly(trace):
-    command = [sys.executable, "-m", "warpsight.cli", "query", str(trace), "--all", "--format", "ndjson"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "query", str(trace), "--all", "--format", "ndjson"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     process.stdout.readline()

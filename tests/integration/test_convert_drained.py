@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import warpsight.trace
+import warpsight.model
 from warpsight.capture.recover import recover
 
 PROGRAM = """
@@ -62,7 +62,7 @@ def record(root: Path, ending: str, library: Path) -> None:
 
 def check(root: Path) -> None:
     """Every row is there once and joined."""
-    with warpsight.trace.open(root) as trace:
+    with warpsight.model.open(root) as trace:
         assert trace.tables["kernel"] == trace.tables["launch"] == 30000
         joined = trace.sql(
             "SELECT count(*) FROM kernel JOIN launch USING (process, correlation)"

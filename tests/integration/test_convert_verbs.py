@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import warpsight.trace
+import warpsight.model
 from tests.unit.capture.recordings import Recording, kernels, launches
 
 
 def warpsight_(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the command line."""
-    command = [sys.executable, "-m", "warpsight.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "warpsight.ui.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
@@ -47,14 +47,14 @@ def test_pack_makes_one_file_and_unpack_the_folder(tmp_path: Path) -> None:
     packed = warpsight_("pack", root)
     assert packed.returncode == 0, packed.stderr
     file = tmp_path / "run.warp.zip"
-    with warpsight.trace.open(file) as trace:
+    with warpsight.model.open(file) as trace:
         assert trace.tables["kernel"] == 5
     refused = warpsight_("pack", root)
     assert refused.returncode == 1
     assert "-f replaces it" in refused.stderr
     assert warpsight_("pack", root, "-f").returncode == 0
     assert warpsight_("pack", "--unpack", file, "-o", tmp_path / "again.warp").returncode == 0
-    with warpsight.trace.open(tmp_path / "again.warp") as trace:
+    with warpsight.model.open(tmp_path / "again.warp") as trace:
         assert trace.tables["kernel"] == 5
     missing = warpsight_("pack", tmp_path / "absent.warp")
     assert missing.returncode == 1

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from tests.golden.cores.golden_cores import ROOT, debugger_text, unpack
-from warpsight.cli.app import main
-from warpsight.code.cubin import Cubin
+from warpsight.device_code.cubin import Cubin
+from warpsight.ui.cli.app import main
 
 SOURCES = ["--source", str(ROOT / "tests/gpu/broken"), "--ptx", str(ROOT / "tests/golden/cubins")]
 
@@ -29,14 +29,14 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
     code, out, err = run(capsys, *arguments, "--json")
     assert code == 0, err
     found: dict[str, Any] = json.loads(out)
-    schema = json.loads((resources.files("warpsight.cli") / "schemas" / "core.json").read_text())
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "core.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(found)
     return found
 
 
 def test_an_exception_is_told_with_its_chain_and_source(tmp_path: Path) -> None:
     dump = unpack("misaligned_address.lineinfo", tmp_path)
-    command = [sys.executable, "-m", "warpsight.cli", "core", str(dump), *SOURCES]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "core", str(dump), *SOURCES]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     lines = [line.strip() for line in done.stdout.splitlines()]

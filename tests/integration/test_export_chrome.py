@@ -9,8 +9,8 @@ import pytest
 from benchmarks.synthetic_trace import Plan, make
 from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.selection import Selection
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 
 def export(trace):

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.formats import queries
 from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.formats.writing import queries
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 

@@ -7,8 +7,8 @@ from tests.integration import perfetto_ui
 from tests.integration.perfetto_ui import query
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
-from warpsight.render.report import serve
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
+from warpsight.ui.render.report import serve
 
 pytestmark = pytest.mark.browser
 

@@ -75,7 +75,7 @@ def test_what_a_killed_launcher_leaves_is_recovered(library: Path, tmp_path: Pat
     _await_line(child, "done")  # the program went on
     assert child.stdout is not None
     assert child.stdout.read() == ""  # and has ended: nobody holds its output any more
-    recover = subprocess.run([sys.executable, "-m", "warpsight.cli", "recover", str(path)], env=environment(library),
+    recover = subprocess.run([sys.executable, "-m", "warpsight.ui.cli", "recover", str(path)], env=environment(library),
                              capture_output=True, text=True, timeout=TIMEOUT, check=False)  # fmt: skip
     assert recover.returncode == 0, recover.stderr
     done = _finished(child, path)
@@ -195,7 +195,7 @@ def test_a_dead_converter_costs_nothing_recorded(library: Path, tmp_path: Path) 
     done = record(library, path, program(kill))
     assert done.code == 12
     assert "warpsight recover" in done.err
-    recover = subprocess.run([sys.executable, "-m", "warpsight.cli", "recover", str(path)], env=environment(library),
+    recover = subprocess.run([sys.executable, "-m", "warpsight.ui.cli", "recover", str(path)], env=environment(library),
                              capture_output=True, text=True, timeout=TIMEOUT, check=False)  # fmt: skip
     assert recover.returncode == 0, recover.stderr
     assert done.events == 100

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration.chromium import Chromium
-from warpsight.analysis.flame import Shape, flame
-from warpsight.trace import open as open_trace
+from warpsight.analysis.flame.graph import Shape, flame
+from warpsight.model import open as open_trace
 
 _COMMAND = [sys.executable, "-m", "warpsight", "flame"]
 #: Height of a frame in flame.js.

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH
-from warpsight.cli import parser
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
+from warpsight.ui.cli import parser
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ KINETO = GOLDEN / "kineto" / "every_kind.json"
 def warpsight(*arguments, cwd, file_bytes=resource.RLIM_INFINITY):
     """Run a verb; `file_bytes` bounds every file that it writes, as a full disk would."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "warpsight.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "warpsight.ui.cli", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment, timeout=120, check=False, cwd=cwd,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)),
@@ -48,7 +48,7 @@ def test_json_matches_its_schema(tmp_path):
     done = warpsight("import", KINETO, "cut.json", "-o", "two.warp", "--json", "-q", cwd=tmp_path)
     assert done.returncode == 0
     told = json.loads(done.stdout)
-    schema = json.loads((resources.files("warpsight.cli") / "schemas" / "import.json").read_text())
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "import.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(told, schema)
     assert [f["damage"] is None for f in told["files"]] == [True, False]

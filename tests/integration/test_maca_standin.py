@@ -20,10 +20,10 @@ import pytest
 
 from tests.integration.recorded import TIMEOUT, environment
 from tests.standin import recording
-from warpsight.session.settings import PRELOAD, Settings, recorder_variables
-from warpsight.session.unrecorded import Unrecorded
-from warpsight.trace import open as open_trace
-from warpsight.trace.model import Trace
+from warpsight.model import open as open_trace
+from warpsight.model.trace import Trace
+from warpsight.recorder.settings import PRELOAD, Settings, recorder_variables
+from warpsight.recorder.unrecorded import Unrecorded
 
 #: Far beyond what reading two clocks one after the other can cost; days less than what a clock without a fit is off.
 CLOSE_NS = 50_000_000
@@ -103,7 +103,7 @@ class Maca:
         """Run the program's steps, or another program, under the recorder."""
         where.mkdir(parents=True, exist_ok=True)
         path = where / "t.warp"
-        command = [sys.executable, "-m", "warpsight.cli", "record", "--backend", "maca", "-o", str(path), *options, "--",
+        command = [sys.executable, "-m", "warpsight.ui.cli", "record", "--backend", "maca", "-o", str(path), *options, "--",
                    *(program or [str(self.folder / "program"), *steps])]  # fmt: skip
         done = subprocess.run(command, env=self.environment(where, says, **more), cwd=where, capture_output=True, text=True,
                               timeout=TIMEOUT, check=False)  # fmt: skip
@@ -460,11 +460,11 @@ def test_without_the_backend_a_program_of_maca_is_named_not_passed_over(
 
 def test_doctor_says_that_it_is_untested(maca: Maca, tmp_path: Path) -> None:
     environment = maca.environment(tmp_path)
-    done = subprocess.run([sys.executable, "-m", "warpsight.cli", "doctor"], env=environment, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "warpsight.ui.cli", "doctor"], env=environment, capture_output=True, text=True,
                           timeout=TIMEOUT, check=False)  # fmt: skip
     row = next(line for line in done.stdout.splitlines() if "MetaX recording" in line)
     assert f"{maca.folder}/lib/libmcpti.so, API version 18: untested on hardware" in row
     bare = {**environment, "MACA_PATH": os.devnull}
-    done = subprocess.run([sys.executable, "-m", "warpsight.cli", "doctor"], env=bare, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "warpsight.ui.cli", "doctor"], env=bare, capture_output=True, text=True,
                           timeout=TIMEOUT, check=False)  # fmt: skip
     assert "MetaX" not in done.stdout

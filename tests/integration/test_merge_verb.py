@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 from warpsight.formats.importing import open_any
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "merge"
 
 
 def merge(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "warpsight.cli", "merge", *arguments]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "merge", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 

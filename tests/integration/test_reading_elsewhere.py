@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.stack_recording import HERE
-from warpsight.cli.app import VERBS
+from warpsight.ui.cli.app import VERBS
 
 GOLDEN = HERE.parent / "golden"
 TRACE = str(GOLDEN / "planted_tiny_kernels.warp.zip")
@@ -135,7 +135,7 @@ def test_doctor_says_what_this_system_is_for(said: dict[str, Said]) -> None:
 def test_letters_that_the_output_has_not_are_no_error(arguments: list[str], tmp_path: Path) -> None:
     """Output to a file on Windows, or to a terminal of an 8-bit locale."""
     done = subprocess.run(
-        [sys.executable, "-m", "warpsight.cli", *arguments],
+        [sys.executable, "-m", "warpsight.ui.cli", *arguments],
         env={**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONPATH": str(HERE.parents[1] / "src")},
         cwd=tmp_path,
         capture_output=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import warpsight.trace
+import warpsight.model
 from tests.integration.recorded import PROGRAM, TIMEOUT, Recorded, environment, launcher, program, record
 
 
@@ -56,7 +56,7 @@ def test_settings_and_cost_are_in_the_manifest(library: Path, tmp_path: Path) ->
     done = record(
         library, tmp_path / "a.warp", program(), "--stacks", "off", "--counters", "off", "--sample", "off"
     )
-    with warpsight.trace.open(done.path) as trace:
+    with warpsight.model.open(done.path) as trace:
         settings, overhead = trace.manifest["settings"], trace.manifest["overhead"]
     assert (settings["stacks"], settings["counters"], settings["sample"]) == ("off", "off", 0)
     assert settings["command"][0] == sys.executable
@@ -157,7 +157,7 @@ def test_a_bounded_trace_ends_while_the_program_goes_on(library: Path, tmp_path:
         "    for i in range(2000): ws.emit(random.randbytes(16).hex(), kind='noise', x=random.random())\n"
         "print('went on')"
     ).replace(
-        "ws.session_recording()", "__import__('warpsight.session.events').session.events.library.recording()"
+        "ws.session_recording()", "__import__('warpsight.inside.events').session.events.library.recording()"
     )
     done = record(library, tmp_path / "a.warp", program(talk), "--max-size", "1", "--sample", "off")
     assert done.code == 0
@@ -241,7 +241,7 @@ def test_variables_of_print_env_record_what_a_shell_starts(library: Path, tmp_pa
     path = tmp_path / "shell.warp"
     helper = tmp_path / "program.py"
     helper.write_text(PROGRAM)
-    record_line = f"{sys.executable} -m warpsight.cli record --print-env -o {path}"
+    record_line = f"{sys.executable} -m warpsight.ui.cli record --print-env -o {path}"
     script = f'set -e; eval "$({record_line})"; {sys.executable} {helper}; {sys.executable} {helper}'
     subprocess.run(
         ["bash", "-c", script],

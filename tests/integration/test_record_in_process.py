@@ -122,7 +122,7 @@ def test_everything_is_silent_when_nothing_records(library: Path, tmp_path: Path
 
 
 def test_the_demo_records_kernels_with_stacks(library: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "warpsight.cli", "demo", "--device", "opencl"], env=environment(library),
+    done = subprocess.run([sys.executable, "-m", "warpsight.ui.cli", "demo", "--device", "opencl"], env=environment(library),
                           cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False)  # fmt: skip
     if "OpenCL" in done.stderr and done.returncode:
         pytest.skip("no OpenCL device")

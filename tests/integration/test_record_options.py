@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import warpsight.trace
+import warpsight.model
 from tests.integration.opencl_recording import require_pocl
 from tests.integration.recorded import TIMEOUT, Recorded, environment, launcher, record
 
@@ -184,7 +184,7 @@ def test_patterns_of_the_environment_are_lines(library: Path, tmp_path: Path) ->
         library, tmp_path, "launch('touch', 3); launch('scale', 4)", WARPSIGHT_KERNELS="touch\nfill it\n"
     )
     assert kernels(found) == {"touch": 3}
-    with warpsight.trace.open(found.path) as trace:
+    with warpsight.model.open(found.path) as trace:
         assert trace.manifest["settings"]["kernels"] == ["touch", "fill it"]
 
 

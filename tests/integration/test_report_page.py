@@ -10,8 +10,8 @@ import pytest
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration.chromium import Chromium
 from warpsight.formats.importing import open_any
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 _SECTIONS = ("verdict", "timeline", "flame", "kernels", "idle", "iterations", "memory", "copies", "counters", "source",
              "environment", "loss")  # fmt: skip

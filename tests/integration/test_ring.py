@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-import warpsight.trace
+import warpsight.model
 from tests.integration import standin_programs
 from tests.integration.recorded import TIMEOUT, program
 from tests.integration.standin_programs import Standin, child_named, until
 from warpsight.errors import UsageError
-from warpsight.session.ring import bound, triggers
+from warpsight.recorder.ring import bound, triggers
 
 #: Lets the program run until its first trace is written.
 WAIT = """
@@ -50,7 +50,7 @@ def test_only_the_last_seconds_are_kept_and_they_are_whole(standin: Standin, tmp
     )
     done = standin.run("record", "-q", *QUIET, "--ring", "2s", "-o", str(tmp_path / "r.warp"), "--", *steps)
     assert done.returncode == 0, done.stderr
-    with warpsight.trace.open(tmp_path / "r.warp") as trace:
+    with warpsight.model.open(tmp_path / "r.warp") as trace:
         counts = dict(trace.sql("SELECT name, count(*) FROM kernel GROUP BY 1").fetchall())
         joined, launches = trace.sql(
             "SELECT count(k.correlation), count(*) FROM launch l LEFT JOIN kernel k USING (process, correlation)"
@@ -77,7 +77,7 @@ def test_raw_data_stays_under_a_size(standin: Standin, tmp_path: Path) -> None:
     assert running.returncode == 0
     one_second = 40_000 * 128
     assert one_second < most < 8_000_000 + 3 * one_second  # 20 MB were written
-    with warpsight.trace.open(folder) as trace:
+    with warpsight.model.open(folder) as trace:
         assert trace.manifest["window"]["short"]
         assert any("cut short" in one["cause"] for one in trace.manifest["loss"])
 
@@ -88,7 +88,7 @@ def test_a_program_asks_for_a_trace(standin: Standin, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (made,) = traces(tmp_path)
     assert made.name == "r-001-program.warp"
-    with warpsight.trace.open(made) as trace:
+    with warpsight.model.open(made) as trace:
         assert trace.manifest["window"]["reason"] == "program: loss is nan"
         assert trace.count("user_event") == 100
 
@@ -101,7 +101,7 @@ def test_a_command_and_a_signal_write_traces_while_the_program_runs(standin: Sta
     until(lambda: list((folder / "raw").rglob("data-*.seg")), "the first segment")
     answer = standin.run("trigger", str(pid), "--reason", "by hand", "--json")
     made = Path(json.loads(answer.stdout)["path"])
-    with warpsight.trace.open(made) as trace:
+    with warpsight.model.open(made) as trace:
         assert trace.sql(
             "SELECT count(*) FROM kernel WHERE name = 'work' AND start IS NOT NULL"
         ).fetchall() == [(1000,)]
@@ -119,7 +119,7 @@ def test_a_slow_step_is_noticed(standin: Standin, tmp_path: Path) -> None:
     done = standin.run("record", "-q", *options, "--", *then_wait(tmp_path, slow))
     assert done.returncode == 0, done.stderr
     (made,) = traces(tmp_path)
-    with warpsight.trace.open(made) as trace:
+    with warpsight.model.open(made) as trace:
         assert trace.manifest["window"]["reason"].startswith("slow step: step took ")
 
 
@@ -131,7 +131,7 @@ def test_a_worker_that_crashes_leaves_a_trace_while_the_program_goes_on(
     done = standin.run("record", "-q", "--ring", "30s", "-o", str(tmp_path / "r.warp"), "--", *command)
     assert done.returncode == 0, done.stderr
     (made,) = traces(tmp_path)
-    with warpsight.trace.open(made) as trace:
+    with warpsight.model.open(made) as trace:
         reason = trace.manifest["window"][
             "reason"
         ]  # which signal, only if its parent has not yet waited for it
@@ -160,7 +160,7 @@ def test_a_hang_is_a_trigger_and_a_long_kernel_below_the_limit_is_not(
     assert done.returncode == 0, done.stderr
     (made,) = traces(tmp_path)
     assert made.name == "r-001-hang.warp"
-    with warpsight.trace.open(made) as trace:
+    with warpsight.model.open(made) as trace:
         names = dict(trace.sql("SELECT name, count(start) FROM kernel GROUP BY 1").fetchall())
     assert names["work"] == 50
     assert "after" not in names
@@ -183,7 +183,7 @@ def test_names_made_for_ever_do_not_grow_the_definitions(standin: Standin, tmp_p
     assert running.returncode == 0, running.stderr
     assert max(sizes) > 5_000_000  # 250,000 texts, most of one row each
     assert sizes[-1] < 0.5 * max(sizes)  # of which those that were written for one event are gone
-    with warpsight.trace.open(folder) as trace:
+    with warpsight.model.open(folder) as trace:
         unnamed = trace.sql("SELECT count(*) FROM user_event WHERE name IS NULL OR name = ''").fetchall()
         late = trace.sql("SELECT count(*) FROM user_event WHERE name LIKE 'late %'").fetchall()
     assert unnamed == [(0,)]

@@ -210,7 +210,7 @@ def test_a_program_that_waits_for_it_can_be_attached_to(machine: Machine) -> Non
     )
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
-    command = [sys.executable, "-m", "warpsight.cli", "attach", str(program.pid), "-o", "t.warp"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "attach", str(program.pid), "-o", "t.warp"]
     attached = subprocess.Popen(
         command, env=machine.environment(), cwd=machine.folder, stderr=subprocess.PIPE, text=True
     )
@@ -347,7 +347,7 @@ def test_a_users_own_tool_stays_in_the_list(machine: Machine) -> None:
 
 
 def test_doctor_tells_whether_rocm_can_be_recorded(machine: Machine) -> None:
-    command = [sys.executable, "-m", "warpsight.cli", "doctor", "--json"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "doctor", "--json"]
     found = {}
     for name, folder in (("with", str(machine.standin)), ("without", "")):
         done = subprocess.run(command, env=machine.environment(LD_LIBRARY_PATH=folder), capture_output=True, text=True,

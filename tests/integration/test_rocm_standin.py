@@ -13,7 +13,7 @@ import pytest
 
 from tests.standin import recording
 from tests.standin.recording import Arena, Outcome
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 SOURCES = recording.SOURCES / "rocm"
 

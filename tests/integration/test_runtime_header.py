@@ -94,7 +94,7 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C++ compiler")
     build = tmp_path_factory.mktemp("stuck")
     native = ROOT / "native"
-    layout = ROOT / "src" / "warpsight" / "capture" / "layout.py"
+    layout = ROOT / "src" / "warpsight" / "capture" / "segments" / "layout.py"
     generator = native / "ring" / "generate_layout.py"
     subprocess.run(["python3", generator, layout, build / "layout.h"], check=True)
     (build / "stuck.cpp").write_text(STUCK, encoding="utf-8")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.integration.stack_recording import HERE, MINORS, Recorded, interpreter, read
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
-SOURCE = str(Path(layout.__file__).parents[2])
+SOURCE = str(Path(layout.__file__).parents[3])
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def sanitize(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "warpsight.cli", "sanitize", *arguments]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "sanitize", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
 
@@ -48,7 +48,7 @@ def test_json_follows_its_schema_and_findings_can_fail_the_run(
     done = sanitize(environment, "--json", "-o", str(out), "--error-exitcode", "9", "--", "true")
     assert done.returncode == 9, done.stderr
     found = json.loads(out.read_text())
-    schema = json.loads((resources.files("warpsight.cli") / "schemas" / "sanitize.json").read_text())
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "sanitize.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(found)
     assert found["exit_code"] == 0 and found["findings"][0]["frames"][0]["function"] == "store"
 

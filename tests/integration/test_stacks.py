@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.stack_recording import HERE, MINORS, Recorded, interpreter, read
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 CASES = {
     "nested": 15,

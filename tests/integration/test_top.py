@@ -13,7 +13,7 @@ from tests.integration.recorded import environment, launcher
 #: Works, says so, and stays until it is told to end.
 PROGRAM = """
 import sys
-from warpsight.session.demo import heat_opencl
+from warpsight.recorder.demo import heat_opencl
 print("working", flush=True)
 while True:
     heat_opencl.main()

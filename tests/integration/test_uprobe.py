@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.session.backends import uprobe
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
+from warpsight.recorder.vendors import uprobe
 
 LIBRARY = """
 #include <unistd.h>
@@ -75,7 +75,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def record(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "warpsight.cli", "record", "--backend", "uprobe", *arguments]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "record", "--backend", "uprobe", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -14,8 +14,8 @@ from tests.integration.recorded import TIMEOUT, Recorded, environment, record
 from warpsight.formats.importing import import_files
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 PROGRAM = """
 import time, threading
@@ -42,7 +42,7 @@ def said(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 def verb(said: Recorded, name: str, *arguments: str) -> str:
-    command = [sys.executable, "-m", "warpsight.cli", name, str(said.path), *arguments]
+    command = [sys.executable, "-m", "warpsight.ui.cli", name, str(said.path), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False,
                           env=environment(Path("unused")))  # fmt: skip
     assert done.returncode == 0, done.stderr

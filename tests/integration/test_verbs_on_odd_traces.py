@@ -9,14 +9,14 @@ import pytest
 
 from tests.unit.analysis.conftest import NAMES
 from tests.unit.analysis.test_degenerate import CASES, SHAPE, everything
-from warpsight.analysis.flame import WEIGHTS
-from warpsight.analysis.stats import BY, SUBJECTS
-from warpsight.cli import parser
+from warpsight.analysis.flame.graph import WEIGHTS
+from warpsight.analysis.stats.sums import BY, SUBJECTS
 from warpsight.formats.registry import EXPORTERS
-from warpsight.mcp.places import Places
-from warpsight.mcp.tools import Tools
-from warpsight.trace import TraceWriter
-from warpsight.trace.schema import TABLES
+from warpsight.model import TraceWriter
+from warpsight.model.schema import TABLES
+from warpsight.ui.cli import parser
+from warpsight.ui.mcp.places import Places
+from warpsight.ui.mcp.tools import Tools
 
 _WHOLE = "everything"
 #: What verbs may meet that analyses alone may not.

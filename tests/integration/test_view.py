@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration.chromium import Chromium
-from warpsight.render.report import serve
+from warpsight.ui.render.report import serve
 
 _COMMAND = [sys.executable, "-m", "warpsight"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.stack_recording import HERE, MINORS, Recorded, interpreter, read
 from tests.unit.native import segment_reader
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 #: Whether PyTorch can say which pass a thread works on (since 2.0).
 ENGINES = {"numbered": ["-DPASSES"], "unnumbered": []}

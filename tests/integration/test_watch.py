@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-import warpsight.trace
+import warpsight.model
 from tests.integration import standin_programs
 from tests.integration.chromium import Chromium
 from tests.integration.recorded import TIMEOUT
 from tests.integration.standin_programs import Standin, child_named, until
-from warpsight.session.watch import coredump
+from warpsight.recorder.watch import coredump
 
 HANG = ("--hang-after", "3", "--ring", "30s")
 
@@ -30,7 +30,7 @@ def standin(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Standin:
 
 def report(folder: Path, name: str = "report") -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
-    schema = resources.files("warpsight.cli") / "schemas" / "hang_report.json"
+    schema = resources.files("warpsight.ui.cli") / "schemas" / "hang_report.json"
     Draft202012Validator(json.loads(schema.read_text(encoding="utf-8"))).validate(content)
     return content
 
@@ -50,7 +50,7 @@ def test_a_hang_is_reported_with_its_launch_its_threads_and_its_last_seconds(
     (process,) = found["processes"]
     main = next(thread for thread in process["threads"] if thread["thread"] == process["pid"])
     assert {"cuCtxSynchronize", "main"} <= {frame["function"] for frame in main["native"]}
-    with warpsight.trace.open(Path(found["trace"])) as trace:
+    with warpsight.model.open(Path(found["trace"])) as trace:
         assert trace.sql(
             "SELECT count(*) FROM kernel WHERE name = 'work' AND start IS NOT NULL"
         ).fetchall() == [(100,)]
@@ -73,7 +73,7 @@ def test_a_timeout_ends_a_stuck_program_after_its_report(
     assert option in found["reason"]
     assert found["launches"][0]["kernel"] == "stuck"
     assert done.returncode == 128 + signal.SIGTERM
-    with warpsight.trace.open(Path(found["trace"])) as trace:  # complete, with what came before
+    with warpsight.model.open(Path(found["trace"])) as trace:  # complete, with what came before
         assert trace.sql("SELECT count(*) FROM kernel WHERE start IS NOT NULL").fetchall() == [(10,)]
     assert not list(folder.glob("report-2*")), "the end that we made is no crash of its own"
 

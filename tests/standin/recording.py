@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight import _native
-from warpsight.capture import functions, layout
-from warpsight.capture.segment import open_segment, strings
+from warpsight.capture import functions
+from warpsight.capture.segments import layout
+from warpsight.capture.segments.segment import open_segment, strings
 
 SOURCES = Path(__file__).parent
 #: Seconds any program of these tests may take.

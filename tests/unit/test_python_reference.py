@@ -14,7 +14,7 @@ import pytest
 
 import warpsight
 from warpsight.api.trace import Trace
-from warpsight.cli.app import VERBS, module_of
+from warpsight.ui.cli.app import VERBS, module_of
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs/reference"))
@@ -35,7 +35,8 @@ WITHOUT = {
     "top": "is a screen", "attach": "is about another process", "detach": "is about another process",
     "open": "serves until Ctrl-C", "core": "reads a core dump, no trace: warpsight.debug.gpucore",
     "sanitize": "runs a program under another tool: warpsight.debug.sanitizer.sanitize", "mcp": "is a server",
-    "sass": "asks instruction traces: warpsight.sass", "bench": "runs programs: warpsight.session.bench", "help": "is text",
+    "sass": "asks instruction traces: warpsight.sass", "bench": "runs programs: warpsight.recorder.trial.bench",
+    "help": "is text",
 }  # fmt: skip
 #: Options of the command line that say where and how text is printed; what a method has instead of a flag.
 PRINTING = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from warpsight.errors import UsageError
 
 if TYPE_CHECKING:
-    from warpsight.analysis.selection import Rows
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
+    from warpsight.model.selection import Rows
 
 #: A time since the trace's begin: a text with a unit (`"1.5s"`, `"200ms"`), or seconds.
 Time = str | float
@@ -65,7 +65,7 @@ def window(trace: Trace, begin: Time | None, end: Time | None) -> tuple[int | No
     Raises:
         UsageError: for what is no time.
     """
-    from warpsight.analysis.selection import begin_of
+    from warpsight.model.selection import begin_of
 
     times = nanoseconds(begin, "begin"), nanoseconds(end, "end")
     origin = begin_of(trace) if any(t is not None for t in times) else 0
@@ -78,7 +78,7 @@ def rows(
     process: Numbers | None = (), name: str | None = None,
 ) -> Rows:  # fmt: skip
     """The rows that the options choose in a trace."""
-    from warpsight.analysis.selection import Rows
+    from warpsight.model.selection import Rows
 
     first, last = window(trace, begin, end)
     return Rows(first, last, numbers(device), numbers(stream), numbers(process), name)

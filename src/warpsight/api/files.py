@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from warpsight.errors import WarpsightError
-from warpsight.trace import private_files
+from warpsight.model import private_files
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from warpsight.api import choice, files
 from warpsight.errors import UsageError, WarpsightError
 
 if TYPE_CHECKING:
-    from warpsight.analysis.flame import FlameGraph, Shape
-    from warpsight.analysis.selection import Rows
-    from warpsight.trace.model import Trace
+    from warpsight.analysis.flame.graph import FlameGraph, Shape
+    from warpsight.model.selection import Rows
+    from warpsight.model.trace import Trace
 
 #: Form → suffixes that mean it; the first is the one written by default.
 FORMS = {
@@ -51,7 +51,7 @@ class Options:
         Raises:
             UsageError: for a weight, level or split that does not exist.
         """
-        from warpsight.analysis.flame import LEVELS, Shape
+        from warpsight.analysis.flame.graph import LEVELS, Shape
 
         split = tuple(self.by) or (("process", "thread") if self.weight == "samples" else ())
         shape = Shape(
@@ -80,7 +80,7 @@ class Choice:
         Raises:
             UsageError: for a rank or iteration it has not.
         """
-        from warpsight.analysis.selection import Rows
+        from warpsight.model.selection import Rows
 
         processes = list(self.process)
         for rank in self.rank:
@@ -90,7 +90,7 @@ class Choice:
             processes += [int(row[0]) for row in found]
         first, last = choice.window(trace, self.begin, self.end)
         if self.iteration is not None:
-            from warpsight.analysis.flame_windows import iteration_window
+            from warpsight.analysis.flame.windows import iteration_window
 
             first, last = iteration_window(trace, self.iteration, first, last)
         return Rows(first, last, self.device, self.stream, processes, self.name)
@@ -105,7 +105,7 @@ def drawn(
         UsageError: for options that do not exist.
         WarpsightError: when there is nothing to draw; it says what else there is.
     """
-    from warpsight.analysis.flame import flame, flame_diff
+    from warpsight.analysis.flame.graph import flame, flame_diff
     from warpsight.formats.importing import open_any
 
     shape = options.shape()
@@ -142,7 +142,7 @@ def form_of(to: str | None, out: Path | None) -> str:
 
 def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
     """The graph without what is private: paths unless they are wanted, names of people and hosts, secrets."""
-    from warpsight.trace.redaction import Redactor
+    from warpsight.model.sharing.redaction import Redactor
 
     redactor = Redactor.of(trace, include=("paths",) if include_paths else ())
     return replace(graph, labels=[redactor.text(label) for label in graph.labels],
@@ -152,7 +152,7 @@ def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph
 def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
     """Write a graph of `trace` in one of :data:`FORMS`."""
     if form == "png":
-        from warpsight.render.flame_pictures import png
+        from warpsight.ui.render.flame_pictures import png
 
         png(graph, file)
         return
@@ -161,7 +161,7 @@ def write(trace: Trace, graph: FlameGraph, form: str, file: IO[bytes]) -> None:
 
 
 def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> None:
-    from warpsight.render import flame_page, flame_pictures, flame_text, loss
+    from warpsight.ui.render import flame_page, flame_pictures, flame_text, loss
 
     if form == "folded":
         flame_text.write_folded(graph, stream)
@@ -182,7 +182,7 @@ def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> 
 
 
 def _check_not_empty(trace: Trace, graph: FlameGraph) -> None:
-    from warpsight.analysis.flame_samples import count
+    from warpsight.analysis.flame.samples import count
 
     if any(account.rows or account.without_time for account in graph.accounts):
         return

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from warpsight.api import choice
 from warpsight.api.choice import Numbers, Time, Words
 from warpsight.errors import UsageError
-from warpsight.trace.model import Trace as StoredTrace
+from warpsight.model.trace import Trace as StoredTrace
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from warpsight.analysis.difference.compare import Difference
-    from warpsight.analysis.merging.merge import Merged
-    from warpsight.analysis.result import Finding, Result
-    from warpsight.analysis.verdict import Verdict
+    from warpsight.analysis.base.result import Finding, Result
+    from warpsight.analysis.diff.compare import Difference
+    from warpsight.analysis.merge.merge import Merged
+    from warpsight.analysis.rules.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Questions(StoredTrace):
 
         Table `loss` has every cause; :attr:`loss` is that table.
         """
-        from warpsight.analysis.contents import contents
+        from warpsight.analysis.stats.contents import contents
 
         return contents(self)
 
@@ -85,7 +85,7 @@ class Questions(StoredTrace):
         Raises:
             UsageError: for a subject, grouping or time that does not exist.
         """
-        from warpsight.analysis.stats import stats
+        from warpsight.analysis.stats.sums import stats
 
         rows = choice.rows(self, begin, end, device, stream, process, name)
         found = stats(self, subject, rows, by=by, names=names, latency=latency)
@@ -117,8 +117,8 @@ class Questions(StoredTrace):
         Raises:
             UsageError: for an analysis that does not exist.
         """
-        from warpsight.analysis.registry import ANALYSES, analysis
-        from warpsight.analysis.verdict import verdict
+        from warpsight.analysis.base.registry import ANALYSES, analysis
+        from warpsight.analysis.rules.verdict import verdict
 
         chosen = {name: analysis(name) for name in names}  # a wrong name is told before anything is read
         rows = choice.rows(self, begin, end, device, stream, process)
@@ -130,7 +130,7 @@ class Questions(StoredTrace):
     @staticmethod
     def analyses() -> dict[str, str]:
         """The analyses that :meth:`analyze` knows, with what each is about."""
-        from warpsight.analysis.registry import ANALYSES
+        from warpsight.analysis.base.registry import ANALYSES
 
         return {name: one.meaning for name, one in ANALYSES.items()}
 
@@ -164,7 +164,7 @@ class Questions(StoredTrace):
         Raises:
             UsageError: for SQL, a table, column or condition that is wrong, or options that exclude each other.
         """
-        from warpsight.analysis import query
+        from warpsight.analysis.base import query
 
         return query.arrow(
             self.relation(
@@ -198,7 +198,7 @@ class Questions(StoredTrace):
         Raises:
             UsageError: as :meth:`query`.
         """
-        from warpsight.analysis import query
+        from warpsight.analysis.base import query
 
         for option, rows in (("top", top), ("head", head), ("tail", tail)):
             if rows is not None and rows < 1:
@@ -250,7 +250,7 @@ class Questions(StoredTrace):
         Raises:
             UsageError: for a kind that does not exist, or that no device or stream has.
         """
-        from warpsight.analysis.listing import DEFAULT, events
+        from warpsight.analysis.stats.listing import DEFAULT, events
 
         if count is not None and count < 0:
             raise UsageError(f"count is a number of events, not {count}")
@@ -278,7 +278,7 @@ class Questions(StoredTrace):
         Raises:
             UsageError: when neither trace has what `by` asks for.
         """
-        from warpsight.analysis.difference.compare import compare
+        from warpsight.analysis.diff.compare import compare
         from warpsight.formats.importing import open_any
 
         if not isinstance(before, StoredTrace):
@@ -303,8 +303,8 @@ class Questions(StoredTrace):
         Raises:
             WarpsightError: when `cpu` cannot be read.
         """
-        from warpsight.analysis.merging.inputs import load_samples
-        from warpsight.analysis.merging.merge import merge
+        from warpsight.analysis.merge.inputs import load_samples
+        from warpsight.analysis.merge.merge import merge
 
         return merge(load_samples(os.fspath(cpu)), self, int(tolerance * 1_000_000))
 

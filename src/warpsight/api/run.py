@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpsight.session.child import python_command
-from warpsight.session.settings import Settings
+from warpsight.recorder.child import python_command
+from warpsight.recorder.settings import Settings
 
 if TYPE_CHECKING:
     from warpsight.api.trace import Trace
@@ -59,14 +59,14 @@ def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] 
         *_flags(settings),
         "--",
     ]
-    child = python_command("warpsight.cli", *arguments, *[os.fspath(part) for part in command])
+    child = python_command("warpsight.ui.cli", *arguments, *[os.fspath(part) for part in command])
     finished = subprocess.run(child, env=None if environment is None else dict(environment), check=False)
     return Run(target, finished.returncode)
 
 
 def _vendor_flags(options: dict[str, Any]) -> list[str]:
     """Take a vendor's recorder and what is meant for it out of the options, as flags of the command line."""
-    from warpsight.session.backends import VENDORS
+    from warpsight.recorder.vendors import VENDORS
 
     if options.get("backend") not in VENDORS:
         return []

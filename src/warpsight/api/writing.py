@@ -15,10 +15,10 @@ from warpsight.api.questions import Questions
 from warpsight.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
-    from warpsight.analysis.flame import FlameGraph
+    from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.formats.registry import Exporter
     from warpsight.formats.selection import Selection
-    from warpsight.trace.model import Trace
+    from warpsight.model.trace import Trace
 
 #: A new file, or an open binary stream.
 Output = str | os.PathLike[str] | IO[bytes]
@@ -64,8 +64,8 @@ class Writing(Questions):
         Raises:
             UsageError: for a width out of bounds.
         """
-        from warpsight.analysis.overview import Picture
-        from warpsight.render import timeline_text
+        from warpsight.analysis.stats.overview import Picture
+        from warpsight.ui.render import timeline_text
 
         if not 40 <= width <= 400:
             raise UsageError(f"width is a number of columns from 40 to 400, not {width}")
@@ -105,7 +105,7 @@ class Writing(Questions):
         Raises:
             WarpsightError: when the file exists or cannot be written.
         """
-        from warpsight.render.report import Options, render
+        from warpsight.ui.render.report import Options, render
 
         included = {
             "paths": include_paths,
@@ -163,10 +163,10 @@ class Writing(Questions):
             UsageError: for a format or kind that does not exist, or a file that is what is read.
             WarpsightError: when the file exists or cannot be written.
         """
-        from warpsight.formats.packing import packed
         from warpsight.formats.registry import exporter
         from warpsight.formats.selection import Selection
-        from warpsight.trace.sharing import INCLUDABLE, shared
+        from warpsight.formats.writing.packing import packed
+        from warpsight.model.sharing.shared import INCLUDABLE, shared
 
         chosen = exporter(to)
         wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
@@ -255,7 +255,7 @@ class Writing(Questions):
         Raises:
             TraceError: when the file exists and `force` is not set, or cannot be written.
         """
-        from warpsight.trace import pack
+        from warpsight.model.sharing import pack
 
         name = Path(self.path.rstrip("/")).name
         target = (

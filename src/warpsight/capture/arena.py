@@ -8,23 +8,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.capture import calls, definition_rows, device_rows, host_rows, layout, markers
-from warpsight.capture.addresses import Addresses
-from warpsight.capture.blocks import BlockTracker
 from warpsight.capture.columns import Nullable, pick
 from warpsight.capture.correlation import Correlations
-from warpsight.capture.device_rows import Waiting
-from warpsight.capture.graphs import Graphs
 from warpsight.capture.identities import DeviceIndex, Devices, Processes
 from warpsight.capture.local_ids import LocalIds
 from warpsight.capture.losses import LossLog
-from warpsight.capture.markers import OpenRanges
 from warpsight.capture.parts import PartWriter
-from warpsight.capture.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
-from warpsight.trace.definitions import Definitions
+from warpsight.capture.rows import (
+    calls,
+    markers,
+)
+from warpsight.capture.rows import (
+    definitions as definition_rows,
+)
+from warpsight.capture.rows import (
+    device as device_rows,
+)
+from warpsight.capture.rows import (
+    host as host_rows,
+)
+from warpsight.capture.rows.addresses import Addresses
+from warpsight.capture.rows.device import Waiting
+from warpsight.capture.rows.graphs import Graphs
+from warpsight.capture.rows.markers import OpenRanges
+from warpsight.capture.segments import layout
+from warpsight.capture.segments.blocks import BlockTracker
+from warpsight.capture.segments.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
+from warpsight.model.definitions import Definitions
 
 if TYPE_CHECKING:
-    from warpsight.capture.kernel_log import KernelLog
+    from warpsight.capture.rows.kernel_log import KernelLog
 
 Array = npt.NDArray[Any]
 _DEVICE_KINDS = ("Kernel", "Memcpy", "Memset")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
-    from warpsight.capture.segment import Rows
+    from warpsight.capture.segments.segment import Rows
 
 Array = npt.NDArray[Any]
 _STREAM_SYNC, _CONTEXT_SYNC = 3, 4

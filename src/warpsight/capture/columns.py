@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.trace.schema import Column
+from warpsight.model.schema import Column
 
 Array = npt.NDArray[Any]
 #: Column types as NumPy types; strings and booleans are made elsewhere.

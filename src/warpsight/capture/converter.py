@@ -32,22 +32,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from warpsight.capture import definition_rows, losses
+from warpsight.capture import losses
 from warpsight.capture.allocator import keep_freed_memory
 from warpsight.capture.arena import Arena, Found
 from warpsight.capture.clock_fit import fit
 from warpsight.capture.functions import patterns
 from warpsight.capture.identities import Devices, Processes
 from warpsight.capture.journal import Commit, Journal
-from warpsight.capture.kernel_log import KernelLog, configure
-from warpsight.capture.layout import BY_KIND
 from warpsight.capture.parts import PartWriter, wait
-from warpsight.capture.segment import open_segment, strings
+from warpsight.capture.rows import definitions as definition_rows
+from warpsight.capture.rows.kernel_log import KernelLog, configure
+from warpsight.capture.segments.layout import BY_KIND
+from warpsight.capture.segments.segment import open_segment, strings
 from warpsight.errors import TraceError
-from warpsight.trace import manifest
-from warpsight.trace.definitions import Definitions
-from warpsight.trace.pandas_import import keep_pandas_out
-from warpsight.trace.schema import TABLES
+from warpsight.model import manifest
+from warpsight.model.definitions import Definitions
+from warpsight.model.pandas_import import keep_pandas_out
+from warpsight.model.schema import TABLES
 
 #: A request to convert waits for this many bytes, so that parts do not become too small; finishing takes the
 #: rest.

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.capture import layout
 from warpsight.capture.columns import one_value, spread
-from warpsight.trace.definitions import Definitions
+from warpsight.capture.segments import layout
+from warpsight.model.definitions import Definitions
 
 Array = npt.NDArray[Any]
 _UNRESOLVED = -1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from warpsight.trace.schema import TABLES
+from warpsight.model.schema import TABLES
 
 Row = dict[str, Any]
 

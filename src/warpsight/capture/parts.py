@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.capture import columns
-from warpsight.trace import store
-from warpsight.trace.schema import TABLES
+from warpsight.model import store
+from warpsight.model.schema import TABLES
 
 #: Parts that may wait or be in work at once: bounds memory to a few decoded segments.
 _OUTSTANDING = 4

@@ -11,7 +11,7 @@ from typing import Any
 
 from warpsight.capture.converter import Converter
 from warpsight.errors import TraceError
-from warpsight.trace import manifest
+from warpsight.model import manifest
 
 
 def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.code.disassembly import find_tool
+from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
 
 Coordinates = tuple[int, int, int]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.code.demangle import short
 from warpsight.debug import cuda_gdb
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import faults
 from warpsight.debug.gpucore.groups import join
 from warpsight.debug.gpucore.layout import Kind
+from warpsight.device_code.demangle import short
 
 _TIMEOUT_S = 60.0
 _ARGUMENTS = re.compile(r"\(.*$|<<<.*$")

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warpsight.code.disassembly import INSTRUCTION_SIZE
 from warpsight.debug import cuda_gdb
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.errors import WarpsightError
 
 #: Kernels whose threads are asked for; further ones are only named.

@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import warpsight.trace
+import warpsight.model
 from warpsight.debug import hang_timeline, stuck_launches
 from warpsight.errors import WarpsightError
-from warpsight.session.watch.event import Event
-from warpsight.trace import Trace
+from warpsight.model import Trace
+from warpsight.recorder.watch.event import Event
 
 #: Launches, and last device work, that a report lists.
 _LISTED = 10
@@ -43,7 +43,7 @@ def build(event: Event, decode: Decode | None = None, *, program: list[str] | No
     launches: list[stuck_launches.Launch] = []
     if event.trace is not None:
         try:
-            with closing(warpsight.trace.open(event.trace)) as trace:
+            with closing(warpsight.model.open(event.trace)) as trace:
                 launches = _from_trace(report, trace, event)
         except WarpsightError as error:
             report["notes"].append(f"the trace of the window cannot be read: {error}")

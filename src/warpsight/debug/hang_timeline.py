@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpsight.trace import Trace
+from warpsight.model import Trace
 
 #: How far back the bars reach, and how many equal parts short work is counted in.
 LONGEST_S, _PARTS = 30.0, 240

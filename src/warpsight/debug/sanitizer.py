@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.code.disassembly import find_tool
 from warpsight.debug.sanitizer_chains import complete
 from warpsight.debug.sanitizer_report import Finding, findings
+from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
-from warpsight.session.launch import check_runnable
+from warpsight.recorder.launch import check_runnable
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 #: The tool's own words about itself, in its text output.

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from warpsight.code.cubin import Cubin
-from warpsight.code.disassembly import find_tool
-from warpsight.code.elf import ElfError
-from warpsight.code.inline_chain import Frame
 from warpsight.debug.sanitizer_report import Access, Finding
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.disassembly import find_tool
+from warpsight.device_code.elf import ElfError
+from warpsight.device_code.inline_chain import Frame
 
 _TIMEOUT_S = 30.0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpsight.trace import Trace
+from warpsight.model import Trace
 
 _MOST = 1000
 # Of graphs only the launch as a whole is known; host functions have no kernel.

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
-from warpsight.formats.content import described
 from warpsight.formats.errors import FormatError
+from warpsight.formats.reading.content import described
 from warpsight.formats.source import Source
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 _Path = str | os.PathLike[str]
 _T = TypeVar("_T", bound="Trace")
@@ -69,7 +69,7 @@ def import_files(
         TraceError: when `out` exists.
         UsageError: for a format or option that does not exist.
     """
-    from warpsight.trace.writer import TraceWriter
+    from warpsight.model.writer import TraceWriter
 
     if not paths:
         raise UsageError("there is nothing to import: name at least one file")
@@ -103,8 +103,8 @@ def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
         TraceError: when there is nothing, or the trace is damaged.
         FormatError: when it is neither a trace nor a file of a known format.
     """
-    from warpsight.trace.model import Trace
-    from warpsight.trace.places import locate
+    from warpsight.model.places import locate
+    from warpsight.model.trace import Trace
 
     made_as = kind or Trace
     text = os.fspath(path)
@@ -121,7 +121,7 @@ def open_any(path: _Path, kind: type[Trace] | None = None) -> Trace:
 
 def is_trace(path: str) -> bool:
     """Whether a path is to be opened as a trace of our own; what does not exist is, so that one message says so."""
-    from warpsight.trace import manifest
+    from warpsight.model import manifest
 
     if "://" in path or "::" in path or not os.path.exists(path):
         return True
@@ -134,7 +134,8 @@ def is_trace(path: str) -> bool:
 
 
 def _is_pack(path: Path) -> bool:
-    from warpsight.trace import manifest, pack
+    from warpsight.model import manifest
+    from warpsight.model.sharing import pack
 
     if path.name.endswith(pack.SUFFIX):
         return True
@@ -146,7 +147,7 @@ def _is_pack(path: Path) -> bool:
 
 
 def _check_free(target: Path, force: bool) -> None:
-    from warpsight.trace import manifest
+    from warpsight.model import manifest
 
     if not os.path.lexists(target):
         return

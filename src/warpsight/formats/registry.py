@@ -1,4 +1,8 @@
-"""The formats a trace can be read from and written in: one line here and one module each.
+"""The formats a trace can be read from and written in: one line in a table and one module each.
+
+The core's own formats are in the tables below. Every other comes from a package that declares an entry point in the group
+`warpsight.formats`: an object (a module, say) with `READERS` and `EXPORTERS`, mappings like those below. One that cannot be
+loaded is left out and listed in :data:`BROKEN`.
 
 A reader's module has
 
@@ -9,7 +13,8 @@ A reader's module has
   `docs/reference/formats.md` is generated (`docs/reference/generate_formats.py`); a test keeps the page current. A
   writer's module may say the same of what it writes: `WRITTEN: Coverage`.
 
-Readers are asked in this order, those whose suffix fits the file's name first: special dialects stand before general ones.
+Readers are asked in order of their `rank`, those whose suffix fits the file's name first: special dialects before general ones.
+A reader whose format holds host stacks without GPU work also has `parse_stacks(data: bytes) -> Samples`, for `merge`.
 A small file of each format lies in `tests/golden/formats/<name>/`; the damage tests cut and corrupt every file there.
 """
 
@@ -18,15 +23,17 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
+    from warpsight.formats.reading.samples import Samples
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,8 @@ class Reader:
     module: str
     suffixes: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    #: Lower ranks are asked first; 0 is a format of its own, higher ones are formats that others are dialects of.
+    rank: int = 0
 
     def _loaded(self) -> Any:
         return importlib.import_module(self.module)
@@ -69,6 +78,11 @@ class Reader:
     def read(self, source: Source, target: Target, options: Options) -> None:
         """Read the source into a trace."""
         self._loaded().read(source, target, options)
+
+    def stacks_parser(self) -> Callable[[bytes], Samples] | None:
+        """The function that reads host stacks for `merge`; None where the format holds no stacks of its own."""
+        found: Callable[[bytes], Samples] | None = getattr(self._loaded(), "parse_stacks", None)
+        return found
 
     def coverage(self) -> Coverage:
         """What is kept, lost and tested."""
@@ -102,104 +116,81 @@ class Exporter:
         return {} if function is None else function(trace, selection)
 
 
-READERS: dict[str, Reader] = {
-    "unitrace": Reader("Intel unitrace and onetrace: Chrome JSON", "warpsight.formats.unitrace"),
-    "msprof": Reader(
-        "Ascend msprof and torch_npu: JSON, CSV and databases",
-        "warpsight.formats.msprof",
-        ("trace_view.json", "kernel_details.csv"),
-    ),
-    "mctracer": Reader("MetaX mcTracer: Chrome JSON", "warpsight.formats.mctracer"),
-    "rocprof": Reader(
-        "rocprofv3 JSON, CSV and rocpd; rpd_tracer; rocprof and rocprofv2 CSV",
-        "warpsight.formats.rocprof",
-        ("_results.json", "_results.db", "_trace.csv"),
-    ),
-    "xplane": Reader(
-        "JAX, XLA and TensorFlow profiles: xplane.pb", "warpsight.formats.xplane", (".xplane.pb",)
-    ),
-    "instruments": Reader(
-        "Apple Instruments: XML of xctrace export; .trace through xctrace",
-        "warpsight.formats.instruments",
-        (".xml", ".trace"),
-    ),
+#: The core"s own formats; every other comes by entry point, groups `warpsight.readers` and `warpsight.writers`.
+_CORE_READERS: dict[str, Reader] = {
     "nsys": Reader(
         "Nsight Systems: SQLite, Parquet and Arrow exports; .nsys-rep through nsys",
         "warpsight.formats.nsys",
         (".sqlite", ".nsys-rep", ".qdrep"),
+        rank=10,
     ),
-    "cupti-listing": Reader("Text listings of CUPTI's samples", "warpsight.formats.cupti_listing"),
     "kineto": Reader(
-        "torch.profiler's JSON (Kineto)", "warpsight.formats.kineto.reader", (".pt.trace.json",)
+        "torch.profiler's JSON (Kineto)", "warpsight.formats.kineto.reader", (".pt.trace.json",), rank=10
     ),
-    "extended-folded": Reader("Timed folded stacks of uprobe profilers", "warpsight.formats.extended_folded"),
-    "perf-script": Reader(
-        "perf script's text: probes and samples with stacks", "warpsight.formats.perf_script"
+    "extended-folded": Reader(
+        "Timed folded stacks of uprobe profilers", "warpsight.formats.folded.timed", rank=10
     ),
-    "bpftrace": Reader("bpftrace's output: stacks with times, or maps of them", "warpsight.formats.bpftrace"),
-    "speedscope": Reader("speedscope's JSON", "warpsight.formats.speedscope.reader", (".speedscope.json",)),
     "folded": Reader(
-        "Folded stacks: frames and a weight per line", "warpsight.formats.folded", (".folded", ".collapsed")
+        "Folded stacks: frames and a weight per line",
+        "warpsight.formats.folded.plain",
+        (".folded", ".collapsed"),
+        rank=20,
     ),
-    "cutracer": Reader(
-        "CUTracer's instruction traces and kernel events: NDJSON, CLP archives of it",
-        "warpsight.formats.cutracer.reader",
-        (".ndjson", ".clp"),
-    ),
-    "tracy-csv": Reader("tracy-csvexport's CSV", "warpsight.formats.tracy.csvexport", (".csv",)),
-    "tracy": Reader(
-        "Tracy captures: recognised, and refused with what to do",
-        "warpsight.formats.tracy.capture",
-        (".tracy",),
-    ),
-    "tracesmith-bpf": Reader("TraceSmith's BPF event records", "warpsight.formats.tracesmith_bpf"),
-    "xray": Reader(
-        "LLVM XRay logs, basic and FDR",
-        "warpsight.formats.xray.reader",
-        options={"map": "the instrumented program, or llvm-xray extract's YAML, for names"},
-    ),
-    "sbt": Reader("SBT 0.1, TraceSmith's binary trace", "warpsight.formats.sbt.reader", (".sbt",)),
     "perfetto": Reader(
-        "Perfetto's protobuf", "warpsight.formats.perfetto.reader", (".pftrace", ".perfetto-trace")
+        "Perfetto's protobuf", "warpsight.formats.perfetto.reader", (".pftrace", ".perfetto-trace"), rank=30
     ),
-    # Last among JSON: nearly every tool's file is one of these too.
-    "chrome": Reader("Chrome's trace events, any dialect", "warpsight.formats.chrome.reader"),
+    "chrome": Reader("Chrome's trace events, any dialect", "warpsight.formats.chrome.reader", rank=40),
 }
 
-EXPORTERS: dict[str, Exporter] = {
+_CORE_EXPORTERS: dict[str, Exporter] = {
     "perfetto": Exporter(
         "Perfetto's protobuf, for ui.perfetto.dev", ".pftrace", "warpsight.formats.perfetto.writer"
     ),
     "chrome": Exporter(
         "Chrome's JSON, for chrome://tracing and others", ".json", "warpsight.formats.chrome.writer"
     ),
-    "folded": Exporter("Folded stacks with ns: host stack and kernel", ".folded", "warpsight.formats.folded"),
-    "speedscope": Exporter("speedscope's JSON", ".speedscope.json", "warpsight.formats.speedscope.writer"),
+    "folded": Exporter(
+        "Folded stacks with ns: host stack and kernel", ".folded", "warpsight.formats.folded.plain"
+    ),
     "kineto": Exporter(
         "torch.profiler's JSON, for HTA and others", ".pt.trace.json", "warpsight.formats.kineto.writer"
     ),
-    "pprof": Exporter("pprof's profile: GPU time by host stack", ".pb.gz", "warpsight.formats.pprof"),
-    "otlp": Exporter("OpenTelemetry profiles (v1development)", ".otlp.pb", "warpsight.formats.otlp"),
-    "chakra": Exporter("Chakra execution trace of one process", ".et", "warpsight.formats.chakra"),
     "parquet": Exporter("All tables, Parquet in a zip", ".parquet.zip", "warpsight.formats.tabular.parquet"),
     "arrow": Exporter("All tables, Arrow IPC in a zip", ".arrow.zip", "warpsight.formats.tabular.arrow"),
     "csv": Exporter("All tables, CSV in a zip", ".csv.zip", "warpsight.formats.tabular.csv"),
     "jsonl": Exporter("All tables, JSON lines in a zip", ".jsonl.zip", "warpsight.formats.tabular.jsonl"),
-    "sbt": Exporter("SBT 0.1, which TraceSmith reads", ".sbt", "warpsight.formats.sbt.writer"),
-    "cutracer": Exporter(
-        "CUTracer's instruction trace: NDJSON of the instruction tables",
-        ".ndjson",
-        "warpsight.formats.cutracer.writer",
-    ),
-    "kernel-events": Exporter(
-        "CUTracer's kernel events: an NDJSON line per launch, each host stack once",
-        ".kernel-events.ndjson",
-        "warpsight.formats.cutracer.kernel_events",
-    ),
-    "dot": Exporter(
-        "The dependency graph for Graphviz, critical path in red", ".dot", "warpsight.analysis.dependency.dot"
-    ),
 }
+
+
+#: Entry points that could not be loaded, with the error.
+BROKEN: dict[str, str] = {}
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[dict[str, Reader], dict[str, Exporter]]:
+    """All readers by rank, and all exporters: the core's and those of entry points."""
+    from importlib.metadata import entry_points
+
+    readers, exporters = dict(_CORE_READERS), dict(_CORE_EXPORTERS)
+    for entry in entry_points(group="warpsight.formats"):
+        try:
+            found = entry.load()
+            more = dict(found.READERS), dict(found.EXPORTERS)
+        except Exception as error:  # a third party's package must not take the others away
+            BROKEN[entry.value] = f"{type(error).__name__}: {error}"
+            continue
+        readers = {**more[0], **readers}
+        exporters |= {name: one for name, one in more[1].items() if name not in exporters}
+    return dict(sorted(readers.items(), key=lambda item: item[1].rank)), exporters
+
+
+def __getattr__(name: str) -> Any:
+    """`READERS` and `EXPORTERS`, gathered on first use: looking for entry points takes some milliseconds."""
+    if name == "READERS":
+        return _tables()[0]
+    if name == "EXPORTERS":
+        return _tables()[1]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def reader(name: str) -> Reader:
@@ -208,9 +199,10 @@ def reader(name: str) -> Reader:
     Raises:
         UsageError: when there is none.
     """
-    if name not in READERS:
-        raise UsageError(f"there is no format {name!r} to read; formats: {', '.join(READERS)}")
-    return READERS[name]
+    readers = _tables()[0]
+    if name not in readers:
+        raise UsageError(f"there is no format {name!r} to read; formats: {', '.join(readers)}")
+    return readers[name]
 
 
 def exporter(name: str) -> Exporter:
@@ -219,9 +211,10 @@ def exporter(name: str) -> Exporter:
     Raises:
         UsageError: when there is none.
     """
-    if name not in EXPORTERS:
-        raise UsageError(f"there is no format {name!r}; formats: {', '.join(EXPORTERS)}")
-    return EXPORTERS[name]
+    exporters = _tables()[1]
+    if name not in exporters:
+        raise UsageError(f"there is no format {name!r}; formats: {', '.join(exporters)}")
+    return exporters[name]
 
 
 def sniff(source: Source) -> str | None:
@@ -229,6 +222,7 @@ def sniff(source: Source) -> str | None:
     name = source.path.name.lower()
     for end in (".gz", ".zst", ".zstd"):
         name = name.removesuffix(end)
-    likely = [form for form, r in READERS.items() if name.endswith(r.suffixes)]
-    rest = [form for form in READERS if form not in likely]
-    return next((form for form in (*likely, *rest) if READERS[form].sniff(source)), None)
+    readers = _tables()[0]
+    likely = [form for form, r in readers.items() if name.endswith(r.suffixes)]
+    rest = [form for form in readers if form not in likely]
+    return next((form for form in (*likely, *rest) if readers[form].sniff(source)), None)

@@ -7,13 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from warpsight.formats.identities import Identities
-from warpsight.trace.definitions import Definitions, Frame
+from warpsight.formats.reading.identities import Identities
+from warpsight.model.definitions import Definitions, Frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.trace.writer import TraceWriter
+    from warpsight.model.writer import TraceWriter
 
 #: Rows and bytes of one table that wait to be written as one part.
 PART_ROWS = 1 << 19
@@ -28,7 +28,7 @@ _TIME = {"memory": "time", "counter": "time", "sample": "time"}
 
 
 class Target:
-    """Wraps a :class:`~warpsight.trace.TraceWriter`: rows may be added in pieces of any size and any order.
+    """Wraps a :class:`~warpsight.model.TraceWriter`: rows may be added in pieces of any size and any order.
 
     Ids: `process`, `device`, `context`, `stream` and `thread` take the source's own key (a pid, a UUID, a pointer) and
     give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are

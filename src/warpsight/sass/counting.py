@@ -18,9 +18,9 @@ from warpsight.sass.filters import Filter
 from warpsight.sass.origin import is_trace
 
 if TYPE_CHECKING:
-    from warpsight.formats.cutracer.fold import Folded
-    from warpsight.formats.cutracer.header import Header
     from warpsight.formats.source import Source
+    from warpsight_plugins.cutracer.fold import Folded
+    from warpsight_plugins.cutracer.header import Header
 
 #: More distinct combinations than this are columns' business.
 MOST_DISTINCT = 200_000
@@ -46,7 +46,7 @@ def counts(
 
         with Imported(path) as opened:
             return opened.counts(group_by, conditions, top), []
-    from warpsight.formats.cutracer.clp import source_of
+    from warpsight_plugins.cutracer.clp import source_of
 
     early, late = _parted(conditions)
     fields = tuple(dict.fromkeys((group_by, *late.fields)))
@@ -92,8 +92,8 @@ def _raw(fields: Iterable[str]) -> tuple[str, ...]:
 
 def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded[Counter[Any]] | None:
     """Counts of the combinations of the raw fields of records that fulfil the conditions; None where columns have to do it."""
-    from warpsight.formats.cutracer import fold
     from warpsight.sass.values import verdicts
+    from warpsight_plugins.cutracer import fold
 
     counted = _raw(fields)
     read = tuple(dict.fromkeys((*counted, *conditions.fields)))

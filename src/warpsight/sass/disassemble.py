@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.code.disassembly import find_tool
+from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 import msgspec
 
-from warpsight.formats.cutracer import records
+from warpsight_plugins.cutracer import records
 
 #: Fields that readers add.
 _ADDED = ("sass", "caller", "kernel")

@@ -1,7 +1,7 @@
 """An imported instruction trace, opened for the questions of `sass` alone.
 
 Only three tables are opened, by DuckDB's engine without the Python package around it: that package, Arrow, NumPy and the
-views of all tables take three times as long to load as most answers. :class:`~warpsight.trace.Trace` is for everything else.
+views of all tables take three times as long to load as most answers. :class:`~warpsight.model.Trace` is for everything else.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any
 
 from warpsight.errors import TraceError, UsageError, WarpsightError
+from warpsight.model import layout, manifest, views
 from warpsight.sass import statements
 from warpsight.sass.filters import Filter
-from warpsight.trace import layout, manifest, views
 
 _TABLES = ("warp_event", "instruction", "name")
 
@@ -32,7 +32,7 @@ class Imported:
         self._opened: Any = None  # holds the private copy of a packed or remote trace
         folder = Path(path)
         if not folder.is_dir():
-            from warpsight.trace import open as open_trace
+            from warpsight.model import open as open_trace
 
             self._opened = open_trace(path)
             folder = self._opened.folder

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.errors import UsageError
-from warpsight.formats.cutracer import delays, histogram
-from warpsight.formats.cutracer.trace_file import TraceFile
 from warpsight.sass.imported import Imported
 from warpsight.sass.origin import is_trace
+from warpsight_plugins.cutracer import delays, histogram
+from warpsight_plugins.cutracer.trace_file import TraceFile
 
 Array = npt.NDArray[Any]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from warpsight.formats.cutracer import clp, fold
 from warpsight.sass.values import verdicts
+from warpsight_plugins.cutracer import clp, fold
 
 if TYPE_CHECKING:
-    from warpsight.formats.cutracer.header import Header
     from warpsight.sass.filters import Condition
     from warpsight.sass.selection import Selection
+    from warpsight_plugins.cutracer.header import Header
 
 #: Larger files are read from their beginning, which ends as soon as enough is found.
 _LARGE_BYTES = 1 << 30

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.formats.cutracer import records
-from warpsight.formats.cutracer.lines import Chunk
-from warpsight.formats.cutracer.trace_file import TraceFile
 from warpsight.sass import filters, masks
 from warpsight.sass.selection import Found, Selection
+from warpsight_plugins.cutracer import records
+from warpsight_plugins.cutracer.lines import Chunk
+from warpsight_plugins.cutracer.trace_file import TraceFile
 
 
 def counts_by_columns(

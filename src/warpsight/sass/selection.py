@@ -63,8 +63,8 @@ def _first(path: Path | str, selection: Selection) -> Found | None:
         return None
     import msgspec
 
-    from warpsight.formats.cutracer import clp, records
-    from warpsight.formats.cutracer.header import Header
+    from warpsight_plugins.cutracer import clp, records
+    from warpsight_plugins.cutracer.header import Header
 
     header, found = Header(), list[dict[str, Any]]()
     with clp.source_of(path) as source, source.open() as file:

@@ -14,11 +14,11 @@ from typing import Any, get_args
 import msgspec
 
 from warpsight.errors import UsageError
-from warpsight.formats.cutracer import delays, records, text_trace
-from warpsight.formats.cutracer.clp import source_of
-from warpsight.formats.cutracer.lines import Chunk, chunks
 from warpsight.formats.errors import FormatError
 from warpsight.formats.source import Source
+from warpsight_plugins.cutracer import delays, records, text_trace
+from warpsight_plugins.cutracer.clp import source_of
+from warpsight_plugins.cutracer.lines import Chunk, chunks
 
 #: Errors that are reported; all are counted.
 MOST_ERRORS = 10

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from warpsight.sass.origin import is_trace
 
 if TYPE_CHECKING:
-    from warpsight.formats.cutracer.fold import Fold
-    from warpsight.formats.cutracer.header import Header
+    from warpsight_plugins.cutracer.fold import Fold
+    from warpsight_plugins.cutracer.header import Header
 
 _SASS = attrgetter("sass")
 
@@ -82,8 +82,8 @@ def summary(path: Path | str) -> Warps:
         with Imported(path) as opened:
             ended = {warp: _mnemonic(text) == "EXIT" for warp, text in opened.last_instructions()}
             return _sorted(ended, opened.grid_warps(), ())
-    from warpsight.formats.cutracer import fold
-    from warpsight.formats.cutracer.clp import source_of
+    from warpsight_plugins.cutracer import fold
+    from warpsight_plugins.cutracer.clp import source_of
 
     with source_of(path) as source:
         found = fold.fold(source, ("warp", "opcode_id", "sass"), dict, _taker)
@@ -127,8 +127,8 @@ def by_columns(path: Path | str) -> Warps:
     import numpy as np
     import pyarrow.compute as pc
 
-    from warpsight.formats.cutracer.trace_file import TraceFile
     from warpsight.sass import masks
+    from warpsight_plugins.cutracer.trace_file import TraceFile
 
     trace = TraceFile(path)
     last: dict[int, bool] = {}

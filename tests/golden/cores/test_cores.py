@@ -10,7 +10,6 @@ import pytest
 
 from tests.golden.cores.golden_cores import NAMES, ROOT, debugger_text, unpack
 from tests.gpu.broken.truth import TruePlace, markers, truths
-from warpsight.code.demangle import short
 from warpsight.debug import cuda_gdb
 from warpsight.debug.cuda_gdb_check import compare_view
 from warpsight.debug.gpucore import GpuCore
@@ -18,6 +17,7 @@ from warpsight.debug.gpucore.groups import join
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.summary import Options, View
 from warpsight.debug.gpucore.thread import Selector, select, thread_state
+from warpsight.device_code.demangle import short
 
 CUBINS = ROOT / "tests/golden/cubins"
 WITH_LINES = [name for name in NAMES if not name.endswith(".plain")]

@@ -157,7 +157,7 @@ def recorded(folder: Path, command: list[str]) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "warpsight.cli.app",
+        "warpsight.ui.cli.app",
         "record",
         "-o",
         str(folder / "run.warp"),

@@ -27,7 +27,7 @@ def watched(
 ) -> tuple[str, subprocess.Popen[bytes]]:
     label = name + (".dumps" if dumps else "")
     log = (out / f"{label}.log").open("wb")
-    command = [sys.executable, "-m", "warpsight.cli", "watch", "--hang-after", f"{threshold:g}"]
+    command = [sys.executable, "-m", "warpsight.ui.cli", "watch", "--hang-after", f"{threshold:g}"]
     command += ["-o", str(out / f"{label}.watch"), *(["--dumps"] if dumps else []), "--"]
     command += [sys.executable, str(HERE / "programs.py"), name, f"{seconds:g}"]
     return label, subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)

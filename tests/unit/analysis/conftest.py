@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsight.trace import Trace, TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace, TraceWriter
+from warpsight.model import open as open_trace
 
 #: Nanoseconds since 1970: floats cannot tell neighbours apart there.
 EPOCH = 1_790_000_000_123_456_789

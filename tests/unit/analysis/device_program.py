@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
 
 LATENCY, NULL, CONTEXT, PID = 5_000, 7, 1, 100
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsight.analysis import device_work
-from warpsight.analysis.calls import joined
+from warpsight.model import work as device_work
+from warpsight.model.calls import joined
 
 #: Dense keys, keys of another CUPTI session (widened to 64 bits), and none.
 KEYS = st.one_of(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, device, kernel
-from warpsight.analysis import series
-from warpsight.analysis.clocks import clocks
-from warpsight.analysis.series import Series
+from warpsight.analysis.base import series
+from warpsight.analysis.base.series import Series
+from warpsight.analysis.stats.clocks import clocks
 
 
 def counter(time, name, value, unit, number=0):

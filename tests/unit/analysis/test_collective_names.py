@@ -1,6 +1,6 @@
 import pytest
 
-from warpsight.analysis.collective_names import CollectiveName, parse
+from warpsight.model.collective_names import CollectiveName, parse
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.analysis.conftest import NAMES, kernel
-from warpsight.analysis.communication import bus_factor, communication
+from warpsight.analysis.stats.communication import bus_factor, communication
 
 OTHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 

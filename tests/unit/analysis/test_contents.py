@@ -2,9 +2,9 @@
 
 import pytest
 
-from warpsight.analysis.contents import contents
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.stats.contents import contents
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 DEVICE = {"device": 0, "index": 0, "uuid": "u", "name": "GPU", "vendor": "NVIDIA", "platform": "cuda"}
 

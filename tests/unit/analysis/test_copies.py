@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import copy, device, kernel
-from warpsight.analysis.copies import copies
+from warpsight.analysis.stats.copies import copies
 
 LINKS = [
     {"platform": "cuda", "source": "host", "destination": "GPU-0", "memory": "pinned", "bytes": 1, "bytes_per_second": 50e9},

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, NAMES, Build, copy, device, kernel, launch, messy_rows
-from warpsight.analysis.registry import ANALYSES
-from warpsight.analysis.result import Result
-from warpsight.analysis.selection import Rows
-from warpsight.cli.output import plain
+from warpsight.analysis.base.registry import ANALYSES
+from warpsight.analysis.base.result import Result
 from warpsight.errors import WarpsightError
-from warpsight.trace import Trace
+from warpsight.model import Trace
+from warpsight.model.selection import Rows
+from warpsight.ui.cli.output import plain
 
 Answers = Callable[[str, str], Result | WarpsightError]
 SHAPE = {"grid_x": 64, "grid_y": 1, "grid_z": 1, "block_x": 128, "block_y": 1, "block_z": 1, "registers": 32}
@@ -117,8 +117,8 @@ WINDOWS = {
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Every case as a trace, made once."""
-    from warpsight.trace import TraceWriter
-    from warpsight.trace import open as open_trace
+    from warpsight.model import TraceWriter
+    from warpsight.model import open as open_trace
 
     folder, opened = tmp_path_factory.mktemp("degenerate"), {}
     for number, (case, make) in enumerate(CASES.items()):

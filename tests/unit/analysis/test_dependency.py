@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.device_program import LATENCY, Machine
-from warpsight.analysis.critical_path import critical_path, trace_back
-from warpsight.analysis.dependency import graph as dependency
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.path import dependencies as dependency
+from warpsight.analysis.path.critical_path import critical_path, trace_back
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 
 def run(tmp_path, seed, steps=60):
@@ -76,7 +76,7 @@ def test_names_of_segments_made_in_pieces_are_those_made_at_once(tmp_path, monke
     with run(tmp_path, 3) as trace:
         whole = critical_path(trace).tables["path"]
         assert len(whole) > 14
-        monkeypatch.setattr("warpsight.analysis.critical_path._PIECE", 7)
+        monkeypatch.setattr("warpsight.analysis.path.critical_path._PIECE", 7)
         assert critical_path(trace).tables["path"].equals(whole)
 
 

@@ -3,10 +3,10 @@ import itertools
 import numpy as np
 import pytest
 
-from warpsight.analysis.difference import roles, sequence, statistics
-from warpsight.analysis.difference.compare import compare
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.diff import roles, sequence, statistics
+from warpsight.analysis.diff.compare import compare
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 
 def permutation_p(one, other):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
-from warpsight.analysis.flame import LEVELS, NO_STACK, WEIGHTS, Shape, flame, flame_diff
-from warpsight.analysis.selection import Rows
+from warpsight.analysis.flame.graph import LEVELS, NO_STACK, WEIGHTS, Shape, flame, flame_diff
 from warpsight.errors import UsageError
-from warpsight.render.flame_layout import preorder, pruned
+from warpsight.model.selection import Rows
+from warpsight.ui.render.flame_layout import preorder, pruned
 
 
 def python(function, line):

@@ -5,9 +5,9 @@ import pytest
 
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
 from tests.unit.analysis.test_utilization import ALL, extent, marks
-from warpsight.analysis.gaps import gaps
-from warpsight.analysis.selection import Rows
-from warpsight.analysis.utilization import utilization
+from warpsight.analysis.account import gaps
+from warpsight.analysis.stats.utilization import utilization
+from warpsight.model.selection import Rows
 
 MS = 1_000_000
 MAIN = ("main", "train.py", 3, None, "python", None)

@@ -4,11 +4,11 @@ import random
 import numpy as np
 import pytest
 
-from warpsight.analysis.dependency import dot
-from warpsight.analysis.dependency import graph as dependency
+from warpsight.analysis.path import dependencies as dependency
+from warpsight.analysis.path import dot
 from warpsight.errors import UsageError
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 
 def cuda_graph(path, launches=2):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsight.analysis import intervals
+from warpsight.model import intervals
 
 #: Kernels of now in ns since 1970, of a machine that just booted, of a clock that began below zero.
 ORIGINS = (1_790_000_000_123_456_789, 0, -50)

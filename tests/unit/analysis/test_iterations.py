@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from warpsight.analysis import repetition
-from warpsight.analysis.critical_path import critical_path
-from warpsight.analysis.iterations import find, iterations, outliers, steady_state
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.path.critical_path import critical_path
+from warpsight.analysis.steps import repetition
+from warpsight.analysis.steps.iterations import find, iterations, outliers, steady_state
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 
 def sequence(warm, layers, per_layer, turns, tail=0, extra=()):

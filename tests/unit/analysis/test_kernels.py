@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from warpsight.analysis.kernels import kernel_durations, kernel_times
+from warpsight.analysis.stats.kernels import kernel_durations, kernel_times
 
 
 def test_the_timing_table_has_the_columns_readers_expect(messy):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
-from warpsight.analysis.launches import launch_bound, launch_latency, launch_overhead, queue_depth
-from warpsight.analysis.selection import Rows
+from warpsight.analysis.stats.launches import launch_bound, launch_latency, launch_overhead, queue_depth
+from warpsight.model.selection import Rows
 
 
 def ran(rows):

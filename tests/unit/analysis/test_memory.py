@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from warpsight.analysis.memory import NEVER, load, memory
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.memory.use import NEVER, load, memory
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 
 def row(time, operation, address, size=None, **more):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.analysis.conftest import device, kernel
-from warpsight.analysis.occupancy import occupancy
-from warpsight.analysis.occupancy_limits import blocks_per_multiprocessor, limits
+from warpsight.analysis.occupancy.kernels import occupancy
+from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
 
 HEADER = Path("/usr/local/cuda/include/cuda_occupancy.h")
 CAPABILITIES = ("6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0")

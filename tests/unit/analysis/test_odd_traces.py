@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from warpsight.analysis.difference.compare import compare
-from warpsight.analysis.registry import ANALYSES
-from warpsight.analysis.selection import Rows
-from warpsight.analysis.verdict import verdict
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.base.registry import ANALYSES
+from warpsight.analysis.diff.compare import compare
+from warpsight.analysis.rules.verdict import verdict
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows
 
 MINE = ("iterations", "findings", "memory", "phases", "critical-path")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH
-from warpsight.analysis.overview_series import counters, extent, memory
+from warpsight.analysis.stats.overview_series import counters, extent, memory
 
 
 def operation(time, kind, address, size=None, device=0, allocator="cudaMalloc", process=0):

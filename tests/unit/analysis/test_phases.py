@@ -1,6 +1,6 @@
-from warpsight.analysis.phases import phases
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.steps.phases import phases
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 RANGES = (("train_step forward", 100, 300, 1), ("autograd::engine::evaluate_function: MmBackward0", 400, 200, 2),
           ("Optimizer.step#SGD.step", 700, 200, 1))  # fmt: skip

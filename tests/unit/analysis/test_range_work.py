@@ -5,8 +5,8 @@ import pytest
 
 from tests.unit.analysis.conftest import EPOCH, kernel, launch
 from tests.unit.analysis.test_ranges import marker
-from warpsight.analysis.range_work import range_instances, range_kernels
-from warpsight.analysis.sequences import sequences
+from warpsight.analysis.ranges.instances import range_instances, range_kernels
+from warpsight.analysis.steps.sequences import sequences
 
 NAMES = ("step", "nn.Module: Norm_0", "nn.Module: Norm_1", "gemm", "add", "mul")
 STEP, NORM_0, NORM_1, GEMM, ADD, MUL = range(1, 7)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.analysis.conftest import EPOCH, copy, kernel, launch
-from warpsight.analysis import ranges
-from warpsight.analysis.stats import stats
+from warpsight.analysis.ranges import open as ranges
+from warpsight.analysis.stats.sums import stats
 
 
 def marker(start, duration, name_id, thread=100, kind="push/pop", **more):

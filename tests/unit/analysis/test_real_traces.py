@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsight.analysis.copies import copies
-from warpsight.analysis.gaps import gaps
-from warpsight.analysis.kernels import kernel_times
-from warpsight.analysis.launches import launch_latency, queue_depth
-from warpsight.analysis.selection import Rows
-from warpsight.analysis.states import STATES, states
-from warpsight.analysis.utilization import breakdown, concurrency, utilization
+from warpsight.analysis.account import gaps
+from warpsight.analysis.stats.copies import copies
+from warpsight.analysis.stats.kernels import kernel_times
+from warpsight.analysis.stats.launches import launch_latency, queue_depth
+from warpsight.analysis.stats.states import STATES, states
+from warpsight.analysis.stats.utilization import breakdown, concurrency, utilization
 from warpsight.formats.importing import open_any
-from warpsight.trace import Trace
+from warpsight.model import Trace
+from warpsight.model.selection import Rows
 
 DATA = Path(os.environ.get("WARPSIGHT_TEST_DATA", ""))
 pytestmark = pytest.mark.skipif(

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.analysis.conftest import kernel, launch
 from warpsight.analysis.rules import idle
 from warpsight.analysis.rules.facts import Facts
-from warpsight.analysis.verdict import verdict
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.analysis.rules.verdict import verdict
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
 
 US = 1_000
 MS = 1_000_000
@@ -199,8 +199,8 @@ def test_traces_that_lack_tables_are_judged_without_a_traceback(tmp_path, tables
     with TraceWriter(tmp_path / "t.warp") as writer:
         for table in tables:
             writer.add(table, [{"process": 0, **rows[table]}])
-    from warpsight.analysis.registry import ANALYSES
-    from warpsight.analysis.selection import Rows
+    from warpsight.analysis.base.registry import ANALYSES
+    from warpsight.model.selection import Rows
 
     with open_trace(tmp_path / "t.warp") as trace:
         found = verdict(trace)
@@ -257,7 +257,7 @@ def test_a_full_launch_queue_and_low_stretches_are_notes(program):
     with program.open() as trace:
         begin = trace.sql("SELECT min(start) FROM kernel").fetchall()[0][0]
         end = trace.sql("SELECT max(start + duration) FROM kernel").fetchall()[0][0]
-        from warpsight.analysis.selection import Rows
+        from warpsight.model.selection import Rows
 
         rules = {f.rule for f in verdict(trace, Rows(begin, end)).findings}
     assert {"launches/queue-full", "idle/low-chunks"} <= rules

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, kernel, launch, messy_rows
-from warpsight.analysis.states import STATES, state_history, states
+from warpsight.analysis.stats.states import STATES, state_history, states
 
 
 def at(rows, key, t):

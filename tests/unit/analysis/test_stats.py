@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.analysis import distribution
-from warpsight.analysis.selection import Rows, begin_of
-from warpsight.analysis.stats import BY, stats
+from warpsight.analysis.base import distribution
+from warpsight.analysis.stats.sums import BY, stats
 from warpsight.errors import UsageError
-from warpsight.trace import TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows, begin_of
 
 
 @pytest.fixture(scope="module")

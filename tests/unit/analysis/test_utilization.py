@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH
-from warpsight.analysis.overlap import overlap
-from warpsight.analysis.selection import Rows
-from warpsight.analysis.utilization import breakdown, concurrency, utilization
+from warpsight.analysis.stats.overlap import overlap
+from warpsight.analysis.stats.utilization import breakdown, concurrency, utilization
+from warpsight.model.selection import Rows
 
 SPAN = 6_000
 COMMUNICATION = 3  # name id of the all-reduce

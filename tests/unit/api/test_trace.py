@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import warpsight as ws
-from warpsight.cli import app, output
+from warpsight.ui.cli import app, output
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.capture.converter import Converter
-from warpsight.capture.segment_writer import SegmentWriter
-from warpsight.trace.model import Trace
+from warpsight.capture.segments.segment_writer import SegmentWriter
+from warpsight.model.trace import Trace
 
 STRINGS = {
     1: "_Z9vectorAddPKfS0_Pfi",

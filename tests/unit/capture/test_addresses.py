@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.unit.capture.recordings import Recording
-from warpsight.analysis.redundant_copies import redundant
-from warpsight.capture.addresses import Addresses
+from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.capture.converter import Converter
+from warpsight.capture.rows.addresses import Addresses
 
 
 def calls(first: int, count: int, **other: Any) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.unit.capture.recordings import Recording, kernels, launches
-from warpsight.capture import calls, layout
 from warpsight.capture.arena import Arena
 from warpsight.capture.converter import Converter
-from warpsight.capture.segment import DTYPES, Batch
-from warpsight.trace.schema import TABLES
+from warpsight.capture.rows import calls
+from warpsight.capture.segments import layout
+from warpsight.capture.segments.segment import DTYPES, Batch
+from warpsight.model.schema import TABLES
 
 
 def test_a_kernel_has_name_shape_stack_device_and_its_launch(recording: Recording) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.unit.capture.recordings import Recording, kernels, launches
-from warpsight.capture import kernel_log
 from warpsight.capture.converter import Converter
-from warpsight.trace.model import Trace
+from warpsight.capture.rows import kernel_log
+from warpsight.model.trace import Trace
 
 MAIN, STEP = "train.py:10 in main", "train.py:20 in step"
 
@@ -32,7 +32,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 def _check(lines: list[dict[str, Any]]) -> None:
     """Every line is as the schema says, and refers to nothing that is not defined before it."""
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((resources.files("warpsight.cli") / "schemas" / "kernel_log.json").read_text())
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "kernel_log.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     check = jsonschema.Draft202012Validator(schema)
     defined: set[str] = set()

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.capture.recordings import Recording
-from warpsight.capture.markers import LOST, WAITING, pair_nested, payload
-from warpsight.capture.segment import DTYPES
+from warpsight.capture.rows.markers import LOST, WAITING, pair_nested, payload
+from warpsight.capture.segments.segment import DTYPES
 
 PUSH, POP, START, END, INSTANT = 1, 2, 3, 4, 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.unit.capture.recordings import Recording
-from warpsight.capture.torch_ops import parse
+from warpsight.capture.rows.torch_ops import parse
 
 #: As torch 2.11 wrote them under emit_nvtx(record_shapes=True).
 ADDMM = "aten::addmm, seq = 12, op_id = 40, sizes = [[16], [8, 32], [32, 16], [], []], input_op_ids = [(38, 0), (39, 0)]"

@@ -12,9 +12,9 @@ import numpy as np
 
 from tests.golden.cores.golden_cores import HERE as GOLDEN
 from tests.golden.cores.golden_cores import content
-from warpsight.code.elf import Elf
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.layout import TABLES, Kind
+from warpsight.device_code.elf import Elf
 
 HEADER = np.dtype(
     [("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("addr", "<u8"), ("offset", "<u8"), ("size", "<u8"),

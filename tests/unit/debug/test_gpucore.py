@@ -124,7 +124,7 @@ def boundaries(data: bytes) -> list[int]:
 
 
 def _elf(data: bytes) -> Any:
-    from warpsight.code.elf import Elf
+    from warpsight.device_code.elf import Elf
 
     return Elf(data, "core")
 

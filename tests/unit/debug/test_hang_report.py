@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-import warpsight.trace
-from warpsight.cli import app
-from warpsight.cli.output import json_text
+import warpsight.model
 from warpsight.debug import core_verdict, hang_report
-from warpsight.session.inspect import look
-from warpsight.session.ring.progress import Outstanding
-from warpsight.session.watch.coredump import Dump
-from warpsight.session.watch.event import Event, Suspect
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
+from warpsight.recorder.inspect import look
+from warpsight.recorder.ring.progress import Outstanding
+from warpsight.recorder.watch.coredump import Dump
+from warpsight.recorder.watch.event import Event, Suspect
+from warpsight.ui.cli import app
+from warpsight.ui.cli.output import json_text
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SCHEMA: dict[str, Any] = json.loads(
-    (resources.files("warpsight.cli") / "schemas" / "hang_report.json").read_text(encoding="utf-8")
+    (resources.files("warpsight.ui.cli") / "schemas" / "hang_report.json").read_text(encoding="utf-8")
 )
 
 
@@ -40,7 +40,7 @@ def core(folder: Path, name: str) -> Path:
 
 
 def end_of(trace: Path) -> int:
-    with warpsight.trace.open(trace) as opened:
+    with warpsight.model.open(trace) as opened:
         return int(opened.sql("SELECT max(start + duration) FROM kernel").fetchall()[0][0])
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.broken.truth import truths
-from warpsight.code.cubin import Cubin
-from warpsight.code.demangle import short
 from warpsight.debug.sanitizer import sanitize
 from warpsight.debug.sanitizer_chains import completed
 from warpsight.debug.sanitizer_report import Finding, findings, interesting
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.demangle import short
 from warpsight.errors import WarpsightError
-from warpsight.render import sanitizer as render
+from warpsight.ui.render import sanitizer as render
 
 REPORTS = Path(__file__).parent / "sanitizer_reports"
 CUBINS = Path(__file__).resolve().parents[2] / "golden/cubins"
@@ -108,7 +108,7 @@ sys.exit(subprocess.run(program).returncode)
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A compute-sanitizer that runs the program and hands out a real report."""
-    from warpsight.code.disassembly import find_tool
+    from warpsight.device_code.disassembly import find_tool
 
     path = tmp_path / "bin" / "compute-sanitizer"
     path.parent.mkdir()

@@ -23,7 +23,7 @@ from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import read_into
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats"
 FILES = sorted(

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsight.formats.intervals import lanes, nesting
-from warpsight.formats.placing import Depths, Lanes
+from warpsight.formats.writing.intervals import lanes, nesting
+from warpsight.formats.writing.placing import Depths, Lanes
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 25)), max_size=60)
 

@@ -19,8 +19,8 @@ from tests.unit.formats import nsys_export
 from tests.unit.formats.stored import stored
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
-from warpsight.trace import Trace
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace
+from warpsight.model import open as open_trace
 
 GOLDEN = Path(__file__).parents[2] / "golden/formats/nsys/every_table.sqlite"
 

@@ -19,8 +19,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from warpsight.errors import UsageError
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
-from warpsight.trace import Trace, TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace, TraceWriter
+from warpsight.model import open as open_trace
 
 #: Messages as `name: type label`; `*` repeated, other types are messages of the same file.
 PPROF = {

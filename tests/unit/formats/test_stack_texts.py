@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.formats import folded
 from warpsight.formats.errors import FormatError
+from warpsight.formats.folded import plain as folded
 from warpsight.formats.importing import import_files, open_any
 from warpsight.formats.selection import Selection
-from warpsight.formats.speedscope import writer as speedscope
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
+from warpsight_plugins.speedscope import writer as speedscope
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats"
 

@@ -9,7 +9,7 @@ import pytest
 
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
-from warpsight.trace import open as open_trace
+from warpsight.model import open as open_trace
 
 
 def record(time: int, kind: int, payload: bytes = b"", tid: int = 8) -> bytes:

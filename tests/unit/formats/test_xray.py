@@ -10,8 +10,8 @@ import pytest
 
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
-from warpsight.trace import Trace
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace
+from warpsight.model import open as open_trace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 RECORD = re.compile(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 NATIVE = Path(__file__).parents[3] / "native"
 

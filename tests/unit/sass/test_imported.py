@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.sass.traces import SASS, event, metadata, write
-from warpsight.cli import app
 from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.sass import filters
 from warpsight.sass.counting import counts, ordered
@@ -21,6 +20,7 @@ from warpsight.sass.query import counts_by_columns
 from warpsight.sass.selection import Selection, select
 from warpsight.sass.statements import FIELDS
 from warpsight.sass.warps import summary
+from warpsight.ui.cli import app
 
 SHARED = tuple(name for name in FIELDS if name != "kernel")
 Both = tuple[Path, Path]
@@ -184,5 +184,5 @@ def test_an_answer_loads_neither_arrow_nor_numpy_nor_the_package_of_duckdb(both:
     heavy = "{'numpy', 'pyarrow', 'duckdb', 'msgspec', 'rich'} & set(sys.modules)"
     for question in (["query", "-g", "warp", "--count"], ["query", "-f", "sass~EXIT"], ["warps"]):
         arguments = ["sass", question[0], str(both[1]), *question[1:]]
-        code = f"import sys; from warpsight.cli.app import main; assert main({arguments}) == 0; assert not {heavy}, {heavy}"
+        code = f"import sys; from warpsight.ui.cli.app import main; assert main({arguments}) == 0; assert not {heavy}, {heavy}"
         subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import metadata, write
-from warpsight.cli import app
+from warpsight.ui.cli import app
 
 HISTOGRAM = 'warp_id,region_id,instruction,count\n9,0,"FFMA",300\n9,0,LDG.E,100\n9,1,FFMA,50\n3,0,FFMA,7\n'
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.sass.traces import event, metadata, ndjson, small, write
-from warpsight.cli import app
 from warpsight.errors import UsageError
 from warpsight.formats.errors import FormatError
 from warpsight.sass import filters
 from warpsight.sass.counting import counts
 from warpsight.sass.selection import Selection, select
+from warpsight.ui.cli import app
 
 NOTHING = filters.parse([])
 

@@ -10,10 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.unit.sass.traces import SASS, event, metadata, ndjson, small, write
-from warpsight.cli import app
 from warpsight.errors import UsageError
-from warpsight.formats.cutracer import records
 from warpsight.sass.validate import compare, form_of, validate
+from warpsight.ui.cli import app
+from warpsight_plugins.cutracer import records
 
 LANES = list(range(32))
 EVERY_KIND: list[dict[str, Any]] = [

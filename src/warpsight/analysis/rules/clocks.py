@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.intervals import Intervals
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model.intervals import Intervals
 
 Column = npt.NDArray[Any]
 #: Reasons that lower clocks against the program's wish (NVML's clock event reasons), and how people call them.
@@ -52,7 +52,7 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
     time, clock = _series(facts, device, "sm_clock")
     if len(time) < 3:
         return
-    from warpsight.analysis import intervals
+    from warpsight.model import intervals
 
     edges = np.concatenate([[time[0]], (time[1:] + time[:-1]) // 2, [time[-1]]])
     worked = np.diff(intervals.measure(busy, edges)).astype(float)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpsight.analysis import intervals, words
-from warpsight.analysis.device_work import COMMUNICATION, KERNEL
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base import words
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model import intervals
+from warpsight.model.work import COMMUNICATION, KERNEL
 
 #: A rank is a straggler when the others spend this much more time in collectives than it does.
 _STRAGGLER = 1.3

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis import intervals, words
-from warpsight.analysis.device_work import COPY
-from warpsight.analysis.redundant_copies import redundant
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base import words
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.stats.redundant_copies import redundant
+from warpsight.model import intervals
+from warpsight.model.work import COPY
 
 Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).

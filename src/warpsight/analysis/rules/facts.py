@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis import announcements, device_work, intervals, iterations
-from warpsight.analysis.dependency import rows as host_rows
-from warpsight.analysis.dependency.rows import CallIndex, Calls
-from warpsight.analysis.device_work import COPY, Work
-from warpsight.analysis.frames import user_frames
-from warpsight.analysis.intervals import Intervals
-from warpsight.analysis.iterations import Iterations
-from warpsight.analysis.selection import Rows, begin_of
+from warpsight.analysis.base.frames import user_frames
+from warpsight.analysis.path import rows as host_rows
+from warpsight.analysis.path.rows import CallIndex, Calls
+from warpsight.analysis.steps import announcements, iterations
+from warpsight.analysis.steps.iterations import Iterations
+from warpsight.model import intervals
+from warpsight.model import work as device_work
+from warpsight.model.intervals import Intervals
+from warpsight.model.selection import Rows, begin_of
+from warpsight.model.work import COPY, Work
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()

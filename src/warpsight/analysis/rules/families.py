@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from warpsight.analysis.result import Finding, Result, most_costly_first
+from warpsight.analysis.base.result import Finding, Result, most_costly_first
+from warpsight.analysis.base.tables import table
 from warpsight.analysis.rules.facts import Facts
-from warpsight.analysis.selection import Rows
-from warpsight.analysis.tables import table
+from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 _ALL = Rows()
 #: Family → what its rules are about.

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis import intervals, ranges, words
-from warpsight.analysis.device_work import COMMUNICATION, summed
-from warpsight.analysis.frames import user_frames
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base import words
+from warpsight.analysis.base.frames import user_frames
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.ranges import open as ranges
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model import intervals
+from warpsight.model.work import COMMUNICATION, summed
 
 Column = npt.NDArray[Any]
 #: Gaps up to this are a matter of launching; in longer ones the host did something else (ns).

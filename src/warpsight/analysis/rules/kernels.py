@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpsight.analysis.device_work import COMMUNICATION, distinct, summed
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model.work import COMMUNICATION, distinct, summed
 
 #: A kernel worth naming by itself takes this share of the window.
 _HOT = 0.3

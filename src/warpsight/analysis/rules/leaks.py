@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis import memory, words
-from warpsight.analysis.memory import NEVER, Allocations
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base import words
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.memory import use as memory
+from warpsight.analysis.memory.use import NEVER, Allocations
 from warpsight.analysis.rules.facts import Facts
 
 Column = npt.NDArray[Any]

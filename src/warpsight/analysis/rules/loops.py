@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpsight.analysis import iterations, words
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base import words
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.steps import iterations
 
 if TYPE_CHECKING:
-    from warpsight.analysis.iterations import Iterations
+    from warpsight.analysis.steps.iterations import Iterations
 
 _JITTER = 0.15
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from warpsight.analysis import words
-from warpsight.analysis.frames import user_frames
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base import words
+from warpsight.analysis.base.frames import user_frames
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 
 #: Said when this share of the program's time lies outside.

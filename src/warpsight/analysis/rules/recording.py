@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base.doubts import doubts
+from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
-from warpsight.analysis.selection import Rows
+from warpsight.model.selection import Rows
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about the recording."""
     yield from _lost(facts)
-    yield from facts.work.doubts()
+    yield from doubts(facts.work)
     yield from _failed(facts)
     yield from _overhead(facts)
 

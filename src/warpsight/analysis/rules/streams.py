@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis import intervals
-from warpsight.analysis.dependency import graph as dependency
-from warpsight.analysis.device_work import COMMUNICATION, split, summed
-from warpsight.analysis.result import Finding
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.rules.facts import Facts
-from warpsight.analysis.selection import Rows
+from warpsight.model import intervals
+from warpsight.model.selection import Rows
+from warpsight.model.work import COMMUNICATION, split, summed
 
 Column = npt.NDArray[Any]
 #: A stream takes part when it has this share of the device's kernel time.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from warpsight.capture import layout
+from warpsight.capture.segments import layout
 
 _LISTS = {
     layout.API_CUDA_RUNTIME: "cuda_runtime.txt",

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from warpsight.capture import functions, layout
+from warpsight.capture import functions
+from warpsight.capture.segments import layout
 
 #: Values of `--api` that are no names of functions.
 WORDS = ("default", "launches", "all", "off")

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsight.code.disassembly import INSTRUCTION_SIZE
-from warpsight.code.operations import operation
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import Fault
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+from warpsight.device_code.operations import operation
 
 _LOADS = {"LD", "LDG", "LDS"}
 _STORES = {"ST", "STG", "STS"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from warpsight.code.cubin import Cubin
-from warpsight.code.demangle import demangle
-from warpsight.code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
-from warpsight.code.inline_chain import SourceChain
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.demangle import demangle
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
+from warpsight.device_code.inline_chain import SourceChain
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsight.code.elf import Array
-from warpsight.code.inline_chain import SourceChain
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.layout import Kind, lane_state
 from warpsight.debug.gpucore.reader import GpuCore
 from warpsight.debug.gpucore.waits import Wait, wait_at
+from warpsight.device_code.elf import Array
+from warpsight.device_code.inline_chain import SourceChain
 
 _BLOCKED = 3
 

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from warpsight.code.cubin import Cubin
-from warpsight.code.elf import EM_CUDA, ET_CORE, HEADER_SIZE, OSABI_CUDA, Array, Elf, ElfError
 from warpsight.debug.gpucore.layout import OWNERS, TABLES, Kind
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.elf import EM_CUDA, ET_CORE, HEADER_SIZE, OSABI_CUDA, Array, Elf, ElfError
 from warpsight.errors import WarpsightError
 
 _STRINGS = 3

@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from warpsight.code.demangle import demangle, short
-from warpsight.code.disassembly import INSTRUCTION_SIZE
-from warpsight.code.inline_chain import Frame, SourceChain, source_line
-from warpsight.code.operations import operation
 from warpsight.debug.gpucore.addresses import accesses
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import Fault, faults
@@ -21,6 +17,10 @@ from warpsight.debug.gpucore.groups import Lanes, Place, groups, join, places, w
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
 from warpsight.debug.gpucore.waits import Wait
+from warpsight.device_code.demangle import demangle, short
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+from warpsight.device_code.inline_chain import Frame, SourceChain, source_line
+from warpsight.device_code.operations import operation
 
 #: Said once for every kernel without line information.
 NO_LINES = (
@@ -39,7 +39,7 @@ class Options:
     Attributes:
         instructions: their texts too, where nvdisasm is at hand; that takes half a second more.
         sources: folders with source files.
-        ptx: files or folders with the kernels' PTX, see :mod:`warpsight.code.ptx_files`; Triton's cache by default.
+        ptx: files or folders with the kernels' PTX, see :mod:`warpsight.device_code.ptx_files`; Triton's cache by default.
         limit: how many places to describe.
     """
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsight.code.elf import Array
 from warpsight.debug.gpucore.groups import Lanes, join
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.elf import Array
 from warpsight.errors import UsageError
 
 Coordinates = tuple[int, int, int]

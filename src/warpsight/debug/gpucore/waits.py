@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from warpsight.code.disassembly import INSTRUCTION_SIZE
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 
 _BAR_BOTH, _BAR_REGISTER, _BAR_REGISTER_ID, _BAR_REGISTER_COUNT = 0xB1D, 0x31D, 0x51D, 0x91D
 _BAR = {_BAR_BOTH, _BAR_REGISTER, _BAR_REGISTER_ID, _BAR_REGISTER_COUNT}

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from warpsight.formats.timeline import NVTX
+from warpsight.formats.writing.timeline import NVTX
 
 Row = dict[str, Any]
 _COLOR = re.compile(r"#[0-9a-f]{8}")

@@ -11,8 +11,8 @@ from warpsight.formats.chrome import nvtx
 from warpsight.formats.chrome.events import text
 from warpsight.formats.chrome.tracks import Place
 from warpsight.formats.target import Target
-from warpsight.formats.timeline import ADDRESSES
-from warpsight.trace.definitions import Frame
+from warpsight.formats.writing.timeline import ADDRESSES
+from warpsight.model.definitions import Frame
 
 Row = dict[str, Any]
 _KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op"))

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from warpsight.formats.chrome.nvtx import reserved_color
 from warpsight.formats.registry import Coverage
-from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
-from warpsight.formats.timeline import (
+from warpsight.formats.writing.rows import Reader
+from warpsight.formats.writing.timeline import (
     ADDRESSES,
     CATEGORIES,
     NVTX,
@@ -33,7 +33,7 @@ from warpsight.formats.timeline import (
 )
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 WRITTEN = Coverage(
     kept=(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warpsight.formats.queries import json_members
 from warpsight.formats.selection import Selection
+from warpsight.formats.writing.queries import json_members
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 
 def us(column: str) -> str:

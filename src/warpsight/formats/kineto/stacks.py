@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from warpsight.formats.kineto.group import Group, text
 from warpsight.formats.kineto.ordered import Ordered
-from warpsight.trace.definitions import Definitions, Frame
+from warpsight.model.definitions import Definitions, Frame
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

@@ -16,7 +16,7 @@ from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 _ROWS = 50_000
 WRITTEN = Coverage(

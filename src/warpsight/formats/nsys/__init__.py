@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warpsight.formats.databases import SQLITE_MAGIC, Folder, Sqlite
+from warpsight.formats.reading.databases import SQLITE_MAGIC, Folder, Sqlite
 from warpsight.formats.registry import Coverage
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from warpsight.formats.nsys.report import INT, duration
 from warpsight.formats.nsys.stacks import Chains
 
 if TYPE_CHECKING:
-    from warpsight.formats.databases import Rows
     from warpsight.formats.nsys.report import Report
+    from warpsight.formats.reading.databases import Rows
 
 Array = npt.NDArray[Any]
 #: Calls whose GPU work is kernels: cudaLaunchKernel, cuLaunchKernelEx, cudaGraphLaunch, …, but no host functions.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from warpsight.formats.databases import distinct, distinct_rows
 from warpsight.formats.nsys.report import INT, REAL, TEXT
 from warpsight.formats.nsys.stacks import Chains
+from warpsight.formats.reading.databases import distinct, distinct_rows
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.formats.databases import Rows, distinct_rows
 from warpsight.formats.nsys.report import INT, TEXT, duration, labels, nullable
+from warpsight.formats.reading.databases import Rows, distinct_rows
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.api_calls import AsynchronousCalls

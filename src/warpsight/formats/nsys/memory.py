@@ -11,8 +11,8 @@ from warpsight.formats.nsys.device_work import MEMORY_KINDS
 from warpsight.formats.nsys.report import ADDRESS, INT, TEXT, labels, nullable
 
 if TYPE_CHECKING:
-    from warpsight.formats.databases import Rows
     from warpsight.formats.nsys.report import Report
+    from warpsight.formats.reading.databases import Rows
 
 _OPERATIONS = {0: "allocate", 1: "free"}
 _POOL_OPERATIONS = {1: "pool create", 2: "pool destroy", 3: "pool trim"}

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.formats.databases import distinct, distinct_rows
 from warpsight.formats.nsys.payloads import Payloads
 from warpsight.formats.nsys.report import INT, REAL, TEXT, nullable
+from warpsight.formats.reading.databases import distinct, distinct_rows
 
 if TYPE_CHECKING:
-    from warpsight.formats.databases import Rows
     from warpsight.formats.nsys.report import Report
+    from warpsight.formats.reading.databases import Rows
 
 Array = npt.NDArray[Any]
 #: ENUM_NSYS_EVENT_TYPE: pushed and popped, started and ended, marks; also ranges that were never closed, and NVTXT's.

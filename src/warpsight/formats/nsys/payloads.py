@@ -19,8 +19,8 @@ from warpsight.formats.nsys.api_calls import LAUNCHES
 from warpsight.formats.nsys.report import INT, TEXT
 
 if TYPE_CHECKING:
-    from warpsight.formats.databases import Rows
     from warpsight.formats.nsys.report import Report
+    from warpsight.formats.reading.databases import Rows
 
 _HEADER = struct.Struct("<IIIIQQ")
 #: nvtxPayloadEntryType of fixed size, on the 64-bit systems that Nsight records.

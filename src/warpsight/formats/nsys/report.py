@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.formats.databases import Rows, Tables, distinct, distinct_rows, numbered, whole
+from warpsight.formats.reading.databases import Rows, Tables, distinct, distinct_rows, numbered, whole
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from warpsight.formats.databases import distinct_rows
 from warpsight.formats.nsys.report import INT
+from warpsight.formats.reading.databases import distinct_rows
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report

@@ -8,7 +8,7 @@ from warpsight.formats.nsys import api_calls, counters, device_work, memory, nvt
 from warpsight.formats.nsys.report import INT, TEXT, Report
 
 if TYPE_CHECKING:
-    from warpsight.formats.databases import Tables
+    from warpsight.formats.reading.databases import Tables
     from warpsight.formats.source import Source
     from warpsight.formats.target import Target
 

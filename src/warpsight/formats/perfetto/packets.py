@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from warpsight.formats.perfetto.wire import Column, Constant, Fixed64, Message, Part, Varint, number, text
-from warpsight.formats.timeline import ADDRESSES, CATEGORIES, Counter, Slices, Texts, Track, hexadecimal
+from warpsight.formats.writing.timeline import (
+    ADDRESSES,
+    CATEGORIES,
+    Counter,
+    Slices,
+    Texts,
+    Track,
+    hexadecimal,
+)
 
 CLOCK_REALTIME, CLOCK_MONOTONIC = 1, 3
 #: Sequence-scoped clock ids begin at 64.

@@ -11,12 +11,12 @@ from typing import IO, TYPE_CHECKING
 
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.registry import Coverage
-from warpsight.formats.rows import Reader
 from warpsight.formats.selection import Selection
-from warpsight.formats.timeline import Counter, Slices, Texts, load_stacks, load_texts
+from warpsight.formats.writing.rows import Reader
+from warpsight.formats.writing.timeline import Counter, Slices, Texts, load_stacks, load_texts
 
 if TYPE_CHECKING:
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 WRITTEN = Coverage(
     kept=(

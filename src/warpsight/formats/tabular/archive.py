@@ -8,12 +8,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import KINDS, Selection
-from warpsight.trace.schema import TABLES
+from warpsight.model.schema import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 WRITTEN = Coverage(
     kept=(

@@ -12,7 +12,7 @@ from warpsight.formats.tabular.archive import archive
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from warpsight.trace import Trace
+    from warpsight.model import Trace
 
 
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks.merge import Plan, made
-from warpsight.analysis.merging import compat
-from warpsight.analysis.merging.matching import AMBIGUOUS, FOREIGN, MATCHED
-from warpsight.analysis.merging.merge import NO_CALL, NO_STACK, Merged, merge
-from warpsight.formats.samples import Samples
-from warpsight.trace import open as open_trace
+from warpsight.analysis.merge import compat
+from warpsight.analysis.merge.matching import AMBIGUOUS, FOREIGN, MATCHED
+from warpsight.analysis.merge.merge import NO_CALL, NO_STACK, Merged, merge
+from warpsight.formats.reading.samples import Samples
+from warpsight.model import open as open_trace
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "merge"
 STACKS = 4_000

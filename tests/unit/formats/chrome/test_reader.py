@@ -13,7 +13,7 @@ from warpsight.formats.chrome import writer
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
 
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "train"}},

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import ndjson, small, write
-from warpsight.cli import app
-from warpsight.formats.cutracer import clp
 from warpsight.sass import filters
 from warpsight.sass.counting import counts
 from warpsight.sass.selection import Selection, select
+from warpsight.ui.cli import app
+from warpsight_plugins.cutracer import clp
 
 #: clp-s as far as it is called: an archive is its magic and the lines.
 STAND_IN = """#!/bin/sh

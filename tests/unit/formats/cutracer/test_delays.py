@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.unit.sass.traces import small, write
-from warpsight.cli import app
-from warpsight.formats.cutracer import delays
 from warpsight.formats.errors import FormatError
+from warpsight.ui.cli import app
+from warpsight_plugins.cutracer import delays
 
 
 def config(**point: Any) -> dict[str, Any]:

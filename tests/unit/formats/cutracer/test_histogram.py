@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import event, metadata, small, write
-from warpsight.cli import app
-from warpsight.formats.cutracer import histogram
+from warpsight.ui.cli import app
+from warpsight_plugins.cutracer import histogram
 
 CLOCK = "CS2R.32 R3, SR_CLOCKLO ;"
 SASS = [CLOCK, "FFMA R1, R2 ;", "@P0 LDG.E R1 ;", "EXIT ;"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.sass.traces import small, write
 from warpsight.formats import importing
-from warpsight.formats.cutracer.lines import Chunk
+from warpsight_plugins.cutracer.lines import Chunk
 
 
 @pytest.mark.parametrize("open_end", [False, True])

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.sass.traces import event, metadata, small, write
-from warpsight.cli import app
 from warpsight.formats.importing import open_any
 from warpsight.sass import filters
 from warpsight.sass.counting import counts
 from warpsight.sass.selection import Selection, select
 from warpsight.sass.warps import summary
+from warpsight.ui.cli import app
 
 LANES = list(range(32))
 RECORDS = [

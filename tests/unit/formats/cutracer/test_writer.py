@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 
 from tests.unit.sass.test_validate import EVERY_KIND
 from tests.unit.sass.traces import event, metadata, small, write
-from warpsight.cli import app
-from warpsight.formats.cutracer import records
 from warpsight.sass.validate import validate
+from warpsight.ui.cli import app
+from warpsight_plugins.cutracer import records
 
 LANES = list(range(32))
 RECORDS: list[dict[str, Any]] = [

@@ -11,12 +11,12 @@ import pytest
 
 import warpsight as ws
 from benchmarks.synthetic_trace import Plan, make
-from warpsight.cli import parser
 from warpsight.errors import UsageError
 from warpsight.formats.importing import import_files
 from warpsight.formats.kineto import writer
 from warpsight.formats.selection import Selection
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
+from warpsight.ui.cli import parser
 
 DATA = os.environ.get("WARPSIGHT_TEST_DATA")
 _STACK = "(SELECT depth FROM stack s WHERE s.id = t.stack)"

@@ -13,7 +13,7 @@ from warpsight.formats.importing import import_files
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
 from warpsight.formats.target import Target
-from warpsight.trace import TraceWriter
+from warpsight.model import TraceWriter
 
 pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 

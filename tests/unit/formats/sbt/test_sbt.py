@@ -15,10 +15,10 @@ import pytest
 
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
-from warpsight.formats.sbt import events, varint, writer
 from warpsight.formats.selection import Selection
-from warpsight.trace import Trace, TraceWriter
-from warpsight.trace import open as open_trace
+from warpsight.model import Trace, TraceWriter
+from warpsight.model import open as open_trace
+from warpsight_plugins.sbt import events, varint, writer
 
 
 def _reference() -> ModuleType:

@@ -1,0 +1,22 @@
+"""What is doubtful about device work, whoever looks at it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warpsight.analysis.base.result import Finding
+
+if TYPE_CHECKING:
+    from warpsight.model.work import Work
+
+
+def doubts(work: Work) -> tuple[Finding, ...]:
+    """Findings that every analysis of this work repeats: kernels without times, rows that end before they begin."""
+    out = []
+    if work.unfinished:
+        text = f"{work.unfinished:,} kernels were launched and no GPU record of them arrived; their time is not counted"
+        out.append(Finding("loss", text, {"kernels": work.unfinished}))
+    if work.reversed:
+        text = f"{work.reversed:,} rows end before they begin; they count as empty"
+        out.append(Finding("warning", text, {"rows": work.reversed}))
+    return tuple(out)

@@ -1,0 +1,90 @@
+"""Numbers that go up and down: memory in use and sampled counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from warpsight.analysis.base.result import Finding, Result, with_units
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: Allocations with the time they were freed; a free takes the size and the stack of its allocation.
+_PAIRED = """
+WITH moves AS (
+  SELECT *, lag(bytes) OVER w AS allocated, lag(operation) OVER w AS before FROM memory
+  WHERE operation IN ('allocate', 'free') AND {where}
+  WINDOW w AS (PARTITION BY process, device, address ORDER BY time)),
+sized AS (
+  SELECT *, CASE WHEN operation = 'allocate' THEN bytes
+                 WHEN before = 'allocate' THEN -coalesce(allocated, bytes) ELSE 0 END AS change FROM moves),
+levels AS (
+  SELECT *, sum(change) OVER (PARTITION BY process, device, coalesce(allocator, '') ORDER BY time
+                              ROWS UNBOUNDED PRECEDING) AS level FROM sized)
+"""
+
+
+def memory(trace: Trace, rows: Rows, by: str) -> Result:
+    """Allocations by allocator with peak and what was not freed; with `by` stack, by the stack that allocated."""
+    where = rows.where(time="time")
+    if by == "stack":
+        return _by_stack(trace, where)
+    table = trace.sql(
+        _PAIRED.format(where=where)
+        + """
+        SELECT process, device, coalesce(allocator, '') AS allocator,
+          count(*) FILTER (operation = 'allocate') AS allocations, count(*) FILTER (operation = 'free') AS frees,
+          coalesce(sum(bytes) FILTER (operation = 'allocate'), 0)::BIGINT AS total,
+          greatest(max(level), 0)::BIGINT AS peak, sum(change)::BIGINT AS at_end,
+          count(*) FILTER (operation = 'free' AND before IS DISTINCT FROM 'allocate') AS unknown_frees
+        FROM levels GROUP BY ALL ORDER BY peak DESC, process, device, allocator"""
+    ).to_arrow_table()
+    unknown = sum(table["unknown_frees"].to_pylist())
+    findings: tuple[Finding, ...] = ()
+    if unknown:
+        text = f"{unknown:,} frees have no allocation in the trace: they were allocated before the recording, or twice freed"
+        findings = (Finding("note", text, {"frees": unknown}),)
+    return Result({"memory": with_units(table, total="B", peak="B", at_end="B")}, findings)
+
+
+def _by_stack(trace: Trace, where: str) -> Result:
+    found = trace.sql(
+        _PAIRED.format(where=where)
+        + """,
+        placed AS (SELECT *, lead(operation) OVER (PARTITION BY process, device, address ORDER BY time) AS after FROM sized)
+        SELECT coalesce(stack, 0) AS stack, count(*) AS allocations, sum(bytes)::BIGINT AS total,
+          coalesce(sum(bytes) FILTER (after IS DISTINCT FROM 'free'), 0)::BIGINT AS at_end
+        FROM placed WHERE operation = 'allocate' GROUP BY ALL ORDER BY total DESC, stack"""
+    ).to_arrow_table()
+    ids = found["stack"].to_pylist()
+    frames = trace.stacks(i for i in ids if i)
+    texts = [" ← ".join(frames.get(i, ())[::-1]) or "(none)" for i in ids]
+    table = found.set_column(0, "stack", pa.array(texts, pa.string()))
+    return Result({"memory": with_units(table, total="B", at_end="B")})
+
+
+def counters(trace: Trace, rows: Rows) -> Result:
+    """Samples, minimum, mean and maximum of every counter.
+
+    Samples that are not a number are counted apart (`nan`) and left out of everything else.
+    """
+    terms = Rows(rows.begin, rows.end, rows.devices, (), rows.processes).where(time="time", stream=False)
+    named = "" if rows.name is None else " AND regexp_matches(name, $pattern)"
+    parameters = {} if rows.name is None else {"pattern": rows.name}
+    table = trace.sql(
+        f"""
+        SELECT device, name, unit, count(number) AS samples, min(number) AS min, avg(number) AS mean, max(number) AS max,
+          arg_max(number, time) AS last, count(*) - count(number) AS nan
+        FROM (SELECT *, CASE WHEN NOT isnan(value) THEN value END AS number FROM counter WHERE {terms}{named})
+        GROUP BY ALL ORDER BY device, name""",
+        **parameters,
+    ).to_arrow_table()
+    unknown = sum(table["nan"].to_pylist())
+    findings: tuple[Finding, ...] = ()
+    if unknown:
+        text = f"{unknown:,} samples of counters are not a number: they are in no minimum, mean, maximum or last value"
+        findings = (Finding("note", text, {"samples": unknown}),)
+    return Result({"counters": table}, findings)

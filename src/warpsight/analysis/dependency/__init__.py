@@ -1,5 +1,0 @@
-"""What had to wait for what: the dependency graph of a recording, and pictures of it.
-
-:func:`~warpsight.analysis.dependency.graph.build` makes it. How it is built, and why it has no cycles, is explained in
-`docs/explanation/critical-path.md`.
-"""

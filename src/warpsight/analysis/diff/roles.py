@@ -1,0 +1,45 @@
+"""What a kernel is for, by its name: what GPUs of different vendors have in common when no kernel has the same name."""
+
+from __future__ import annotations
+
+import re
+
+from warpsight.model import collective_names
+
+#: Role → names that have it (cuBLAS, cuDNN, CUTLASS, hipBLASLt/Tensile, MIOpen, CK, Triton, torch's own); the first that fits.
+_ROLES = tuple(
+    (role, re.compile(pattern, re.IGNORECASE))
+    for role, pattern in (
+        ("attention", r"flash|fmha|attn|attention|sdpa|mha_"),
+        ("convolution", r"conv(?!ert)|winograd|implicit_gemm|igemm|wgrad|dgrad|miopen.*(?:fwd|bwd|wrw)"),
+        ("matrix product", r"gemm|gemv|cijk_|nvjet|cublas|cutlass|xmma|matmul|splitk|_mm_|wmma|dot_kernel"),
+        ("softmax", r"softmax|logsumexp|cross_entropy|nll_loss"),
+        ("normalisation", r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|\bbn_"),
+        ("optimiser", r"multi_tensor|adam(?!ax)|\bsgd|lamb(?!da)|foreach|fused_optim"),
+        (
+            "embedding and indexing",
+            r"embedding|index|gather|scatter|take_|put_|rotary|rope|masked_(?:fill|select)",
+        ),
+        ("sort and search", r"sort|radix|topk|top_k|argmax|argmin|scan|cumsum|unique|histogram|multinomial"),
+        ("random numbers", r"random|philox|dropout|bernoulli|distribution_|uniform|normal_kernel"),
+        (
+            "copy and layout",
+            r"copy_?kernel|copy_device|direct_copy|^copies$|transpose|permute|cat(?:_|array|batch)|im2col|\bpad|fill|memset|memcpy",
+        ),
+        ("reduction", r"reduce|reduction|sum_|mean|norm_|std_var|welford"),
+        (
+            "elementwise",
+            r"elementwise|pointwise|functor|poi_fused|unrolled|vectorized|add|mul|relu|gelu|silu|sigmoid|tanh|exp|where|activation",
+        ),
+    )
+)
+
+
+def role(name: str) -> str:
+    """The role of a kernel; `other` where the name tells none."""
+    if collective_names.parse(name):
+        return "communication"
+    for one, pattern in _ROLES:
+        if pattern.search(name):
+            return one
+    return "other"

@@ -1,0 +1,1 @@
+"""Flame graphs: where device time, launches, bytes or host samples come from."""

@@ -1,0 +1,355 @@
+"""Flame graphs: a tree of host stack → ranges and operators → device work, weighed by time, launches, bytes or idle time.
+
+Or of host samples: thread → host stack → ranges → running or waiting.
+
+Exact: weights are integers and the root holds the sum of the rows, whatever the stacks. Work without a host stack is kept
+under a frame of its own; kernels that never finished have no time and are counted beside the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.flame import ranges as flame_ranges
+from warpsight.analysis.flame import rows as flame_rows
+from warpsight.analysis.flame import samples as flame_samples
+from warpsight.analysis.flame.tree import Tree
+from warpsight.errors import UsageError
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+WEIGHTS = tuple(flame_rows.WEIGHTS)
+#: Levels between the root and the leaves, outermost first.
+LEVELS = ("stack", "range", "op")
+#: What graphs can be split by, above the stacks.
+BY = ("device", "stream", "rank", "process", "thread")
+#: Forms of kernel names.
+NAMES = ("demangled", "short", "mangled")
+#: Stands for a frame that the trace does not describe.
+UNKNOWN_FRAME = "?"
+NO_STACK = "[no host stack]"
+#: Stands for the stack of work that has none and needs none; greater than any stack's id.
+_TOLD_BY_RANGE = 1 << 31
+_ALL = Rows()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a graph is built.
+
+    Attributes:
+        weight: One of :data:`WEIGHTS`.
+        by: Levels above the stacks, of :data:`BY`.
+        levels: Which of :data:`LEVELS` lie between the root and the leaves.
+        names: Form of kernel names, of :data:`NAMES`.
+        lines: Frames of one function at different lines are different frames.
+    """
+
+    weight: str = "time"
+    by: Sequence[str] = ()
+    levels: Sequence[str] = LEVELS
+    names: str = "demangled"
+    lines: bool = True
+
+    def check(self) -> None:
+        """Refuse what does not exist.
+
+        Raises:
+            UsageError: naming what there is.
+        """
+        for value, known, what in ((self.weight, WEIGHTS, "weight"), (self.names, NAMES, "form of names"),
+                                   *((b, BY, "split") for b in self.by),
+                                   *((v, LEVELS, "level") for v in self.levels)):  # fmt: skip
+            if value not in known:
+                raise UsageError(f"there is no {what} {value!r}: {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class Account:
+    """What went in and came out: `measured` is summed from the tables, `shown` from the graph; they are equal."""
+
+    measured: int
+    shown: int
+    rows: int
+    without_stack: int
+    without_time: int
+
+    def to_json(self) -> dict[str, int]:
+        """Plain data."""
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class FlameGraph:
+    """A weighed tree; a differential one has two weights per node (before, after), a plain one has one.
+
+    Attributes:
+        weight: One of :data:`WEIGHTS`.
+        unit: Unit of the weights: ns, B or none.
+        parent: Parent of each node, -1 for the root, which is node 0; parents come before their children.
+        label: Index into `labels` and `kinds` (0: the root's).
+        own: Weight of the node itself, shape (nodes, 1 or 2).
+        total: Weight of the node and all below it, same shape.
+        count: Rows at or below the node, same shape.
+        labels: Texts of frames, ranges and leaves.
+        kinds: root, device, …, python, native, missing, range, op, kernel, copy, set, allocation, running or waiting.
+        accounts: One per trace.
+        traces: Path of each trace.
+    """
+
+    weight: str
+    unit: str
+    parent: Column
+    label: Column
+    depth: Column
+    own: Column
+    total: Column
+    count: Column
+    labels: Sequence[str]
+    kinds: Sequence[str]
+    accounts: tuple[Account, ...]
+    traces: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @property
+    def differential(self) -> bool:
+        """Two traces are compared."""
+        return bool(self.total.shape[1] == 2)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        from importlib import import_module
+
+        return str(import_module("warpsight.ui.jupyter.display").flame_html(self))
+
+
+def flame(trace: Trace, rows: Rows = _ALL, shape: Shape = Shape()) -> FlameGraph:
+    """The flame graph of one trace.
+
+    Args:
+        trace: The trace.
+        rows: Which rows count; rows that reach into a window count with the part inside it.
+        shape: Weight, levels and names.
+
+    Raises:
+        UsageError: for a weight, level or form of names that does not exist.
+    """
+    return _graph([(trace, rows)], shape)
+
+
+def flame_diff(
+    before: Trace, after: Trace, rows: Sequence[Rows] = (_ALL, _ALL), shape: Shape = Shape()
+) -> FlameGraph:
+    """One graph of two traces; frames, ranges and kernels are the same when their texts are.
+
+    Args:
+        before: The trace that the other is compared with.
+        after: The other.
+        rows: Which rows of each count.
+        shape: Weight, levels and names of both.
+
+    Raises:
+        UsageError: as :func:`flame`.
+    """
+    return _graph([(before, rows[0]), (after, rows[1])], shape)
+
+
+@dataclass
+class _Labels:
+    """Numbers of (kind, text) pairs: equal pairs of several traces are one label."""
+
+    numbers: dict[tuple[str, str], int] = field(default_factory=lambda: {("root", "all"): 0})
+
+    def __call__(self, kind: str, text: str) -> int:
+        return self.numbers.setdefault((kind, text), len(self.numbers))
+
+
+def _graph(sources: Sequence[tuple[Trace, Rows]], shape: Shape) -> FlameGraph:
+    shape.check()
+    labels = _Labels()
+    parts = [_Part.of(trace, rows, shape, labels) for trace, rows in sources]
+    tree = Tree()
+    # All traces take each step together: a node that both have is made once.
+    owner = np.repeat(np.arange(len(parts)), [len(p.weight) for p in parts])
+    nodes = np.zeros(len(owner), np.int64)
+    for level in zip(*(p.levels for p in parts), strict=True):
+        width = max(paths.shape[1] for _, paths in level)
+        offsets = np.cumsum([0, *(len(paths) for _, paths in level)])
+        ids = np.concatenate([i + o for (i, _), o in zip(level, offsets[:-1], strict=True)])
+        stacked = np.full((int(offsets[-1]), width), -1, np.int64)
+        for (_, paths), at in zip(level, offsets[:-1], strict=True):
+            stacked[at : at + len(paths), : paths.shape[1]] = paths
+        nodes = tree.walk(nodes, ids, stacked)
+    own = np.zeros((len(tree), len(parts)), np.int64)
+    count = np.zeros_like(own)
+    np.add.at(own, (nodes, owner), np.concatenate([p.weight for p in parts]))
+    np.add.at(count, (nodes, owner), np.concatenate([p.count for p in parts]))
+    total = tree.totals(own)
+    used, label = np.unique(np.maximum(tree.label, 0), return_inverse=True)
+    known = list(labels.numbers)
+    kinds, texts = zip(*(known[i] for i in used.tolist()), strict=True)
+    accounts = tuple(p.account(int(total[0, i])) for i, p in enumerate(parts))
+    return FlameGraph(
+        shape.weight, flame_rows.WEIGHTS[shape.weight][0], tree.parent, label, tree.depth, own, total,
+        tree.totals(count), texts, kinds, accounts, tuple(trace.path for trace, _ in sources),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One trace: a row per distinct way down the tree, and for each level the row's path and the paths' labels."""
+
+    weight: Column
+    count: Column
+    levels: list[tuple[Column, Column]]
+    measured: int
+    without_stack: int
+    without_time: int
+
+    @classmethod
+    def of(cls, trace: Trace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
+        leaves = flame_rows.load(trace, rows, shape.weight, shape.names)
+        groups = [_split(trace, leaves, by, labels) for by in shape.by]
+        sources = tuple(level for level in shape.levels if level != "stack")
+        moments = partial(_moments, trace, leaves)
+        chains = flame_ranges.chains(trace, sources, leaves.process, moments) if sources else None
+        around = chains.of if chains else np.zeros(len(leaves), np.int64)
+        keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape), around, leaves.leaf]
+        first, weight, count = _grouped(keys, leaves.weight)
+        ids = [key[first] for key in keys]
+        own = np.array([labels(k, t) for k, t in zip(leaves.kinds, leaves.labels, strict=True)], np.int64)
+        paths = [paths for _, paths in groups]
+        paths.append(_stacks(trace, ids[-3], shape, labels))
+        ids[-3] = np.unique(ids[-3], return_inverse=True)[1]
+        paths.append(_chain_labels(chains, labels))
+        paths.append(own.reshape(-1, 1))
+        without = int(leaves.weight[leaves.stack == 0].sum())
+        return cls(
+            weight, count, list(zip(ids, paths, strict=True)), leaves.measured, without, leaves.without_time
+        )
+
+    def account(self, shown: int) -> Account:
+        return Account(self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time)
+
+
+def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column:
+    """Stack of each row; where there is none but a range or operator tells instead, a number of its own."""
+    if "stack" not in shape.levels:
+        return np.full(len(leaves), _TOLD_BY_RANGE, np.int64)
+    return np.where((leaves.stack == 0) & (chain > 0), _TOLD_BY_RANGE, leaves.stack.astype(np.int64))
+
+
+def _grouped(keys: Sequence[Column], weight: Column) -> tuple[Column, Column, Column]:
+    """Rows with equal keys as one: a place where each first stands, the sum of their weights, and how many they are."""
+    import pyarrow as pa
+
+    code = np.zeros(len(weight), np.int64)
+    size = 1
+    for key in keys:
+        width = int(key.max(initial=0)) + 1
+        if size * width >= 1 << 62:  # few wide keys: number what there is and go on
+            code = pa.array(code).dictionary_encode().indices.to_numpy().astype(np.int64)
+            size = int(code.max(initial=0)) + 1
+        code = code * width + key
+        size *= width
+    place = pa.array(code).dictionary_encode().indices.to_numpy()
+    groups = int(place.max(initial=-1)) + 1
+    first = np.zeros(groups, np.int64)
+    first[place[::-1]] = np.arange(len(code))[::-1]
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, place, weight)
+    return first, sums, np.bincount(place, minlength=groups)
+
+
+def _moments(trace: Trace, leaves: flame_rows.Leaves) -> tuple[Column, Column]:
+    """When and on which host thread each row was taken or asked for."""
+    return leaves.moments or flame_ranges.calls(trace, leaves.process, leaves.correlation)
+
+
+def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) -> tuple[Column, Column]:
+    """Which group of a split each row is in, and the groups' labels."""
+    if by == "thread":
+        place, called = flame_samples.threads(trace, leaves.process, _moments(trace, leaves)[1])
+        return place, np.array([labels(by, text) for text in called], np.int64).reshape(-1, 1)
+    if by == "device":
+        names = dict(trace.sql("SELECT device, name FROM device").fetchall())
+        keys: list[Column] = [leaves.device]
+        texts = {(d,): f"device {d} {names.get(d, '')}".strip() for d in names} | {(-1,): "no device"}
+    elif by == "stream":
+        keys = [leaves.process, leaves.device, leaves.context, leaves.stream]
+        texts = {}
+    else:
+        found = trace.sql("SELECT process, pid, rank FROM process").fetchall()
+        keys = [leaves.process]
+        texts = {
+            (p,): f"rank {rank}" if by == "rank" and rank is not None else f"process {pid}"
+            for p, pid, rank in found
+        }
+    rows, back = np.unique(np.stack(keys, axis=1).astype(np.int64), axis=0, return_inverse=True)
+    several = len({row[0] for row in rows.tolist()}) > 1
+    named = []
+    for row in map(tuple, rows.tolist()):
+        text = texts.get(row)
+        if by == "stream":
+            text = f"device {row[1]} stream {row[3]}" + (f" process {row[0]}" if several else "")
+        named.append([labels(by, text or f"{by} {row[-1]}")])
+    return back.reshape(-1), np.array(named, np.int64).reshape(-1, 1)
+
+
+def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
+    """Labels of the frames of each distinct id, outermost first; id 0 is work that nothing tells the origin of."""
+    wanted = np.unique(ids)
+    told = wanted == _TOLD_BY_RANGE
+    wanted = np.where(told, 0, wanted)
+    missing = shape.weight != "allocated" or bool(wanted.any())
+    table = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
+    number, parent, frame = (np.asarray(column, np.int64) for column in table.values())
+    top = max(int(number.max(initial=0)), int(wanted.max(initial=0))) + 1
+    parent_of, label_of = np.zeros(top, np.int64), np.full(top, -1, np.int64)
+    parent_of[number] = parent
+    label_of[number] = _frame_labels(trace, shape, labels)[frame]
+    levels, at = [], wanted.copy()
+    while at.any():
+        levels.append(label_of[at])
+        at = parent_of[at]
+    upward = np.stack(levels or [np.full(len(wanted), -1, np.int64)], axis=1)
+    depth = (upward >= 0).sum(axis=1)
+    # innermost first → outermost first, left-aligned
+    column = depth[:, None] - 1 - np.arange(upward.shape[1])
+    paths = np.where(column >= 0, np.take_along_axis(upward, np.maximum(column, 0), axis=1), -1)
+    if missing:
+        paths[(depth == 0) & ~told, 0] = labels("missing", NO_STACK)
+    return paths
+
+
+def _frame_labels(trace: Trace, shape: Shape, labels: _Labels) -> Column:
+    """Label of each frame id."""
+    rows = trace.sql("SELECT id, kind, function, file, line FROM frame").fetchall()
+    used = trace.sql("SELECT coalesce(max(frame), 0) FROM stack").fetchall()[0][0]
+    out = np.full(max(used, *(row[0] for row in rows), 0) + 1, -1, np.int64)
+    if len(rows) < used:  # frames that nothing describes
+        out[:] = labels("native", UNKNOWN_FRAME)
+    for number, kind, function, file, line in rows:
+        place = (
+            "" if file is None else f" ({file}:{line})" if line is not None and shape.lines else f" ({file})"
+        )
+        out[number] = labels(kind, f"{function}{place}")
+    return out
+
+
+def _chain_labels(chains: flame_ranges.Chains | None, labels: _Labels) -> Column:
+    if chains is None:
+        return np.zeros((1, 0), np.int64)
+    own = np.array([*(labels(kind, text) for kind, text in chains.texts), -1], np.int64)
+    return own[chains.labels]  # -1 stays -1: it is the last of them

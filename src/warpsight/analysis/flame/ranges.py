@@ -1,0 +1,203 @@
+"""Which ranges and operators were open on a host thread when it asked for device work, or was sampled.
+
+Ranges of a thread nest, so those open at a moment are a chain. Between two edges (a begin or an end) the chain is one and
+the same: each thread gets a step function from time to chain, made with one binary search per nesting depth, and each call
+one binary search in it. No loop over ranges or calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model.calls import load as load_calls
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: Source of a range → SQL for (start, end, name, process, thread, whether it holds for the whole process) of its rows.
+_SOURCES = {
+    "range": "SELECT start, start + duration AS stop, name_id, process, thread, kind = 'start/end' AS shared FROM marker_ids "
+    "WHERE duration >= 0 AND kind <> 'instant'",
+    "op": "SELECT start, start + duration AS stop, name_id, process, thread, false AS shared FROM op_ids WHERE duration >= 0",
+}
+#: Turns of a loop are one frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
+_TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
+#: Deeper nests are cut: nothing a person wrote nests like that.
+_DEEPEST = 256
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Chains of labels, and the calls' places in them.
+
+    Attributes:
+        of: Chain of each row that was asked about; 0 is the empty chain.
+        labels: One row per chain, outermost first: an index into `texts`, -1 behind the last.
+        texts: Kind and text of the labels.
+    """
+
+    of: Column
+    labels: Column
+    texts: list[tuple[str, str]]
+
+
+def chains(
+    trace: Trace, sources: tuple[str, ...], process: Column, moments: Callable[[], tuple[Column, Column]]
+) -> Chains | None:
+    """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges."""
+    ranges = _Ranges.load(trace, sources)
+    if ranges is None:
+        return None
+    time, thread = moments()
+    found = np.zeros(len(process), np.int64)
+    known = np.flatnonzero(time >= 0)
+    places = _thread_codes(process[known], thread[known])
+    table: dict[tuple[int, ...], int] = {(): 0}
+    for code in np.unique(ranges.thread).tolist():
+        mine = known[places == code]
+        if not len(mine):
+            continue
+        found[mine] = _placed(ranges, np.flatnonzero(ranges.thread == code), time[mine], table)
+    # Where the thread itself has none, start/end ranges that other threads of the process began count.
+    owner = ranges.thread >> 32
+    left = known[found[known] == 0]
+    for number in np.unique(owner[ranges.shared]).tolist():
+        mine = left[process[left] == number]
+        found[mine] = _placed(ranges, np.flatnonzero(ranges.shared & (owner == number)), time[mine], table)
+    depth = max(map(len, table), default=0)
+    labels = np.full((len(table), depth), -1, np.int64)
+    for row, path in enumerate(table):
+        labels[row, : len(path)] = path
+    return Chains(found, labels, ranges.texts)
+
+
+def _placed(ranges: _Ranges, rows: Column, time: Column, table: dict[tuple[int, ...], int]) -> Column:
+    """The number in `table` of the chain of some ranges at each time."""
+    edges, paths = _steps(ranges, rows)
+    step = np.searchsorted(edges, time, side="right") - 1
+    used, back = np.unique(step, return_inverse=True)  # most steps see no call
+    numbers = [
+        table.setdefault(tuple(p for p in paths[s].tolist() if p >= 0) if s >= 0 else (), len(table))
+        for s in used.tolist()
+    ]
+    return np.array(numbers, np.int64)[back]
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    start: Column
+    stop: Column
+    label: Column
+    thread: Column
+    shared: Column
+    texts: list[tuple[str, str]]
+
+    @classmethod
+    def load(cls, trace: Trace, sources: tuple[str, ...]) -> _Ranges | None:
+        tables = [(s, trace.sql(_SOURCES[s]).to_arrow_table()) for s in sources]
+        tables = [(s, t) for s, t in tables if len(t)]
+        if not tables:
+            return None
+        names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+        texts: dict[tuple[str, str], int] = {}
+        columns: list[list[Column]] = [[], [], [], [], []]
+        for source, table in tables:
+            ids, back = np.unique(table.column("name_id").fill_null(0).to_numpy(), return_inverse=True)
+            codes = [
+                texts.setdefault((source, _TURN.sub(r"\1*", names.get(i) or "?")), len(texts))
+                for i in ids.tolist()
+            ]
+            thread = _thread_codes(table.column("process").to_numpy(), table.column("thread").to_numpy())
+            for column, values in zip(
+                columns,
+                (
+                    table.column("start").to_numpy(),
+                    table.column("stop").to_numpy(),
+                    np.array(codes)[back],
+                    thread,
+                    table.column("shared").to_numpy(zero_copy_only=False),
+                ),
+                strict=True,
+            ):
+                column.append(values)
+        start, stop, label, thread, shared = (np.concatenate(c) for c in columns)
+        return cls(start, stop, label, thread, shared, list(texts))
+
+
+def _thread_codes(process: Column, thread: Column) -> Column:
+    return (process.astype(np.int64) << 32) | (thread.astype(np.int64) & 0xFFFFFFFF)
+
+
+def calls(trace: Trace, process: Column, correlation: Column) -> tuple[Column, Column]:
+    """Begin and thread of the call with each (process, correlation); time -1 and thread 0 where none was recorded.
+
+    A correlation that two rows share (runtime and driver call) takes the first of them: a join would double the work.
+    """
+    issued = load_calls(trace, api=True)
+    if not len(issued):
+        return np.full(len(process), -1, np.int64), np.zeros(len(process), np.int64)
+    call = issued.of(process, correlation)
+    return np.where(call >= 0, issued.start[call], -1), np.where(call >= 0, issued.thread[call], 0)
+
+
+def _steps(ranges: _Ranges, rows: Column) -> tuple[Column, Column]:
+    """Edges of one thread's ranges, and the chain from each edge to the next, one column per depth, -1 none.
+
+    Ranges that cross instead of nesting (foreign traces) are kept where they fit: the later one ends with the earlier.
+    """
+    order = rows[np.lexsort((-ranges.stop[rows], ranges.start[rows]))]
+    start, stop, label = ranges.start[order], ranges.stop[order], ranges.label[order]
+    depth = _depths(start, stop)
+    edges = np.unique(np.concatenate([start, stop]))
+    levels = int(depth.max(initial=-1)) + 1
+    paths = np.full((len(edges), levels), -1, np.int32)
+    for level in range(levels):
+        here = np.flatnonzero(depth == level)
+        at = np.searchsorted(start[here], edges, side="right") - 1
+        inside = (at >= 0) & (stop[here][np.maximum(at, 0)] > edges)
+        if level:  # a child that outlives its parent ends with it
+            inside &= paths[:, level - 1] >= 0
+        paths[inside, level] = label[here][at[inside]]
+    return edges, paths
+
+
+def _depths(start: Column, stop: Column) -> Column:
+    """Nesting depth of ranges sorted by begin, longest first: how many ranges before are still open.
+
+    Peeled level by level: the ranges that no remaining one encloses are those that begin at or after every earlier end.
+    """
+    depth = np.full(len(start), _DEEPEST, np.int64)
+    left = np.arange(len(start))
+    for level in range(_DEEPEST):
+        if not len(left):
+            break
+        top = _outermost(start[left], stop[left])
+        depth[left[top]] = level
+        left = left[~top]
+    return depth
+
+
+def _outermost(start: Column, stop: Column) -> Column:
+    """Which ranges lie in no other. Ranges that cross an outermost one count as inside it.
+
+    `reach` is the furthest end so far; a range that begins at or after it opens a new cluster, and its first range,
+    which is the longest of those that begin there, encloses the cluster up to its own end; what comes after that end
+    is looked at again. Clusters of crossing ranges are rare, so the loop almost always ends after one round.
+    """
+    top = np.zeros(len(start), bool)
+    rest = np.arange(len(start))
+    while len(rest):
+        begin, end = start[rest], stop[rest]
+        reach = np.maximum.accumulate(end)
+        first = np.append(True, begin[1:] >= reach[:-1])
+        top[rest[first]] = True
+        owner = np.maximum.accumulate(np.where(first, np.arange(len(rest)), 0))
+        rest = rest[~first & (begin >= end[owner])]
+    return top

@@ -1,0 +1,251 @@
+"""What a flame graph weighs, as columns: device work, copies, allocations or host samples, each row with its leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.flame import samples as flame_samples
+from warpsight.model import work as device_work
+from warpsight.model.selection import Rows
+from warpsight.model.work import named
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: Weight → (unit, what one row of it is).
+WEIGHTS = {
+    "time": ("ns", "time on the device, of kernels, copies and sets"),
+    "launches": ("", "kernels launched, those that never finished among them"),
+    "bytes": ("B", "bytes copied and set"),
+    "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
+    "allocated": ("B", "bytes allocated"),
+    "samples": ("", "samples of host threads"),
+}
+#: Kinds of leaves.
+LEAVES = ("kernel", "copy", "set", "allocation", flame_samples.RUNNING, flame_samples.WAITING)
+_COLUMNS = ("weight", "process", "device", "context", "stream", "correlation", "stack")
+_SET = "'memset'"
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Columns of equal length; `leaf` indexes `labels` and `kinds`; unknown ids are 0 (stack) or -1.
+
+    Attributes:
+        measured: The weight of the same rows, summed by SQL: what must come out of the graph again.
+        without_time: Kernels that were launched and never seen to run; they have no weight.
+    """
+
+    leaf: Column
+    weight: Column
+    process: Column
+    device: Column
+    context: Column
+    stream: Column
+    correlation: Column
+    stack: Column
+    labels: Sequence[str]
+    kinds: Sequence[str]
+    measured: int
+    without_time: int
+    #: When and on which host thread each row was taken; None where the calls that asked for the rows tell.
+    moments: tuple[Column, Column] | None = None
+
+    def __len__(self) -> int:
+        return len(self.leaf)
+
+
+def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
+    """The rows of one weight; those that reach into the time asked for are cut at its ends, copies by time too."""
+    if weight == "samples":
+        return _samples(trace, rows)
+    if weight == "allocated":
+        parts = [_allocations(trace, rows)]
+    elif weight == "bytes":
+        parts = [_moved(trace, rows, "memcpy", "bytes"), _moved(trace, rows, "memset", "bytes")]
+    elif weight == "launches":
+        parts = [_launched(trace, rows, names)]
+    else:
+        cut = _cut(rows)
+        parts = [_ran(trace, rows, names),
+                 _moved(trace, rows, "memcpy", cut), _moved(trace, rows, "memset", cut)]  # fmt: skip
+    labels: list[str] = []
+    kinds: list[str] = []
+    columns: dict[str, list[Column]] = {name: [] for name in ("leaf", *_COLUMNS, "start")}
+    for part, own, kind in parts:
+        columns["leaf"].append(part["leaf"] + len(labels) if labels else part["leaf"])
+        for name in (*_COLUMNS, "start"):
+            columns[name].append(part[name])
+        labels += own
+        kinds += [kind] * len(own)
+    joined: dict[str, Any] = {}
+    for name in tuple(columns):
+        pieces = [piece for piece in columns.pop(name) if len(piece)]
+        joined[name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [np.zeros(0, np.int64)])
+    start = joined.pop("start")
+    if weight == "idle":
+        joined["weight"] = _idle_before(start, joined["weight"], joined["device"])
+    measured = _measured(trace, rows, weight, joined["weight"])
+    missing = 0 if weight in ("bytes", "allocated", "launches") else _unfinished(trace, rows)
+    return Leaves(**joined, labels=labels, kinds=kinds, measured=measured, without_time=missing)
+
+
+def _cut(rows: Rows) -> str:
+    """SQL for the part of a row's duration that lies in the time asked for; an end before the begin counts nothing."""
+    first = "start" if rows.begin is None else f"greatest(start, {int(rows.begin)})"
+    last = "start + duration" if rows.end is None else f"least(start + duration, {int(rows.end)})"
+    return (
+        f"greatest({last} - {first}, 0)" if (first, last) != ("start", "start + duration")
+        else "greatest(duration, 0)"
+    )  # fmt: skip
+
+
+def _where(rows: Rows, *, cut: bool) -> str:
+    """Rows that lie in the time, or (cut) reach into it: a kernel of 10 ms belongs to both windows it runs in."""
+    if not cut or rows.begin is None:
+        return rows.where()
+    rest = Rows(None, rows.end, rows.devices, rows.streams, rows.processes).where()
+    return f"{rest} AND (start + duration > {int(rows.begin)} OR start >= {int(rows.begin)})"
+
+
+_IDS = """process, coalesce(device, -1)::SMALLINT AS device, context, stream,
+    coalesce(correlation, -1) AS correlation, coalesce(stack, 0) AS stack, coalesce(start, 0) AS start"""
+
+
+#: Columns of one kind of rows, the texts of its leaves, and the kind.
+_PartRows = tuple[dict[str, Column], list[str], str]
+
+
+def _ran(trace: Trace, rows: Rows, names: str) -> _PartRows:
+    """Kernels with times, out of the device work that all analyses share."""
+    work = device_work.load(trace, rows)
+    chosen = np.flatnonzero(work.kind <= device_work.COMMUNICATION)
+    queue = work.queue[chosen]
+    places = np.array(
+        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int32
+    ).reshape(-1, 3)
+    columns = {"leaf": work.name_id[chosen], "weight": (work.end - work.start)[chosen], "process": work.process[chosen],
+               "device": places[queue, 0], "context": places[queue, 1], "stream": places[queue, 2],
+               "correlation": work.correlation[chosen], "stack": work.stack[chosen], "start": work.start[chosen]}  # fmt: skip
+    return columns, _names(trace, names, columns["leaf"]), "kernel"
+
+
+def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
+    """Kernels, those that never finished among them; each weighs 1."""
+    condition = f"{_where(rows, cut=False)}{named(trace, rows.name)}"
+    table = trace.sql(
+        f"SELECT coalesce(name_id, 0) AS leaf, 1::BIGINT AS weight, {_IDS} FROM kernel_ids WHERE {condition}"
+    ).to_arrow_table()
+    columns = _columns(table)
+    return columns, _names(trace, names, columns["leaf"]), "kernel"
+
+
+def _columns(table: pa.Table) -> dict[str, Column]:
+    return {name: table.column(name).to_numpy() for name in table.column_names if name != "text"}
+
+
+def _names(trace: Trace, names: str, used: Column) -> list[str]:
+    """Texts by name id, as far as ids are used."""
+    column = "name" if names == "mangled" else names
+    known = trace.sql(f"SELECT id, {column} FROM name").fetchall()
+    # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
+    labels = ["?"] * (max(int(used.max(initial=0)), *(i for i, _ in known), 0) + 1)
+    for i, text in known:
+        labels[i] = text or "?"
+    return labels
+
+
+def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> _PartRows:
+    """Copies or sets: the leaf is the direction, and pageable memory is said because it is slow."""
+    text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
+    text = text if table == "memcpy" else _SET
+    condition, parameters = _where(rows, cut=weight != "bytes"), {}
+    if rows.name is not None:
+        condition, parameters = f"{condition} AND regexp_matches({text}, $pattern)", {"pattern": rows.name}
+    found = trace.sql(
+        f"SELECT {text} AS text, {weight} AS weight, {_IDS} FROM {table} WHERE {condition}", **parameters
+    )
+    return _coded(found.to_arrow_table(), "copy" if table == "memcpy" else "set")
+
+
+def _allocations(trace: Trace, rows: Rows) -> _PartRows:
+    text = "coalesce(allocator, '') || CASE WHEN coalesce(tag, '') = '' THEN '' ELSE ' ' || tag END"
+    condition, parameters = rows.where(time="time"), {}
+    if rows.name is not None:
+        condition, parameters = f"{condition} AND regexp_matches({text}, $pattern)", {"pattern": rows.name}
+    sql = f"""SELECT {text} AS text, coalesce(bytes, 0) AS weight, process, coalesce(device, -1)::SMALLINT AS device,
+        coalesce(context, -1) AS context, coalesce(stream, -1) AS stream, coalesce(correlation, -1) AS correlation,
+        coalesce(stack, 0) AS stack, time AS start FROM memory WHERE operation = 'allocate' AND {condition}"""
+    return _coded(trace.sql(sql, **parameters).to_arrow_table(), "allocation")
+
+
+def _samples(trace: Trace, rows: Rows) -> Leaves:
+    """Samples of host threads; leaves are the threads' states."""
+    found, labels, _ = _coded(flame_samples.load(trace, rows), flame_samples.RUNNING)
+    columns: dict[str, Any] = found
+    moments = columns.pop("start"), columns.pop("thread")
+    kinds = [
+        flame_samples.RUNNING if text == flame_samples.RUNNING else flame_samples.WAITING for text in labels
+    ]
+    measured = flame_samples.count(trace) if rows == Rows() else len(columns["leaf"])
+    return Leaves(**columns, labels=labels, kinds=kinds, measured=measured, without_time=0, moments=moments)
+
+
+def _coded(table: pa.Table, kind: str) -> _PartRows:
+    import pyarrow as pa
+
+    coded = table.column("text").combine_chunks()
+    if isinstance(coded, pa.ChunkedArray):  # no rows: nothing to combine
+        coded = pa.array([], pa.string())
+    coded = coded.dictionary_encode()
+    labels = [text or kind for text in coded.dictionary.to_pylist()]
+    return _columns(table.append_column("leaf", coded.indices)), labels, kind
+
+
+def _idle_before(start: Column, duration: Column, device: Column) -> Column:
+    """How long each row's device had done nothing when the row began; 0 for the first row of a device.
+
+    Work is a union: a row that begins while another still runs ends no wait.
+    """
+    out = np.zeros(len(start), np.int64)
+    for one in np.unique(device).tolist():
+        rows = np.flatnonzero(device == one)
+        order = rows[np.argsort(start[rows], kind="stable")]
+        begin = start[order]
+        reach = np.maximum.accumulate(begin + duration[order])
+        out[order[1:]] = np.maximum(begin[1:] - reach[:-1], 0)
+    return out
+
+
+def _measured(trace: Trace, rows: Rows, weight: str, weights: Column) -> int:
+    """The sum of the weights, by SQL over the same conditions: the graph is checked against it."""
+    if weight == "idle":  # no column of a table holds it
+        return int(weights.sum())
+    kernel = f"{_where(rows, cut=weight == 'time')}{named(trace, rows.name)}"
+    if weight == "launches":
+        return int(trace.sql(f"SELECT count(*) FROM kernel_ids WHERE {kernel}").fetchall()[0][0])
+    if rows.name is not None or weight == "allocated":  # the text of a copy is made, not stored
+        return int(weights.sum())
+    value = "bytes" if weight == "bytes" else _cut(rows)
+    copies = _where(rows, cut=weight == "time")
+    parts = [f"SELECT sum({value}) AS w FROM {t} WHERE {copies}" for t in ("memcpy", "memset")]
+    if weight == "time":
+        parts.append(f"SELECT sum({value}) AS w FROM kernel_ids WHERE start IS NOT NULL AND {kernel}")
+    return int(
+        trace.sql(f"SELECT coalesce(sum(w), 0)::BIGINT FROM ({' UNION ALL '.join(parts)})").fetchall()[0][0]
+    )
+
+
+def _unfinished(trace: Trace, rows: Rows) -> int:
+    where = f"{rows.where()}{named(trace, rows.name)}"
+    return int(
+        trace.sql(f"SELECT count(*) FROM kernel_ids WHERE duration IS NULL AND {where}").fetchall()[0][0]
+    )

@@ -1,0 +1,66 @@
+"""Flame graphs of the host: samples of its threads, each a row that weighs one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.errors import UsageError
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+RUNNING, WAITING = "running", "waiting"
+#: Letter of a thread's state → what the leaf says; a thread that holds the GIL runs or is about to.
+_STATES = {"S": "waiting", "D": "waiting for a disk", "T": "stopped", "Z": "ended"}
+#: SQL for the same.
+_STATE = (
+    f"CASE WHEN gil OR state = 'R' THEN '{RUNNING}' "
+    + " ".join(f"WHEN state = '{letter}' THEN '{text}'" for letter, text in _STATES.items())
+    + " ELSE 'state ' || state END"
+)
+
+
+def load(trace: Trace, rows: Rows) -> pa.Table:
+    """Samples with the columns that leaves of flame graphs have, and their state as `text`.
+
+    Raises:
+        UsageError: when devices or streams are chosen: a host thread belongs to none.
+    """
+    if rows.devices or rows.streams:
+        raise UsageError("host samples belong to no device or stream: leave --device and --stream out")
+    condition, parameters = rows.where(time="time"), {}
+    if rows.name is not None:
+        condition, parameters = f"{condition} AND regexp_matches({_STATE}, $pattern)", {"pattern": rows.name}
+    sql = f"""SELECT {_STATE} AS text, 1::BIGINT AS weight, process, -1::SMALLINT AS device, -1 AS context, -1 AS stream,
+        -1 AS correlation, coalesce(stack, 0) AS stack, time AS start, thread FROM sample WHERE {condition}"""
+    return trace.sql(sql, **parameters).to_arrow_table()
+
+
+def count(trace: Trace) -> int:
+    """How many samples a trace has."""
+    return int(trace.sql("SELECT count(*) FROM sample").fetchall()[0][0])
+
+
+def threads(trace: Trace, process: Column, thread: Column) -> tuple[Column, list[str]]:
+    """Which thread each row belongs to, numbered, and what the threads are called; thread 0 is one nobody knows."""
+    rows = np.stack([process, thread], axis=1).astype(np.int64)
+    distinct, back = np.unique(rows, axis=0, return_inverse=True)
+    names = {(p, t): name for p, t, name in trace.sql("SELECT process, thread, name FROM thread").fetchall()}
+    pids = dict(trace.sql("SELECT process, pid FROM process").fetchall())
+    several = len({p for p, _ in distinct.tolist()}) > 1
+    texts = []
+    for owner, number in distinct.tolist():
+        text = (
+            " ".join(filter(None, ("thread", str(number), names.get((owner, number)))))
+            if number
+            else "no thread"
+        )
+        texts.append(text + (f" of process {pids.get(owner, owner)}" if several else ""))
+    return back.reshape(-1), texts

@@ -1,0 +1,1 @@
+"""Memory over time: the peak, leaks, wrong frees, churn."""

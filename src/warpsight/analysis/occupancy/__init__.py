@@ -1,0 +1,1 @@
+"""Theoretical occupancy of kernels."""

@@ -1,0 +1,69 @@
+"""How fast the paths between host and devices are: measured by `warpsight bench --links`, or from the device's facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from warpsight.errors import WarpsightError
+from warpsight.machine import links as measured
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: (source device or None for the host, destination) → bytes per second, and how it is known.
+Speeds = dict[tuple[int | None, int | None], tuple[float, str]]
+#: Kinds of copies by which ends are a device.
+_HOST_TO_DEVICE, _DEVICE_TO_HOST = ("HtoD", "HtoA"), ("DtoH", "AtoH")
+_ON_DEVICE = ("DtoD", "DtoA", "AtoD", "AtoA")
+
+
+def speeds(trace: Trace) -> Speeds:
+    """The speed of every path that is known, pinned memory on the host's side.
+
+    A trace may carry measurements in its manifest (`links`); else those kept on this machine count, where they are of the same
+    devices (by UUID). A copy within a device reads and writes its memory, so without a measurement half the peak bandwidth of
+    the memory is its limit.
+    """
+    devices = trace.sql("SELECT device, uuid, name, memory_bandwidth FROM device").fetchall()
+    found: Speeds = {(d, d): (b / 2, "half of the memory's peak") for d, _, _, b in devices if b}
+    numbers: dict[str, int | None] = {"host": None}
+    for device, uuid, name, _ in devices:
+        numbers |= {str(uuid): device, str(name): device}
+    for link in _links(trace):
+        ends = (link.get("source"), link.get("destination"))
+        if (
+            link.get("memory") != "pageable"
+            and ends[0] in numbers
+            and ends[1] in numbers
+            and ends != ("host", "host")
+        ):
+            key = numbers[str(ends[0])], numbers[str(ends[1])]
+            rate = float(link.get("bytes_per_second") or 0)
+            if rate > 0:
+                found[key] = (rate, "measured")
+    return found
+
+
+def path(
+    kind: str, device: int | None, source: int | None, destination: int | None
+) -> tuple[int | None, int | None] | None:
+    """The ends of a copy as :func:`speeds` names them; None where the trace does not tell."""
+    if kind in _HOST_TO_DEVICE:
+        return None, device
+    if kind in _DEVICE_TO_HOST:
+        return device, None
+    if kind in _ON_DEVICE:
+        return device, device
+    if kind == "PtoP" and source is not None and destination is not None:
+        return source, destination
+    return None
+
+
+def _links(trace: Trace) -> list[dict[str, Any]]:
+    told = trace.manifest.get("links")
+    if isinstance(told, list):
+        return [link for link in told if isinstance(link, dict)]
+    try:
+        return [link.to_json() for link in measured.kept()]
+    except (WarpsightError, TypeError, KeyError):
+        return []

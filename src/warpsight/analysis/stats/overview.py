@@ -1,0 +1,293 @@
+"""A whole trace as one picture: how busy each stream was in each of many equal bins, and with what.
+
+A bin tells the share of its time that is covered, and the name that covers most of it. :class:`Picture` answers for any
+window and number of bins, for views that zoom; :func:`overview` is one answer for all, for pages: coarser bins are sums of
+finer ones. Where all events fit, or in one window that is worth looking at closely, the events themselves are given as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model import intervals
+from warpsight.model.intervals import Intervals
+from warpsight.model.selection import Rows
+from warpsight.model.work import KERNEL, KINDS, Work, load
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_ALL = Rows()
+#: Names told apart; what is left is the first name, "other". One byte holds the index.
+NAMES = 250
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One row of the picture: a device (all its streams, as a union) or one stream of it (`stream` is not None)."""
+
+    label: str
+    device: int | None
+    stream: int | None
+    process: int | None
+    #: Time covered, ns.
+    busy: int
+    #: Pieces of work.
+    rows: int
+
+
+@dataclass(frozen=True)
+class Events:
+    """Single events as columns, by begin; `lane` indexes the lanes, `name` the names, `kind` device_work.KINDS."""
+
+    start: Column
+    duration: Column
+    lane: Column
+    name: Column
+    kind: Column
+    #: The window in which these are all the events there are.
+    begin: int
+    end: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Lanes in order of device and stream, with a bin per column of equal width.
+
+    Attributes:
+        begin: Begin of the first bin, ns.
+        end: End of the last bin, ns.
+        busy: Covered share of each bin, 0 to 1, shape (lanes, bins).
+        name: Index into `names` of what covers most of each bin, 0 nothing known, shape (lanes, bins).
+        names: Texts; the first is for everything that has no place of its own.
+        kinds: Kind of each name, index into device_work.KINDS.
+        events: All events, or those of one window.
+        merged: Streams that have no lane of their own because there are too many.
+    """
+
+    begin: int
+    end: int
+    lanes: Sequence[Lane]
+    busy: Column
+    name: Column
+    names: Sequence[str]
+    kinds: Sequence[int]
+    events: Events
+    merged: int
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The work of one lane by begin: row numbers, times, names; `reach` is the furthest end so far."""
+
+    row: Column
+    start: Column
+    end: Column
+    name: Column
+    reach: Column
+    covered: Intervals
+
+
+class Picture:
+    """The device work of a trace, arranged in lanes, for any window and resolution.
+
+    Attributes:
+        work: All rows.
+        lanes: Devices, each followed by its streams when it has several.
+        names: Texts of names; the first stands for all that have no place of their own.
+        kinds: Kind of each name.
+        name: Name of each row of `work`.
+        lane_of: Lane of each row's stream.
+        merged: Streams without a lane of their own.
+    """
+
+    def __init__(self, trace: Trace, work: Work, most_lanes: int = 48) -> None:
+        """Arrange `work`; the streams that did least share their device's lane when there are more than `most_lanes`."""
+        self.work = work
+        self.begin, self.end = work.begin, max(work.finish, work.begin + 1)
+        self.names, self.kinds, self.name = _names(trace, work)
+        self.lanes, self.lane_of, self.merged = _lanes(trace, work, most_lanes)
+        self._rows: dict[int, _Rows] = {}
+
+    @classmethod
+    def of(cls, trace: Trace, rows: Rows = _ALL, most_lanes: int = 48) -> Picture:
+        """The picture of the rows that count."""
+        return cls(trace, load(trace, rows), most_lanes)
+
+    def rows(self, lane: int) -> _Rows:
+        """The work of a lane."""
+        if lane not in self._rows:
+            here = self.lanes[lane]
+            if here.stream is not None:
+                chosen = np.flatnonzero(self.lane_of == lane)
+            else:
+                chosen = np.flatnonzero(np.isin(self.work.queue, self.work.devices[here.device]))
+            start, end = self.work.start[chosen], self.work.end[chosen]
+            reach = np.maximum.accumulate(end) if len(end) else end
+            self._rows[lane] = _Rows(
+                chosen, start, end, self.name[chosen], reach, intervals.union(start, end)
+            )
+        return self._rows[lane]
+
+    def between(self, lane: int, begin: int, end: int) -> Column:
+        """Row numbers of the lane's work that reaches into [begin, end), by begin."""
+        rows = self.rows(lane)
+        first, last = np.searchsorted(rows.reach, begin, "right"), np.searchsorted(rows.start, end)
+        found = rows.row[first:last]
+        reaching: Column = found[rows.end[first:last] > begin]
+        return reaching
+
+    def bins(self, begin: int, end: int, count: int) -> tuple[Column, Column]:
+        """Covered share (0 to 1) and most covering name of `count` bins of [begin, end), each of shape (lanes, count)."""
+        busy = np.zeros((len(self.lanes), count))
+        which = np.zeros((len(self.lanes), count), np.int32)
+        edges = begin + (np.arange(count + 1, dtype=np.int64) * (end - begin)) // count
+        width = np.maximum(np.diff(edges), 1)
+        for lane in range(len(self.lanes)):
+            rows = self.rows(lane)
+            busy[lane] = np.diff(intervals.measure(rows.covered, edges)) / width
+            first, last = np.searchsorted(rows.reach, begin, "right"), np.searchsorted(rows.start, end)
+            part = slice(int(first), int(last))
+            start, stop = np.maximum(rows.start[part], begin), np.minimum(rows.end[part], end)
+            real = stop > start
+            which[lane] = _dominant(start[real], stop[real], rows.name[part][real], edges)
+        return busy, which
+
+
+def overview(
+    trace: Trace, rows: Rows = _ALL, *, cells: int = 300_000, most_lanes: int = 48, most_bins: int = 16_384,
+    events: int = 25_000, window: tuple[int, int] | None = None, work: Work | None = None,
+) -> Overview:  # fmt: skip
+    """The picture of the device work.
+
+    Args:
+        trace: The trace.
+        rows: Which rows count.
+        cells: Lanes times bins at most.
+        most_lanes: Lanes at most; the streams that did least share their device's lane only.
+        most_bins: Bins of a lane at most; a power of two.
+        events: Single events at most: all of them when they are no more, else those from the begin of `window`.
+        window: Where single events matter most, ns; the middle of the trace by default.
+        work: The work of `rows`, when it is loaded already.
+    """
+    picture = Picture(trace, load(trace, rows) if work is None else work, most_lanes)
+    bins = most_bins
+    while bins > 64 and bins * max(len(picture.lanes), 1) > cells:
+        bins //= 2
+    bins = min(bins, 1 << max(int(picture.end - picture.begin).bit_length() - 1, 0))  # at least 1 ns wide
+    busy, which = picture.bins(picture.begin, picture.end, bins)
+    return Overview(
+        picture.begin, picture.end, picture.lanes, busy, which, picture.names, picture.kinds,
+        _events(picture, events, window), picture.merged,
+    )  # fmt: skip
+
+
+def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int]:
+    """The lanes, the lane of each row's stream (its device's where it has none), and the streams without one."""
+    brief = "CASE WHEN starts_with(name, vendor || ' ') THEN substr(name, length(vendor) + 2) ELSE name END"
+    sql = f"SELECT device, {brief} FROM device"
+    named = dict(trace.sql(sql).fetchall())  # the vendor is the least telling part of a label that is cut
+    several = len({queue.process for queue in work.queues}) > 1
+    counts = np.bincount(work.queue, minlength=len(work.queues))
+    shown = _busiest(work, counts, max(most - len(work.devices), 0))
+    lanes: list[Lane] = []
+    lane_of_queue = np.zeros(max(len(work.queues), 1), np.int64)
+    for device, queues in work.devices.items():
+        text = "no device" if device is None else f"device {device}"
+        if named.get(device):
+            text = f"{text} · {named[device]}"
+        lane_of_queue[queues] = len(lanes)
+        busy = work.of_kind(among=np.isin(work.queue, queues)).total
+        lanes.append(Lane(text, device, None, None, busy, int(counts[queues].sum())))
+        own = sorted(
+            (i for i in queues if i in shown), key=lambda i: (work.queues[i].process, work.queues[i].stream)
+        )
+        for i in own if len(queues) > 1 else []:
+            queue = work.queues[i]
+            label = f"stream {queue.stream}" + (f" · {queue.name}" if queue.name else "")
+            label += f" · process {queue.process}" if several else ""
+            lane_of_queue[i] = len(lanes)
+            busy = work.of_kind(among=work.queue == i).total
+            lanes.append(Lane(label, device, queue.stream, queue.process, busy, int(counts[i])))
+    return lanes, lane_of_queue[work.queue], max(len(work.queues) - len(shown), 0)
+
+
+def _busiest(work: Work, counts: Column, room: int) -> set[int]:
+    """The streams with most time, summed: good enough to choose by."""
+    spent = np.bincount(work.queue, weights=(work.end - work.start).astype(float), minlength=len(counts))
+    return set(np.argsort(-spent, kind="stable")[:room].tolist())
+
+
+def _names(trace: Trace, work: Work) -> tuple[list[str], list[int], Column]:
+    """The names with most time (the others share the first), their kinds, and the name of each row."""
+    texts = {i: short or name for i, name, short in trace.sql("SELECT id, name, short FROM name").fetchall()}
+    code = (
+        np.where(work.kind <= 1, work.name_id, 0).astype(np.int64) * len(KINDS) + work.kind
+    )  # 0, 1: kernels
+    spent = np.bincount(code, weights=(work.end - work.start).astype(float))
+    used = np.flatnonzero(np.bincount(code, minlength=len(spent)))
+    place = np.zeros(len(spent) + 1, np.int32)
+    names, kinds = ["other"], [KERNEL]
+    for value in used[np.argsort(-spent[used], kind="stable")][:NAMES].tolist():
+        kind = value % len(KINDS)
+        place[value] = len(names)
+        names.append(texts.get(value // len(KINDS), "?") if kind <= 1 else KINDS[kind])
+        kinds.append(kind)
+    return names, kinds, place[code]
+
+
+def _dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
+    """The name with most time in each bin, 0 where there is none; every event is split at the edges it crosses."""
+    bins = len(edges) - 1
+    out: Column = np.zeros(bins, np.int32)
+    if not len(start):
+        return out
+    first = np.minimum(np.searchsorted(edges, start, side="right") - 1, bins - 1)
+    last = np.clip(np.searchsorted(edges, end, side="left") - 1, first, bins - 1)
+    pieces = last - first + 1
+    row = np.repeat(np.arange(len(start)), pieces)
+    where = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    what = name[row]
+    spent = np.minimum(end[row], edges[where + 1]) - np.maximum(start[row], edges[where])
+    width = int(what.max()) + 1
+    # Few names: sum a dense table of (bin, name); many: only the cells there are.
+    if bins * width <= 1 << 23:
+        table = np.bincount(
+            where * width + what, weights=spent.astype(float), minlength=bins * width
+        ).reshape(bins, width)
+        best: Column = table.argmax(axis=1).astype(np.int32)
+        best[table.max(axis=1) <= 0] = 0
+        return best
+    key, back = np.unique(where * width + what, return_inverse=True)
+    total = np.bincount(back, weights=spent.astype(float))
+    order = np.lexsort((total, key // width))
+    out[key[order] // width] = (key[order] % width).astype(np.int32)  # the last of a bin is its largest
+    return out
+
+
+def _events(picture: Picture, most: int, window: tuple[int, int] | None) -> Events:
+    work, count = picture.work, len(picture.work)
+    if count <= most:
+        chosen, begin, end = np.arange(count), work.begin, work.finish
+    else:
+        wanted = window[0] if window else (work.begin + work.finish) // 2
+        first = min(int(np.searchsorted(work.start, wanted)), count - most)
+        chosen = np.arange(first, first + most)
+        begin = int(work.start[first])
+        end = int(work.start[first + most]) if first + most < count else work.finish
+        if window is not None and begin < window[1] < end:  # no more than what was asked for
+            chosen = chosen[work.start[chosen] < window[1]]
+            end = window[1]
+    return Events(
+        work.start[chosen], work.end[chosen] - work.start[chosen], picture.lane_of[chosen].astype(np.int16),
+        picture.name[chosen], work.kind[chosen], begin, end,
+    )  # fmt: skip

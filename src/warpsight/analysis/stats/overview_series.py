@@ -1,0 +1,123 @@
+"""Memory in use and counters as lines of at most a given number of points, which keep every peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_ALL = Rows()
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: at `time` (ns) the `value` with the least and the most around it.
+
+    `step`: the value holds until the next time (memory); else it is a sample (counters).
+    """
+
+    name: str
+    unit: str
+    device: int | None
+    time: Column
+    value: Column
+    low: Column
+    high: Column
+    step: bool
+    #: Readings before they were put together.
+    rows: int
+
+
+def memory(trace: Trace, rows: Rows = _ALL, points: int = 1_000) -> list[Series]:
+    """Bytes allocated on each device by each allocator over time; a free gives back what its allocation took.
+
+    A free whose allocation was not seen changes nothing: memory allocated before the recording is not counted either.
+    """
+    where = rows.where(time="time", stream=False)
+    table = trace.sql(f"""SELECT time, operation = 'allocate' AS taken, address, coalesce(bytes, 0) AS bytes, process,
+        coalesce(device, -1) AS device, coalesce(allocator, '') AS allocator FROM memory
+        WHERE operation IN ('allocate', 'free') AND {where} ORDER BY time""").to_arrow_table()  # fmt: skip
+    if not len(table):
+        return []
+    time, taken, address, size, process, device = (c.to_numpy() for c in table.columns[:6])
+    coded = table.column("allocator").combine_chunks().dictionary_encode()
+    allocator, names = coded.indices.to_numpy(), coded.dictionary.to_pylist()
+    change = _changes(taken, address, size.astype(np.int64), process, device)
+    out = []
+    for group in np.unique(np.stack([device, allocator], axis=1), axis=0).tolist():
+        mine = np.flatnonzero((device == group[0]) & (allocator == group[1]))
+        level = np.cumsum(change[mine])
+        where_ = None if group[0] < 0 else group[0]
+        out.append(_stepped(names[group[1]] or "memory", where_, time[mine], level, points))
+    return sorted(out, key=lambda s: -int(s.high.max(initial=0)))
+
+
+def _changes(taken: Column, address: Column, size: Column, process: Column, device: Column) -> Column:
+    """What each operation adds: an allocation its bytes, a free what the allocation before it at its address took."""
+    order = np.lexsort((np.arange(len(address)), address, device, process))
+    same = np.zeros(len(order), bool)
+    same[1:] = (
+        (address[order[1:]] == address[order[:-1]]) & (device[order[1:]] == device[order[:-1]])
+        & (process[order[1:]] == process[order[:-1]])
+    )  # fmt: skip
+    before = np.zeros(len(order), np.int64)
+    held = same[1:] & taken[order[:-1]]
+    before[1:][held] = size[order[:-1]][held]
+    change = np.zeros(len(order), np.int64)
+    change[order] = np.where(taken[order], size[order], -before)
+    return change
+
+
+def _stepped(name: str, device: int | None, time: Column, level: Column, points: int) -> Series:
+    """The level at the end of each of `points` bins, with the least and the most in it."""
+    count = len(time)
+    if count <= points:
+        return Series(name, "B", device, time, level, level, level, True, count)
+    begin, end = int(time[0]), int(time[-1]) + 1
+    place = ((time - begin) * points) // max(end - begin, 1)
+    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    last = np.append(first[1:], count) - 1
+    return Series(
+        name, "B", device, time[last], level[last], np.minimum.reduceat(level, first), np.maximum.reduceat(level, first),
+        True, count,
+    )  # fmt: skip
+
+
+def counters(trace: Trace, rows: Rows = _ALL, points: int = 400) -> list[Series]:
+    """Every counter of every device; readings that share one of `points` bins are averaged, their extremes are kept."""
+    where = rows.where(time="time", stream=False)
+    found = trace.sql(f"""WITH c AS (SELECT * FROM counter WHERE {where}),
+        span AS (SELECT min(time) AS first, greatest(max(time) - min(time) + 1, 1) AS length FROM c)
+        SELECT name, unit, device, (time - first) * {int(points)} // length AS bin,
+               any_value(first) + avg(time - first)::BIGINT AS time,
+               avg(value) AS value, min(value) AS low, max(value) AS high, count(*) AS n
+        FROM c, span WHERE isfinite(value) GROUP BY ALL ORDER BY name, device NULLS FIRST, unit, bin""").to_arrow_table()
+    names, devices, units = (found.column(c).to_pylist() for c in ("name", "device", "unit"))
+    keys = list(zip(names, devices, units, strict=True))
+    if not keys:
+        return []
+    edges = [i for i in range(len(keys)) if not i or keys[i] != keys[i - 1]]
+    out: list[Series] = []
+    columns = [found.column(c).to_numpy() for c in ("time", "value", "low", "high", "n")]
+    for begin, end in zip(edges, [*edges[1:], len(keys)], strict=True):
+        time, value, low, high, n = (c[begin:end] for c in columns)
+        name, device, unit = keys[begin]
+        out.append(
+            Series(name, "" if unit == "1" else unit, device, time, value, low, high, False, int(n.sum()))
+        )
+    return out
+
+
+def extent(series: Sequence[Series]) -> tuple[int, int] | None:
+    """The time all lines span; None without points."""
+    times = [s.time for s in series if len(s.time)]
+    return (int(min(t[0] for t in times)), int(max(t[-1] for t in times))) if times else None

@@ -1,0 +1,132 @@
+"""Copies that moved the same bytes again although the trace shows no write in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.base.tables import table
+from warpsight.model.work import numbered, split
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_SPEC = """process:int32 device:int16 kind:string source:uint64 destination:uint64 size:int64:B count:int64 bytes:int64:B
+    time:int64:ns"""
+
+
+def redundant(trace: Trace, where: str, parameters: dict[str, Any]) -> tuple[pa.Table, tuple[Finding, ...]]:
+    """Copies that repeat an earlier one of the process: source, destination and size are the same.
+
+    No copy or set in between wrote to any byte of either. What kernels and the host wrote is not recorded, so these are
+    candidates; a copy of input that changes each step is none.
+
+    Returns:
+        One row per source, destination and size: `count` copies that could be saved, their bytes and time; and what is to be
+        said when addresses are missing.
+    """
+    sql = f"""SELECT process, start, coalesce(duration, 0), bytes, source_address, destination_address, coalesce(device, -1), kind
+        FROM memcpy WHERE {where} AND source_address IS NOT NULL AND destination_address IS NOT NULL AND bytes > 0
+        ORDER BY process, start"""
+    rows = trace.sql(sql, **parameters).to_arrow_table()
+    total = trace.sql(f"SELECT count(*) FROM memcpy WHERE {where}", **parameters).fetchall()[0][0]
+    notes: tuple[Finding, ...] = ()
+    if len(rows) < total:
+        text = f"{total - len(rows):,} of {total:,} copies have no addresses: whether they were redundant cannot be told"
+        notes = (Finding("note", text, {"copies": total - len(rows), "of": total}),)
+    if not len(rows):
+        return table(_SPEC, []), notes
+    process, start, duration, size, source, target, device = (rows.column(i).to_numpy() for i in range(7))
+    pair, first = _repeats(process, size, source, target)
+    clean = ~_written(trace, process, start, size, source, target, pair, first)
+    chosen = pair[clean]
+    return table(_SPEC, _grouped(chosen, rows, (process, device, source, target, size), duration)), notes
+
+
+def _repeats(process: Column, size: Column, source: Column, target: Column) -> tuple[Column, Column]:
+    """Rows that repeat an earlier row, and that row (the last of its equals); rows must be sorted by process and time."""
+    code, _ = numbered([process, size, source.astype(np.int64), target.astype(np.int64)])
+    order = np.argsort(code, kind="stable")
+    again = np.flatnonzero(code[order][1:] == code[order][:-1]) + 1
+    return order[again], order[again - 1]
+
+
+def _written(
+    trace: Trace,
+    process: Column,
+    start: Column,
+    size: Column,
+    source: Column,
+    target: Column,
+    pair: Column,
+    first: Column,
+) -> Column:
+    """For each pair, whether a copy or set between the two wrote into what they read or wrote.
+
+    Both are grouped by the range they touch, which are few; where ranges meet, the times are looked up in each other.
+    """
+    sql = """SELECT process, start, bytes, destination_address FROM memcpy WHERE destination_address IS NOT NULL AND bytes > 0
+        UNION ALL SELECT process, start, bytes, address FROM memset WHERE address IS NOT NULL AND bytes > 0 ORDER BY 1, 2"""
+    wp, ws, wb, wa = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
+    out = np.zeros(len(pair), bool)
+    if not len(pair):
+        return out
+    # Without processes' own address spaces in the way: one process after the other.
+    for number in np.unique(process[pair]).tolist():
+        mine, theirs = np.flatnonzero(process[pair] == number), wp == number
+        writes = _Writes(ws[theirs], wb[theirs], wa[theirs])
+        for address in (source, target):
+            code, (sizes, addresses) = numbered([size[pair[mine]], address[pair[mine]].astype(np.int64)])
+            for i, rows in enumerate(split(code, len(sizes))):
+                chosen = mine[rows]
+                between = (start[first[chosen]], start[pair[chosen]])
+                out[chosen] |= writes.into(int(addresses[i]) % (1 << 64), int(sizes[i]), *between)
+    return out
+
+
+class _Writes:
+    """Writes by the range they wrote, the ranges by address."""
+
+    def __init__(self, time: Column, size: Column, address: Column) -> None:
+        code, (sizes, addresses) = numbered([size, address.astype(np.int64)])
+        low = addresses.astype(np.uint64)
+        by_address = np.argsort(low, kind="stable")
+        place = np.empty(len(low), np.int64)
+        place[by_address] = np.arange(len(low))
+        self._low, self._high = low[by_address], (low + sizes.astype(np.uint64))[by_address]
+        self._longest = int(sizes.max(initial=0))
+        order = np.lexsort((time, place[code]))
+        self._times = time[order]
+        self._edges = np.searchsorted(place[code][order], np.arange(len(low) + 1))
+
+    def into(self, address: int, size: int, after: Column, before: Column) -> Column:
+        """For each i, whether a write after `after[i]` and before `before[i]` went into [address, address + size)."""
+        least = np.uint64(max(address - self._longest, 0))
+        first = int(np.searchsorted(self._low, least, "left"))
+        last = int(np.searchsorted(self._low, np.uint64(min(address + size, (1 << 64) - 1)), "left"))
+        out = np.zeros(len(after), bool)
+        for met in (np.flatnonzero(self._high[first:last] > np.uint64(address)) + first).tolist():
+            times = self._times[self._edges[met] : self._edges[met + 1]]
+            out |= np.searchsorted(times, before, "left") > np.searchsorted(times, after, "right")
+        return out
+
+
+def _grouped(
+    chosen: Column, rows: pa.Table, keys: tuple[Column, ...], duration: Column
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if not len(chosen):
+        return found
+    code, distinct = numbered([key[chosen].astype(np.int64) for key in keys])
+    for _number, places in enumerate(split(code, len(distinct[0]))):
+        own = chosen[places]
+        process, device, source, target, size = (key[own[0]].item() for key in keys)
+        found.append({"process": process, "device": None if device < 0 else device, "kind": rows.column(7)[int(own[0])].as_py(),
+                      "source": source, "destination": target, "size": size, "count": len(own), "bytes": size * len(own),
+                      "time": int(np.maximum(duration[own], 0).sum())})  # fmt: skip
+    return sorted(found, key=lambda row: -row["time"])

@@ -1,0 +1,1 @@
+"""Converters of record kinds: decoded records to rows of the trace's tables."""

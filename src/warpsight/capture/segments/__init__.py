@@ -1,0 +1,1 @@
+"""The byte layout of rings and segment files, and reading and writing them."""

@@ -1,0 +1,517 @@
+"""The rows of rings and segments: every record kind with its fields."""
+
+from __future__ import annotations
+
+from warpsight.capture.segments.packed import Struct, fields
+
+
+def _record(kind: int, name: str, text: str, *, blocks: int = 4, definition: bool = False) -> Struct:
+    return Struct(name, fields(text), kind=kind, ring_blocks=blocks, definition=definition)
+
+
+#: Every record kind. Times are CLOCK_MONOTONIC ns; `name` and other strings are ids of kind `string` (0 = none);
+#: `stack` is an id of kind `stack` (0 = none); correlation ids are completed with the block's `session`.
+RECORDS: tuple[Struct, ...] = (
+    Struct(
+        "String",
+        fields("""
+u4 id      from 1, unique in the arena
+u4 length  bytes that follow (UTF-8), padded with zeros to a multiple of 8
+"""),
+        kind=1,
+        ring_blocks=64,
+        definition=True,
+        variable=True,
+    ),
+    _record(
+        2,
+        "Frame",
+        """
+u4 id        from 1, unique in the arena
+u4 function  string: qualified name
+u4 file      string: path, or module of a native frame
+u4 line      line of the call; 0 unknown
+u8 address   offset in the module of a native frame, else 0
+u2 kind      FRAME_*
+u2 reserved0 zero
+u4 build_id  string: build id of a native frame's module, else 0
+""",
+        blocks=64,
+        definition=True,
+    ),
+    _record(
+        3,
+        "Stack",
+        """
+u4 id      from 1, unique in the arena
+u4 parent  stack id of the caller, 0 at the root
+u4 frame   frame id of this, the inner, frame
+u1 method  STACK_*: how it was taken
+u1 flags   1 = cut: outer frames beyond the depth limit are missing
+u2 reserved0 zero
+""",
+        blocks=128,
+        definition=True,
+    ),
+    _record(
+        4,
+        "Shape",
+        """
+u4 id              from 1, unique in the arena
+i4 grid_x          blocks (OpenCL: work-groups; global size / local size)
+i4 grid_y          same
+i4 grid_z          same
+i4 block_x         threads of a block
+i4 block_y         same
+i4 block_z         same
+u4 cluster_x       blocks of a cluster, 0 when there are no clusters
+u4 cluster_y       same
+u4 cluster_z       same
+u4 registers       per thread
+u4 shared_static   bytes per block
+u4 shared_dynamic  bytes per block
+u4 local_per_thread bytes
+u4 launch_type     0 regular, 1 cooperative single device, 2 multi-device, 3 device-launched
+u4 shared_config   CUPTI's executed shared-memory carve-out, bytes
+""",
+        blocks=16,
+        definition=True,
+    ),
+    _record(
+        5,
+        "Process",
+        """
+u4 pid         process id as the process sees it
+u4 parent      parent's process id
+u8 time        when recording began in it
+u4 command     string: command line, NUL-separated
+u4 executable  string
+u4 host        string: host name
+u4 environment string: allow-listed NAME=value lines
+i4 rank        RANK / OMPI_COMM_WORLD_RANK / SLURM_PROCID, -1 unknown
+i4 local_rank  LOCAL_RANK and the like, -1 unknown
+i4 world_size  -1 unknown
+u4 settings    string: JSON of the recorder's effective settings and library versions
+""",
+        definition=True,
+    ),
+    _record(
+        6,
+        "Thread",
+        """
+u4 thread    OS thread id
+u4 name      string
+u8 time      first seen
+""",
+        definition=True,
+    ),
+    _record(
+        7,
+        "Device",
+        """
+u4 device         index in this process
+u4 name           string
+u4 uuid           string "GPU-…" or another vendor's unique id
+u4 vendor         string
+u4 pci            string domain:bus:device.function
+u4 platform       BACKEND_*
+u8 memory_bytes   total
+u8 memory_bandwidth bytes/s, 0 unknown
+u4 multiprocessors  SMs / compute units
+u4 compute_major  0 unknown
+u4 compute_minor  0 unknown
+u4 warp_size      threads
+u4 registers_per_multiprocessor 32-bit registers
+u4 shared_per_multiprocessor bytes
+u4 threads_per_multiprocessor maximum resident
+u4 blocks_per_multiprocessor  maximum resident
+u4 clock_khz      maximum core clock
+u4 memory_clock_khz maximum
+u4 driver         string
+u4 runtime        string
+""",
+        definition=True,
+    ),
+    _record(
+        8,
+        "Context",
+        """
+u4 context   recorder's context id
+u4 device    device index
+u8 time      first seen
+u4 null_stream stream id of the default stream
+u4 api       BACKEND_*
+""",
+        definition=True,
+    ),
+    _record(
+        9,
+        "Stream",
+        """
+u4 context   context id
+u4 stream    stream (or queue) id
+u4 priority  as reported
+u4 flags     vendor's flags
+u4 name      string, 0 none
+u4 device    device index
+u8 time      first seen
+""",
+        definition=True,
+    ),
+    _record(
+        10,
+        "Module",
+        """
+u4 id        from 1, unique in the arena
+u4 name      string: path or other name
+u8 checksum  CRC of the image, 0 unknown
+u8 size      bytes of the image
+u4 context   context id
+u4 device    device index
+u8 time      when it was loaded
+""",
+        definition=True,
+    ),
+    _record(
+        11,
+        "Graph",
+        """
+u4 graph       graph id
+u4 original    graph it was cloned or instantiated from, 0 none
+u4 flags       1 executable, 2 destroyed
+u4 stack       where it was made
+u8 time        when
+""",
+        definition=True,
+    ),
+    _record(
+        12,
+        "GraphNode",
+        """
+u8 node      node id as kernel rows carry it
+u8 original  node it was cloned from, 0 none
+u4 graph     graph id
+u4 type      CUgraphNodeType
+u4 stack     where it was captured or added; 0 when before the recording
+u4 flags     1 destroyed
+u8 time      when
+""",
+        blocks=64,
+        definition=True,
+    ),
+    _record(
+        13,
+        "GraphEdge",
+        """
+u8 from_node  node id
+u8 to_node    node id
+u8 time       when
+u4 graph      graph id
+u4 type       0 full, 1 programmatic
+""",
+        blocks=16,
+        definition=True,
+    ),
+    _record(
+        14,
+        "ApiFunction",
+        """
+u4 domain    API_*, of an API whose function numbers the recorder gives as functions appear
+u4 number    as in Api rows
+u4 name      string
+u4 reserved0 zero
+""",
+        definition=True,
+    ),
+    _record(
+        15,
+        "NodeAddress",
+        """
+u8 node         node id as copy and fill rows carry it
+u8 source       address it reads, 0 none or unknown
+u8 destination  address it writes, 0 unknown
+u8 time         since when
+""",
+        definition=True,
+    ),
+    _record(
+        20,
+        "Api",
+        """
+u8 start        entry of the call
+u8 duration     ns; all ones when the call had not returned
+u4 correlation  low half; joins kernels, copies …
+u4 stack        where it was called
+u4 name         string: kernel of a launch, 0 none
+i4 result       the API's return code
+u2 function     function id: CUPTI callback id, OpenCL function number, or the number of an ApiFunction row
+u1 domain       API_*
+u1 flags        1 launch, 2 captured into a graph instead of run, 4 nested call not shown by itself, 8 no kernel row will follow
+u4 shape        shape id of a launch when the call tells it, else 0
+u8 object       stream/queue handle, event or pointer argument that matters for the call; 0 none
+u8 bytes        size argument, 0 none
+""",
+        blocks=32,
+    ),
+    _record(
+        21,
+        "Kernel",
+        """
+u8 start        0 with end 0: timestamps were lost
+u8 end          ns
+u8 graph_node   node id, 0 not in a graph
+u4 correlation  low half
+u4 name         string: mangled name
+u4 shape        shape id
+u4 context      context id
+u4 stream       stream id
+u4 graph        graph id, 0 none
+u2 device       device index
+u2 flags        1 graph-level row: a whole graph launch, not expanded into nodes
+u4 module       module id, 0 unknown
+u8 queued       0 unknown
+u8 submitted    0 unknown
+""",
+        blocks=256,
+    ),
+    _record(
+        22,
+        "Memcpy",
+        """
+u8 start        ns
+u8 end          ns
+u8 bytes        copied
+u8 graph_node   node id, 0 none
+u4 correlation  low half
+u4 context      context id
+u4 stream       stream id
+u4 graph        graph id
+u2 device       device index
+u2 source_device      device index, 65535 none
+u2 destination_device device index, 65535 none
+u1 kind         CUpti_ActivityMemcpyKind
+u1 source_kind  CUpti_ActivityMemoryKind
+u1 destination_kind same
+u1 flags        1 asynchronous
+u2 reserved0    zero
+u4 copies       batch count, 1 usually
+""",
+        blocks=64,
+    ),
+    _record(
+        23,
+        "Memset",
+        """
+u8 start        ns
+u8 end          ns
+u8 bytes        set
+u8 graph_node   node id, 0 none
+u4 correlation  low half
+u4 context      context id
+u4 stream       stream id
+u4 graph        graph id
+u4 value        pattern
+u2 device       device index
+u1 memory_kind  CUpti_ActivityMemoryKind
+u1 flags        1 asynchronous
+""",
+        blocks=32,
+    ),
+    _record(
+        24,
+        "Sync",
+        """
+u8 start        ns
+u8 end          ns
+u4 correlation  low half
+u4 context      context id
+u4 stream       stream id, all ones none
+u4 event        CUDA event id, 0 none
+u4 type         1 event sync, 2 stream wait event, 3 stream sync, 4 context sync; of OpenCL: 5 finish, 6 wait, 7 blocking call
+i4 result       return value
+u8 event_sync   CUPTI's id that ties a wait to the record it waits for
+""",
+        blocks=32,
+    ),
+    _record(
+        25,
+        "Event",
+        """
+u8 time         GPU or host ns when known, else 0
+u8 event_sync   CUPTI's id
+u4 event        event id
+u4 correlation  low half
+u4 context      context id
+u4 stream       stream id
+""",
+        blocks=32,
+    ),
+    _record(
+        26,
+        "Memory",
+        """
+u8 time         ns
+u8 address      of the allocation
+u8 bytes        size; 0 for a free whose size is unknown
+u8 pool         pool address, 0 none
+u8 pool_size    bytes reserved by the pool, 0 unknown
+u8 pool_used    bytes in use in the pool, 0 unknown
+u4 correlation  low half
+u4 context      context id
+u4 stream       stream id
+u4 stack        where; 0 when only the call's own row knows
+u4 allocator    string: cudaMalloc, caching allocator, user's name …
+u4 tag          string
+u2 device       device index
+u1 operation    1 allocate, 2 free, 3 pool create, 4 pool trim, 5 pool destroy
+u1 kind         CUpti_ActivityMemoryKind, 255 reported by the user or framework
+u1 category     0 unknown 1 activation 2 gradient 3 parameter 4 temporary 5 cached
+u1[3] reserved0   zero
+""",
+        blocks=32,
+    ),
+    _record(
+        27,
+        "Overhead",
+        """
+u8 start        ns
+u8 end          ns
+u4 kind         CUpti_ActivityOverheadKind; 65536 and up: our own work
+u4 object       thread or stream id
+u4 correlation  low half, 0 none
+u4 reserved0    zero
+""",
+        blocks=16,
+    ),
+    _record(
+        28,
+        "Marker",
+        """
+u8 time         ns
+u8 id           of a start/end range; depth of a push/pop range
+u8 payload      raw 64 bits
+u4 name         string
+u4 domain       string, 0 the default domain
+u4 category     string or number as string, 0 none
+u4 color        ARGB, 0 none
+u1 phase        1 push, 2 pop, 3 start, 4 end, 5 instant
+u1 payload_type 0 none, else nvtxPayloadType
+u2 source       1 NVTX, 2 warpsight annotate, 3 framework, 4 ROCTx, 5 profiler API, 6 OpenACC, 7 OpenMP
+u4 stack        where, 0 none
+u4 attributes   string: JSON object, 0 none
+u4 reserved0    zero
+""",
+        blocks=16,
+    ),
+    _record(
+        29,
+        "Counter",
+        """
+u8 time         ns
+f8 value        in unit
+u4 name         string
+u4 unit         string
+i4 device       device index, -1 the host or the program
+u4 source       1 NVML, 2 GPM, 3 user, 4 recorder
+""",
+        blocks=16,
+    ),
+    _record(
+        30,
+        "UserEvent",
+        """
+u8 start        ns
+u8 duration     ns
+u4 name         string
+u4 kind         string
+u4 stack        where, 0 none
+u4 attributes   string: JSON object, 0 none
+""",
+        blocks=16,
+    ),
+    _record(
+        31,
+        "Sample",
+        """
+u8 time         ns
+u4 thread       OS thread id that was sampled
+u4 stack        its Python stack, 0 none
+u1 state        ASCII of /proc stat: R S D T Z
+u1 gil          1 it held the GIL
+u2 reserved0    zero
+u4 pid          process id
+""",
+        blocks=16,
+    ),
+    _record(
+        32,
+        "Loss",
+        """
+u8 time         ns when noticed
+u8 start        first ns concerned, 0 unknown
+u8 end          last ns concerned
+u8 count        rows, buffers or bytes lost; 1 when it is a fact rather than a count
+u4 cause        string: a short sentence
+u4 source       string: who lost it
+u4 kind         record kind concerned, 0 any
+u4 severity     1 note (nothing lost), 2 data lost, 3 recording ended early
+""",
+    ),
+    _record(
+        33,
+        "Clock",
+        """
+u8 monotonic    CLOCK_MONOTONIC ns
+u8 realtime     CLOCK_REALTIME ns at the same moment
+u8 device_time  device clock in ns at the same moment, 0 none
+u4 device       device index, all ones none
+u4 uncertainty  ns
+""",
+    ),
+    _record(
+        34,
+        "Flow",
+        """
+u8 from_correlation  full 64 bits, session included
+u8 to_correlation    full 64 bits
+u4 kind         1 wait list (OpenCL), 2 forward-backward, 3 user
+u4 reserved0    zero
+""",
+        blocks=16,
+    ),
+    _record(
+        35,
+        "Build",
+        """
+u8 start        ns
+u8 duration     ns
+u4 program      string: name or hash
+u4 options      string
+i4 result       return code
+u4 device       device index
+u4 stack        where
+u4 reserved0    zero
+""",
+    ),
+    _record(
+        36,
+        "CopyCall",
+        """
+u8 start        as in Api, which it is for copies and fills: they have addresses too
+u8 duration     same
+u4 correlation  same
+u4 stack        same
+u4 name         same
+i4 result       same
+u2 function     same
+u1 domain       same
+u1 flags        same
+u4 shape        0
+u8 object       same
+u8 bytes        same
+u8 source       address read, 0 none or unknown
+u8 destination  address written, 0 unknown
+""",
+        blocks=16,
+    ),
+)

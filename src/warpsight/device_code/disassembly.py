@@ -1,0 +1,104 @@
+"""Instructions as text: NVIDIA's `nvdisasm`, from the wheel `nvidia-cuda-nvdisasm` or a toolkit, where there is one.
+
+The code is handed over as raw instructions with its address, so no cubin is written or parsed and a window of a kernel
+costs what it holds. nvdisasm's known errors do not matter here: it repeats the chain of inlined calls only when the
+innermost line changes and prints no names of functions, and chains come from :mod:`warpsight.device_code.cubin`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+#: Bytes of one instruction since Volta.
+INSTRUCTION_SIZE = 16
+_LINE = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;?\s*$")
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: its address (as given to :func:`disassemble`) and its text without the semicolon."""
+
+    address: int
+    text: str
+
+    @property
+    def operation(self) -> str:
+        """The operation with its modifiers: `LDG.E.STRONG.SYS`."""
+        words = self.text.split()
+        return next((word for word in words if not word.startswith(("@", "{"))), "")
+
+
+@lru_cache(maxsize=8)
+def find_tool(name: str) -> Path | None:
+    """A program of the CUDA toolkit: on PATH, in an installed wheel, in CUDA_HOME or /usr/local/cuda."""
+    import shutil
+
+    found = shutil.which(name)
+    if found:
+        return Path(found)
+    folders = [Path(sys.prefix, "bin")]
+    for entry in sys.path:
+        if entry.endswith(("site-packages", "dist-packages")):
+            folders += [*Path(entry, "nvidia").glob("*/bin"), *Path(entry, "nvidia").glob(f"*/{name}")]
+    for variable in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
+        if os.environ.get(variable):
+            folders.append(Path(os.environ[variable], "bin"))
+    folders.append(Path("/usr/local/cuda/bin"))
+    for folder in folders:
+        candidate = folder / name
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def disassemble(code: bytes, address: int, architecture: int) -> list[Instruction]:
+    """Instructions of a piece of code.
+
+    Args:
+        code: whole instructions of 16 bytes each.
+        address: of the first.
+        architecture: the number in `sm_90`.
+
+    Returns:
+        What nvdisasm could read; nothing without it, and nothing of code it does not know.
+    """
+    tool = find_tool("nvdisasm")
+    if tool is None or not code or not architecture:
+        return []
+    # Features of one architecture only (sm_90a: wgmma) are a superset; older ones have no such name.
+    for suffix in ("a", "") if architecture >= 90 else ("",):
+        found = _run(tool, code, address, f"SM{architecture}{suffix}")
+        if found:
+            return found
+    return []
+
+
+def _run(tool: Path, code: bytes, address: int, architecture: str) -> list[Instruction]:
+    import subprocess
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="warpsight-", suffix=".sass") as file:
+        file.write(code)
+        file.flush()
+        command = [str(tool), "-ndf", "--binary", architecture, "--base-address", hex(address), file.name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return []
+    return parse(done.stdout)
+
+
+def parse(text: str) -> list[Instruction]:
+    """The instructions of nvdisasm's output."""
+    found = []
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match:
+            found.append(Instruction(int(match[1], 16), " ".join(match[2].split())))
+    return found

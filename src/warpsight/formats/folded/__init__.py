@@ -1,0 +1,1 @@
+"""Folded stacks, plain and with times."""

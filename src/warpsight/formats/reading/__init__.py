@@ -1,0 +1,1 @@
+"""What readers share: sources, columns of text formats, JSON in pieces, ids."""

@@ -1,0 +1,79 @@
+"""What a file is that no reader knows: said instead of a list of formats, so that its owner knows what went wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from warpsight.formats.reading.databases import SQLITE_MAGIC
+
+if TYPE_CHECKING:
+    from warpsight.formats.source import Source
+
+#: First bytes → what such a file is.
+_KINDS = (
+    (b"\x7fELF", "is an ELF file (a program, library or cubin), not a trace"),
+    (b"PK", "is a zip archive and no packed trace: unpack it and name the file inside"),
+    (b"%PDF", "is a PDF, not a trace"),
+    (b"\x89PNG", "is a picture (PNG), not a trace"),
+    (b"PAR1", "is a Parquet file: name the folder that holds all tables of the export"),
+    (b"ARROW1", "is an Arrow file: name the folder that holds all tables of the export"),
+    (b"\xfd7zXZ\0", "is compressed with xz, which is not read: unpack it first"),
+    (b"BZh", "is compressed with bzip2, which is not read: unpack it first"),
+    (b"\x1f\x8b", "is compressed more than once: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "is compressed more than once: unpack it first"),
+)
+_UNKNOWN = "of no format known (`warpsight import --formats` lists them; `import --from FORMAT` takes one all the same)"
+#: Keys of a JSON object that are told.
+_MOST_KEYS = 6
+
+
+def described(source: Source) -> str:
+    """What the content looks like, as a clause that follows the file's name."""
+    if source.is_directory:
+        return "is a folder without files of any format known"
+    head = source.head
+    if head.startswith(SQLITE_MAGIC):
+        return _database(source)
+    for magic, told in _KINDS:
+        if head.startswith(magic):
+            return told
+    if not head.strip(b"\0"):
+        return "holds zero bytes only"
+    try:
+        text = head[: head.rfind(b"\n") + 1 or len(head)].decode()
+    except UnicodeDecodeError:
+        return f"holds binary data {_UNKNOWN}"
+    if any(character < " " and character not in "\t\n\r\f\x1b" for character in text):
+        return f"holds binary data {_UNKNOWN}"
+    if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+        return _json(head)
+    if text.lstrip().startswith(("<!DOCTYPE html", "<html")):
+        return "is an HTML page, not a trace"
+    return (
+        "is text of no format known"
+        if text.isprintable() or "\n" in text
+        else "holds data of no format known"
+    )
+
+
+def _database(source: Source) -> str:
+    """SQLite's header tells the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
+    head = source.head
+    page = int.from_bytes(head[16:18], "big")
+    whole = (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+    size = len(head) if source.compression else source.size
+    if whole and not source.compression and size < whole:
+        return f"is a damaged SQLite database: {size:,} of its {whole:,} bytes are there; copy or export it again"
+    return "is a SQLite database that is damaged, or has the tables of no profiler known"
+
+
+def _json(head: bytes) -> str:
+    try:
+        found = json.loads(head)
+    except ValueError:
+        return f"looks like JSON that is cut off, damaged, or {_UNKNOWN}"
+    if isinstance(found, dict):
+        keys = ", ".join(f"{key[:40]!r}" for key in list(found)[:_MOST_KEYS]) or "none"
+        return f"is JSON (its keys: {keys}) {_UNKNOWN}"
+    return f"is JSON {_UNKNOWN}"

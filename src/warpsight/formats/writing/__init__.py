@@ -1,0 +1,1 @@
+"""What writers share: a trace as tracks, batches of rows, protobuf."""

@@ -1,0 +1,38 @@
+"""What the name of an output says about its packing: `.zst` and `.clp`."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+_BUFFER = 1 << 20
+
+
+@contextmanager
+def packed(name: str, raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    """A stream whose bytes reach `raw` compressed with zstd, as a CLP archive of JSON lines, or as they are.
+
+    Raises:
+        WarpsightError: for an archive without `clp-s`.
+    """
+    if name.endswith((".zst", ".zstd")):
+        import zstandard
+
+        stream: Any = zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False)
+        with io.BufferedWriter(stream, _BUFFER) as file:
+            yield file
+    elif name.endswith(".clp"):
+        from warpsight_plugins.cutracer import clp
+
+        with tempfile.TemporaryDirectory(prefix="warpsight-") as folder:
+            lines, archive = Path(folder) / "lines.ndjson", Path(folder) / "archive"
+            with lines.open("wb") as kept:
+                yield kept
+            clp.pack(lines, archive, name)
+            raw.write(archive.read_bytes())
+    else:
+        yield raw

@@ -1,0 +1,189 @@
+"""What a program says about itself while it is recorded: ranges, events, counters, marks. Free when nothing records."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from warpsight.inside import values
+
+_SOCKET = "WARPSIGHT_SOCKET"
+
+
+class _Library:
+    """libwarpsight in this process, loaded when there is something to record to."""
+
+    def __init__(self) -> None:
+        self.loaded: ctypes.CDLL | None = None
+        self.recording: Callable[[], int] = self._look
+        self._tried = False
+
+    def _look(self) -> int:
+        """`recording` before the library is loaded."""
+        return 0 if self._tried or self.get() is None else self.recording()
+
+    def get(self) -> ctypes.CDLL | None:
+        """The library when this process may be recorded, else None."""
+        if self._tried:
+            return self.loaded
+        self._tried = True
+        if os.environ.get(_SOCKET):  # started under `warpsight record`; a GPU program is connected already
+            from warpsight.errors import WarpsightError
+
+            try:
+                self.use().ws_start(None)
+            except (WarpsightError, OSError):
+                self.loaded, self.recording = None, self._look
+        return self.loaded
+
+    def use(self) -> ctypes.CDLL:
+        """Load it now.
+
+        Raises:
+            NativeMissingError: when this installation has no compiled parts.
+        """
+        if self.loaded is not None:
+            return self.loaded
+        from warpsight import _native
+
+        self._tried = True
+        self.loaded = found = _native.load()
+        # Through PyDLL, which keeps the GIL: asking costs a tenth of a microsecond, and nobody waits for anything.
+        self.recording = ctypes.PyDLL(found._name).ws_recording
+        return found
+
+    def forget(self) -> None:
+        """In a forked child: it connects for itself when it has something to say."""
+        self._tried = False
+        self.loaded = None
+        self.recording = self._look
+
+
+library = _Library()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=library.forget)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class annotate:
+    """A named range of the calling thread: `with ws.annotate("forward"):` or `@ws.annotate("forward")`; ranges nest.
+
+    `attributes` appear with the range in table `marker`, as a JSON object; what JSON has no form for becomes text.
+
+    Raises:
+        TypeError: when `name` is no text.
+    """
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        if type(name) is not str:
+            values.check_text(name, "name")
+        self.name = name
+        self.attributes = attributes
+        self._library: ctypes.CDLL | None = None
+
+    def __call__(self, function: _Function) -> _Function:
+        """Make each call of a function such a range."""
+
+        @functools.wraps(function)
+        def ranged(*arguments: Any, **options: Any) -> Any:
+            # One of its own for each call: several threads may be inside, and one more than once.
+            with annotate(self.name, **self.attributes):
+                return function(*arguments, **options)
+
+        return cast(_Function, ranged)
+
+    def __enter__(self) -> annotate:
+        if library.recording():
+            self._library = found = library.use()
+            found.ws_push(values.encoded(self.name), values.attributes(self.attributes))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        found, self._library = self._library, None
+        if found is not None:
+            found.ws_pop()
+
+
+def emit(
+    name: str,
+    start: float | None = None,
+    duration: float = 0,
+    kind: str = "user",
+    **attributes: Any,
+) -> None:
+    """Add an event to table `user_event`.
+
+    Args:
+        name: what happened.
+        start: begin in ns of `time.monotonic_ns()`; now by default and for 0.
+        duration: in ns. Both may be numbers of any library; parts of a nanosecond are rounded.
+        kind: a word of your own that groups events.
+        attributes: what belongs to it, kept as a JSON object; what JSON has no form for becomes text.
+
+    Raises:
+        TypeError: for a name or kind that is no text, or a time that is no number; also while nothing records.
+        ValueError: for a time below zero, not finite, or beyond 2^63-1 ns.
+    """
+    if type(name) is not str:
+        values.check_text(name, "name")
+    if type(kind) is not str:
+        values.check_text(kind, "kind")
+    begin = 0 if start is None else values.nanoseconds(start, "start")
+    length = values.nanoseconds(duration, "duration")
+    if begin + length > values.MOST_TIME:
+        raise ValueError(f"start + duration is a number of ns up to {values.MOST_TIME}")
+    if library.recording():
+        library.use().ws_emit(
+            values.encoded(name), begin, length, values.encoded(kind), values.attributes(attributes)
+        )
+
+
+def counter(name: str, value: float, unit: str = "1") -> None:
+    """Add a value of a counter of your own, as it is now, to table `counter`.
+
+    `value` may be a number of any library, not finite too; a tensor of one element is read only while something records.
+
+    Raises:
+        TypeError: for a name or unit that is no text, or a value that is no single number; also while nothing records.
+    """
+    if type(name) is not str:
+        values.check_text(name, "name")
+    if type(unit) is not str:
+        values.check_text(unit, "unit")
+    if type(value) is not float:
+        values.check_number(value, "value")
+    if library.recording():
+        library.use().ws_counter(
+            values.encoded(name), values.number(value, "value"), values.encoded(unit), -1
+        )
+
+
+def trigger(reason: str = "asked for") -> None:
+    """Have a flight recorder (`warpsight record --ring …`) write a trace of its window; it is written within seconds.
+
+    In a recording without a ring it is a mark in the trace and nothing more.
+
+    Raises:
+        TypeError: when `reason` is no text.
+    """
+    if type(reason) is not str:
+        values.check_text(reason, "reason")
+    if library.recording():
+        library.use().ws_instant(values.encoded(reason), b"warpsight.trigger")
+
+
+def mark(name: str, **attributes: Any) -> None:
+    """Add a moment to table `user_event`: an event of kind `mark` without duration.
+
+    Raises:
+        TypeError: when `name` is no text.
+    """
+    if type(name) is not str:
+        values.check_text(name, "name")
+    if library.recording():
+        library.use().ws_emit(values.encoded(name), 0, 0, b"mark", values.attributes(attributes))

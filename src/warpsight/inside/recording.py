@@ -1,0 +1,232 @@
+"""Recording from inside a program: `with ws.record("run.warp") as recording: … ws.step()`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.inside.events import library
+from warpsight.recorder.served import Served
+from warpsight.recorder.settings import SOCKET, Settings, recorder_variables
+
+_lock = threading.RLock()
+_current: list[Recording] = []
+#: What the library read from the environment when it was first used in this process; it reads it once.
+_effective: list[dict[str, str]] = []
+
+
+class Recording:
+    """A recording of this process (and of children it starts meanwhile). After :meth:`stop` the trace is complete."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        skip: int = 0,
+        steps: int = 0,
+        force: bool = False,
+        **options: Any,
+    ) -> None:
+        """Does nothing yet; see :func:`record` for the arguments.
+
+        Raises:
+            UsageError: for options that do not exist or make no sense.
+        """
+        if skip < 0 or steps < 0:
+            raise UsageError("skip and steps are numbers of steps from 0")
+        self.settings = Settings.of(options)
+        self.path = Path(path)
+        #: Rows by table, loss and cost; known after :meth:`stop`.
+        self.summary: dict[str, Any] = {}
+        self._skip, self._steps, self._force = skip, steps, force
+        self._done_steps = 0
+        self._server: Served | None = None
+        self._attached = False
+        self._before: dict[str, str | None] = {}
+        self._counts = (0, 0)
+        self._began = 0
+
+    def start(self) -> Recording:
+        """Begin: start the server, and record at once unless steps are to be skipped.
+
+        Raises:
+            WarpsightError: when this process is being recorded already, or nothing can be recorded.
+        """
+        with _lock:
+            if _current:
+                raise WarpsightError(f"this process is being recorded into {_current[-1].path} already")
+            found = library.use()
+            if found.ws_recording() or (
+                os.environ.get(SOCKET) and found.ws_start(None) in (0, -errno.EALREADY)
+            ):
+                warnings.warn("this program is being recorded from outside; that recording goes on, and "
+                              f"{self.path} is not made", stacklevel=3)  # fmt: skip
+                return self
+            self._begin()
+        return self
+
+    def _begin(self) -> None:
+        variables = recorder_variables(self.settings, os.environ)
+        _check_unchanged(self.settings)
+        self._server = Served(self.path, self.settings, force=self._force)
+        self.path = self._server.folder
+        self._began = time.monotonic_ns()
+        self._set_environment({**variables, SOCKET: self._server.socket})
+        _current.append(self)
+        if not self._skip:
+            self._attach()
+
+    def step(self) -> None:
+        """An iteration has ended: begins and ends recording by the schedule, and marks the step in the trace."""
+        if self._server is None:
+            return
+        self._done_steps += 1
+        if self._attached:
+            library.use().ws_emit(b"step", 0, 0, b"step", b'{"step":%d}' % self._done_steps)
+        if not self._attached and self._done_steps == self._skip:
+            self._attach()
+        elif self._attached and self._steps and self._done_steps == self._skip + self._steps:
+            self._detach()
+
+    def stop(self) -> dict[str, Any]:
+        """End the recording and wait until the trace is readable. Returns its summary; a second call does nothing.
+
+        Raises:
+            WarpsightError: when the trace could not be completed; raw data is kept for `warpsight recover`.
+        """
+        with _lock:
+            server, self._server = self._server, None
+            if server is None:
+                return self.summary
+            self._detach()
+            self._restore_environment()
+            _current.remove(self)
+            self.summary = server.finish()
+        for one in self.summary.get("loss", []):
+            if str(one.get("cause", "")).startswith("kernel pattern "):
+                warnings.warn(f"{self.path}: {one['cause']}", stacklevel=2)
+        return self.summary
+
+    def statistics(self) -> dict[str, int]:
+        """Rows this process emitted, kept and lost so far, bytes drained, processes, and the duration in ns."""
+        written, dropped = self._count() if self._attached else self._counts
+        out = {
+            "emitted": written + dropped,
+            "kept": written,
+            "dropped": dropped,
+            "duration": 0,
+            "processes": 0,
+            "bytes": 0,
+        }
+        if self._server is not None:
+            found = self._server.statistics()
+            out |= {
+                "duration": time.monotonic_ns() - self._began,
+                "processes": found["processes"],
+                "bytes": found["bytes"],
+            }
+        return out
+
+    def _attach(self) -> None:
+        """Connect this process to the server: what happens from here on is recorded."""
+        assert self._server is not None
+        result = library.use().ws_start(self._server.socket.encode())
+        if result:
+            server, self._server = self._server, None
+            self._restore_environment()
+            _current.remove(self)
+            server.finish()
+            why = " (a forked child of a process that used a GPU)" if -result == errno.ENOTSUP else ""
+            raise WarpsightError(f"this process cannot be recorded: {os.strerror(-result)}{why}")
+        self._attached = True
+
+    def _detach(self) -> None:
+        if self._attached:
+            self._counts = self._count()
+            library.use().ws_stop()
+            self._attached = False
+
+    def _count(self) -> tuple[int, int]:
+        found = library.use()
+        return int(found.ws_statistics(0)), int(found.ws_statistics(1))
+
+    def _set_environment(self, variables: dict[str, str]) -> None:
+        """For children started meanwhile, and for libraries that read it when they are first used."""
+        self._before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
+
+    def _restore_environment(self) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self._before = {}
+
+    def __enter__(self) -> Recording:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _check_unchanged(settings: Settings) -> None:
+    """The library reads its options once; refuse others later rather than ignore them."""
+    wanted = settings.variables()
+    if not _effective:
+        _effective.append(wanted)
+    changed = sorted(
+        name for name in wanted.keys() | _effective[0].keys() if wanted.get(name) != _effective[0].get(name)
+    )
+    if changed:
+        raise UsageError(f"{', '.join(changed)} cannot change after the first recording of a process: it had "
+                         + ", ".join(str(_effective[0].get(name, "none")) for name in changed))  # fmt: skip
+
+
+def record(
+    path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False, **options: Any
+) -> Recording:
+    """Record this process: `with ws.record("run.warp"):`. After the block the trace can be opened.
+
+    Args:
+        path: folder to make; it must not exist unless `force`.
+        skip: calls of :func:`step` to let pass before recording begins.
+        steps: steps to record, then stop; 0 records to the end of the block.
+        force: replace an existing trace.
+        options: those of `warpsight record`, as fields of :class:`warpsight.recorder.settings.Settings`:
+            stacks, stack_depth, sample, api, trace, graph, counters, kernels, …
+
+    Raises:
+        UsageError: for options that do not exist or make no sense.
+    """
+    return Recording(path, skip=skip, steps=steps, force=force, **options)
+
+
+def start(path: str | os.PathLike[str], **options: Any) -> Recording:
+    """Begin to record this process; :func:`stop` ends it. Arguments as in :func:`record`."""
+    return record(path, **options).start()
+
+
+def stop() -> dict[str, Any]:
+    """End the recording that :func:`start` or :func:`record` began; its summary, empty when there was none."""
+    return _current[-1].stop() if _current else {}
+
+
+def step() -> None:
+    """Say that an iteration of the program's main loop has ended; free when nothing records."""
+    if _current:
+        _current[-1].step()
+
+
+def statistics() -> dict[str, int]:
+    """Statistics of the running recording (see :meth:`Recording.statistics`); empty when there is none."""
+    return _current[-1].statistics() if _current else {}

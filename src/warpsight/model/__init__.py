@@ -1,0 +1,40 @@
+"""The trace model: schema, reading (:func:`open`), writing (:class:`TraceWriter`), packing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from warpsight.model.trace import Trace as Trace
+    from warpsight.model.writer import TraceWriter as TraceWriter
+
+__all__ = ["Trace", "TraceWriter", "open"]
+
+
+def open(path: str | PathLike[str]) -> Trace:
+    """Open a trace: a folder, a packed file, or an fsspec URL of either (`s3://bucket/run.warp`).
+
+    Packed and remote traces are copied to a private temporary folder that goes away when the trace is closed.
+
+    Raises:
+        TraceError: when there is no trace, it is damaged, or of a schema this version does not read.
+    """
+    from warpsight.model.places import locate
+    from warpsight.model.trace import Trace
+
+    return locate(path, Trace)
+
+
+def __getattr__(name: str) -> object:
+    # Loaded on first use: importing warpsight.model must not cost DuckDB and Arrow.
+    if name == "Trace":
+        from warpsight.model.trace import Trace
+
+        return Trace
+    if name == "TraceWriter":
+        from warpsight.model.writer import TraceWriter
+
+        return TraceWriter
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,178 @@
+"""Host calls that made device work: which call each kernel, copy or set came from, by (process, correlation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+    from warpsight.model.work import Work
+
+Column = NDArray[Any]
+#: Stands for the duration of a call that had not returned.
+NO_DURATION = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls as columns (ns): all rows of table launch, then all of table api where it was asked for.
+
+    `end` is `start` for a call that had not returned (`unreturned` lists those); `correlation` and `thread` are as recorded,
+    -1 and 0 where unknown; `function` indexes `functions`.
+    """
+
+    start: Column
+    end: Column
+    thread: Column
+    process: Column
+    correlation: Column
+    stack: Column
+    name_id: Column
+    function: Column
+    functions: list[str]
+    unreturned: Column
+    launches: int
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    #: What :meth:`of` found out about each process's correlations, kept for the next time.
+    places: dict[int, Places] = field(default_factory=dict, repr=False, compare=False)
+
+    def of(self, process: Column, correlation: Column) -> Column:
+        """For each (process, correlation) the index of its call, -1 where the trace has none."""
+        return _found(process, correlation, self.process, self.correlation, self.places)
+
+
+_NUMBERS = {"start": 0, "duration": NO_DURATION, "thread": 0, "process": 0, "correlation": -1, "stack": 0}
+
+
+def load(trace: Trace, *, api: bool = False) -> Calls:
+    """The launch calls of a trace, and with `api` the other calls; kept while the trace is open, and read-only."""
+    if api:
+        return trace.kept.get("calls", lambda: _all(trace))
+    return trace.kept.get("launch calls", lambda: _launches(load(trace, api=True)))
+
+
+def of_work(trace: Trace, work: Work, *, api: bool = False) -> tuple[Calls, Column]:
+    """The calls, and for each row of work the index of the one it came from, -1 none; kept as long as the work is."""
+    issued = load(trace, api=api)
+    with work.lock:
+        if api not in work.calls:
+            found = issued.of(work.process, work.correlation)
+            found.flags.writeable = False
+            work.calls[api] = found
+    return issued, work.calls[api]
+
+
+def _all(trace: Trace) -> Calls:
+    launches, texts = trace.columns("launch", {**_NUMBERS, "name_id": 0}, ["function"])
+    others, other_texts = trace.columns("api", _NUMBERS, ["function"])
+    others["name_id"] = np.zeros(len(others["start"]), np.int32)
+    functions = list(dict.fromkeys([*texts["function"], *other_texts["function"]])) or ["?"]
+    number = np.array([functions.index(text) for text in other_texts["function"]], np.int32)
+    others["function"] = number[others["function"]] if len(number) else others["function"]
+    count = len(launches["start"])
+    columns = {}
+    for name in tuple(launches):  # one at a time: the parts of all columns are twice the memory
+        pieces = launches.pop(name), others.pop(name)
+        columns[name] = np.concatenate(pieces) if len(pieces[1]) else pieces[0]
+    duration = columns.pop("duration")
+    unreturned = np.flatnonzero(duration == NO_DURATION)
+    end = np.maximum(duration, 0, out=duration)
+    end += columns["start"]
+    kind = np.int16 if len(functions) < 1 << 15 else np.int32
+    found = Calls(columns["start"], end, columns["thread"], columns["process"], columns["correlation"], columns["stack"],
+                  columns["name_id"], columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip
+    return _protected(found)
+
+
+def _launches(found: Calls) -> Calls:
+    """The launches among all calls, which come first."""
+    first = slice(0, found.launches)
+    return _protected(Calls(
+        found.start[first], found.end[first], found.thread[first], found.process[first], found.correlation[first],
+        found.stack[first], found.name_id[first], found.function[first], found.functions,
+        found.unreturned[found.unreturned < found.launches], found.launches,
+    ))  # fmt: skip
+
+
+def _protected(found: Calls) -> Calls:
+    for column in vars(found).values():
+        if isinstance(column, np.ndarray):
+            column.flags.writeable = False
+    return found
+
+
+def joined(process: Column, key: Column, other_process: Column, other_key: Column) -> Column:
+    """For each (process, key) the index of the first equal pair among the others, -1 where there is none.
+
+    Keys below 0 match nothing. Correlations are dense, so a pair is found by its place in a table, not by hashing.
+    """
+    return _found(process, key, other_process, other_key, {})
+
+
+class Places:
+    """Where each key of a column is first: a table when the keys lie close together, else the sorted keys."""
+
+    def __init__(self, keys: Column, rows: Column | None) -> None:
+        """Prepare `keys`; `rows` are their indices in the whole column, None: they are the whole column."""
+        self._low, high = max(int(keys.min()), 0), int(keys.max())
+        self._dense = high - self._low <= 8 * len(keys) + 4096
+        self._rows = rows
+        if self._dense:
+            self._table = np.full(
+                max(high - self._low + 1, 0), -1, np.int32 if len(keys) < 1 << 31 else np.int64
+            )
+            real = np.flatnonzero(keys >= self._low)[::-1]
+            self._table[keys[real] - self._low] = real  # of equal keys the first is written last
+        else:
+            self._order = np.argsort(keys, kind="stable")
+            self._keys = keys[self._order]
+
+    def __call__(self, wanted: Column) -> Column:
+        """The index of the first row with each key, -1 none."""
+        out = np.full(len(wanted), -1, np.int64)
+        if self._dense:
+            inside = (wanted >= self._low) & (wanted < self._low + len(self._table))
+            out[inside] = self._table[wanted[inside] - self._low]
+        else:
+            place = np.minimum(np.searchsorted(self._keys, wanted, "left"), len(self._keys) - 1)
+            hit = (self._keys[place] == wanted) & (wanted >= 0)
+            out[hit] = self._order[place[hit]]
+        return out if self._rows is None else np.where(out >= 0, self._rows[np.maximum(out, 0)], -1)
+
+
+def _found(
+    process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, Places]
+) -> Column:
+    out = np.full(len(key), -1, np.int64)
+    wanted, have = _processes(process), _processes(other_process)
+    for number in wanted:
+        if number not in have:
+            continue
+        if number not in places:
+            rows = None if len(have) == 1 else np.flatnonzero(other_process == number)
+            places[number] = Places(other_key if rows is None else other_key[rows], rows)
+        if len(wanted) == 1:
+            return places[number](key)
+        mine = np.flatnonzero(process == number)
+        out[mine] = places[number](key[mine])
+    return out
+
+
+def _processes(column: Column) -> list[int]:
+    if not len(column):
+        return []
+    low, high = int(column.min()), int(column.max())
+    if low == high:
+        return [low]
+    if high - low > len(column) + 1024:
+        found: list[int] = np.unique(column).tolist()
+    else:
+        found = (np.flatnonzero(np.bincount(column - low)) + low).tolist()
+    return found

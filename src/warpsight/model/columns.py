@@ -1,0 +1,118 @@
+"""Whole columns of a table as NumPy arrays, read straight from its Parquet parts.
+
+Questions about every row of a table begin here: no SQL, no copy beside the arrays themselves but for the rows of one batch.
+Which rows count is the reader's to decide, on the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.model.schema import Table
+
+Column = NDArray[Any]
+#: Rows decoded at once: what reading needs beside the columns.
+BATCH_ROWS = 1 << 20
+#: Code of a text that is not there.
+NO_TEXT = -1
+
+
+def read(
+    files: Sequence[str], table: Table, numbers: Mapping[str, int], texts: Sequence[str] = ()
+) -> tuple[dict[str, Column], dict[str, list[str]]]:
+    """Columns of a table, in the order of its parts.
+
+    Args:
+        files: The parts.
+        table: The table.
+        numbers: Columns of numbers and truth values to read, and what stands for a null in each.
+        texts: Columns of text to read: each becomes codes (int32, :data:`NO_TEXT` for null), numbered in order of appearance.
+
+    Returns:
+        The arrays by name, in the schema's types, and for each column of text the texts that the codes stand for.
+    """
+    import pyarrow.parquet as pq
+
+    opened = [pq.ParquetFile(file, read_dictionary=list(texts)) for file in files]
+    kinds = {c.name: c.type for c in table.columns}
+    rows = sum(file.metadata.num_rows for file in opened)
+    out = {name: np.empty(rows, kinds[name]) for name in numbers}
+    out |= {name: np.empty(rows, np.int32) for name in texts}
+    fills = {**numbers, **dict.fromkeys(texts, NO_TEXT)}
+    codes: dict[str, dict[str, int]] = {name: {} for name in texts}
+    first = 0
+    for file in opened:
+        there = [name for name in out if name in file.schema_arrow.names]
+        stop = first + file.metadata.num_rows
+        for name in out.keys() - set(there):  # a column that is younger than this part
+            out[name][first:stop] = fills[name]
+        for groups in _batches(file.metadata):
+            batch = file.read_row_groups(groups, there, use_threads=True)
+            for name in there:
+                _fill(batch.column(name), out[name], first, fills[name], codes.get(name))
+            first += len(batch)
+        file.close()
+    return out, {name: list(found) for name, found in codes.items()}
+
+
+def _batches(metadata: Any) -> list[list[int]]:
+    """The row groups of a part, as many at a time as make a batch."""
+    out: list[list[int]] = []
+    held = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if not out or held + rows > BATCH_ROWS:
+            out.append([])
+            held = 0
+        out[-1].append(group)
+        held += rows
+    return out
+
+
+def _fill(column: pa.ChunkedArray, out: Column, at: int, fill: int, codes: dict[str, int] | None) -> None:
+    for i in range(column.num_chunks):
+        chunk = column.chunk(i)
+        place = out[at : at + len(chunk)]
+        at += len(chunk)
+        if codes is not None:
+            known = [codes.setdefault(text, len(codes)) for text in chunk.dictionary.to_pylist()]
+            chunk = chunk.indices
+            missing = _missing(chunk)
+            index = _values(chunk, np.dtype(np.int32))
+            if missing is not None:
+                index = np.where(missing, 0, index)
+            place[:] = np.array(known or [NO_TEXT], np.int32)[index]
+        else:
+            missing = _missing(chunk)
+            place[:] = _values(chunk, place.dtype)
+        if missing is not None:
+            place[missing] = fill
+
+
+def _missing(chunk: pa.Array) -> Column | None:
+    """Which values are null; None when none is."""
+    if not chunk.null_count:
+        return None
+    return ~_bits(chunk.buffers()[0], chunk.offset, len(chunk))
+
+
+def _values(chunk: pa.Array, kind: np.dtype[Any]) -> Column:
+    """The values of a chunk as they lie in its buffer; what stands at a null is anything."""
+    buffer = chunk.buffers()[1]
+    if kind.kind == "b":
+        return _bits(buffer, chunk.offset, len(chunk))
+    values: Column = np.frombuffer(buffer, kind, len(chunk), chunk.offset * kind.itemsize)
+    return values
+
+
+def _bits(buffer: pa.Buffer, offset: int, count: int) -> Column:
+    raw = np.frombuffer(buffer, np.uint8)[offset // 8 : (offset + count + 7) // 8]
+    out: Column = np.unpackbits(raw, bitorder="little")[offset % 8 : offset % 8 + count].astype(bool)
+    return out

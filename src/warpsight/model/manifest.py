@@ -1,0 +1,88 @@
+"""`manifest.json`: what a trace is, who made it and how; written last, so a folder with one is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from warpsight.errors import TraceError
+from warpsight.model import private_files
+from warpsight.model.schema import SCHEMA_VERSION
+
+FILE = "manifest.json"
+FORMAT = "warpsight trace"
+
+
+def version() -> str:
+    """The version of warpsight."""
+    from warpsight._version import __version__
+
+    return __version__
+
+
+def write(root: Path, content: dict[str, Any]) -> None:
+    """Write the manifest under a temporary name and rename it; format and schema version are added."""
+    full = {"format": FORMAT, "schema": SCHEMA_VERSION, "warpsight": version(), **content}
+    write_json(root / FILE, full)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write JSON (mode 0600) so that a reader sees the old file or the new one, never half of it."""
+    temporary = path.with_name("." + path.name)
+    descriptor = private_files.create(temporary, new=False)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read(root: Path) -> dict[str, Any]:
+    """Read and check the manifest of a trace folder.
+
+    Raises:
+        TraceError: when it is missing, not a manifest, or of a schema this version does not read.
+    """
+    path = root / FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TraceError(_missing(root)) from None
+    except PermissionError:
+        raise TraceError(f"{path} may not be read: permission denied") from None
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            f"{path} is damaged ({error}); the tables beside it are ordinary Parquet and can be read"
+        ) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise TraceError(f"{path} is not the manifest of a warpsight trace")
+    check(path, content.get("schema"))
+    return content
+
+
+def check(path: Path, schema: Any) -> None:
+    """Refuse a schema version this code was not written for."""
+    if schema == SCHEMA_VERSION:
+        return
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+        raise TraceError(
+            f"{path.parent} has trace schema {schema}, newer than {SCHEMA_VERSION}, which this warpsight "
+            f"({version()}) reads: install a newer warpsight"
+        )
+    raise TraceError(
+        f"{path.parent} has trace schema {schema!r}; this warpsight ({version()}) reads {SCHEMA_VERSION}: "
+        "open it with the warpsight that wrote it"
+    )
+
+
+def _missing(root: Path) -> str:
+    if not root.exists():
+        return f"{root} does not exist"
+    if (root / "raw").is_dir():
+        return f"{root} is a recording that was not finished: wait for it, or run `warpsight recover {root}`"
+    return f"{root} is not a warpsight trace: it has no {FILE}"

@@ -1,0 +1,17 @@
+"""The trace model: every table and column, defined once. `docs/reference/tables.md` is generated from here."""
+
+from __future__ import annotations
+
+from warpsight.model.schema import definitions, device_work, host_work, instruction_work
+from warpsight.model.schema.columns import Column, Table
+
+#: Goes up when a table or column changes meaning; readers refuse newer ones.
+SCHEMA_VERSION = 1
+
+_GROUPS = (device_work, host_work, instruction_work, definitions)
+TABLES: dict[str, Table] = {t.name: t for group in _GROUPS for t in group.TABLES}
+
+#: Columns added to tables since schema 1 was first written, all nullable: a part that lacks them holds nulls.
+LATER: dict[str, tuple[str, ...]] = {**device_work.LATER}
+
+__all__ = ["LATER", "SCHEMA_VERSION", "TABLES", "Column", "Table"]

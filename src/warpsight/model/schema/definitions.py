@@ -1,0 +1,240 @@
+"""Tables that other tables refer to: names, shapes, stacks, devices, processes; loss and clock."""
+
+from __future__ import annotations
+
+from warpsight.model.schema.columns import table
+
+NAME = table(
+    "name",
+    "Distinct names of kernels, ranges and operators.",
+    """
+id           int32  -   from 1, unique in the trace
+name         string -   as recorded (mangled)
+demangled    string -   readable form; equal to name when it is not mangled
+short        string -   demangled without arguments and template arguments
+""",
+)
+
+SHAPE = table(
+    "shape",
+    "Distinct launch shapes.",
+    """
+id           int32  -   from 1, unique in the trace
+grid_x       int32  -   blocks
+grid_y       int32  -   blocks
+grid_z       int32  -   blocks
+block_x      int32  -   threads
+block_y      int32  -   threads
+block_z      int32  -   threads
+cluster_x    int32  -   blocks of a cluster, 0 none
+cluster_y    int32  -   blocks
+cluster_z    int32  -   blocks
+registers    int32  -   per thread
+shared_static  int32 B  per block
+shared_dynamic int32 B  per block
+local_per_thread int32 B per thread
+launch_type  string -   regular, cooperative, multi-device cooperative, device-launched
+shared_config int32 B   shared-memory carve-out
+""",
+)
+
+STACK = table(
+    "stack",
+    "Host stacks as a tree: a stack is a frame called from a parent stack.",
+    """
+id           int32  -   from 1, unique in the trace
+parent       int32? -   the caller's stack
+frame        int32  -   innermost frame (table frame)
+depth        int32  -   frames, 1 at the root
+method       string -   frame chain, with GIL, unwinder, imported, remote, waiter (of the thread that waits for it)
+cut          bool   -   outer frames beyond the depth limit are missing
+""",
+)
+
+FRAME = table(
+    "frame",
+    "Distinct frames.",
+    """
+id           int32  -   from 1, unique in the trace
+kind         string -   python, native, marker, kernel, line
+function     string -   qualified name
+file         string? -  path, or module of a native frame
+line         int32? -   line of the call
+address      uint64? -  offset in the module of a native frame
+build_id     string? -  of the module
+""",
+)
+
+PROCESS = table(
+    "process",
+    "Recorded processes.",
+    """
+process      int32  -   id in the trace, from 0
+pid          int32  -   process id on its host
+parent       int32? -   parent's pid
+host         string -   host name
+rank         int32? -   rank in the job
+local_rank   int32? -   rank on the host
+world_size   int32? -   ranks in the job
+command      string -   command line, shell-quoted
+executable   string -   path
+environment  string? -  JSON object of allow-listed variables
+settings     string? -  JSON object of the recorder's settings and library versions
+start        int64  ns  when recording began in it
+end          int64? ns  when it ended, null unknown
+exit         string? -  how it ended: exit N, signal N, exec, unknown
+""",
+)
+
+THREAD = table(
+    "thread",
+    "Threads that appear in the trace.",
+    """
+thread       int32  -   OS thread id
+name         string? -  name
+process      int32  -   process id in the trace
+""",
+)
+
+DEVICE = table(
+    "device",
+    "Devices, one row per physical device (by UUID).",
+    """
+device       int16  -   id in the trace, from 0
+index        int32  -   index in the first process that saw it
+uuid         string -   unique id
+name         string -   marketing name
+vendor       string -   NVIDIA, …
+platform     string -   cuda, opencl, rocm, maca
+pci          string? -  domain:bus:device.function
+memory_bytes int64? B   total
+memory_bandwidth int64? B/s peak
+multiprocessors int32? - SMs or compute units
+compute_capability string? - major.minor
+warp_size    int32? -   threads
+registers_per_multiprocessor int32? - 32-bit
+shared_per_multiprocessor int32? B per SM
+threads_per_multiprocessor int32? - maximum
+blocks_per_multiprocessor int32? - maximum
+clock_khz    int32? kHz maximum
+memory_clock_khz int32? kHz maximum
+driver       string? -  driver version
+runtime      string? -  runtime or recorder-library version
+host         string? -  host name
+""",
+)
+
+CONTEXT = table(
+    "context",
+    "Device contexts.",
+    """
+context      int32  -   id, unique within the process
+device       int16? -   device id
+null_stream  int32? -   stream id of the default stream
+api          string -   cuda, opencl, rocm, maca
+process      int32  -   process id in the trace
+""",
+)
+
+STREAM = table(
+    "stream",
+    "Streams and queues.",
+    """
+stream       int32  -   id, unique within the context
+context      int32  -   context id
+device       int16? -   device id
+priority     int32? -   as reported
+flags        int32? -   vendor's flags
+name         string? -  name
+process      int32  -   process id in the trace
+""",
+)
+
+MODULE = table(
+    "module",
+    "Loaded device code.",
+    """
+module       int32  -   id, unique within the process
+name         string? -  path or other name
+checksum     uint64? -  of the image
+bytes        int64? B   of the image
+context      int32? -   context id
+device       int16? -   device id
+time         int64? ns  when loaded
+process      int32  -   process id in the trace
+""",
+)
+
+ATTRIBUTE = table(
+    "attribute",
+    "Raw fields of foreign rows that fit no column.",
+    """
+table        string -   table of the row
+row          int64  -   ordinal of the row in source order
+key          string -   field
+value        string -   JSON value
+process      int32? -   process id in the trace
+""",
+)
+
+COLLECTIVE = table(
+    "collective",
+    "Collective operations with their sizes, where a source tells them.",
+    """
+start        int64? ns  begin
+duration     int64? ns  end - start
+operation    string -   all-reduce, all-gather, …
+bytes        int64? B   payload
+dtype        string? -  element type
+ranks        int32? -   size of the group
+group        string? -  group name
+correlation  int64? id  joins kernel
+process      int32  -   process id in the trace
+""",
+)
+
+LOSS = table(
+    "loss",
+    "What is missing from the trace, and notes about how it was taken.",
+    """
+time         int64? ns  when noticed
+source       string -   who lost it: ring, drainer, cupti, stacks, converter, …
+cause        string -   why, as a sentence
+count        int64  -   rows, buffers or bytes
+kind         string? -  record kind concerned
+severity     string -   note, lost, ended
+start        int64? ns  first moment concerned
+end          int64? ns  last moment concerned
+process      int32? -   process id in the trace
+""",
+)
+
+CLOCK = table(
+    "clock",
+    "Pairs of clock readings.",
+    """
+monotonic    int64  ns  CLOCK_MONOTONIC
+realtime     int64  ns  CLOCK_REALTIME at the same moment
+device_time  int64? ns  device clock at the same moment
+device       int16? -   device id
+uncertainty  int64? ns  of the pair
+process      int32? -   process id in the trace
+""",
+)
+
+TABLES = (
+    NAME,
+    SHAPE,
+    STACK,
+    FRAME,
+    PROCESS,
+    THREAD,
+    DEVICE,
+    CONTEXT,
+    STREAM,
+    MODULE,
+    ATTRIBUTE,
+    COLLECTIVE,
+    LOSS,
+    CLOCK,
+)

@@ -1,0 +1,193 @@
+"""Tables of work on the host: launches, other API calls, ranges, memory, samples, user events, counters."""
+
+from __future__ import annotations
+
+from warpsight.model.schema.columns import table
+
+_CALL = """
+start        int64  ns  entry of the call
+duration     int64? ns  null: the call had not returned
+function     string -   function called, as the API spells it
+thread       int32  -   OS thread id
+correlation  int64? id  joins kernel, memcpy, … together with process
+process      int32  -   process id in the trace
+stack        int32? -   host stack of the call (table stack)
+result       int32? -   return code
+"""
+
+LAUNCH = table(
+    "launch",
+    "A call that launched kernels or graphs.",
+    _CALL
+    + """
+name_id      int32? -   kernel name as the call tells it (table name)
+shape_id     int32? -   launch shape as the call tells it (table shape)
+captured     bool   -   the launch went into a graph being captured instead of the device
+""",
+    "start",
+)
+
+API = table(
+    "api",
+    "Any other recorded API call.",
+    _CALL
+    + """
+object       uint64? -  stream, event or pointer argument that matters
+bytes        int64? B   size argument
+""",
+    "start",
+)
+
+MARKER = table(
+    "marker",
+    "A range or instant the program announced (NVTX, annotate, framework).",
+    """
+start        int64  ns  begin
+duration     int64? ns  null: instant, or never closed
+kind         string -   push/pop, start/end, instant
+open         bool   -   never closed
+name_id      int32? -   text (table name)
+domain       string? -  NVTX domain
+category     string? -  category name or number
+color        uint32? -  ARGB
+payload      float64? - numeric payload
+depth        int32? -   nesting depth of push/pop ranges, from 0
+source       string -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
+stack        int32? -   host stack
+attributes   string? -  JSON object
+thread       int32  -   OS thread id
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+OP = table(
+    "op",
+    "A framework operator (torch, imported CPU ops).",
+    """
+start        int64  ns  begin
+duration     int64? ns  end - start
+name_id      int32? -   operator name (table name)
+sequence     int64? -   autograd sequence number
+correlation  int64? id  the operator's own id where a source tells it; joins flow
+shapes       string? -  JSON list of input shapes
+stack        int32? -   host stack
+attributes   string? -  JSON object
+thread       int32  -   OS thread id
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+MEMORY = table(
+    "memory",
+    "An allocation, free or pool operation.",
+    """
+time         int64  ns  when
+operation    string -   allocate, free, pool create, pool trim, pool destroy
+address      uint64 -   address
+bytes        int64? B   size
+kind         string -   memory kind as in memcpy, or reported
+device       int16? -   device id
+context      int32? -   context id
+stream       int32? -   stream id
+correlation  int64? id  joins api
+pool         uint64? -  pool address
+pool_size    int64? B   reserved by the pool
+pool_used    int64? B   in use in the pool
+allocator    string? -  cudaMalloc, caching allocator, the user's name
+tag          string? -  user's tag
+category     string? -  parameter, gradient, activation, temporary, cached
+stack        int32? -   host stack
+thread       int32? -   OS thread id
+process      int32  -   process id in the trace
+""",
+    "time",
+)
+
+COUNTER = table(
+    "counter",
+    "A sampled or reported number.",
+    """
+time         int64  ns  when
+name         string -   counter name
+value        float64 -  in unit
+unit         string -   %, B, B/s, W, MHz, °C, 1 …
+device       int16? -   device id, null for the host or the program
+source       string -   nvml, gpm, user, recorder
+process      int32? -   process that reported it
+""",
+    "time",
+)
+
+SAMPLE = table(
+    "sample",
+    "What a host thread was doing at one moment.",
+    """
+time         int64  ns  when
+thread       int32  -   OS thread id
+stack        int32? -   Python stack (table stack)
+state        string -   R running, S sleeping, D disk, T stopped, Z dead
+gil          bool   -   held the GIL
+process      int32  -   process id in the trace
+""",
+    "time",
+)
+
+USER_EVENT = table(
+    "user_event",
+    "An event the program emitted itself (ws.emit, ws.mark).",
+    """
+start        int64  ns  begin
+duration     int64  ns  0 for a mark
+name         string -   name
+kind         string -   the user's kind
+stack        int32? -   host stack
+attributes   string? -  JSON object
+thread       int32  -   OS thread id
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+OVERHEAD = table(
+    "overhead",
+    "Time the recorder itself took, as CUPTI or we measured it.",
+    """
+start        int64  ns  begin
+duration     int64  ns  end - start
+kind         string -   driver compiler, buffer flush, instrumentation, resource, lazy loading, …
+thread       int32? -   OS thread id
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+BUILD = table(
+    "build",
+    "A program or module was built at run time (OpenCL).",
+    """
+start        int64  ns  begin
+duration     int64  ns  end - start
+program      string -   name or hash
+options      string? -  build options
+result       int32? -   return code
+device       int16? -   device id
+stack        int32? -   host stack
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+FLOW = table(
+    "flow",
+    "An explicit dependency between two correlated operations.",
+    """
+from_correlation int64 id correlation that must finish first
+to_correlation   int64 id correlation that waits
+kind         string -   wait list, forward-backward, user
+process      int32  -   process id in the trace
+""",
+)
+
+TABLES = (LAUNCH, API, MARKER, OP, MEMORY, COUNTER, SAMPLE, USER_EVENT, OVERHEAD, BUILD, FLOW)

@@ -1,0 +1,78 @@
+"""Tables of what single instructions of a kernel did: recorded by instrumentation, imported from CUTracer."""
+
+from __future__ import annotations
+
+from warpsight.model.schema.columns import table
+
+_EVENT = """
+grid_launch  int64  id  launch within the process, from 0
+event        int64  id  number of the record within its launch (joins access and register)
+"""
+
+INSTRUCTION = table(
+    "instruction",
+    "Static instructions of instrumented kernels.",
+    """
+name_id      int32? -   kernel (table name)
+grid_launch  int64  id  first launch that described it
+opcode       int32  -   number of the instruction in its kernel, from 0
+sass         string -   text of the instruction
+binary       string? -  encoded instruction, hexadecimal
+registers    string? -  JSON list of the registers it names
+uniform_registers string? - JSON list of the uniform registers it names
+process      int32  -   process id in the trace
+""",
+)
+
+WARP_EVENT = table(
+    "warp_event",
+    "One instruction executed by one warp.",
+    _EVENT
+    + """
+kind         string -   opcode_only, reg_trace, mem_trace, mem_addr_trace, mem_value_trace, tma_trace
+time         int64  ns  when the host received the record, as the source gives it
+cta_x        int32  -   block
+cta_y        int32  -   block
+cta_z        int32  -   block
+warp         int64  -   warp of the grid: block number times warps per block plus warp of the block
+opcode       int32  -   instruction (table instruction)
+pc           int64  B   offset in the function
+active_mask  uint32? -  lanes that executed it
+name_id      int32? -   kernel (table name)
+attributes   string? -  JSON object of the record's other fields
+process      int32  -   process id in the trace
+""",
+)
+
+ACCESS = table(
+    "access",
+    "One lane's part of a memory access.",
+    _EVENT
+    + """
+lane         int8   -   0 to 31
+address      uint64 -   as recorded; 0 where the lane took no part
+space        int32? -   memory space, the source's number
+is_load      bool?  -   a load, else a store
+bytes        int16? B   of the lane
+value0       uint32? -  first 32 bits
+value1       uint32? -  next 32 bits
+value2       uint32? -  next 32 bits
+value3       uint32? -  next 32 bits
+process      int32  -   process id in the trace
+""",
+)
+
+REGISTER = table(
+    "register",
+    "Value of a register of one lane, or of a uniform register, at an instruction.",
+    _EVENT
+    + """
+register     int16  -   number
+uniform      bool   -   a uniform register: one value for the warp
+lane         int8?  -   0 to 31, null for uniform registers
+value        uint32 -   as recorded
+process      int32  -   process id in the trace
+""",
+)
+
+TABLES = (INSTRUCTION, WARP_EVENT, ACCESS, REGISTER)

@@ -1,0 +1,61 @@
+"""Which rows an analysis looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: Tables that say when something happened, and their time column.
+TIMED = {"kernel_ids": "start", "memcpy": "start", "memset": "start", "sync": "start", "launch_ids": "start", "api": "start",
+         "marker_ids": "start", "op_ids": "start", "user_event": "start", "memory": "time", "counter": "time"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Conditions on rows; empty means all. Times are ns on the trace's clock; `name` is a regular expression."""
+
+    begin: int | None = None
+    end: int | None = None
+    devices: Sequence[int] = ()
+    streams: Sequence[int] = ()
+    processes: Sequence[int] = ()
+    name: str | None = None
+
+    def key(self) -> tuple[Any, ...]:
+        """The conditions as something that can be a key: equal for equal conditions."""
+        lists = (self.devices, self.streams, self.processes)
+        return (self.begin, self.end, *(tuple(values) for values in lists), self.name)
+
+    def where(self, *, time: str = "start", device: bool = True, stream: bool = True) -> str:
+        """The SQL condition, without `name`; `device` and `stream` say whether the table has these columns."""
+        terms = ["true"]
+        if self.begin is not None:
+            terms.append(f"{time} >= {int(self.begin)}")
+        if self.end is not None:
+            terms.append(f"{time} < {int(self.end)}")
+        chosen = [("process", self.processes), ("device", self.devices if device else ())]
+        chosen.append(("stream", self.streams if stream else ()))
+        for column, values in chosen:
+            if values:
+                terms.append(f"{column} IN ({', '.join(str(int(v)) for v in values)})")
+        return " AND ".join(terms)
+
+
+def begin_of(trace: Trace) -> int:
+    """The first moment anything was recorded: 0 of the times that users give and see.
+
+    Samples of host threads count only where there is nothing else: they begin before the program does anything of its own.
+    """
+
+    def least(tables: dict[str, str]) -> list[int]:
+        found = [
+            trace.sql(f"SELECT min({column}) FROM {table}").fetchall()[0][0]
+            for table, column in tables.items()
+        ]
+        return [int(value) for value in found if value is not None]
+
+    return min(least(TIMED) or least({"sample": "time"}), default=0)

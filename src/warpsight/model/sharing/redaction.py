@@ -1,0 +1,201 @@
+"""Taking out of texts what a file that is shared must not tell: users, hosts, private paths, arguments and secrets.
+
+A trace itself keeps what was recorded (it is private, mode 0600). Reports, flame graph pages and whatever else people send
+around are redacted unless their maker asks otherwise. Secrets (passwords, tokens, keys) are taken out even then.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpsight.model.trace import Trace
+
+HIDDEN = "***"
+#: Names of options and variables whose values are secret.
+_SECRET_NAME = (
+    r"[A-Za-z0-9_.-]*(?:password|passwd|passphrase|secret|token(?!s|i[sz]|_?(?:len|count|limit))|api[-_]?key|apikey|access[-_]?key|private[-_]?key"
+    r"|credential|authorization|auth[-_]key|bearer)[A-Za-z0-9_.-]*"
+)
+_SECRET_OPTION = re.compile(rf"^(--?{_SECRET_NAME})(?:=(.*))?$", re.IGNORECASE | re.DOTALL)
+#: A key of something like JSON whose value is the next word.
+_SECRET_KEY = re.compile(rf"^\W*{_SECRET_NAME}\W*:$", re.IGNORECASE)
+_SECRET_PAIR = re.compile(
+    rf"""\b({_SECRET_NAME})(["']?\s*(?:=|:(?!:))\s*["']?)(?!\s)([^\s"',;&]+)""", re.IGNORECASE
+)
+#: The same option inside a longer text.
+_SECRET_WORDS = re.compile(rf"(?<!\S)(--?{_SECRET_NAME})(\s+)(?!-)[^\s\"',;]+", re.IGNORECASE)
+#: What secrets of well-known services look like.
+_SECRET_SHAPES = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
+    r"|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
+    r"|nvapi-[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*)"
+)
+_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
+#: Home directories: the user's name goes with them.
+_HOME = re.compile(
+    r"(?:(?<![\w.~…-])/(?:home|Users|export/home)/|[A-Za-z]:\\Users\\)([^/\\\s:;\"'()]+)|(?<![\w/.])/root(?=[/\s:;\"')]|$)"
+)
+#: From here on a path says which library it is, not where it is installed.
+_LIBRARY = re.compile(r"^.*/(?:site-packages|dist-packages)/|^.*/lib/(?=python\d)|^.*/(?=lib[\w.+-]+\.so)")
+#: An absolute path inside a text.
+_PATH = re.compile(r"(?<![\w/.~…])(~?/(?:[\w@%+=,.~-]+/)+[\w@%+=,.~-]+)")
+#: Folders whose contents are the same everywhere.
+_PUBLIC = ("usr", "dev", "proc")
+#: Names too common to be anybody's: replacing them would tear texts apart.
+_NO_NAMES = frozenset(
+    {"root", "user", "users", "home", "localhost", "host", "admin", "ubuntu", "runner", "work", "nobody"}
+)
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """What to take out; hosts and users are replaced by numbered words, the same name always by the same word.
+
+    Attributes:
+        names: Host and user names that the trace knows, and what stands for them.
+        paths: Shorten private paths.
+        arguments: Leave out the arguments of commands.
+        environment: Leave out environment variables.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    paths: bool = True
+    arguments: bool = True
+    environment: bool = True
+
+    @classmethod
+    def of(
+        cls, trace: Trace, *, include: Iterable[str] = (), also: Iterable[tuple[str, str]] = ()
+    ) -> Redactor:
+        """What a trace's own processes, devices and paths call for.
+
+        Args:
+            trace: The trace whose hosts and users are to be hidden.
+            include: What is asked for after all: `paths` (with host and user names), `arguments`, `environment`.
+            also: More names and what stands for them.
+        """
+        wanted = frozenset(include)
+        names: list[tuple[str, str]] = list(also)
+        if "paths" not in wanted:
+            names += _names(trace)
+        return cls(
+            tuple(dict(names).items()),
+            "paths" not in wanted,
+            "arguments" not in wanted,
+            "environment" not in wanted,
+        )
+
+    def text(self, text: str) -> str:
+        """Any text: secrets, then paths, then names."""
+        text = secretless(text)
+        if self.paths:
+            text = _HOME.sub("~", text)
+            text = _PATH.sub(lambda match: self._short(match[1]), text)
+        for name, word in self.names:
+            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", word, text)
+        return text
+
+    def path(self, path: str) -> str:
+        """One path: its library and what lies in it, else its last two parts."""
+        return self.text(path)
+
+    def command(self, command: str) -> str:
+        """A command line as recorded: the program and its script; arguments only when they are asked for."""
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            words = command.split()
+        words = _without_secrets(words)
+        if not self.arguments:
+            return self.text(shlex.join(words).replace(f"'{HIDDEN}'", HIDDEN))
+        kept = _program(words)
+        left = len(words) - len(kept)
+        told = f" … ({left} {'argument' if left == 1 else 'arguments'} hidden)" if left else ""
+        return self.text(" ".join(kept)) + told
+
+    def _short(self, path: str) -> str:
+        library = _LIBRARY.sub("", path)
+        if library != path:
+            return library
+        parts = PurePosixPath(path).parts
+        return path if len(parts) <= 3 or parts[1] in _PUBLIC else "…/" + "/".join(parts[-2:])
+
+
+def secretless(text: str) -> str:
+    """A text with the values of secrets replaced."""
+    text = _URL_LOGIN.sub(rf"\1{HIDDEN}@", text)
+    text = _SECRET_PAIR.sub(rf"\1\2{HIDDEN}", text)
+    text = _SECRET_WORDS.sub(rf"\1\2{HIDDEN}", text)
+    return _SECRET_SHAPES.sub(HIDDEN, text)
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """Arguments with the values of secret options replaced, given as `--token X` or `--token=X`."""
+    out: list[str] = []
+    hide = False
+    for word in words:
+        match = _SECRET_OPTION.match(word)
+        if hide and not word.startswith("-"):
+            out.append(HIDDEN)
+        elif match and match[2] is not None:
+            out.append(f"{match[1]}={HIDDEN}")
+        else:
+            out.append(secretless(word))
+        hide = (match is not None and match[2] is None) or _SECRET_KEY.match(word) is not None
+    return out
+
+
+def _program(words: list[str]) -> list[str]:
+    """The program, and what an interpreter or launcher runs: `python train.py`, `python -m package`."""
+    if not words:
+        return []
+    name = PurePosixPath(words[0]).name
+    if not re.match(r"^(?:python|pypy|torchrun|accelerate|deepspeed|mpirun|srun)", name):
+        return [name]
+    for i, word in enumerate(words[1:], 1):
+        if word in ("-m", "--module") and i + 1 < len(words):
+            return [name, word, words[i + 1]]
+        if word == "-c":
+            return [name, word]
+        if word.endswith(".py"):
+            return [name, PurePosixPath(word).name]
+    return [name]
+
+
+def _names(trace: Trace) -> list[tuple[str, str]]:
+    """Hosts and users of a trace."""
+    import json
+
+    rows = trace.sql("SELECT host, executable, command, environment FROM process").fetchall()
+    hosts = (
+        {trace.manifest.get("host")}
+        | {row[0] for row in rows}
+        | {row[0] for row in trace.sql("SELECT host FROM device").fetchall()}
+    )
+    users: set[str] = set()
+    texts = [text for row in rows for text in row[1:3] if text]
+    texts += [
+        row[0] for row in trace.sql("SELECT DISTINCT file FROM frame WHERE file IS NOT NULL").fetchall()
+    ]
+    for text in texts:
+        users |= {match[1] for match in _HOME.finditer(text) if match[1]}
+    for row in rows:
+        try:
+            variables = json.loads(row[3]) if row[3] else {}
+        except ValueError:
+            variables = {}
+        users |= {str(variables[key]) for key in ("USER", "LOGNAME", "USERNAME") if variables.get(key)}
+    found = []
+    for word, names in (("host", hosts), ("user", users)):
+        real = sorted(n for n in names if n and len(n) > 2 and n.lower() not in _NO_NAMES)
+        # the longest first: a name may hold another
+        found += [
+            (name, f"{word}-{i}") for i, name in sorted(enumerate(real, 1), key=lambda pair: -len(pair[1]))
+        ]
+    return found

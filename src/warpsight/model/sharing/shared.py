@@ -1,0 +1,143 @@
+"""A trace as others may see it: the same rows, with every text that could tell something private redacted.
+
+Exports are made from it. Tables whose texts hold nothing to hide are read where they are; the others are written anew, to a
+private folder that goes when the trace is closed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from warpsight.model import store
+from warpsight.model.schema import TABLES
+from warpsight.model.sharing.redaction import Redactor
+from warpsight.model.trace import Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What can be kept as recorded; `paths` stands for names of users and hosts as well.
+INCLUDABLE = ("paths", "arguments", "environment")
+#: Columns with text that comes from the program or its machine; the rest is the recorder's own words.
+_TEXTS = {
+    "name": ("name", "demangled", "short"),
+    "frame": ("function", "file"),
+    "process": ("host", "command", "executable", "environment", "settings"),
+    "thread": ("name",),
+    "device": ("host",),
+    "stream": ("name",),
+    "module": ("name",),
+    "attribute": ("value",),
+    "loss": ("cause",),
+    "marker": ("domain", "category", "attributes"),
+    "op": ("attributes",),
+    "memory": ("allocator", "tag", "category"),
+    "user_event": ("name", "attributes"),
+    "build": ("options",),
+    "counter": ("name",),
+}
+#: What a text has at least in which something is redacted, beside names of users and hosts: a path, or the word for a
+#: secret, or the shape of one. Most texts have none of it, and looking is cheap.
+_SUSPICIOUS = (
+    r"[/\\]|pass|secret|token|key|credential|authorization|bearer"
+    r"|hf_|sk-|gh[pousr]_|glpat-|xox|AKIA|ASIA|AIza|nvapi-|eyJ"
+)
+
+
+def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
+    """A redacted trace to read instead of `trace`, which must stay open for as long; close it too.
+
+    Args:
+        trace: The trace as recorded.
+        include: Any of :data:`INCLUDABLE`. Secrets never are.
+    """
+    wanted = frozenset(include)
+    redactor = Redactor.of(trace, include=wanted)
+    folder = TemporaryDirectory(prefix="warpsight-shared-")  # mode 0700
+    try:
+        files = {
+            table: parts
+            for table in _TEXTS
+            if (parts := _redacted(trace, table, redactor, Path(folder.name)))
+        }
+        path = trace.path if "paths" in wanted else redactor.text(Path(trace.path.rstrip("/")).name)
+        out = Trace(trace.folder, path=path, temporary=folder, instead=files)
+    except BaseException:
+        folder.cleanup()
+        raise
+    out.manifest = _plain(trace.manifest, redactor)
+    return out
+
+
+def _redacted(trace: Trace, table: str, redactor: Redactor, folder: Path) -> list[Path]:
+    """New parts of a table, none when nothing in it has to be hidden."""
+    import pyarrow.parquet as pq
+
+    parts = list(store.parts(trace.folder, table))
+    columns = [*_TEXTS[table]]
+    changed: list[dict[str, pa.Array]] = []
+    for part in parts:
+        present = [c for c in columns if c in pq.read_schema(part).names]
+        data = pq.read_table(part, columns=present, partitioning=None)
+        changed.append(dict(_columns(table, data, redactor)))
+    if not any(changed):
+        return []
+    out = []
+    for number, (part, columns_of) in enumerate(zip(parts, changed, strict=True)):
+        data = store.conform(TABLES[table], pq.read_table(part, partitioning=None))
+        for name, values in columns_of.items():
+            data = data.set_column(data.column_names.index(name), data.schema.field(name), values)
+        out.append(store.part_path(folder, table, None, number))
+        store.write_part(out[-1], TABLES[table], data)
+    return out
+
+
+def _columns(table: str, data: pa.Table, redactor: Redactor) -> Iterator[tuple[str, pa.Array]]:
+    """The columns of a part that change, with their new values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pattern = "|".join([_SUSPICIOUS, *(re.escape(name) for name, _ in redactor.names)])
+    for name in data.column_names:
+        coded = pc.dictionary_encode(data.column(name).cast(pa.string())).combine_chunks()
+        if isinstance(coded, pa.ChunkedArray):  # no rows
+            continue
+        texts = coded.dictionary
+        change = _change(table, name, redactor)
+        if change is None:
+            doubtful = pc.match_substring_regex(texts, pattern, ignore_case=True).to_pylist()
+            change = redactor.text
+        else:
+            doubtful = [True] * len(texts)
+        old = texts.to_pylist()
+        new = [change(text) if look else text for text, look in zip(old, doubtful, strict=True)]
+        if new != old:
+            yield name, pa.array(new, pa.string()).take(coded.indices)
+
+
+def _change(table: str, column: str, redactor: Redactor) -> Callable[[str], str | None] | None:
+    """What becomes of a column that is not just any text."""
+    if table == "process" and column == "command":
+        return redactor.command
+    if table == "process" and column == "environment":
+        return (lambda text: None) if redactor.environment else redactor.text
+    return None
+
+
+def _plain(value: Any, redactor: Redactor, key: str = "") -> Any:
+    """A manifest's value, redacted."""
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if k != "environment" or not redactor.environment}
+        return {k: _plain(v, redactor, k) for k, v in kept.items()}
+    if isinstance(value, list):
+        if key == "command":
+            return [redactor.command(shlex.join(map(str, value)))]
+        return [_plain(v, redactor) for v in value]
+    if isinstance(value, str):
+        return redactor.command(value) if key == "command" else redactor.text(value)
+    return value

@@ -1,0 +1,256 @@
+"""`Trace`: one recording, opened for reading. Everything that answers questions starts from it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from warpsight.errors import TraceError, UsageError
+from warpsight.model import manifest, store, views
+from warpsight.model.kept import Kept
+from warpsight.model.schema import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from warpsight.model.columns import Column
+
+_EXPLAIN = re.compile(
+    r"^\s*EXPLAIN\s+(ANALYZE\b\s*)?(\([^)]*\)\s*(?=SELECT|WITH|FROM|VALUES))?", re.IGNORECASE
+)
+
+
+_Self = TypeVar("_Self", bound="Trace")
+
+
+class Trace:
+    """A trace folder opened read-only; use :func:`warpsight.model.open` to make one.
+
+    Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context
+    manager) to give back memory and, for packed and remote traces, the private copy on disk.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        path: str,
+        temporary: Any = None,
+        instead: Mapping[str, Sequence[Path]] | None = None,
+    ) -> None:
+        """Open `folder`, which the user called `path`; `temporary` is cleaned up on close.
+
+        `instead` has parts, in `temporary`, to read in place of the folder's for some tables.
+        """
+        self.path = path
+        self.folder = folder.resolve()
+        self.manifest: dict[str, Any] = manifest.read(self.folder)
+        #: What analyses share, for as long as the trace is open.
+        self.kept = Kept()
+        self._temporary = temporary
+        self._local = threading.local()
+        other = instead or {}
+        self._files = {
+            name: [str(part) for part in other.get(name) or store.parts(self.folder, name)] for name in TABLES
+        }
+        folders = [self.folder, *({Path(temporary.name)} if other else ())]
+        self._connection: duckdb.DuckDBPyConnection | None = _connect(folders, self._files)
+
+    def sql(self, text: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
+        """Run one reading statement; `$name` in it stands for the keyword argument `name`.
+
+        Raises:
+            UsageError: for a statement that is wrong, or that would do anything but read the trace.
+        """
+        import duckdb
+
+        cursor = self._cursor()
+        try:
+            statements = cursor.extract_statements(text)
+            _check(statements)
+            if statements[0].type.name == "EXPLAIN":  # EXPLAIN ANALYZE runs what it explains
+                _check(cursor.extract_statements(_EXPLAIN.sub("", text, count=1)), allowed=("SELECT",))
+            relation = cursor.sql(text, params=parameters or None)
+        except duckdb.Error as error:
+            raise UsageError(f"SQL: {error}") from None
+        if relation is None:
+            raise UsageError("the statement has no result")
+        return relation
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Whatever this thread asks the trace inside ends after so long, with an error.
+
+        Raises:
+            UsageError: when a statement had not finished by then.
+        """
+        import duckdb
+
+        cursor = self._cursor()
+        timer = threading.Timer(seconds, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise UsageError(
+                f"the statement had not finished after {seconds:g} s and was ended; filter or aggregate in SQL, or join on "
+                "equal columns (process, correlation)"
+            ) from None
+        except duckdb.OutOfMemoryException as error:
+            raise UsageError(f"the statement needs more memory than there is: {error}") from None
+        finally:
+            timer.cancel()
+
+    def table(self, name: str) -> duckdb.DuckDBPyRelation:
+        """A view as a relation: a table of the schema, or a raw form (`kernel_ids`, `launch_ids`).
+
+        Raises:
+            UsageError: when there is no such view.
+        """
+        if name not in TABLES and name.removesuffix("_ids") not in views.NAMED:
+            raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
+        return self._cursor().view(name)
+
+    def arrow(self, name: str) -> pa.Table:
+        """A whole table of the schema as Arrow, with the schema's types and metadata (ids, not text)."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if name not in TABLES:
+            raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
+        schema = TABLES[name].schema()
+        pieces = [
+            store.conform(TABLES[name], pq.read_table(file, partitioning=None)) for file in self._files[name]
+        ]
+        return pa.concat_tables(pieces) if pieces else schema.empty_table()
+
+    def columns(
+        self, name: str, numbers: Mapping[str, int], texts: Sequence[str] = ()
+    ) -> tuple[dict[str, Column], dict[str, list[str]]]:
+        """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.columns.read`."""
+        from warpsight.model import columns
+
+        return columns.read(self._files[name], TABLES[name], numbers, texts)
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """Row count of every table that has rows."""
+        counts = {name: self.count(name) for name in TABLES}
+        return {name: count for name, count in counts.items() if count}
+
+    def count(self, name: str) -> int:
+        """Rows of a table, from the footers of its parts."""
+        import pyarrow.parquet as pq
+
+        return sum(pq.read_metadata(file).num_rows for file in self._files[name])
+
+    @property
+    def loss(self) -> pa.Table:
+        """Everything missing from the trace, and notes about how it was taken, as an Arrow table."""
+        return self.arrow("loss")
+
+    def stacks(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Frames of stacks, outermost first, as `function (file:line)`; none for an unknown id."""
+        wanted = sorted({int(i) for i in ids if i is not None})
+        rows = self._cursor().execute(_STACKS, {"ids": wanted}).fetchall()
+        out: dict[int, list[str]] = {i: [] for i in wanted}
+        for stack, text in rows:
+            out[stack].append(text)
+        return {stack: tuple(frames) for stack, frames in out.items()}
+
+    def close(self) -> None:
+        """Close the connection; the object cannot answer afterwards. Closing twice is allowed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self.kept.forget()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            raise TraceError(f"{self.path} is closed")
+        if not hasattr(self._local, "cursor"):
+            opened = self._connection.cursor()
+            for statement in views.variables():
+                opened.execute(statement)
+            self._local.cursor = opened
+        cursor: duckdb.DuckDBPyConnection = self._local.cursor
+        return cursor
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        rows = self.manifest.get("rows", {})
+        told = ", ".join(
+            f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
+        )
+        return f"<Trace {self.path}: {told or 'no device work'}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        from importlib import import_module
+
+        return str(import_module("warpsight.ui.jupyter.display").trace_html(self))
+
+
+def _check(statements: Sequence[Any], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:
+    """Refuse anything but one statement that reads."""
+    if len(statements) != 1:
+        raise UsageError(f"one SQL statement is expected, {len(statements)} were given")
+    kind = statements[0].type.name
+    if kind not in allowed:
+        raise UsageError(f"a trace can only be read: {kind} statements are not allowed")
+
+
+_STACKS = """
+WITH RECURSIVE chain(id, stack, depth) AS (
+    SELECT id, id, depth FROM stack WHERE id IN (SELECT unnest($ids))
+  UNION ALL
+    SELECT chain.id, s.parent, chain.depth - 1 FROM chain JOIN stack s ON chain.stack = s.id
+    WHERE s.parent IS NOT NULL
+)
+SELECT chain.id, f.function || CASE WHEN f.file IS NULL THEN '' WHEN f.line IS NULL THEN ' (' || f.file || ')'
+                               ELSE ' (' || f.file || ':' || f.line || ')' END
+FROM chain JOIN stack s ON chain.stack = s.id JOIN frame f ON s.frame = f.id
+ORDER BY chain.id, chain.depth
+"""
+
+
+def _connect(folders: Sequence[Path], files: dict[str, list[str]]) -> duckdb.DuckDBPyConnection:
+    """An in-memory DuckDB with the views, which can read the trace's folders and nothing else."""
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""}
+    )
+    try:
+        for statement in (
+            f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
+            "SET autoload_known_extensions = false",
+            "SET allow_community_extensions = false",
+            "SET python_enable_replacements = false",
+            "SET enable_progress_bar = false",
+            "SET enable_external_access = false",
+            "SET lock_configuration = true",
+            *views.create(files),
+        ):
+            connection.execute(statement)
+    except duckdb.Error as error:
+        connection.close()
+        raise TraceError(f"{folders[0]} cannot be read: {error}") from None
+    return connection

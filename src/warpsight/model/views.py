@@ -1,0 +1,87 @@
+"""The SQL behind a trace's views: `NAME_ids` has ids, `NAME` the text looked up for them as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from warpsight.model.schema import LATER, TABLES
+
+_NAME = ("name", "demangled", "short")
+_SHAPE = tuple(c.name for c in TABLES["shape"].columns if c.name != "id")
+#: Tables with a name_id column; their plain view adds name, demangled and short.
+NAMED = tuple(table.name for table in TABLES.values() if any(c.name == "name_id" for c in table.columns))
+_SQL_TYPES = {
+    "int64": "BIGINT",
+    "int32": "INTEGER",
+    "int16": "SMALLINT",
+    "int8": "TINYINT",
+    "uint64": "UBIGINT",
+    "uint32": "UINTEGER",
+    "float64": "DOUBLE",
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+}
+
+
+def quote(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def create(files: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The statements that create every view, given the part files of each table (none: an empty relation)."""
+    for name in TABLES:
+        raw = f"{name}_ids" if name in NAMED else name
+        yield f'CREATE VIEW "{raw}" AS {base(name, files.get(name, ()))}'
+    yield from variables()  # a view's types are known when it is created
+    for name in NAMED:
+        yield f'CREATE VIEW "{name}" AS {_looked_up(name)}'
+
+
+def variables() -> Iterator[str]:
+    """The statements that give a connection (each cursor is one) what the views look text up in.
+
+    One variable per table, with a list of all values of each column; the value of id n is at place n. Unlike a join a
+    look-up costs nothing when a statement does not use the column, is evaluated once per distinct id of a
+    dictionary-coded page instead of once per row, and leaves filters and LIMIT to work on the rows themselves.
+    """
+    for table, columns in (("name", _NAME), ("shape", _SHAPE)):
+        lists = ", ".join(f'"{c}" := list(d."{c}" ORDER BY i.id)' for c in columns)
+        ids = f'SELECT unnest(range(1, max(id) + 1)) AS id FROM "{table}"'  # a missing id leaves a null
+        rows = f'({ids}) i LEFT JOIN "{table}" d ON d.id = i.id'
+        yield f"SET VARIABLE warpsight_{table} = (SELECT struct_pack({lists}) FROM {rows})"
+
+
+def base(table: str, files: Sequence[str]) -> str:
+    """The statement that reads a table's parts with the schema's columns (no parts: an empty relation)."""
+    columns = TABLES[table].columns
+    if not files:
+        nulls = ", ".join(f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' for c in columns)
+        return f"SELECT {nulls} WHERE false"
+    absent, mixed = _absent(table, files)
+    names = ", ".join(
+        f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' if c.name in absent else f'"{c.name}"'
+        for c in columns
+    )
+    listed = ", ".join(quote(file) for file in files)
+    return f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = {mixed})"
+
+
+def _absent(table: str, files: Sequence[str]) -> tuple[set[str], bool]:
+    """Later columns that no part has, and whether parts differ: one that was recovered may have newer parts at its end."""
+    later = set(LATER.get(table, ()))
+    if not later:
+        return later, False
+    import pyarrow.parquet as pq
+
+    first, last = (later - set(pq.read_schema(file).names) for file in (files[0], files[-1]))
+    return first & last, first != last
+
+
+def _looked_up(table: str) -> str:
+    own = TABLES[table].columns
+    columns = [f't."{c.name}"' for c in own]
+    columns += [f'getvariable(\'warpsight_name\')."{c}"[t.name_id] AS "{c}"' for c in _NAME]
+    if any(c.name == "shape_id" for c in own):
+        columns += [f'getvariable(\'warpsight_shape\')."{c}"[t.shape_id] AS "{c}"' for c in _SHAPE]
+    return f'SELECT {", ".join(columns)} FROM "{table}_ids" t'

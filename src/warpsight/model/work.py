@@ -1,0 +1,409 @@
+"""Everything the devices did, as columns: kernels, communication kernels, copies and sets of all streams, by begin.
+
+Analyses of time (utilisation, gaps, states, …) start here. Rows count when they lie in or reach into the time asked for, and
+are cut at its ends. A stream is known by process, device, context and stream: equal numbers on two devices are two streams.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model import collective_names, intervals
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: Kinds of device work; `Work.kind` is an index into it. A communication kernel is no kernel here: each row has one kind.
+KINDS = ("kernel", "communication", "copy", "set")
+KERNEL, COMMUNICATION, COPY, SET = range(4)
+_ALL = Rows()
+#: Stands for a time that was not recorded.
+NO_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A stream: where work is done in order. `device` is None where the trace does not tell."""
+
+    process: int
+    device: int | None
+    context: int
+    stream: int
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Columns of equal length, sorted by `start` (ns); `kind` indexes :data:`KINDS`, `queue` indexes `queues`.
+
+    Attributes:
+        name_id: Kernel name, 0 for copies and sets.
+        correlation: -1 where none was recorded.
+        begin: Begin of the time looked at: asked for, else the first begin of any work.
+        finish: End of the time looked at: asked for, else the last end of any work.
+        unfinished: Kernels that were launched and never seen to run; they are not among the rows.
+        reversed: Rows that ended before they began; they count as empty.
+    """
+
+    start: Column
+    end: Column
+    kind: Column
+    queue: Column
+    name_id: Column
+    process: Column
+    correlation: Column
+    stack: Column
+    queues: tuple[Queue, ...]
+    begin: int
+    finish: int
+    unfinished: int = 0
+    reversed: int = 0
+    #: Device (None: unknown) → indices of its queues.
+    devices: dict[int | None, list[int]] = field(default_factory=dict)
+    #: The rows of each device and of each queue, once they were asked for.
+    _parts: dict[str, list[Column]] = field(default_factory=dict, repr=False, compare=False)
+    #: The call of each row, without and with table api, once it was asked for (:func:`warpsight.model.calls.of_work`).
+    calls: dict[bool, Column] = field(default_factory=dict, repr=False, compare=False)
+    #: Protects what is found out about the rows later: threads share work.
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def protect(self) -> None:
+        """Make the columns read-only: many share them."""
+        for column in vars(self).values():
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
+
+    @property
+    def window(self) -> int:
+        """Length of the time looked at, ns."""
+        return max(self.finish - self.begin, 0)
+
+    def device_index(self) -> tuple[list[int | None], Column]:
+        """The devices in order, and for each row the place of its device in that list."""
+        ids = list(self.devices)
+        place = np.zeros(max(len(self.queues), 1), np.int16)
+        for i, device in enumerate(ids):
+            place[self.devices[device]] = i
+        return ids, place[self.queue]
+
+    def of_kind(self, *kinds: int, among: Column | None = None) -> intervals.Intervals:
+        """The union of the work of some kinds (none given: all), among rows chosen by a mask or index."""
+        rows = (
+            np.arange(len(self)) if among is None else np.flatnonzero(among) if among.dtype == bool else among
+        )
+        if kinds:
+            wanted = np.zeros(len(KINDS), bool)
+            wanted[list(kinds)] = True
+            rows = rows[wanted[self.kind[rows]]]
+        return intervals.union(self.start[rows], self.end[rows])
+
+    def per_device(self) -> Iterator[tuple[int | None, Column]]:
+        """Each device with the indices of its rows, by begin."""
+        with self.lock:
+            if "device" not in self._parts:
+                ids, place = self.device_index()
+                self._parts["device"] = split(place, len(ids))
+        yield from zip(self.devices, self._parts["device"], strict=True)
+
+    def per_queue(self) -> Iterator[tuple[Queue, Column]]:
+        """Each stream with the indices of its rows, by begin."""
+        with self.lock:
+            if "queue" not in self._parts:
+                self._parts["queue"] = split(self.queue, len(self.queues))
+        yield from zip(self.queues, self._parts["queue"], strict=True)
+
+
+def load(trace: Trace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
+    """The device work of a trace that the conditions select; `rows.name` selects kernels, `memcpy KIND` and `memset`.
+
+    With `cut`, work that reaches into the time asked for counts with the part that lies in it: for questions about time.
+    Without, rows count whole when they begin in it: for questions about rows.
+
+    What is loaded is kept while the trace is open, for all that ask for the same rows; its columns cannot be written to.
+    """
+    if rows.key() == _ALL.key():
+        return everything(trace).work
+    timed = rows.begin is not None or rows.end is not None
+    key = ("device work", rows.key(), cut and timed)
+    return trace.kept.get(key, lambda: _selected(trace, everything(trace), rows, cut and timed))
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All device work of a trace, and what tells which of it other conditions select.
+
+    Attributes:
+        work: The work.
+        reversed: Rows that ended before they began.
+        copies: Rows that are copies, by begin, and beside it the row of table memcpy that each is.
+        sets: The same of sets and table memset.
+        unfinished: Kernels without times: process, device (-1 unknown), stream, name.
+    """
+
+    work: Work
+    reversed: Column
+    copies: tuple[Column, Column]
+    sets: tuple[Column, Column]
+    unfinished: dict[str, Column]
+    _order: Column | None
+    _finished: Column | None
+
+    @property
+    def kernels(self) -> tuple[Column, Column]:
+        """The rows that are kernels, by begin, and beside it the row of table kernel that each is."""
+        rows = np.flatnonzero(self.work.kind <= COMMUNICATION)
+        source = rows if self._order is None else self._order[rows]
+        return rows, source if self._finished is None else self._finished[source]
+
+
+def everything(trace: Trace) -> Everything:
+    """All device work of a trace, kept while it is open."""
+    return trace.kept.get("device work", lambda: _everything(trace))
+
+
+_WHERE = {"process": 0, "device": -1, "context": 0, "stream": 0}
+_NUMBERS = {"start": NO_TIME, "duration": NO_TIME, **_WHERE, "correlation": -1, "stack": 0}
+
+
+def _everything(trace: Trace) -> Everything:
+    columns, unfinished, finished, kind = _read(trace)
+    where = (columns["process"], *(columns.pop(name) for name in ("device", "context", "stream")))
+    queue, queues = _queues(trace, where)
+    del where
+    duration, start = columns.pop("duration"), columns.pop("start")
+    backwards = np.flatnonzero(duration < 0)
+    end = np.maximum(duration, 0, out=duration)
+    end += start
+    order = None
+    if not bool((start[1:] >= start[:-1]).all()):
+        order = np.argsort(start, kind="stable")
+        start, end, kind, queue = start[order], end[order], kind[order], queue[order]
+        for name in columns:  # one at a time: both orders of all columns are twice the memory
+            columns[name] = columns[name][order]
+        backwards = np.flatnonzero(np.isin(order, backwards)) if len(backwards) else backwards
+        order = order.astype(np.int32) if len(order) < 1 << 31 else order
+    begin, finish = _window(_ALL, start, end)
+    work = Work(start, end, kind, queue, columns["name_id"], columns["process"], columns["correlation"], columns["stack"],
+                queues, begin, finish, len(unfinished["process"]), len(backwards), _devices(queues))  # fmt: skip
+    work.protect()
+    moved = [_moved(kind, order, number) for number in (COPY, SET)]
+    return Everything(work, backwards, moved[0], moved[1], unfinished, order, finished)
+
+
+def _moved(kind: Column, order: Column | None, number: int) -> tuple[Column, Column]:
+    """The rows of a kind, and the row of its table that each is: the rows of a table were read in one piece."""
+    rows = np.flatnonzero(kind == number)
+    source = rows if order is None else order[rows].astype(np.int64)
+    return rows, source - (int(source.min()) if len(source) else 0)
+
+
+def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | None, Column]:
+    """Kernels with times, copies and sets, one after the other; kernels without times; rows with times; kinds.
+
+    Rows with times are those of table kernel, None where all have times; kinds are those of the rows returned first.
+    """
+    kernels, _ = trace.columns("kernel", {**_NUMBERS, "name_id": 0})
+    never = np.flatnonzero((kernels["start"] == NO_TIME) | (kernels["duration"] == NO_TIME))
+    unfinished = {name: kernels[name][never] for name in ("process", "device", "stream", "name_id")}
+    finished = None
+    if len(never):
+        there = np.ones(len(kernels["start"]), bool)
+        there[never] = False
+        finished = np.flatnonzero(there)
+        kernels = {name: column[finished] for name, column in kernels.items()}
+    parts = [kernels]
+    for table in ("memcpy", "memset"):
+        part, _ = trace.columns(table, _NUMBERS)
+        part["name_id"] = np.zeros(len(part["start"]), np.int32)
+        parts.append(part)
+    kind = np.repeat(np.array([KERNEL, COPY, SET], np.int8), [len(part["start"]) for part in parts])
+    kind[: len(kernels["start"])][_communication(trace, kernels["name_id"])] = COMMUNICATION
+    joined = {}
+    for name in tuple(kernels):
+        pieces = [part.pop(name) for part in parts]
+        joined[name] = pieces[0] if not len(pieces[1]) + len(pieces[2]) else np.concatenate(pieces)
+    return joined, unfinished, finished, kind
+
+
+def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
+    """The rows of all work that conditions select. Queues are those with rows before the end of the time asked for."""
+    work = whole.work
+    keep = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
+    if rows.end is not None:
+        keep &= work.start < rows.end
+    if rows.name is not None:
+        keep &= _named_rows(trace, whole, rows.name)
+    used = np.flatnonzero(np.bincount(work.queue[keep], minlength=len(work.queues)))
+    number = np.zeros(len(work.queues) + 1, work.queue.dtype)
+    number[used] = np.arange(len(used))
+    queues = tuple(work.queues[i] for i in used.tolist())
+    begin, finish = _window(rows, work.start[keep], work.end[keep])
+    backwards = int(keep[whole.reversed].sum())
+    if rows.begin is not None:
+        keep &= (work.start >= begin) | (cut & (work.end > begin))
+    chosen = np.flatnonzero(keep)
+    start, end = work.start[chosen], work.end[chosen]
+    if cut:
+        start, end = (np.clip(c, begin, max(finish, begin)) for c in (start, end))
+    found = Work(start, end, work.kind[chosen], number[work.queue[chosen]], work.name_id[chosen], work.process[chosen],
+                 work.correlation[chosen], work.stack[chosen], queues, begin, finish, _unfinished(trace, whole, rows),
+                 backwards, _devices(queues))  # fmt: skip
+    found.protect()
+    return found
+
+
+def wanted(rows: Rows, queue: Queue) -> bool:
+    """Whether conditions select the work of a queue."""
+    pairs = ((rows.processes, queue.process), (rows.devices, queue.device), (rows.streams, queue.stream))
+    return all(not chosen or value in chosen for chosen, value in pairs)
+
+
+def _named_rows(trace: Trace, whole: Everything, pattern: str) -> Column:
+    """Which rows have a name that matches: kernels by id, copies by their direction, and sets."""
+    work = whole.work
+    out = (work.kind <= COMMUNICATION) & np.isin(work.name_id, matching(trace, pattern))
+    copies, source = whole.copies
+    if len(copies):
+        columns, texts = trace.columns("memcpy", {}, ["kind"])
+        kinds = texts["kind"]
+        fits = np.array([_matches(trace, f"memcpy {kind}", pattern) for kind in kinds] + [False])
+        out[copies] = fits[columns["kind"][source]]
+    if (work.kind == SET).any() and _matches(trace, "memset", pattern):
+        out |= work.kind == SET
+    return out
+
+
+def _matches(trace: Trace, label: str, pattern: str) -> bool:
+    """Whether SQL finds a pattern in a text: one kind of regular expression everywhere."""
+    found = trace.sql("SELECT regexp_matches($label, $pattern)", label=label, pattern=pattern).fetchall()
+    return bool(found[0][0])
+
+
+def _unfinished(trace: Trace, whole: Everything, rows: Rows) -> int:
+    """Kernels without times that the conditions, but for the time, select."""
+    found = whole.unfinished
+    keep = np.ones(len(found["process"]), bool)
+    for name, values in (("process", rows.processes), ("device", rows.devices), ("stream", rows.streams)):
+        if values:
+            keep &= np.isin(found[name], list(values))
+    if rows.name is not None:
+        keep &= np.isin(found["name_id"], matching(trace, rows.name))
+    return int(keep.sum())
+
+
+def _devices(queues: Sequence[Queue]) -> dict[int | None, list[int]]:
+    devices: dict[int | None, list[int]] = {}
+    for i in sorted(range(len(queues)), key=lambda i: (queues[i].device is None, queues[i].device or 0)):
+        devices.setdefault(queues[i].device, []).append(i)
+    return devices
+
+
+def summed(group: Column, values: Column, groups: int) -> Column:
+    """The sum of the values (not below 0) of each group, exact; groups are numbers from 0 to `groups` - 1."""
+    out: Column
+    if len(values) and int(values.max()) * len(values) < 1 << 53:  # then floats are exact, and much quicker
+        out = np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+        return out
+    out = np.zeros(groups, np.int64)
+    np.add.at(out, group, values)
+    return out
+
+
+def split(group: Column, groups: int) -> list[Column]:
+    """The indices of each group's rows, in their order; groups are numbers from 0 to `groups` - 1."""
+    if groups == 1:
+        return [np.arange(len(group))]
+    small = group.astype(np.int16) if groups < 32_768 else group
+    order = np.argsort(small, kind="stable")
+    return np.split(order, np.searchsorted(small[order], np.arange(1, groups))) if groups else []
+
+
+def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
+    """Number of each distinct row of some integer columns, from 0 in their order, and the distinct rows' columns."""
+    rows = len(columns[0])
+    span, limit = 1, 4 * rows + 1024
+    code = np.zeros(rows, np.int32)
+    for column in columns:
+        low, width = (int(column.min()), int(column.max()) - int(column.min()) + 1) if rows else (0, 1)
+        if width == 1:
+            continue
+        if width > limit:
+            values, column = distinct(column)
+            low, width = 0, len(values)
+        if span * width > limit and span > 1:
+            values, code = distinct(code)
+            span = len(values)
+        kind = np.int32 if span * width < 1 << 31 else np.int64
+        code = code.astype(kind, copy=False) * kind(width)
+        code += np.subtract(column, low, dtype=np.promote_types(column.dtype, kind)).astype(kind, copy=False)
+        span *= width
+    _, code = distinct(code)
+    first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = np.arange(rows)[::-1]
+    return code, [c[first] for c in columns]
+
+
+def distinct(column: Column) -> tuple[Column, Column]:
+    """As numpy.unique with inverse, without a sort where the values lie close together."""
+    if not len(column):
+        return column, np.empty(0, np.int32)
+    low, high = int(column.min()), int(column.max())
+    if low == high:
+        return column[:1], np.zeros(len(column), np.int32)
+    if high - low > 4 * len(column) + 1024:
+        values, place = np.unique(column, return_inverse=True)
+        return values, place.astype(np.int32)
+    shifted = np.subtract(column, low, dtype=np.promote_types(column.dtype, np.int32))
+    there = np.zeros(high - low + 1, bool)
+    there[shifted] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there, dtype=np.int32) - np.int32(1))[shifted]
+
+
+def matching(trace: Trace, pattern: str) -> list[int]:
+    """Ids of the kernel names that a regular expression matches: names are matched once each, not once per row."""
+    sql = "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)"
+    return [int(number) for (number,) in trace.sql(sql, pattern=pattern).fetchall()]
+
+
+def named(trace: Trace, pattern: str | None) -> str:
+    """The condition that a kernel's name matches, as a list of ids."""
+    if pattern is None:
+        return ""
+    ids = ", ".join(map(str, matching(trace, pattern)))
+    return f" AND name_id IN ({ids or 'NULL'})"
+
+
+def _communication(trace: Trace, name_id: Column) -> Column:
+    """Whether each kernel is a communication kernel; every name is looked at once."""
+    names = trace.sql("SELECT id, name, demangled FROM name").fetchall()
+    flags = np.zeros(max(int(name_id.max(initial=0)), max((row[0] for row in names), default=0)) + 1, bool)
+    for number, *texts in names:
+        flags[number] = any(collective_names.parse(text) for text in texts)
+    return flags[name_id]
+
+
+def _queues(trace: Trace, columns: Sequence[Column]) -> tuple[Column, tuple[Queue, ...]]:
+    """The number of each row's queue, and the queues, of the columns process, device, context and stream."""
+    code, distinct = numbered(columns)
+    sql = "SELECT process, context, stream, any_value(name) FROM stream GROUP BY ALL"
+    names = {(p, c, s): name for p, c, s, name in trace.sql(sql).fetchall()}
+    keys = zip(*(c.tolist() for c in distinct), strict=True)
+    return code, tuple(Queue(p, None if d < 0 else d, c, s, names.get((p, c, s))) for p, d, c, s in keys)
+
+
+def _window(rows: Rows, start: Column, end: Column) -> tuple[int, int]:
+    begin = rows.begin if rows.begin is not None else int(start.min()) if len(start) else rows.end or 0
+    finish = rows.end if rows.end is not None else int(end.max()) if len(end) else begin
+    return begin, finish

@@ -1,0 +1,197 @@
+"""Recording a process that runs already: one that was started dormant, or a CPython from 3.14 on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from warpsight import _native
+from warpsight.errors import WarpsightError
+from warpsight.recorder.drain import listener
+from warpsight.recorder.find import environment
+
+DORMANT = "WARPSIGHT"
+_ANSWER_S = 15.0
+_CONNECT_S = 10.0
+#: sys.remote_exec came with this version.
+_REMOTE_EXEC = (3, 14)
+_SCRIPT = """import contextlib, ctypes, os
+with contextlib.suppress(OSError): os.unlink({path!r})
+os.environ.setdefault({variable!r}, {library!r})
+ctypes.CDLL({library!r}).ws_start({socket!r})
+"""
+
+
+def door(pid: int) -> Path | None:
+    """The socket at which a dormant process waits to be attached to; None when it does not."""
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
+        return None
+    inside = Path(f"/proc/{pid}/root/tmp/warpsight-attach-{owner}/{_inner_pid(pid)}")
+    try:
+        return inside if inside.is_socket() else None
+    except OSError:
+        return None
+
+
+def knock(path: Path, message: str) -> str:
+    """Say something at the door of a dormant process; its answer.
+
+    Raises:
+        WarpsightError: when nobody answers, or the answer is no.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection, _short(path) as short:
+            connection.settimeout(_ANSWER_S)
+            connection.connect(short)
+            connection.send(message.encode())
+            answer = connection.recv(4096).decode("utf-8", "replace")
+    except OSError as error:
+        raise WarpsightError(
+            f"the process does not answer at {path}: {(error.strerror or str(error)).lower()}"
+        ) from None
+    if not answer.startswith("ok"):
+        raise WarpsightError(
+            f"the process cannot be recorded: {answer.removeprefix('no ') or 'it said nothing'}"
+        )
+    return answer.removeprefix("ok").strip()
+
+
+@contextlib.contextmanager
+def _short(path: Path):  # type: ignore[no-untyped-def]
+    """A name of a socket that fits into an address, which holds 107 bytes."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def start(pid: int, launcher: str) -> str:
+    """Have a process connect to the launcher that listens at a socket; how it was done.
+
+    Raises:
+        WarpsightError: when it cannot be, with what would make it possible.
+    """
+    waiting = door(pid)
+    if waiting is not None:
+        knock(waiting, f"record 1 {launcher}")
+        return "it was started dormant"
+    version = python_version(pid)
+    if version is None:
+        raise WarpsightError(_advice(pid, "it was not started with the recorder in it"))
+    if version < _REMOTE_EXEC:
+        found = ".".join(map(str, version))
+        raise WarpsightError(
+            _advice(pid, f"its Python is {found}, and other processes can run code in it only from 3.14 on")
+        )
+    remote_exec(pid, launcher)
+    return "through sys.remote_exec"
+
+
+def launcher_of(pid: int) -> str:
+    """The socket of the recording that a process was attached to.
+
+    Raises:
+        WarpsightError: when it is not being recorded.
+    """
+    waiting = door(pid)
+    if waiting is not None:
+        found = knock(waiting, "status 1")
+    else:
+        try:
+            found = os.readlink(_word(pid))
+        except OSError:
+            found = ""
+    if not found or not listener.reachable(found):
+        raise WarpsightError(f"process {pid} is not attached to a recording")
+    return found
+
+
+def python_version(pid: int) -> tuple[int, int] | None:
+    """Version of the CPython in a process, by the name of its library or executable; None when there is none."""
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return None
+    match = re.search(r"/(?:lib)?python3\.(\d+)[^/\s]*$", text, re.MULTILINE)
+    return (3, int(match[1])) if match else None
+
+
+def remote_exec(pid: int, launcher: str) -> None:
+    """Run the few lines that begin a recording inside a CPython of 3.14 or later, by its own interpreter's means.
+
+    They run when its main thread next comes by a call or a loop in Python.
+
+    Raises:
+        WarpsightError: when the interpreter refuses.
+    """
+    library = str(_native.library_path())
+    with tempfile.NamedTemporaryFile("w", prefix="warpsight-attach-", suffix=".py", delete=False) as file:
+        path = Path(file.name)
+        file.write(
+            _SCRIPT.format(
+                path=str(path), variable=_native.ENVIRONMENT, library=library, socket=launcher.encode()
+            )
+        )
+    try:
+        if os.geteuid() == 0:  # the process may be another user's than ours
+            os.chown(path, Path(f"/proc/{pid}").stat().st_uid, -1)
+        code = f"import sys; sys.remote_exec({pid}, {str(path)!r})"
+        # both sides must be of the same version: its own executable is
+        done = subprocess.run(
+            [f"/proc/{pid}/exe", "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False
+        )
+        why = (done.stderr.strip().splitlines() or ["no reason"])[-1] if done.returncode else ""
+    except (OSError, subprocess.SubprocessError) as error:
+        why = str(error)
+    if why:
+        path.unlink(missing_ok=True)
+        raise WarpsightError(f"sys.remote_exec in process {pid} failed: {why}")
+
+
+def announce(pid: int, launcher: str) -> Path | None:
+    """Leave word where a process without a door is recorded, for `detach`; what :func:`withdraw` takes."""
+    if door(pid) is not None:
+        return None
+    place = _word(pid)
+    with contextlib.suppress(OSError):  # then only Ctrl-C and the process's end detach it
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(launcher)
+        return place
+    return None
+
+
+def withdraw(place: Path | None) -> None:
+    """Take back what :func:`announce` left."""
+    if place is not None:
+        place.unlink(missing_ok=True)
+
+
+def _word(pid: int) -> Path:
+    return Path(f"/tmp/warpsight-attach-{os.geteuid()}/{pid}.launcher")
+
+
+def _inner_pid(pid: int) -> int:
+    """The process's id as it sees it itself, inside its PID namespace."""
+    try:
+        line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("NSpid:"))
+        return int(line.split()[-1])
+    except (OSError, StopIteration, ValueError):
+        return pid
+
+
+def _advice(pid: int, why: str) -> str:
+    library = _native.library_path() or "libwarpsight.so"
+    environment(
+        pid
+    )  # tells a process that does not exist, or is not ours, from one that cannot be attached to
+    return (f"process {pid} cannot be attached to: {why}. Programs started with {DORMANT}=dormant and "
+            f"CUDA_INJECTION64_PATH={library} in the environment wait for it, at no cost")  # fmt: skip

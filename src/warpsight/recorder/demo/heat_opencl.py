@@ -1,0 +1,73 @@
+"""Heat spreading over a plate, on the first OpenCL device: three kernels, copies both ways, named phases."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+import warpsight as ws
+from warpsight.recorder.demo.opencl import OpenClError, Queue
+
+SIZE, STEPS, REPORT_EVERY = 256, 300, 50
+SOURCE = """
+__kernel void heat_step(__global const float *now, __global float *next, float rate) {
+  const int x = get_global_id(0), y = get_global_id(1), w = get_global_size(0), h = get_global_size(1);
+  const int at = y * w + x;
+  if (x == 0 || y == 0 || x == w - 1 || y == h - 1) { next[at] = now[at]; return; }
+  next[at] = now[at] + rate * (now[at - 1] + now[at + 1] + now[at - w] + now[at + w] - 4 * now[at]);
+}
+__kernel void change(__global const float *a, __global const float *b, __global float *out) {
+  const int at = get_global_id(0);
+  out[at] = fabs(a[at] - b[at]);
+}
+__kernel void row_maximum(__global const float *values, __global float *rows) {
+  const int row = get_global_id(0), w = get_global_size(0);
+  float most = 0;
+  for (int x = 0; x < w; ++x) most = fmax(most, values[row * w + x]);
+  rows[row] = most;
+}
+"""
+
+
+def largest_change(queue: Queue, kernels: list[int], buffers: list[int]) -> float:
+    """How far the last step moved the hottest change."""
+    _, change, row_maximum = kernels
+    now, following, difference, rows = buffers
+    queue.launch(change, (SIZE * SIZE,), (64,), now, following, difference)
+    queue.launch(row_maximum, (SIZE,), (64,), difference, rows)
+    result = array("f", bytes(4 * SIZE))
+    queue.read(rows, result)
+    return max(result)
+
+
+def main() -> None:
+    """Run to the end and say how far it got."""
+    try:
+        queue = Queue()
+    except OpenClError as error:
+        sys.exit(f"{error}; on Debian: apt install ocl-icd-libopencl1 pocl-opencl-icd")
+    print(f"heat on {queue.device_name}")
+    with ws.annotate("set up"):
+        kernels = queue.build(SOURCE, "heat_step", "change", "row_maximum")
+        size = 4 * SIZE * SIZE
+        now, following, difference = (queue.buffer(size) for _ in range(3))
+        rows = queue.buffer(4 * SIZE)
+        plate = array("f", bytes(size))
+        plate[SIZE // 2] = 1000.0  # one hot spot at the upper edge
+        queue.write(now, plate)
+        queue.copy(now, following, size)
+    with ws.annotate("simulate"):
+        for step in range(1, STEPS + 1):
+            queue.launch(kernels[0], (SIZE, SIZE), (16, 16), now, following, 0.2)
+            now, following = following, now
+            if step % REPORT_EVERY == 0:
+                with ws.annotate("report", step=step):
+                    moved = largest_change(queue, kernels, [now, following, difference, rows])
+                    ws.counter("largest change", moved, "K")
+    with ws.annotate("read back"):
+        queue.read(now, plate)
+    print(f"{STEPS} steps; {sum(plate):.0f} K in all, largest change in the last step {moved:.4f} K")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Arenas as the launcher sees them: the header of another process's, and one of its own for counters and samples."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+from functools import cache
+from pathlib import Path
+
+from warpsight import _native
+from warpsight.capture.segments import layout
+from warpsight.errors import WarpsightError
+
+RECORD, STOP = layout.CONTROL_RECORD, layout.CONTROL_STOP
+LOSS_NOTE, LOSS_DATA, LOSS_ENDED = 1, 2, 3
+_SCALARS = {"u1": "B", "i1": "b", "u2": "H", "i2": "h", "u4": "I", "i4": "i", "u8": "Q", "i8": "q", "f8": "d"}
+
+
+def _offsets() -> dict[str, int]:
+    offsets, at = {}, 0
+    for field in layout.ARENA_HEADER.fields:
+        offsets[field.name] = at
+        at += layout.TYPES[field.type] * field.count
+    return offsets
+
+
+_OFFSETS = _offsets()
+
+
+class Header:
+    """The shared header of an arena: what the process says about itself, and the control word we set.
+
+    Raises:
+        OSError, ValueError: when the descriptor cannot be mapped or is no arena.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._map = mmap.mmap(fd, layout.ARENA_HEADER_BYTES)
+        if self._number("magic", "Q") != layout.ARENA_MAGIC:
+            self._map.close()
+            raise ValueError("not an arena")
+
+    @property
+    def arena(self) -> str:
+        """Random id, 16 hex digits."""
+        return f"{self._number('arena', 'Q'):016x}"
+
+    @property
+    def state(self) -> int:
+        """One of layout.STATE_*."""
+        return self._number("state", "I")
+
+    @property
+    def control_seen(self) -> bool:
+        """The process has acted on the control word as it is now."""
+        return self._number("control", "I") == self._number("control_ack", "I")
+
+    def set_control(self, bits: int) -> None:
+        """Tell the process to record, to rest or to stop."""
+        self._store("control", bits)
+
+    def ask_flush(self, *, forced: bool = False) -> None:
+        """Ask the process to hand over everything that is complete; `forced`: what is not, too, without its times."""
+        request = self._number("flush_request", "I") + 1 & 0xFFFFFFFF
+        if forced:
+            self._store("forced_flush", request)  # first: the process looks when it sees the request
+        self._store("flush_request", request)
+
+    @property
+    def flushed(self) -> bool:
+        """The flush asked for last is done."""
+        return self._number("flush_request", "I") == self._number("flush_done", "I")
+
+    def close(self) -> None:
+        """Unmap."""
+        self._map.close()
+
+    def _number(self, name: str, kind: str) -> int:
+        return int(struct.unpack_from("<" + kind, self._map, _OFFSETS[name])[0])
+
+    def _store(self, name: str, value: int) -> None:
+        # One aligned 32-bit store: the process reads the word while we write it.
+        ctypes.c_uint32.from_buffer(self._map, _OFFSETS[name]).value = value
+
+
+class OwnRows:
+    """Rows that the launcher itself adds to the trace; any thread may write, each has its own rings."""
+
+    def __init__(self) -> None:
+        self._library = _native.load()
+        self.fd = int(self._library.ws_arena_create())
+        if self.fd < 0:
+            raise WarpsightError(f"no memory for the recorder's own rows: {os.strerror(-self.fd)}")
+        header = Header(self.fd)
+        self.arena = header.arena
+        header.close()
+
+    def intern(self, text: str) -> int:
+        """The id of a string in this arena; 0 when it had to be dropped."""
+        data = text.encode("utf-8", "replace")
+        return int(self._library.ws_intern(data, len(data)))
+
+    def write(self, kind: str, **values: float) -> bool:
+        """Append one row; fields that are not given are zero. False when it was dropped (which is counted)."""
+        number, packer, names = _row_format(kind)
+        row = packer.pack(*(values.get(name, 0) for name in names))
+        return int(self._library.ws_write_row(number, row, len(row))) == 0
+
+    def loss(
+        self, source: str, cause: str, *, count: int = 1, severity: int = LOSS_DATA, start: int = 0
+    ) -> None:
+        """Say that something is missing from the trace, or how it was taken."""
+        now = int(self._library.ws_now())
+        self.write("Loss", time=now, start=start, end=now, count=count, cause=self.intern(cause),
+                   source=self.intern(source), severity=severity)  # fmt: skip
+
+
+@cache
+def _row_format(kind: str) -> tuple[int, struct.Struct, tuple[str, ...]]:
+    """Number, packing and scalar fields of a record kind; reserved arrays are packed as zero bytes."""
+    record = layout.BY_NAME[kind]
+    codes = "".join(
+        _SCALARS[f.type] if f.count == 1 else f"{layout.TYPES[f.type] * f.count}x" for f in record.fields
+    )
+    return record.kind, struct.Struct("<" + codes), tuple(f.name for f in record.fields if f.count == 1)
+
+
+class Drainer:
+    """Copies one arena's rows to segment files in a folder.
+
+    Raises:
+        OSError: when the descriptor is no sound arena or the folder cannot be used.
+    """
+
+    def __init__(self, fd: int, folder: Path) -> None:
+        self._library = _native.load()
+        ctypes.set_errno(0)
+        self._handle = self._library.ws_drain_open(fd, os.fsencode(folder), 0)
+        if not self._handle:
+            raise OSError(f"the rings of {folder.name} cannot be drained to {folder}")
+        self._rotated = 0
+
+    def poll(self, checkpoint: bool) -> int:
+        """One visit; blocks written, or -errno."""
+        return int(self._library.ws_drain_poll(self._handle, int(checkpoint)))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks written so far."""
+        return self._statistic(0)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written so far."""
+        return self._statistic(1)
+
+    @property
+    def lost_rows(self) -> int:
+        """Rows lost in full rings or to write errors so far."""
+        return self._statistic(4) + self._statistic(6)
+
+    @property
+    def write_error(self) -> int:
+        """The errno of the last write that failed, 0 when none did."""
+        return self._statistic(5)
+
+    def rotate(self) -> bool:
+        """Close the segments when they hold something new; whether they did."""
+        written = self.blocks
+        if written == self._rotated:
+            return False
+        self._library.ws_drain_rotate(self._handle)
+        self._rotated = written
+        return True
+
+    def close(self) -> int:
+        """Take what is left, close the files; 0 or -errno. Nothing else may be called afterwards."""
+        handle, self._handle = self._handle, None
+        return int(self._library.ws_drain_close(handle)) if handle else 0
+
+    def _statistic(self, which: int) -> int:
+        return int(self._library.ws_drain_statistic(self._handle, which))

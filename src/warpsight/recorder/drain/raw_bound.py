@@ -1,0 +1,87 @@
+"""Keeping raw data bounded: when the converter lags it gets more of the machine, then draining waits and rings drop."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsight.recorder.drain.arena import LOSS_DATA, LOSS_ENDED, LOSS_NOTE, OwnRows
+from warpsight.recorder.drain.converter import Converter
+from warpsight.recorder.output import RAW
+
+HURRY_BYTES = 512 << 20
+MOST_BYTES = 1 << 30
+#: Draining goes on when raw data is back under this: waiting for a bit more avoids a stutter at the bound.
+RESUME_BYTES = 768 << 20
+#: Parquet bytes that a byte of raw data becomes, about: what --max-size counts for data that is not
+#: converted yet.
+COMPRESSION = 0.15
+
+
+@dataclass
+class RawBound:
+    """Watches the sizes of a recording's folder and says when draining may go on and when recording must end."""
+
+    folder: Path
+    rows: OwnRows
+    converter: Converter
+    max_bytes: int = 0
+    #: Draining is to wait for the converter.
+    waiting: bool = False
+    full: bool = False
+    _hurried: bool = False
+
+    def look(self) -> None:
+        """Measure and decide; called about once a second."""
+        raw = folder_bytes(self.folder / RAW)
+        if raw > HURRY_BYTES and not self._hurried:
+            self._hurried = True
+            self.converter.hurry()
+            self.rows.loss(
+                "converter",
+                "conversion lags behind recording and now runs at normal priority",
+                severity=LOSS_NOTE,
+            )
+        if not self.waiting and raw > MOST_BYTES and self.converter.alive:
+            self.waiting = True
+            self.rows.loss("converter", "conversion cannot keep up: rows wait in the rings until raw data is under "
+                           f"{RESUME_BYTES >> 20} MB", severity=LOSS_NOTE)  # fmt: skip
+        elif self.waiting and (raw < RESUME_BYTES or not self.converter.alive):
+            self.waiting = False
+        if not self.converter.alive and raw > MOST_BYTES and not self.full:
+            self._end(f"the converter is gone and raw data reached {MOST_BYTES >> 20} MB")
+        elif self.max_bytes and not self.full:
+            total = folder_bytes(self.folder) - raw + raw * COMPRESSION
+            if total >= self.max_bytes:
+                self._end(
+                    f"the trace reached --max-size {self.max_bytes // 1_000_000} MB; the program went on unrecorded"
+                )
+
+    def _end(self, cause: str) -> None:
+        self.full = True
+        self.rows.loss("launcher", cause, severity=LOSS_ENDED)
+
+    def say_write_error(self, error: int) -> None:
+        """Note that segments cannot be written: what waits in rings will be lost when they are full."""
+        self.rows.loss("drainer", f"segments cannot be written: {os.strerror(error)}", severity=LOSS_DATA)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files in a folder and below, as far as they can be seen."""
+    total = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    total += (
+                        folder_bytes(Path(entry.path))
+                        if is_folder
+                        else entry.stat(follow_symlinks=False).st_size
+                    )
+                except OSError:
+                    continue  # converted and deleted at this moment
+    except OSError:
+        pass
+    return total

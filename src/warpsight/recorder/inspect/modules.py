@@ -1,0 +1,181 @@
+"""Files mapped into a process: their symbols, and where the callers of their functions stand."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.recorder.inspect import cfi
+
+_LOAD, _EH_FRAME_HDR = 1, 0x6474E550
+_SYMTAB, _DYNSYM = 2, 11
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """An executable or first mapping of a file."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+    executable: bool
+
+
+def mappings(pid: int) -> list[Mapping]:
+    """All mappings of a process, by address; empty when it is gone or not ours to look at."""
+    found = []
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        parts = line.split(None, 5)
+        start, _, end = parts[0].partition("-")
+        found.append(
+            Mapping(
+                int(start, 16),
+                int(end, 16),
+                int(parts[2], 16),
+                parts[5] if len(parts) > 5 else "",
+                "x" in parts[1],
+            )
+        )
+    return found
+
+
+class Module:
+    """One ELF image: a file, or the bytes of the vdso.
+
+    Raises:
+        OSError, ValueError: when it cannot be read or is no 64-bit ELF file.
+    """
+
+    def __init__(self, source: Path | bytes) -> None:
+        if isinstance(source, bytes):
+            self._data: Any = source
+        else:
+            with source.open("rb") as file:
+                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if self._data[:5] != b"\x7fELF\x02":
+            raise ValueError("not a 64-bit ELF file")
+        (self._sections_at,) = struct.unpack_from("<Q", self._data, 40)
+        (headers_at,) = struct.unpack_from("<Q", self._data, 32)
+        size, count, _, self._sections = struct.unpack_from("<4H", self._data, 54)
+        self._loads: list[tuple[int, int, int]] = []
+        self._frames = (0, 0)
+        for number in range(count):
+            kind, _, offset, address, _, in_file, _, _ = struct.unpack_from(
+                "<2I6Q", self._data, headers_at + number * size
+            )
+            if kind == _LOAD:
+                self._loads.append((offset, address, in_file))
+            elif kind == _EH_FRAME_HDR:
+                self._frames = (address, in_file)
+        self._ids: dict[int, cfi.Cie] = {}
+
+    def address_of(self, offset: int) -> int:
+        """The virtual address that a place in the file is loaded at."""
+        for start, address, size in self._loads:
+            if start <= offset < start + size + 4096:
+                return offset - start + address
+        return offset
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes at a virtual address, as far as the file holds them."""
+        for start, base, length in self._loads:
+            if base <= address < base + length:
+                at = start + address - base
+                return bytes(self._data[at : min(at + size, start + length)])
+        return b""
+
+    @cached_property
+    def _functions(self) -> tuple[npt.NDArray[Any], list[tuple[npt.NDArray[Any], bytes]]]:
+        """Functions sorted by address: (value, size, table, name offset), and the tables' texts."""
+        rows, texts = [], []
+        for number in range(self._sections):
+            at = self._sections_at + number * 64
+            (kind,) = struct.unpack_from("<I", self._data, at + 4)
+            if kind not in (_SYMTAB, _DYNSYM):
+                continue
+            offset, size, link = struct.unpack_from("<QQI", self._data, at + 24)
+            names_at, names_size = struct.unpack_from("<QQ", self._data, self._sections_at + link * 64 + 24)
+            table = np.frombuffer(self._data, _SYMBOL, size // 24, offset)
+            chosen = table[((table["info"] & 15) == 2) & (table["section"] != 0)]
+            texts.append((chosen, bytes(self._data[names_at : names_at + names_size])))
+            rows.append(
+                (chosen["value"], chosen["size"], np.full(len(chosen), len(texts) - 1), chosen["name"])
+            )
+        if not rows:
+            return np.zeros((0, 4), np.int64), []
+        joined = np.stack([np.concatenate([r[i] for r in rows]).astype(np.int64) for i in range(4)], axis=1)
+        return joined[np.argsort(joined[:, 0], kind="stable")], texts
+
+    def function_at(self, address: int) -> str:
+        """Name of the function that contains a virtual address; empty when the file does not say."""
+        rows, texts = self._functions
+        last = int(np.searchsorted(rows[:, 0], address, side="right")) - 1
+        for at in range(last, max(last - 8, -1), -1):
+            value, size, table, name = rows[at].tolist()
+            if value <= address < value + max(size, 1):
+                names = texts[table][1]
+                return str(names[name : names.index(b"\0", name)], "utf-8", "replace")
+        return ""
+
+    @cached_property
+    def _table(self) -> tuple[list[int], list[int]]:
+        """The search table of .eh_frame_hdr: starts of functions and their FDEs."""
+        address, size = self._frames
+        data = self.read(address, size)
+        if len(data) < 12 or data[0] != 1 or data[3] != 0x3B:  # data-relative sdata4: what linkers write
+            return [], []
+        reader = cfi.Reader(data, address, 4)
+        reader.pointer(data[1])
+        count = reader.pointer(data[2])
+        pairs = (
+            np.frombuffer(data, "<i4", min(count, (len(data) - reader.at) // 8) * 2, reader.at).astype(
+                np.int64
+            )
+            + address
+        )
+        return pairs[0::2].tolist(), pairs[1::2].tolist()
+
+    def row_at(self, pc: int) -> tuple[cfi.Row, cfi.Cie]:
+        """How to find the caller at a virtual address of the file.
+
+        Raises:
+            CfiError: when the file does not tell.
+        """
+        starts, places = self._table
+        at = bisect_right(starts, pc) - 1
+        if at < 0:
+            raise cfi.CfiError("no frame information")
+        place = places[at]
+        length, back = struct.unpack("<Ii", self.read(place, 8))
+        data = self.read(place + 8, length - 4)
+        cie = self._cie(place + 4 - back)
+        reader = cfi.Reader(data, place + 8)
+        start = reader.pointer(cie.encoding)
+        size = reader.pointer(cie.encoding & 0x0F)
+        if not start <= pc < start + size:
+            raise cfi.CfiError("no frame information")
+        if cie.augmented:
+            reader.block()
+        return cfi.row_at(cie, data[reader.at :], start, pc), cie
+
+    def _cie(self, place: int) -> cfi.Cie:
+        if place not in self._ids:
+            (length,) = struct.unpack("<I", self.read(place, 4))
+            self._ids[place] = cfi.parse_cie(self.read(place + 8, length - 4), place + 8)
+        return self._ids[place]

@@ -1,0 +1,218 @@
+"""Running a program under a recording: its terminal, signals and exit code stay as they would be without us."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from warpsight.errors import WarpsightError
+from warpsight.recorder import join
+from warpsight.recorder.server import Server
+from warpsight.recorder.settings import SOCKET, Settings, recorder_variables
+from warpsight.recorder.signals import Signals
+
+_PR_SET_CHILD_SUBREAPER = 36
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+class StartError(WarpsightError):
+    """The program could not be started; the exit code is the shell's."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def join_or_serve(path: Path, command: Sequence[str], settings: Settings, *, force: bool,
+                  joining: Callable[[], None] = lambda: None) -> Server:  # fmt: skip
+    """Become the command inside a recording that is already there (then this does not return), or start one.
+
+    `joining` is called before the command joins the recording around it.
+
+    Raises:
+        WarpsightError: when neither is possible.
+    """
+    environment = dict(os.environ)
+    socket = join.enclosing(environment)
+    if socket is None:
+        with join.alone(path):
+            job = join.job_of(environment)
+            socket = join.siblings(path, job)
+            if socket is None:
+                return Server(path, settings, force=force, job=job)
+    else:
+        joining()
+    become(command, {**environment, **recorder_variables(settings, environment), SOCKET: socket})
+
+
+def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the command.
+
+    Raises:
+        StartError: when it cannot be started.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and an ignored signal would be inherited
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], list(command), environment)
+    except OSError as error:
+        raise start_error(command[0], error) from None
+
+
+def start_error(program: str, error: OSError) -> StartError:
+    """What a shell would say and return."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return StartError(f"{program}: not found", NOT_FOUND)
+    return StartError(f"{program}: cannot be run: {(error.strerror or str(error)).lower()}", NOT_EXECUTABLE)
+
+
+def check_runnable(program: str) -> None:
+    """Refuse a program before another one is asked to start it.
+
+    Raises:
+        StartError: when it is not found (127), or found and not executable (126).
+    """
+    found = shutil.which(program)
+    if found is not None:
+        return
+    place = Path(program)
+    if os.sep not in program or not place.exists():
+        raise start_error(program, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    reason = errno.EISDIR if place.is_dir() else errno.EACCES
+    raise start_error(program, OSError(reason, os.strerror(reason)))
+
+
+class Launch:
+    """One run of a program under a server."""
+
+    def __init__(self, server: Server, say: Callable[[str], None], *, extra: Mapping[str, str | None] | None = None,
+                 on_interrupt: Callable[[], None] | None = None, on_start: Callable[[], None] | None = None) -> None:  # fmt: skip
+        """`extra` changes the program's environment (None: without the variable).
+
+        `on_start` is called when the program runs, `on_interrupt` at each Ctrl-C.
+        """
+        self._server = server
+        self._say = say
+        self._extra = dict(extra or {})
+        self._on_interrupt = on_interrupt
+        self._on_start = on_start
+        self._pid = 0
+        self._status: int | None = None
+        self._impatient = False
+
+    def run(self, command: Sequence[str]) -> int:
+        """Run it to its end and wait, bounded, for processes it left. Returns its exit code, 128 + signal.
+
+        Raises:
+            StartError: when it cannot be started; nothing was recorded.
+        """
+        changed = {**self._server.environment(dict(os.environ)), **self._extra}
+        environment = {name: value for name, value in changed.items() if value is not None}
+        become_subreaper()
+        with Signals() as signals:
+            self._server.start()  # its threads inherit the blocked mask, so signals come to us
+            with signals.open_for_child():
+                self._pid = _spawn(command, environment)
+            if self._on_start is not None:
+                self._on_start()
+            signals.wait(self._main_ended, self._pass_on)
+            assert self._status is not None
+            self._server.note_exit(self._pid, self._status)
+            self._wait_for_rest(signals)
+        return exit_code(self._status)
+
+    def _main_ended(self) -> bool:
+        self._reap_adopted()
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status is not None
+
+    def _pass_on(self, number: int, whole_group: bool) -> None:
+        if number == signal.SIGUSR2 and self._server.ring is not None:
+            self._server.trigger("signal")  # meant for us: a ring's launcher is asked for a trace so
+            return
+        if number == signal.SIGINT and self._on_interrupt is not None:
+            self._on_interrupt()
+        if not whole_group and self._status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, number)
+
+    def _wait_for_rest(self, signals: Signals) -> None:
+        """Processes that outlive the main one (workers, other ranks) are recorded until they end, or for a while."""
+        seconds = self._server.settings.wait
+        if self._server.wait_idle(0.5) or not seconds:
+            return
+        left = self._server.connected
+        self._say(
+            f"waiting up to {seconds:g} s for {left} process{'es' if left > 1 else ''} still being recorded "
+            "(Ctrl-C ends the recording)"
+        )
+        deadline = time.monotonic() + seconds
+        signals.wait(lambda: self._rest_ended(deadline), self._stop_waiting)
+        if self._server.connected:
+            self._server.note_loss("launcher", f"{self._server.connected} processes were still running when the recording ended",
+                                   severity="ended")  # fmt: skip
+
+    def _rest_ended(self, deadline: float) -> bool:
+        self._reap_adopted()
+        return self._impatient or time.monotonic() >= deadline or self._server.wait_idle(0)
+
+    def _stop_waiting(self, number: int, whole_group: bool) -> None:
+        self._impatient = True
+
+    def _reap_adopted(self) -> None:
+        """Orphans of the program become our children; without a wait they would stay zombies."""
+        ours = {self._pid, *self._server.own_processes}
+        for pid in children() - ours:
+            try:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+            if ended:
+                self._server.note_exit(ended, status)
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    try:
+        # Same process group, same terminal, inherited descriptors: as if the shell had started it.
+        process = subprocess.Popen(list(command), env=dict(environment), close_fds=False)
+    except OSError as error:
+        raise start_error(command[0], error) from None
+    except ValueError as error:  # a null byte
+        raise StartError(f"{command[0]!r}: {error}", NOT_FOUND) from None
+    process.returncode = 0  # we wait for it ourselves; Popen must not
+    return process.pid
+
+
+def exit_code(status: int) -> int:
+    """The shell's exit code of a wait status."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def become_subreaper() -> None:
+    """Have orphaned descendants become our children, so that their ends are noticed; refusal changes little."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> set[int]:
+    """Process ids of this process's children."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found.update(map(int, (task / "children").read_text().split()))
+        except OSError:
+            continue
+    return found

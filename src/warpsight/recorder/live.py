@@ -1,0 +1,310 @@
+"""A running recording as it is now, read from the segments that its drainer writes: for `top`.
+
+Nothing is asked of the recording and nothing is changed: segment files are append-only, and those the converter has taken
+are gone, so each look reads what is new in what is still there. Rows arrive a moment after they happened (the GPU's own
+buffers are handed over a few times a second), so rates are of a window that ends a little before now.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.capture.segments import layout
+from warpsight.capture.segments.blocks import BlockTracker
+from warpsight.capture.segments.segment import Block, gather, open_segment, strings
+from warpsight.device_code.demangle import demangle
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.recorder import attach, output
+from warpsight.recorder import find as search
+from warpsight.recorder.drain import listener
+from warpsight.recorder.settings import SOCKET
+
+Array = npt.NDArray[Any]
+#: Kinds of rows that are looked at, beside texts.
+_KINDS = ("Kernel", "Memcpy", "Memset", "Api", "Counter", "Loss", "Device", "Process")
+_WANTED = frozenset(layout.BY_NAME[name].kind for name in (*_KINDS, "String"))
+#: ns by which the window ends before now: rows of the GPU come in up to this late.
+LAG_NS = 600_000_000
+#: A recording that is asked where it writes answers within so long.
+_ANSWER_S = 10.0
+#: Api.flags and Loss.severity.
+_LAUNCH, _LOST = 1, 2
+_NO_TIME = np.uint64(2**64 - 1)
+
+
+@dataclass(frozen=True)
+class TopKernel:
+    """One kernel name in the window: how often, how long (ns), and its share of the time of all kernels (0 to 1)."""
+
+    name: str
+    count: int
+    time_ns: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The latest value of one counter."""
+
+    name: str
+    value: float
+    unit: str
+    device: int | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What happened in the window; rates are per second, busy shares are unions (0 to 1) by device.
+
+    Attributes:
+        folder: The recording.
+        recording: It still runs.
+        elapsed_s: Since it began.
+        window_s: Length of the window.
+        processes: Process ids seen.
+        launches: Launches per second.
+        kernels: Kernels per second.
+        copies: Copies and sets per second.
+        copied: Bytes copied and set per second.
+        busy: Device → share of the window in which it worked.
+        top: Kernels with most time.
+        counters: Latest readings.
+        lost: (count, who and why), since this looked first, with what the recording had noted before.
+    """
+
+    folder: str
+    recording: bool
+    elapsed_s: float
+    window_s: float
+    processes: tuple[int, ...]
+    launches: float
+    kernels: float
+    copies: float
+    copied: float
+    busy: dict[str, float]
+    top: tuple[TopKernel, ...]
+    counters: tuple[Reading, ...]
+    lost: tuple[tuple[int, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def find(what: str | None) -> Path:
+    """The recording at a folder, that of a recorded process (or of its launcher), or the youngest one that runs here.
+
+    Raises:
+        UsageError: when there is none.
+        WarpsightError: when the folder or process is not being recorded.
+    """
+    if what is None:
+        alive = [
+            (live.start, path)
+            for path in Path().glob("*.warp")
+            if (live := output.announced(path)) and live.alive()
+        ]
+        if not alive:
+            raise UsageError(
+                "nothing is being recorded in this folder; name the recording: warpsight top FOLDER, or PID"
+            )
+        return max(alive)[1]
+    folder = Path(what)
+    if what.isdigit() and not folder.exists():
+        return Path(listener.ask(_launcher(int(what)), {"do": "status"}, _ANSWER_S)["folder"])
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder")
+    live = output.announced(folder)
+    if live is None or not live.alive():
+        raise WarpsightError(
+            f"{folder} is not being recorded; warpsight info {folder} tells about a finished recording"
+        )
+    return folder
+
+
+def _launcher(pid: int) -> str:
+    """The socket of the recording of a process, which it was started in or attached to."""
+    if attach.door(pid) is not None and not search.environment(pid).get(SOCKET):
+        return attach.launcher_of(pid)
+    return search.socket_of_process(pid)
+
+
+@dataclass
+class _Arena:
+    """One process: its texts and what was read of its files (segment's name without `.open` → slots)."""
+
+    texts: dict[int, str] = field(default_factory=dict)
+    blocks: BlockTracker = field(default_factory=lambda: BlockTracker(anywhere=True))
+    definitions: BlockTracker = field(default_factory=lambda: BlockTracker(anywhere=True))
+    read: dict[str, int] = field(default_factory=dict)
+    devices: dict[int, str] = field(default_factory=dict)
+
+
+class Live:
+    """Follows one recording; call :meth:`look` as often as wanted."""
+
+    def __init__(self, folder: Path, window_s: float = 5.0) -> None:
+        """`window_s`: how far back a snapshot looks."""
+        self.folder = folder
+        self._window = int(window_s * 1e9)
+        self._arenas: dict[str, _Arena] = {}
+        self._rows: dict[str, list[dict[str, Array]]] = defaultdict(list)
+        self._counters: dict[tuple[str, int], Reading] = {}
+        self._lost: dict[str, int] = _noted(folder)
+        self._processes: set[int] = set()
+        announced = output.announced(folder)
+        self._started = announced.start if announced else time.time()
+        self._first = time.monotonic_ns() - int((time.time() - self._started) * 1e9)
+
+    def look(self, top: int = 10) -> Snapshot:
+        """Read what is new and say how it goes."""
+        raw = self.folder / output.RAW
+        for place in sorted(p for p in raw.glob("*") if p.is_dir()):
+            arena = self._arenas.setdefault(place.name, _Arena())
+            self._read(arena, place, "definitions", arena.definitions)
+            self._read(arena, place, "data", arena.blocks)
+        end = time.monotonic_ns() - LAG_NS
+        # A recording younger than the window is divided by its own age.
+        begin = max(end - self._window, min(self._first, end - 1))
+        self._forget(begin)
+        return self._snapshot(begin, end, top)
+
+    def _read(self, arena: _Arena, place: Path, prefix: str, tracker: BlockTracker) -> None:
+        found: dict[int, list[tuple[Block, Array]]] = {}
+        for path in sorted(place.glob(f"{prefix}-*.seg*"), key=lambda p: p.name.removesuffix(".open")):
+            name = path.name.removesuffix(".open")
+            try:
+                segment = open_segment(path)
+            except (FileNotFoundError, ValueError):  # converted, or renamed, at this moment
+                continue
+            # The last block may have been open: it comes again, sealed, behind it.
+            for block in segment.blocks(arena.read.get(name, 0), _WANTED):
+                skip = tracker.fresh(block)
+                if skip is None:
+                    continue
+                self._processes.add(block.pid)
+                if layout.BY_KIND[block.kind].variable:
+                    arena.texts.update(strings(block.payload, skip)[0])
+                else:
+                    found.setdefault(block.kind, []).append((block, block.body(skip)))
+            arena.read[name] = segment.slots
+        for kind, parts in found.items():
+            self._take(arena, place.name, layout.BY_KIND[kind].name, gather(parts, kind).rows)
+
+    def _take(self, arena: _Arena, name: str, kind: str, rows: Array) -> None:
+        if kind == "Device":
+            for row in rows:
+                arena.devices[int(row["device"])] = arena.texts.get(int(row["name"]), "")
+        elif kind == "Counter":
+            for row in rows[-512:]:
+                device = int(row["device"])
+                text, unit = (arena.texts.get(int(row[c]), "?") for c in ("name", "unit"))
+                self._counters[text, device] = Reading(
+                    text, float(row["value"]), "" if unit == "1" else unit, None if device < 0 else device
+                )
+        elif kind == "Loss":
+            for row in rows[rows["severity"] >= _LOST]:
+                why = f"{arena.texts.get(int(row['source']), '?')}: {arena.texts.get(int(row['cause']), '?')}"
+                self._lost[why] = self._lost.get(why, 0) + int(row["count"])
+        elif kind == "Api":
+            launches = rows[(rows["flags"] & _LAUNCH) != 0]
+            self._rows["Api"].append({"start": launches["start"].astype(np.int64)})
+        elif kind in ("Kernel", "Memcpy", "Memset"):
+            done = rows[(rows["end"] != 0) & (rows["end"] != _NO_TIME)]
+            columns = {c: done[c].astype(np.int64) for c in ("start", "end", "device")}
+            columns["name"] = (
+                done["name"].astype(np.int64) if kind == "Kernel" else np.zeros(len(done), np.int64)
+            )
+            columns["bytes"] = (
+                done["bytes"].astype(np.int64) if kind != "Kernel" else np.zeros(len(done), np.int64)
+            )
+            columns["arena"] = np.full(len(done), int(name, 16) & (2**62 - 1), np.int64)
+            self._rows[kind].append(columns)
+
+    def _forget(self, begin: int) -> None:
+        for kind, pieces in self._rows.items():
+            last = "start" if kind == "Api" else "end"
+            kept = [piece for piece in pieces if len(piece[last]) and int(piece[last].max()) >= begin]
+            self._rows[kind] = kept
+
+    def _column(self, kind: str, name: str) -> Array:
+        pieces = [piece[name] for piece in self._rows.get(kind, ())]
+        return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+
+    def _snapshot(self, begin: int, end: int, top: int) -> Snapshot:
+        seconds = (end - begin) / 1e9
+        launches = self._column("Api", "start")
+        inside = {
+            k: (self._column(k, "end") > begin) & (self._column(k, "start") < end)
+            for k in ("Kernel", "Memcpy", "Memset")
+        }
+        started = {k: (self._column(k, "start") >= begin) & inside[k] for k in inside}
+        copied = sum(int(self._column(k, "bytes")[started[k]].sum()) for k in ("Memcpy", "Memset"))
+        live = output.announced(self.folder)
+        return Snapshot(
+            str(self.folder), live is not None and live.alive(), round(time.time() - self._started, 1), round(seconds, 3),
+            tuple(sorted(self._processes)), float(((launches >= begin) & (launches < end)).sum() / seconds),
+            float(started["Kernel"].sum() / seconds), float((started["Memcpy"].sum() + started["Memset"].sum()) / seconds),
+            copied / seconds, self._busy(inside, begin, end), self._top(inside["Kernel"], begin, end, top),
+            tuple(self._counters[key] for key in sorted(self._counters)),
+            tuple(sorted(((n, why) for why, n in self._lost.items()), reverse=True)),
+        )  # fmt: skip
+
+    def _busy(self, inside: dict[str, Array], begin: int, end: int) -> dict[str, float]:
+        """Union of the work of each device; processes of one host count their devices alike."""
+        start, stop, device = (
+            np.concatenate([self._column(k, c)[inside[k]] for k in inside])
+            for c in ("start", "end", "device")
+        )
+        names = {d: text for arena in self._arenas.values() for d, text in arena.devices.items()}
+        out: dict[str, float] = {}
+        for one in sorted({*np.unique(device).tolist(), *names}):
+            mine = device == one
+            order = np.argsort(start[mine], kind="stable")
+            first, last = np.maximum(start[mine][order], begin), np.minimum(stop[mine][order], end)
+            reach = np.maximum.accumulate(last) if len(last) else last
+            covered = last - np.maximum(first, np.append(begin, reach[:-1])) if len(last) else last
+            number = int(one) & 0xFF  # the byte above tells the kind of device
+            out[f"{number} {names.get(one, '')}".strip()] = float(
+                np.maximum(covered, 0).sum() / (end - begin)
+            )
+        return out
+
+    def _top(self, inside: Array, begin: int, end: int, most: int) -> tuple[TopKernel, ...]:
+        arena, name = self._column("Kernel", "arena")[inside], self._column("Kernel", "name")[inside]
+        start, stop = self._column("Kernel", "start")[inside], self._column("Kernel", "end")[inside]
+        spent = np.minimum(stop, end) - np.maximum(start, begin)
+        texts = {int(key, 16) & (2**62 - 1): value.texts for key, value in self._arenas.items()}
+        keys, place = np.unique(np.stack([arena, name], axis=1), axis=0, return_inverse=True)
+        time_ns, count = np.zeros(len(keys), np.int64), np.bincount(place.reshape(-1), minlength=len(keys))
+        np.add.at(time_ns, place.reshape(-1), spent)
+        merged: dict[str, list[int]] = {}
+        for (owner, number), t, n in zip(keys.tolist(), time_ns.tolist(), count.tolist(), strict=True):
+            total = merged.setdefault(demangle(texts.get(owner, {}).get(number, "?")), [0, 0])
+            total[0] += t
+            total[1] += n
+        whole = max(sum(t for t, _ in merged.values()), 1)
+        best = sorted(merged.items(), key=lambda item: (-item[1][0], item[0]))[:most]
+        return tuple(TopKernel(text, n, t, t / whole) for text, (t, n) in best)
+
+
+def _noted(folder: Path) -> dict[str, int]:
+    """What conversion has noted as lost so far."""
+    try:
+        commit = json.loads((folder / output.RAW / "journal.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    out: dict[str, int] = {}
+    for row in commit.get("losses", ()):
+        if row.get("severity") != "note":
+            why = f"{row.get('source', '?')}: {row.get('cause', '?')}"
+            out[why] = out.get(why, 0) + int(row.get("count") or 0)
+    return out

@@ -1,0 +1,183 @@
+"""The folder a recording is written to: made privately, never through links, never over something else by accident."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import stat
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.model import manifest
+
+RECORDING = "recording.json"
+RAW = "raw"
+
+
+class OutputError(WarpsightError):
+    """The output folder cannot be made or used."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Who writes a recording: the content of `recording.json`."""
+
+    pid: int
+    #: Start time of that process in clock ticks since boot: tells reused process ids apart.
+    ticks: int
+    boot: str
+    socket: str
+    #: Identity of the job the recording belongs to (torchrun, Slurm, MPI); empty outside of one.
+    job: str
+    start: float
+
+    def alive(self) -> bool:
+        """Whether that process still runs on this machine."""
+        return self.boot == boot_id() and self.ticks == process_ticks(self.pid)
+
+
+def create(path: Path, *, force: bool = False) -> Path:
+    """Make an empty folder for a recording (mode 0700) with `raw/` in it, and return its absolute path.
+
+    Raises:
+        OutputError: when it exists without `force`, is not ours to replace, or cannot be made.
+        UsageError: when the path is empty.
+    """
+    if not path.name:
+        raise UsageError(f"{str(path)!r} is no name for an output folder")
+    _check_parent(path.parent)
+    if _exists(path):
+        _replace(path, force)
+    try:
+        path.mkdir(mode=0o700)
+        (path / RAW).mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be made: {_reason(error)}") from None
+    return path.absolute()
+
+
+def create_file(path: Path, *, force: bool = False) -> Path:
+    """Make an empty file beside a recording (mode 0600), and return its absolute path.
+
+    Raises:
+        OutputError: when it exists without `force`, is a link or no regular file, or cannot be made.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags if force else flags | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise OutputError(f"{path} exists; -f replaces it") from None
+    except OSError as error:
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else _reason(error)
+        raise OutputError(f"{path} cannot be written: {why}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OutputError(f"{path} is not a regular file; choose another name")
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+    return path.absolute()
+
+
+def announce(folder: Path, socket: str, job: str) -> None:
+    """Write `recording.json`, which says that this process records into the folder."""
+    pid = os.getpid()
+    record = Recording(pid, process_ticks(pid), boot_id(), socket, job, time.time())
+    try:
+        manifest.write_json(folder / RECORDING, asdict(record))
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written: {_reason(error)}") from None
+
+
+def announced(folder: Path) -> Recording | None:
+    """Who records into a folder; None when nobody says so."""
+    try:
+        return Recording(**json.loads((folder / RECORDING).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def is_recording(folder: Path) -> bool:
+    """Whether a folder is a trace or an unfinished recording, rather than something of the user's."""
+    return any((folder / name).exists() for name in (manifest.FILE, RECORDING, RAW))
+
+
+def boot_id() -> str:
+    """An id of this boot of this machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def process_ticks(pid: int) -> int:
+    """When a process started, in clock ticks since boot; 0 when there is none (a zombie counts as none)."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    parts = line.rpartition(")")[2].split()
+    return 0 if parts[0] in "ZX" else int(parts[19])
+
+
+def _exists(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise OutputError(f"{path} cannot be used: {_reason(error)}") from None
+    if stat.S_ISLNK(mode):
+        raise OutputError(
+            f"{path} is a symbolic link; recordings are not written through links: remove it or use another name"
+        )
+    return True
+
+
+def _check_parent(parent: Path) -> None:
+    if not parent.exists():
+        raise OutputError(f"{parent} does not exist; make it first: mkdir -p {parent}")
+    if not parent.is_dir():
+        raise OutputError(f"{parent} is not a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        try:
+            read_only = bool(os.statvfs(parent).f_flag & os.ST_RDONLY)
+        except OSError:
+            read_only = False
+        why = "its file system is read-only" if read_only else "permission denied"
+        raise OutputError(f"{parent} cannot be written ({why}); choose another place with -o")
+
+
+def _replace(path: Path, force: bool) -> None:
+    live = announced(path) if path.is_dir() else None
+    if live is not None and live.alive():
+        raise OutputError(
+            f"{path} is being recorded by process {live.pid}; wait for it or use another name with -o"
+        )
+    if not force:
+        raise OutputError(f"{path} exists; -f replaces it, -o chooses another name")
+    if not path.is_dir() or (any(path.iterdir()) and not is_recording(path)):
+        raise OutputError(
+            f"{path} exists and is not a trace, so -f does not replace it; remove it or choose another name with -o"
+        )
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be replaced: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EROFS:
+        return "its file system is read-only; choose another place with -o"
+    if error.errno == errno.ENOSPC:
+        return "no space left on the device; choose another place with -o"
+    return (error.strerror or str(error)).lower()
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder that was made for a recording that never began."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,44 @@
+"""Requests of other processes to a running recording, over its socket: one JSON object each, one in answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from warpsight.errors import WarpsightError
+from warpsight.recorder.drain import listener
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Requests:
+    """Answers requests, each in a thread of its own: a trace may take seconds to write."""
+
+    def __init__(self, answers: dict[str, Answer]) -> None:
+        """`answers`: what `do` may be, and who does it."""
+        self._answers = answers
+
+    def take(self, connection: socket.socket, text: str) -> None:
+        """Answer one request and close its connection."""
+        threading.Thread(target=self._serve, args=(connection, text), name="request", daemon=True).start()
+
+    def _serve(self, connection: socket.socket, text: str) -> None:
+        with connection:
+            connection.setblocking(True)
+            connection.settimeout(5)
+            listener.answer(connection, json.dumps(self._answer(text)))
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        try:
+            request = json.loads(text)
+            action = self._answers.get(str(request.get("do")))
+            if action is None:
+                return {"error": f"this recording does not know {request.get('do')!r}"}
+            return action(request)
+        except (WarpsightError, OSError) as error:
+            return {"error": str(error)}
+        except (ValueError, AttributeError, TypeError) as error:
+            return {"error": f"not a request: {error}"}

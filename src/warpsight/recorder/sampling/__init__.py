@@ -1,0 +1,1 @@
+"""What the launcher samples beside the recording: GPU counters and host threads."""

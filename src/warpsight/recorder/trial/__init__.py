@@ -1,0 +1,1 @@
+"""Recording known programs: for `bench` and `doctor --selftest`."""

@@ -1,5 +1,0 @@
-"""The report: one HTML file with the verdict, the pictures and the tables of a trace, which opens offline."""
-
-from warpsight.render.report.build import Options, render
-
-__all__ = ["Options", "render"]

@@ -1,0 +1,1 @@
+"""The front ends: command line, rendering, MCP server, Jupyter."""

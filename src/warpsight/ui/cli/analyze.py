@@ -1,0 +1,168 @@
+"""`warpsight analyze`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.analysis.base.result import Result
+    from warpsight.analysis.rules.verdict import Verdict
+    from warpsight.model import Trace
+    from warpsight.model.selection import Rows
+
+
+def command(
+    trace: Annotated[str, typer.Argument(help="A trace, or a file of another tool.", metavar="[TRACE]")] = "",
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Analyses to run; --list names them.", metavar="[NAME]…")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the analyses.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every finding in full and every analysis, however long.")
+    ] = False,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    process: options.Process = None,
+    begin: options.Begin = None,
+    end: options.EndOrTo = None,
+    top: Annotated[
+        int | None, typer.Option(help="Rows of each table, 0 for all; otherwise what fits 30 lines.", min=0)
+    ] = None,
+    dot: Annotated[
+        Path | None,
+        typer.Option("--dot", help="Also write critical-path's dependency graph as DOT to this new file."),
+    ] = None,
+    as_json: options.AsJson = False,
+    strict: options.Strict = False,
+    out: options.Out = None,
+    force: options.Force = False,
+) -> None:
+    """Say what is wrong with a program, most costly first, or run analyses by name.
+
+    Without a name: a verdict, then findings with what each costs at most, what shows it and what to do. The steady state of
+    the main loop is judged where there is one; --from and --until choose another time.
+    """
+    if listed:
+        return _list(as_json, out, force)
+    if not trace:
+        raise UsageError("no trace to analyze; for example: warpsight analyze train.warp")
+    wanted = names or []
+    if dot is not None and wanted != ["critical-path"]:
+        raise UsageError(
+            "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
+        )
+    from warpsight.analysis.base.registry import analysis
+    from warpsight.api import choice
+    from warpsight.api.trace import open as open_trace
+
+    for name in wanted:
+        analysis(name)  # a wrong name is told before anything is read
+    options.check_times(begin, end)
+    chosen = (device or (), stream or (), process or ())
+    with open_trace(trace) as opened:
+        found = opened.analyze(*wanted, everything=everything, device=chosen[0], stream=chosen[1], process=chosen[2],
+                               begin=begin, end=end)  # fmt: skip
+        judged, results = found.verdict, found.results
+        if dot is not None:
+            _dot(opened, choice.rows(opened, begin, end, *chosen), dot, force)
+        with output.text(out, force) as target:
+            if as_json:
+                target.write(output.json_text(_json(opened, judged, results, top)))
+            else:
+                _print(opened, judged, results, everything, top, target)
+        if strict and _incomplete(opened):
+            raise typer.Exit(3)
+
+
+def _list(as_json: bool, out: Path | None, force: bool) -> None:
+    from warpsight.api.trace import Trace as Opened
+    from warpsight.ui.render import findings
+
+    found = Opened.analyses()
+    with output.text(out, force) as target:
+        if as_json:
+            target.write(output.json_text({"analyses": found}))
+        else:
+            findings.show_list(found, target)
+
+
+def _json(
+    opened: Trace, judged: Verdict | None, results: dict[str, Result], top: int | None
+) -> dict[str, Any]:
+    from dataclasses import replace
+
+    content: dict[str, Any] = {"trace": opened.path}
+    if judged is not None:
+        content["verdict"] = judged.to_json()
+    if top:
+        results = {
+            name: replace(result, tables={n: t.slice(0, top) for n, t in result.tables.items()})
+            for name, result in results.items()
+        }
+    return {**content, "analyses": {name: result.to_json() for name, result in results.items()}}
+
+
+def _print(
+    opened: Trace, judged: Verdict | None, results: dict[str, Result], everything: bool, top: int | None, target: IO[str]
+) -> None:  # fmt: skip
+    from warpsight.ui.render import findings, loss
+
+    if judged is not None:
+        findings.show_verdict(judged, target, everything=everything)
+    for name, result in results.items():
+        if judged is not None:
+            target.write(f"\n== {name}\n")
+        _tables(opened, result, top, target, 30 // max(len(results), 1) if not everything else 60)
+        loss.findings(result.findings)
+    if judged is None:
+        loss.warn(opened)
+
+
+def _tables(opened: Trace, result: Result, top: int | None, target: IO[str], lines: int) -> None:
+    from warpsight.model.selection import begin_of
+    from warpsight.ui.render import findings, tables
+
+    filled = {name: table for name, table in result.tables.items() if len(table)}
+    if not filled:
+        target.write(f"no rows: {', '.join(result.tables) or 'nothing'} would be told\n")
+    limit = (top or None) if top is not None else findings.rows_each([len(t) for t in filled.values()], lines)
+    origin = begin_of(opened)
+    for name, table in filled.items():
+        table = _since_begin(table, origin, moments=name in _MOMENTS)
+        tables.show(table, title=name if len(result.tables) > 1 else None, top=limit, stream=target)
+
+
+#: Columns that are moments, and tables whose column `time` is one too; people read them from the trace's begin on.
+_SINCE_BEGIN = ("start", "begin", "first", "last", "peak_time")
+_MOMENTS = ("usage", "errors", "pools")
+
+
+def _since_begin(table: pa.Table, origin: int, *, moments: bool) -> pa.Table:
+    import pyarrow.compute as pc
+
+    for name in (*_SINCE_BEGIN, *(("time",) if moments else ())):
+        if name in table.column_names and (pc.min(table[name]).as_py() or 0) >= origin:
+            place = table.column_names.index(name)
+            table = table.set_column(place, table.schema.field(place), pc.subtract(table[name], origin))
+    return table
+
+
+def _dot(opened: Trace, rows: Rows, dot: Path, force: bool) -> None:
+    from warpsight.analysis.path.dot import write_dot
+
+    with output.text(dot, force) as target:
+        write_dot(opened, rows, target)
+
+
+def _incomplete(opened: Trace) -> bool:
+    from warpsight.ui.render import loss
+
+    return bool(loss.lost(opened))

@@ -1,0 +1,221 @@
+"""The command line: the table of verbs, what holds for all of them, and what becomes of their errors.
+
+A verb is one module `warpsight.ui.cli.<verb>` (`import_` for `import`, a word that Python keeps for itself) with a function
+`command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
+A module may set `CONTEXT_SETTINGS` for the parser. Verbs print results to standard output, everything else to standard
+error, and end with :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is
+imported until a verb runs: `warpsight --help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsight.model.pandas_import import keep_pandas_out
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its one-line summary and the heading it is listed under."""
+
+    summary: str
+    group: str
+    #: The verb takes another program's command line, whose options must not be read as ours.
+    wraps: bool = False
+    #: Where it runs, as `sys.platform` begins; empty: everywhere. What a vendor records on macOS is recorded there too.
+    systems: tuple[str, ...] = ()
+
+
+def module_of(verb: str) -> str:
+    """The module of a verb."""
+    import keyword
+
+    return f"warpsight.ui.cli.{verb}_" if keyword.iskeyword(verb) else f"warpsight.ui.cli.{verb}"
+
+
+VERBS: dict[str, Verb] = {
+    "record": Verb("Record a program into a trace.", "Record", wraps=True, systems=("linux", "darwin")),
+    "demo": Verb(
+        "Record a small program on the best device here and show what came out.", "Record", systems=("linux",)
+    ),
+    "watch": Verb(
+        "Run a program, and say what it was doing when it hangs or crashes.",
+        "Record",
+        wraps=True,
+        systems=("linux",),
+    ),
+    "dump": Verb(
+        "Say what a running process is doing, on the host and on the GPU.", "Record", systems=("linux",)
+    ),
+    "trigger": Verb("Have a flight recorder write a trace of its window.", "Record", systems=("linux",)),
+    "top": Verb(
+        "Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.",
+        "Record",
+        systems=("linux",),
+    ),
+    "attach": Verb("Record a process that runs already.", "Record", systems=("linux",)),
+    "detach": Verb("End the recording of an attached process.", "Record", systems=("linux",)),
+    "recover": Verb(
+        "Make a trace of what an interrupted recording left.", "Record", systems=("linux", "darwin")
+    ),
+    "pack": Verb("Make one file of a trace folder.", "Record"),
+    "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
+    "stats": Verb("Sum up kernels, copies, API calls, ranges, events, memory or counters.", "Read"),
+    "analyze": Verb("Say what is wrong with a program, most costly first, or run analyses by name.", "Read"),
+    "diff": Verb("Compare two traces: what changed, and whether it is more than noise.", "Read"),
+    "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
+    "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
+    "report": Verb("Write one HTML page that says what is wrong and shows it.", "Read"),
+    "open": Verb(
+        "Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.", "Read"
+    ),
+    "flame": Verb(
+        "Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.",
+        "Read",
+    ),
+    "merge": Verb("Put host stacks that another tool took on the GPU work they launched.", "Read"),
+    "export": Verb("Write a trace in another tool's format.", "Read"),
+    "import": Verb("Read other tools' files into a trace.", "Read"),
+    "core": Verb("Say what a GPU core dump holds: the fault or hang, and where every lane is.", "Debug"),
+    "sanitize": Verb(
+        "Run a program under NVIDIA's Compute Sanitizer and explain its findings.",
+        "Debug",
+        wraps=True,
+        systems=("linux",),
+    ),
+    "mcp": Verb(
+        "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
+    ),
+    "sass": Verb(
+        "Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.", "Read"
+    ),
+    "devices": Verb("List the devices of this machine.", "Machine"),
+    "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),
+    "bench": Verb("Measure what recording costs on this machine.", "Machine", systems=("linux",)),
+    "help": Verb("Show the help of a verb.", "About"),
+    "version": Verb("Show versions of warpsight, its parts and its libraries.", "About"),
+}
+
+GLOBAL_OPTIONS: dict[str, str] = {
+    "--no-color": "No colours, even on a terminal (also: NO_COLOR in the environment).",
+    "-q, --quiet": "Errors and results only, no notes.",
+    "-v, --verbose": "More notes, and a traceback with an internal error.",
+    "--version": "Show versions and exit.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Print the completion script of the current shell.",
+    "-h, --help": "Show this help and exit.",
+}
+
+_GLOBAL_FLAGS = {"--no-color", "-q", "--quiet", "-v", "--verbose"}
+EXIT_BROKEN_PIPE = 141
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:  # a process of its own
+        keep_pandas_out()
+    _accept_all_letters()
+    try:
+        code = _main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has gone. Point the descriptor elsewhere so that the flush at exit stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _accept_all_letters() -> None:
+    """Let output hold letters that its encoding lacks: a question mark stands for them instead of an error.
+
+    What goes to a file or a program on Windows is UTF-8, as everywhere, unless PYTHONIOENCODING says otherwise.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if sys.platform == "win32" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ:
+            stream.reconfigure(encoding="utf-8")
+        if stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _main(arguments: list[str]) -> int:
+    if "_WARPSIGHT_COMPLETE" not in os.environ:
+        wanted = [a for a in arguments if a not in _GLOBAL_FLAGS]
+        if not wanted or wanted in (["--help"], ["-h"], ["help"]):
+            sys.stdout.write(overview())
+            return 0 if wanted else 2
+        if wanted == ["--version"]:
+            from warpsight.ui.cli import installed
+
+            sys.stdout.write(installed.text())
+            return 0
+    from warpsight.ui.cli import parser
+
+    return parser.run(hoisted(arguments))
+
+
+def hoisted(arguments: Sequence[str]) -> list[str]:
+    """Move the global flags in front of the verb, so that `stats x.warp --no-color` works too.
+
+    What follows a lone `--`, and everything after a verb that wraps another program, stays where it is.
+    """
+    verb = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
+    if verb is None or arguments[verb] not in VERBS or VERBS[arguments[verb]].wraps:
+        return list(arguments)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    flags = [a for a in arguments[:end] if a in _GLOBAL_FLAGS]
+    rest = [a for a in arguments[:end] if a not in _GLOBAL_FLAGS]
+    return [*flags, *rest, *arguments[end:]]
+
+
+def overview() -> str:
+    """The text of `warpsight --help`."""
+    columns = max(60, shutil.get_terminal_size().columns)
+    lines = [
+        "Usage: warpsight [OPTIONS] VERB [ARGS]…",
+        "",
+        "Records GPU programs and answers from the recording.",
+        "",
+    ]
+    width = max(map(len, VERBS)) + 2
+    for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+        lines.append(f"{group}:")
+        for name, verb in VERBS.items():
+            if verb.group == group:
+                lines += _listed(name, verb.summary, width, columns)
+        lines.append("")
+    lines.append("Options:")
+    width = max(map(len, GLOBAL_OPTIONS)) + 2
+    for flags, meaning in GLOBAL_OPTIONS.items():
+        lines += _listed(flags, meaning, width, columns)
+    lines += [
+        "",
+        "`warpsight help VERB` explains a verb.",
+        "First steps: warpsight record -- python train.py",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _listed(name: str, text: str, width: int, columns: int) -> list[str]:
+    """A name and what it means, wrapped beside it."""
+    indent = " " * (2 + width)
+    first = f"  {name:{width}}"
+    return textwrap.wrap(
+        text, columns, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""`warpsight attach`: record a process that runs already."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.render import terminal
+
+if TYPE_CHECKING:
+    from warpsight.recorder.server import Server
+    from warpsight.recorder.settings import Settings
+
+_CONNECT_S = 15.0
+
+
+def command(
+    pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")],
+    path: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to write; pid-PID.warp by default.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")] = False,
+    duration: Annotated[float, typer.Option("--for", metavar="S", help="Detach after so many seconds; 0: at Ctrl-C, "
+                        "`warpsight detach` or the process's end.")] = 0.0,
+    sample: Annotated[float, typer.Option(metavar="HZ", help="Samples of host threads per second; 0: none.")] = 100.0,
+    counters: Annotated[str, typer.Option(metavar="off|HZ|NAMES", help="GPU counters per second, or which.")] = "10",
+    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="Keep only the last 30s, 500MB or both; "
+                    "`warpsight trigger` writes traces of them.")] = "",
+) -> None:  # fmt: skip
+    """Record a process that runs already.
+
+    Until it is detached, or ends. It must have been started with WARPSIGHT=dormant and CUDA_INJECTION64_PATH=…/libwarpsight.so
+    in its environment, or be a CPython from 3.14 on. What to record it took from its environment (WARPSIGHT_STACKS, …) when it
+    started. Graphs and modules that it made before have no stacks. A dormant process of a running `warpsight record` joins that
+    recording.
+    """
+    from warpsight.recorder import find
+    from warpsight.recorder.drain import listener
+    from warpsight.recorder.settings import SOCKET, Settings
+
+    if duration < 0:
+        raise UsageError(f"--for is a number of seconds from 0, not {duration:g}")
+    launcher = find.environment(pid).get(SOCKET)
+    if launcher and listener.reachable(launcher):
+        answer = listener.ask(launcher, {"do": "attach", "pid": pid}, 30)
+        terminal.note(f"process {pid} is recorded into {answer['folder']}; warpsight detach {pid} ends that")
+        return
+    settings = Settings(sample=sample, counters=counters, ring=ring)
+    raise typer.Exit(_record(pid, path or Path(f"pid-{pid}.warp"), settings, duration, force=force))
+
+
+def _record(pid: int, path: Path, settings: Settings, duration: float, *, force: bool) -> int:
+    from warpsight.recorder import attach
+    from warpsight.recorder.drain.arena import STOP
+    from warpsight.recorder.server import Server
+    from warpsight.recorder.signals import Signals
+    from warpsight.ui.cli.record_summary import print_summary
+
+    server = Server(path, settings, force=force)
+    server.detach_bits = STOP
+    server.record_newcomers()
+    with Signals() as signals:
+        server.start()
+        try:
+            how = attach.start(pid, server.socket)
+            _await_connection(server, pid)
+        except WarpsightError:
+            server.abandon()
+            raise
+        terminal.note(f"recording process {pid} into {server.folder} ({how}); Ctrl-C detaches")
+        until = time.monotonic() + duration if duration else float("inf")
+        word = attach.announce(pid, server.socket)
+        signals.wait(lambda: time.monotonic() >= until or server.wait_idle(0) or signal.SIGINT in signals.seen
+                     or signal.SIGTERM in signals.seen, lambda number, group: _act(server, number))  # fmt: skip
+        attach.withdraw(word)
+        summary = server.finish()
+    if terminal.verbosity() >= 0:
+        print_summary(summary)
+    return 0
+
+
+def _act(server: Server, number: int) -> None:
+    if number == signal.SIGUSR2 and server.ring is not None:
+        server.trigger("signal")
+
+
+def _await_connection(server: Server, pid: int) -> None:
+    until = time.monotonic() + _CONNECT_S
+    while not server.targets:
+        if time.monotonic() > until:
+            raise WarpsightError(
+                f"process {pid} did not connect within {_CONNECT_S:g} s: its main thread may be busy outside Python"
+            )
+        time.sleep(0.02)

@@ -1,0 +1,160 @@
+"""`warpsight core`: what a GPU core dump says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import output
+
+if TYPE_CHECKING:
+    from warpsight.debug.gpucore import GpuCore
+    from warpsight.debug.gpucore.summary import Options
+    from warpsight.debug.gpucore.thread import Selector
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GPU core dump, gzipped or not.")],
+    top: Annotated[int, typer.Option(min=0, help="Places to show, 0 for all.")] = 12,
+    device: Annotated[int | None, typer.Option(help="A thread on this device.")] = None,
+    sm: Annotated[int | None, typer.Option("--sm", help="… on this multiprocessor.")] = None,
+    warp: Annotated[int | None, typer.Option(help="… in this warp of it (the hardware's number).")] = None,
+    lane: Annotated[int | None, typer.Option(help="… in this lane.")] = None,
+    grid: Annotated[int | None, typer.Option(help="… of this grid.")] = None,
+    block: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… of this block.")] = None,
+    thread: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… with this index.")] = None,
+    memory: Annotated[int, typer.Option(metavar="BYTES", min=0,
+                      help="Of a thread: show so much shared and local memory.")] = 0,
+    warps: Annotated[bool, typer.Option("--warps", help="List the warps with their lanes.")] = False,
+    modules: Annotated[bool, typer.Option("--modules", help="List the modules of code.")] = False,
+    extract: Annotated[Path | None, typer.Option(metavar="DIR",
+                       help="Write the code of each module into a folder, as a cubin.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare with cuda-gdb, where it is installed.")] = False,
+    source: Annotated[list[str] | None, typer.Option(metavar="DIR",
+                      help="Look for source files here too; repeatable.")] = None,
+    ptx: Annotated[list[Path] | None, typer.Option(metavar="PATH",
+                   help="PTX of the kernels, or a folder with it: Triton's call sites; its cache by default.")] = None,
+    sass: Annotated[bool, typer.Option(help="Show instructions in full, by nvdisasm, which takes half a second.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+) -> None:  # fmt: skip
+    """Say what a GPU core dump holds: the fault or hang, and where every lane is.
+
+    Needs no GPU, no CUDA and no debugger. With one of --device … --thread it shows that thread: registers, predicates,
+    calls, parameters, memory. --sass shows instructions in full (nvdisasm, from the wheel nvidia-cuda-nvdisasm or a toolkit).
+    """
+    from warpsight.debug.gpucore import GpuCore
+    from warpsight.debug.gpucore.summary import Options
+    from warpsight.debug.gpucore.thread import Selector
+
+    selector = Selector(device, sm, warp, lane, grid, _triple(block, "--block"), _triple(thread, "--thread"))
+    if sum([warps, modules, extract is not None, check, not selector.empty]) > 1:
+        raise UsageError("--warps, --modules, --extract, --check and a thread exclude each other")
+    core = GpuCore.open(file)
+    if sass:
+        from warpsight.device_code.disassembly import find_tool
+
+        if find_tool("nvdisasm") is None:
+            raise WarpsightError(
+                "--sass needs nvdisasm: pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit"
+            )
+    options = Options(
+        instructions=sass,
+        sources=tuple(source or ()),
+        ptx=tuple(ptx or ()),
+        limit=None if as_json else top or None,
+    )
+    if extract is not None:
+        _extract(core, extract, force)
+        return
+    if check:
+        _check(core, as_json, out, force)
+        return
+    document = _document(core, options, selector, warps)
+    with output.text(out, force) as stream:
+        if as_json:
+            stream.write(output.json_text(document))
+        elif warps:
+            from warpsight.ui.render.core_lists import show_warps
+
+            show_warps(document["warps"], stream)
+        elif modules:
+            from warpsight.ui.render.core_lists import show_modules
+
+            show_modules(document["modules"], stream)
+        elif not selector.empty:
+            from warpsight.ui.render.core_thread import show_thread
+
+            show_thread(document["thread"], stream, memory)
+        else:
+            from warpsight.ui.render.core import show
+
+            show(document, stream, top or len(document["places"]))
+
+
+def _document(core: GpuCore, options: Options, selector: Selector, warps: bool) -> dict[str, Any]:
+    """The JSON: the summary, with one thread or all warps when asked for."""
+    from warpsight.debug.gpucore.details import details, warp_list
+    from warpsight.debug.gpucore.summary import View
+    from warpsight.debug.gpucore.thread import select
+
+    view = View(core, options)
+    document = view.document()
+    if not selector.empty:
+        document["thread"] = details(view, select(core, selector, view.joined)[0])
+    if warps:
+        document["warps"] = warp_list(view)
+    return document
+
+
+def _triple(text: str | None, option: str) -> tuple[int, int, int] | None:
+    if text is None:
+        return None
+    try:
+        values = [int(word) for word in text.strip("() ").split(",")]
+    except ValueError:
+        values = []
+    if not 1 <= len(values) <= 3 or min(values) < 0:
+        raise UsageError(f"{option} {text!r} is no index: write 5 or 5,0,0")
+    x, y, z = (*values, 0, 0)[:3]
+    return x, y, z
+
+
+def _extract(core: GpuCore, folder: Path, force: bool) -> None:
+    """Write each module's relocated and original code."""
+    from warpsight.debug.gpucore.layout import Kind
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = 0
+    for module in range(len(core.table(Kind.MODULES))):
+        for kind, suffix in ((Kind.RELOCATED_IMAGE, "cubin"), (Kind.IMAGE, "original.cubin")):
+            found = core.data_of(kind, module)
+            if found is None:
+                continue
+            path = folder / f"module-{module:03}.{suffix}"
+            with output.binary(path, force) as file:
+                file.write(found[0])
+            cubin = core.cubin(module)
+            names = list(cubin.sections.values())[:3] if cubin else []
+            print(f"{path}  {len(found[0]):,} bytes  {', '.join(names)}")
+            written += 1
+    if not written:
+        raise WarpsightError(f"{core.path}: the dump holds no code of any module")
+
+
+def _check(core: GpuCore, as_json: bool, out: Path | None, force: bool) -> None:
+    """Compare with cuda-gdb; exit code 1 when they differ."""
+    from warpsight.debug.cuda_gdb_check import compare
+
+    differences, report = compare(core)
+    with output.text(out, force) as stream:
+        if as_json:
+            stream.write(output.json_text(report))
+        else:
+            stream.write("".join(f"{line}\n" for line in report["lines"]))
+    if differences:
+        raise typer.Exit(1)

@@ -1,0 +1,65 @@
+"""`warpsight demo`: see a recording without having a program at hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.recorder.child import python_command
+from warpsight.recorder.settings import Settings
+from warpsight.ui.cli.record import record
+from warpsight.ui.render import terminal
+
+PROGRAMS = {"cuda": "warpsight.recorder.demo.heat_cuda", "opencl": "warpsight.recorder.demo.heat_opencl"}
+
+
+def command(
+    path: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path("demo.warp"),
+    device: Annotated[str, typer.Option(help="cuda, opencl, or auto: the best one here.")] = "auto",
+    keep: Annotated[bool, typer.Option("--keep", help="Refuse to replace an earlier demo.")] = False,
+) -> None:
+    """Record a small program on the best device here and show what came out.
+
+    Heat spreads over a plate: with PyTorch or CuPy on an NVIDIA GPU, otherwise in OpenCL, which also runs on a CPU.
+    """
+    if device not in (*PROGRAMS, "auto"):
+        raise UsageError(f"--device is cuda, opencl or auto, not {device!r}")
+    chosen = _best() if device == "auto" else device
+    program = python_command(PROGRAMS[chosen])
+    terminal.note(f"$ warpsight record -o {shlex.quote(str(path))} -- python -m {PROGRAMS[chosen]}")
+    code = record(path, program, Settings(backend=chosen), force=not keep)
+    if code:
+        raise WarpsightError(
+            f"the demo program failed with code {code}; what is missing here: warpsight doctor"
+        )
+    raise typer.Exit(0)
+
+
+def _best() -> str:
+    """CUDA when a GPU and a framework for it are here. Asked in a process of its own: CUDA stays unloaded here."""
+    framework = next((name for name in ("torch", "cupy") if importlib.util.find_spec(name)), None)
+    if framework is None:
+        return "opencl"
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        present = int(pynvml.nvmlDeviceGetCount())
+        pynvml.nvmlShutdown()
+    except Exception:  # no module or no driver
+        return "opencl"
+    check = {"torch": "import torch; assert torch.cuda.is_available()", "cupy": "import cupy; cupy.zeros(1)"}[
+        framework
+    ]
+    usable = (
+        present
+        and subprocess.run([sys.executable, "-c", check], capture_output=True, check=False).returncode == 0
+    )
+    return "cuda" if usable else "opencl"

@@ -1,0 +1,26 @@
+"""`warpsight detach`: end the recording of an attached process."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from warpsight.ui.render import terminal
+
+
+def command(pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")]) -> None:
+    """End the recording of an attached process.
+
+    The process goes on, at no cost. `warpsight attach` then completes its trace. A process of a running `warpsight record` only
+    rests, and can be attached to again.
+    """
+    from warpsight.recorder import attach, find
+    from warpsight.recorder.drain import listener
+    from warpsight.recorder.settings import SOCKET
+
+    launcher = find.environment(pid).get(SOCKET)
+    if not (launcher and listener.reachable(launcher)):
+        launcher = attach.launcher_of(pid)
+    answer = listener.ask(launcher, {"do": "detach", "pid": pid}, 30)
+    terminal.note(f"process {pid} is not recorded any more; its rows are in {answer['folder']}")

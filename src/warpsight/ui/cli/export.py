@@ -1,0 +1,100 @@
+"""`warpsight export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.formats.registry import EXPORTERS
+from warpsight.ui.cli import options, output
+
+if TYPE_CHECKING:
+    from warpsight.api.writing import Written
+
+
+def command(
+    trace: options.TracePath,
+    to: Annotated[
+        str, typer.Option("--to", help=f"Format: {', '.join(EXPORTERS)}.", metavar="FORMAT")
+    ] = "perfetto",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="New file, `-` for standard output; NAME with the format's suffix in this folder by default.",
+        ),
+    ] = None,
+    force: options.Force = False,
+    begin: options.Begin = None,
+    end: options.End = None,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, "
+            "memory or counter; repeatable."
+        ),
+    ] = None,
+    process: options.Process = None,
+    no_flows: Annotated[
+        bool, typer.Option("--no-flows", help="No arrows from launches to their work.")
+    ] = False,
+    no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
+    include_paths: options.IncludePaths = False,
+    include_arguments: options.IncludeArguments = False,
+    include_environment: options.IncludeEnvironment = False,
+    as_json: options.ToldAsJson = False,
+) -> None:
+    """Write a trace in another tool's format.
+
+    Everything that has a time is written by default; the options select. A window keeps what reaches into it. An output
+    whose name ends with .zst is compressed. Kineto's format holds one process: of several, each goes to a file of its own
+    (rank0.pt.trace.json, …) in a folder, which HTA's `TraceAnalysis(trace_dir=…)` loads. As in a
+    report, arguments, environment variables, private paths and names of people and hosts are left out unless an --include
+    option asks for them; secrets always.
+    """
+    from warpsight.api.trace import open as open_trace
+    from warpsight.formats.registry import exporter
+    from warpsight.ui.render import loss
+
+    exporter(to)  # a wrong name is told before anything is read
+    options.check_times(begin, end)
+    with open_trace(trace) as opened:
+        written = opened.export(
+            to, output.target(out), force=force, begin=begin, end=end, device=device or (), stream=stream or (),
+            kind=kind or (), process=process or (), flows=not no_flows, counters=not no_counters, include_paths=include_paths,
+            include_arguments=include_arguments, include_environment=include_environment,
+        )  # fmt: skip
+        _tell(written, to, as_json)
+        loss.warn(opened)
+
+
+def _tell(written: Written, form: str, as_json: bool) -> None:
+    import sys
+
+    from warpsight.ui.render import numbers, terminal
+
+    counts, size = written.counts, written.bytes
+    if as_json:
+        path = "-" if written.path is None else str(written.path)
+        text = output.json_text({"format": form, "path": path, "bytes": size, **counts})
+        (sys.stderr if size is None else sys.stdout).write(text)
+    else:
+        told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "unplaced")
+        if "tracks" in counts:
+            told = (
+                f"{counts['slices']:,} slices and {counts['samples']:,} samples on {counts['tracks']} tracks"
+            )
+        if "files" in counts:
+            told = f"{counts['files']} files, {told}"
+        terminal.note(f"{written.path or '-'}: {told}{'' if size is None else ', ' + numbers.size(size)}")
+        if form == "perfetto" and size is not None:
+            terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
+    if counts.get("unplaced"):
+        terminal.warning(
+            f"{counts['unplaced']:,} kernels that never finished have no time and are not in the file"
+        )

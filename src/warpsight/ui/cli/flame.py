@@ -1,0 +1,117 @@
+"""`warpsight flame`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.ui.cli import options, output
+
+if TYPE_CHECKING:
+    from warpsight.analysis.flame.graph import FlameGraph
+    from warpsight.model import Trace
+
+
+def command(
+    trace: options.TracePath,
+    weight: Annotated[
+        str,
+        typer.Option(
+            "-w", "--weight", help="time, launches, bytes, idle, allocated, or samples (of the CPU)."
+        ),
+    ] = "time",
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="html, svg, png, folded or speedscope; by default what the name of -o says."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="New file, `-` for standard output; NAME.flame.html by default."),
+    ] = None,
+    force: options.Force = False,
+    diff: Annotated[
+        str | None, typer.Option("--diff", help="An earlier trace to compare with.", metavar="BEFORE")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Split by device, stream, rank, process or thread; repeatable. Samples: process and thread."
+        ),
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these levels above the leaves: stack, range, op; repeatable."),
+    ] = None,
+    names: options.Names = "demangled",
+    merge_lines: Annotated[
+        bool, typer.Option("--merge-lines", help="One frame per function, whatever its lines.")
+    ] = False,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    rank: Annotated[list[int] | None, typer.Option(help="Only this rank; repeatable.")] = None,
+    process: options.Process = None,
+    iteration: Annotated[int | None, typer.Option(help="Only this iteration, from 0.", min=0)] = None,
+    begin: options.Begin = None,
+    end: Annotated[str | None, typer.Option("--until", "--to-time", help=options.END_HELP)] = None,
+    name: options.Name = None,
+    include_paths: options.IncludePaths = False,
+    as_json: options.ToldAsJson = False,
+) -> None:
+    """Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
+
+    Host stack, then ranges and operators, then the kernel. What went in comes out: work without a host stack has a frame
+    of its own, and the sums are printed. With --diff, red frames grew since BEFORE and blue ones shrank. Samples of host
+    threads end in what the thread did: running or waiting; --name running leaves the waiting out.
+    """
+    from warpsight.api import flames
+    from warpsight.api.trace import open as open_trace
+
+    if to is None and out is not None and str(out) == "-":
+        to = "folded"
+    form = flames.form_of(to, out)
+    flames.Options(
+        weight, by or (), level or (), names, merge_lines
+    ).shape()  # refused before anything is read
+    options.check_times(begin, end)
+    path = out or Path(Path(trace.rstrip("/")).name.split(".")[0] + flames.FORMS[form][0])
+    with open_trace(trace) as opened:
+        graph = opened.flame(
+            weight, to=form, out=output.target(path), force=force, diff=diff, by=by or (), level=level or (), names=names,
+            merge_lines=merge_lines, device=device or (), stream=stream or (), rank=rank or (), process=process or (),
+            iteration=iteration, begin=begin, end=end, name=name, include_paths=include_paths,
+        )  # fmt: skip
+        _tell(opened, graph, form, path, as_json)
+
+
+def _tell(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
+    from warpsight.ui.render import loss, numbers, terminal
+    from warpsight.ui.render.flame_page import ROWS
+    from warpsight.ui.render.flame_pictures import amount
+
+    written = None if str(path) == "-" else path.stat().st_size
+    if as_json:
+        made = {"path": str(path), "form": form, "bytes": written, "weight": graph.weight, "unit": graph.unit,
+                "nodes": len(graph), "accounts": [account.to_json() for account in graph.accounts]}  # fmt: skip
+        (sys.stderr if written is None else sys.stdout).write(output.json_text(made))
+    else:
+        if written is not None:
+            terminal.note(f"{path}: {len(graph):,} frames, {numbers.size(written)}")
+        for account, where in zip(graph.accounts, graph.traces, strict=True):
+            told = f"{where}: " if graph.differential else ""
+            without = f", {amount(account.without_stack, graph.unit)} of it without a host stack"
+            rows = f" {ROWS[graph.weight]}" if not graph.unit else ""
+            measured, shown = (f"{amount(w, graph.unit)}{rows}" for w in (account.measured, account.shown))
+            terminal.note(
+                f"{told}{measured} measured, {shown} in the graph{without if account.without_stack else ''}"
+            )
+    for account in graph.accounts:
+        if account.without_time:
+            terminal.warning(
+                f"{account.without_time:,} kernels never finished, have no time and are not in the graph"
+            )
+    loss.warn(trace)

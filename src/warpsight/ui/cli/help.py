@@ -1,0 +1,26 @@
+"""`warpsight help VERB`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import parser
+from warpsight.ui.cli.app import VERBS, overview
+
+
+def command(
+    verb: Annotated[
+        str | None, typer.Argument(help="Verb to explain; without one, all are listed.", metavar="VERB")
+    ] = None,
+) -> None:
+    """Show the help of a verb."""
+    if verb is None:
+        sys.stdout.write(overview())
+        return
+    if verb not in VERBS:
+        raise UsageError(parser.unknown_verb(verb))
+    parser.verb_command(verb).main(args=["--help"], prog_name=f"warpsight {verb}", standalone_mode=False)

@@ -1,0 +1,88 @@
+"""What this installation consists of: the parts of warpsight and the libraries it uses."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from importlib import metadata
+from typing import Any
+
+from warpsight._version import __version__
+
+LIBRARIES = ("pyarrow", "duckdb", "numpy", "typer", "rich", "fsspec", "msgspec", "nvidia-ml-py",
+             "nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12", "nvidia-cuda-cupti-cu13", "viztracer", "torch")  # fmt: skip
+
+#: Programs that some verbs run, by who makes them; `shutil.which` or the CUDA toolkit's folders find them.
+PROGRAMS = ("nsys", "cuda-gdb", "compute-sanitizer", "nvdisasm", "rocprofv3", "mcTracer", "msprof", "xctrace", "perf",
+            "bpftrace")  # fmt: skip
+
+
+def versions() -> dict[str, Any]:
+    """What is installed; `recorder` is the path of the compiled part or None."""
+    from warpsight import _native
+    from warpsight.model.schema import SCHEMA_VERSION
+
+    library = _native.library_path()
+    libraries = {}
+    for name in LIBRARIES:
+        try:
+            libraries[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "warpsight": __version__,
+        "trace_schema": SCHEMA_VERSION,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "recorder": None if library is None else str(library),
+        "parts": [] if library is None else sorted(p.name for p in library.parent.glob("libwarpsight*.so")),
+        "libraries": libraries,
+        "system": system(),
+    }
+
+
+def system() -> dict[str, str | None]:
+    """Libraries and programs of the machine that verbs use: where each is, with its version; None for absent ones."""
+    from warpsight.device_code import disassembly
+
+    found = _recorders_libraries() if sys.platform.startswith("linux") else {}
+    return found | {name: str(disassembly.find_tool(name) or "") or None for name in PROGRAMS}
+
+
+def _recorders_libraries() -> dict[str, str | None]:
+    from warpsight.machine import cuda_driver, cupti, opencl, rocprofiler
+
+    driver = cuda_driver.version()
+    tracing = cupti.find(driver[0] if driver else None)
+    rocm = rocprofiler.find()
+    return {
+        "CUDA driver": f"libcuda.so.1, CUDA {driver[0]}.{driver[1]}" if driver else None,
+        "CUPTI": f"{tracing.path}, API version {tracing.version or 'unknown'}" if tracing else None,
+        "NVML": _loadable("libnvidia-ml.so.1"),
+        "OpenCL loader": getattr(opencl.library(), "_name", None),
+        "rocprofiler-sdk": str(rocm.path) if rocm else None,
+    }
+
+
+def _loadable(name: str) -> str | None:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return None
+    return name
+
+
+def text() -> str:
+    """The same for reading."""
+    found = versions()
+    lines = [
+        f"warpsight {found['warpsight']}",
+        f"Python {found['python']}, {found['platform']}",
+        f"recorder: {found['recorder'] or 'none: this installation reads traces but cannot record'}",
+        *([f"parts: {', '.join(found['parts'])}"] if found["parts"] else []),
+        *(f"{name} {version}" for name, version in found["libraries"].items()),
+        *(f"{name}: {where}" for name, where in found["system"].items() if where),
+        f"not found: {', '.join(name for name, where in found['system'].items() if not where) or 'nothing'}",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,36 @@
+"""`warpsight mcp`."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    roots: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders whose traces may be read; the current one by default.", metavar="[FOLDER]…"),
+    ] = None,
+    skill: Annotated[
+        Path | None,
+        typer.Option(
+            "--install-skill", metavar="FOLDER",
+            help="Put the agent skill into this folder of skills (such as .claude/skills) and end.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace a skill that differs.")] = False,
+) -> None:  # fmt: skip
+    """Serve traces to agents over the Model Context Protocol (standard input and output).
+
+    Tools: list_traces, info, analyze, stats, query, flame, diff. Read-only; rows are bounded; only files below the given folders
+    are opened, links followed.
+    """
+    # Front ends do not import each other; this verb is the one way in.
+    if skill is not None:
+        target, written = importlib.import_module("warpsight.ui.mcp.skill").install(skill, force=force)
+        typer.echo(f"{target}  {'installed' if written else 'is current'}")
+        return
+    importlib.import_module("warpsight.ui.mcp.server").serve(roots or [Path()])

@@ -1,0 +1,155 @@
+"""`warpsight merge`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.cli import output
+
+if TYPE_CHECKING:
+    from warpsight.analysis.merge.merge import Merged
+
+
+def command(
+    cpu: Annotated[
+        str,
+        typer.Option(
+            "-c",
+            "--cpu",
+            help="Host stacks: extended folded, perf script, bpftrace, or a trace.",
+            metavar="FILE",
+        ),
+    ],
+    gpu: Annotated[
+        str,
+        typer.Option(
+            "-g", "--gpu", help="The GPU side: a trace, or any file that `import` reads.", metavar="FILE"
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="New file of folded stacks, or NAME.warp for the GPU trace with the stacks on its launches and their work; "
+            "folded stacks on standard output by default.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "-t",
+            "--tolerance",
+            help="How far a stack may lie from its launch with the clocks aligned.",
+            metavar="MS",
+            min=0,
+        ),
+    ] = 10.0,
+    weight: Annotated[
+        str | None,
+        typer.Option("-w", "--weight", help="Of folded stacks: count, time (ns; the default) or bytes."),
+    ] = None,
+    summary: Annotated[
+        bool, typer.Option("-s", "--summary", help="Show what was matched, the clocks, and kernels by name.")
+    ] = False,
+    compat: Annotated[
+        bool,
+        typer.Option("--compat", help="The output of bpf-developer-tutorial's merge script, byte for byte."),
+    ] = False,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file or trace.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Put host stacks that another tool took on the GPU work they launched.
+
+    Stacks and launches are matched one to one in order of time, per process and thread; how the two clocks relate is found
+    from the files. What is not sure is on no kernel and counted as ambiguous. All device work is in the output: without a
+    stack it lies under a root that says why.
+    """
+    for name in (cpu, gpu):
+        if "://" not in name and not Path(name).exists():
+            raise WarpsightError(f"{name}: there is no such file")
+    if as_json and (out is None or str(out) == "-"):
+        raise UsageError("--json prints the summary: give the folded stacks a file with -o")
+    as_trace = out is not None and out.name.endswith(".warp")
+    if weight is not None and (as_trace or compat):
+        raise UsageError(
+            f"--weight is for folded stacks: {'--compat counts' if compat else 'a trace keeps all'}"
+        )
+    if compat:
+        if as_json:
+            raise UsageError("--compat and --json exclude each other")
+        if as_trace:
+            raise UsageError("--compat writes folded stacks, no trace")
+        _compat(cpu, gpu, out, tolerance, summary, force)
+        return
+    from warpsight.analysis.merge import trace_file
+    from warpsight.analysis.merge.inputs import load_samples
+    from warpsight.analysis.merge.merge import WEIGHTS, merge
+    from warpsight.formats.importing import open_any
+    from warpsight.ui.render import loss
+
+    if weight is not None and weight not in WEIGHTS:
+        raise UsageError(f"there is no weight {weight!r}: {', '.join(WEIGHTS)}")
+    for name in (cpu, gpu):
+        if out is not None and out.exists() and Path(name).exists() and out.samefile(name):
+            raise UsageError(f"{out} is what is read; -o names another file")
+    samples = load_samples(cpu)
+    with open_any(gpu) as trace:
+        merged = merge(samples, trace, int(tolerance * 1_000_000))
+        if out is not None and as_trace:
+            trace_file.write(merged, trace, out, cpu, force)
+        else:
+            with output.text(out, force) as stream:
+                lines = sorted(merged.folded(weight or "time").items())
+                stream.writelines(f"{stack} {value}\n" for stack, value in lines)
+        if as_json:
+            found = {
+                "cpu": cpu,
+                "gpu": gpu,
+                "output": str(out),
+                "counts": merged.counts(),
+                **merged.summary().to_json(),
+            }
+            sys.stdout.write(output.json_text(found))
+        else:
+            _tell(merged, summary)
+        loss.warn(trace)
+
+
+def _tell(merged: Merged, full: bool) -> None:
+    """The conservation line always, tables when asked for; to standard error, the stacks may be on standard output."""
+    from warpsight.ui.render import loss, numbers, tables, terminal
+
+    counts, result = merged.counts(), merged.summary()
+    rows = {row["work"]: row for row in result.tables["conservation"].to_pylist()}
+    terminal.note(
+        f"{counts['launches']:,} launches, {counts['stacks']:,} stacks: {counts['matched']:,} matched, "
+        f"{counts['ambiguous']:,} ambiguous, {counts['alone']:,} without a launch, {counts['foreign']:,} of other processes"
+    )
+    out = sum(rows[name]["time"] for name in rows if name != "all")
+    terminal.note(
+        f"GPU time {numbers.duration(rows['all']['time'])} in, {numbers.duration(out)} out, "
+        f"{numbers.duration(rows['with their stack']['time'])} of it with its stack"
+    )
+    if full:
+        span = merged.span_ns
+        terminal.note(f"host stacks span {numbers.duration(span)}; {counts['work']:,} pieces of device work")
+        for name in ("conservation", "clock", "kernels"):
+            tables.show(result.tables[name], title=name, stream=sys.stderr)
+    loss.findings(result.findings)
+
+
+def _compat(cpu: str, gpu: str, out: Path | None, tolerance: float, summary: bool, force: bool) -> None:
+    from warpsight.analysis.merge import compat
+
+    path = out or Path("merged_trace.folded")
+    told = compat.merge(cpu, gpu, str(path), tolerance, summary)
+    with output.binary(path, force) as stream:
+        stream.write(told.folded.encode("utf-8", "surrogateescape"))
+    if str(path) != "-":
+        sys.stdout.write("".join(f"{line}\n" for line in told.lines))

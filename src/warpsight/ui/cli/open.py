@@ -1,0 +1,85 @@
+"""`warpsight open`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.errors import WarpsightError
+from warpsight.ui.cli import options
+
+if TYPE_CHECKING:
+    from warpsight.ui.render.report.serve import TraceServer
+
+
+def command(
+    trace: options.TracePath,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the addresses.")] = False,
+    perfetto: Annotated[
+        bool, typer.Option("--perfetto", help="Open the Perfetto UI instead of the report.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(help="Port to listen on, a free one by default.", min=0, max=65535)
+    ] = 0,
+) -> None:
+    """Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.
+
+    Serves on this machine only, under an address with a random token, until Ctrl-C. The pages ask no other machine for
+    anything. The report shows paths and arguments as recorded: it does not leave this machine.
+    """
+    serve(trace, browser=not no_browser, perfetto=perfetto, port=port)
+
+
+def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int = 0) -> None:
+    """Serve a trace until Ctrl-C; what `record --open` does at its end.
+
+    Raises:
+        WarpsightError: when the port is taken, or Perfetto's UI is asked for and not installed.
+    """
+    import threading
+
+    from warpsight.formats.importing import open_any
+    from warpsight.model.selection import Rows
+    from warpsight.ui.render import loss, terminal
+    from warpsight.ui.render.report import Options
+    from warpsight.ui.render.report.serve import TraceServer
+
+    with open_any(trace) as opened:
+        try:
+            server = TraceServer(opened, Rows(), Options(include=("paths", "arguments")), port)
+        except OSError as error:
+            raise WarpsightError(f"port {port} cannot be listened on: {error.strerror}") from None
+        try:
+            with server:
+                loss.warn(opened)  # before the address: a Ctrl-C in a query is DuckDB's, not ours
+                _tell(server, perfetto)
+                if browser:
+                    _browse(server.perfetto if perfetto and server.perfetto else server.url)
+                terminal.note("Ctrl-C ends it")
+                threading.Event().wait()
+        except KeyboardInterrupt:
+            terminal.note("")
+
+
+def _tell(server: TraceServer, perfetto: bool) -> None:
+    """Print the addresses, the report's first."""
+    from warpsight.ui.render import terminal
+
+    missing = 'the Perfetto UI is not installed: pip install "warpsight[view]"'
+    if perfetto and server.perfetto is None:
+        raise WarpsightError(missing)
+    print(server.url, flush=True)
+    if server.perfetto is not None:
+        print(server.perfetto, flush=True)
+    else:
+        terminal.note(missing)
+
+
+def _browse(url: str) -> None:
+    import webbrowser
+
+    from warpsight.ui.render import terminal
+
+    if not webbrowser.open(url):
+        terminal.note("no browser was found; open the address above")

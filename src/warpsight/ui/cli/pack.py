@@ -1,0 +1,40 @@
+"""`warpsight pack`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+
+def command(
+    trace: Annotated[
+        Path, typer.Argument(help="A trace folder; with --unpack a packed file.", metavar="TRACE")
+    ],
+    out: Annotated[Optional[Path], typer.Option("-o", "--output", help="Where to write it.")] = None,  # noqa: UP045
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace a file that exists.")] = False,
+    unpack: Annotated[bool, typer.Option("--unpack", help="Make a folder of a packed file again.")] = False,
+) -> None:
+    """Make one file of a trace folder.
+
+    To send or keep; it opens like the folder. The file is NAME.warp.zip unless -o says otherwise. Checksums
+    are verified when it is opened or unpacked.
+    """
+    from warpsight.errors import TraceError
+    from warpsight.model.sharing import pack
+
+    name = trace.name or trace.resolve().name
+    try:
+        if unpack:
+            target = out or trace.with_name(
+                name.removesuffix(".zip") if name.endswith(".zip") else name + ".warp"
+            )
+            pack.unpack(trace, target, force=force)
+            typer.echo(f"{target}")
+            return
+        target = out or trace.with_name(name.removesuffix(".warp") + pack.SUFFIX)
+        size = pack.pack(trace, target, force=force)
+    except OSError as error:
+        raise TraceError(f"{error.filename or trace}: {error.strerror or error}") from None
+    typer.echo(f"{target}  {size / 1e6:.1f} MB")

@@ -1,0 +1,206 @@
+"""The typer side of the command line: verbs are imported when they are used, errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from warpsight.errors import WarpsightError
+from warpsight.ui.cli.app import VERBS, module_of
+from warpsight.ui.render import terminal
+
+#: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
+ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+class LazyGroup(TyperGroup):
+    """A group whose verbs are modules, imported when one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all verbs, in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The parser of one verb, None when there is no such verb."""
+        return verb_command(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb, or say which one may have been meant."""
+        if args and args[0] not in VERBS and not ctx.resilient_parsing:
+            ctx.fail(unknown_verb(args[0]))
+        return super().resolve_command(ctx, args)
+
+
+class VerbCommand(TyperCommand):
+    """A verb whose usage line names what it must be given bare, `TRACE`; typer puts some of it into braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line behind the verb's name."""
+        return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
+
+
+def verb_command(name: str) -> Any:
+    """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
+    module = importlib.import_module(module_of(name))
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if not hasattr(module, "BELOW"):
+        command = _evaluated(module.command)
+        app.command(name, cls=VerbCommand, context_settings=_settings(module))(
+            command if runs_here(name) else _refusing(name, command)
+        )
+        return typer.main.get_command(app)
+    app = typer.Typer(cls=_group(module), add_completion=False, rich_markup_mode=None)
+    app.callback(context_settings=_settings(module))(module.command)
+    return typer.main.get_command(app)
+
+
+def runs_here(name: str) -> bool:
+    """Whether a verb can do its work on this system."""
+    return not VERBS[name].systems or sys.platform.startswith(VERBS[name].systems)
+
+
+def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
+    """The same options, and one line instead of the work."""
+
+    @functools.wraps(command)
+    def refuse(*_: Any, **__: Any) -> None:
+        raise WarpsightError(
+            f"{name} needs Linux: on this system warpsight reads, analyses and exports what was recorded elsewhere"
+        )
+
+    return refuse
+
+
+def _group(module: Any) -> type[TyperGroup]:
+    """The group of a folder's verbs, each imported when it is asked for."""
+
+    class Below(TyperGroup):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.commands = _Verbs(module)
+
+    return Below
+
+
+class _Verbs(dict[str, Any]):
+    """Verbs by name, in the order of the folder's `BELOW`, made when one is looked up."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(dict.fromkeys(module.BELOW))
+        self._folder = module.__name__
+
+    def __getitem__(self, name: str) -> Any:
+        if super().__getitem__(name) is None:
+            module = importlib.import_module(f"{self._folder}.{name}")
+            app = typer.Typer(add_completion=False, rich_markup_mode=None)
+            app.command(name, cls=VerbCommand, context_settings=_settings(module))(_evaluated(module.command))
+            self[name] = typer.main.get_command(app)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - it is what the rule calls
+
+
+def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
+    """The function with its annotations as types. As texts they would be evaluated seven times on the way."""
+    command.__annotations__ = inspect.get_annotations(command, eval_str=True)
+    return command
+
+
+def _settings(module: Any) -> dict[str, Any]:
+    return {
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,  # of help; wider lines are harder to read
+        **getattr(module, "CONTEXT_SETTINGS", {}),
+    }
+
+
+def unknown_verb(name: str) -> str:
+    """The message for a verb that does not exist."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, VERBS, n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else f"; verbs: {', '.join(VERBS)}"
+    return f"there is no verb {name!r}{hint}"
+
+
+def _global_options(
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only, no notes.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="More notes; tracebacks of internal errors.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show versions and exit.")] = False,
+) -> None:
+    """Records GPU programs and answers from the recording."""
+    terminal.configure(color=False if no_color else None, verbosity=int(verbose) - int(quiet))
+    if version:
+        sys.stdout.write(importlib.import_module("warpsight.ui.cli.installed").text())
+        raise typer.Exit
+
+
+def application() -> Any:
+    """The parser of the whole command line."""
+    app = typer.Typer(
+        cls=LazyGroup,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_global_options)
+    return typer.main.get_command(app)
+
+
+def run(arguments: list[str]) -> int:
+    """Parse and run; every error that a user can act on is one message on standard error."""
+    try:
+        parser = application()
+        if "_WARPSIGHT_COMPLETE" in os.environ:
+            parser.main(args=arguments, prog_name="warpsight")
+        # Not main(): it would turn a closed pipe into a plain failure.
+        with parser.make_context("warpsight", arguments) as context:
+            result = parser.invoke(context)
+    except WarpsightError as error:
+        terminal.error(str(error))
+        return error.exit_code
+    except ParserError as error:
+        return _usage(error)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        terminal.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return 1
+    except Exception as error:
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None  # what DuckDB makes of Ctrl-C
+        return _internal(error)
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: Any) -> int:
+    context = error.ctx if hasattr(error, "ctx") else None
+    terminal.error(error.format_message())
+    if context is not None:
+        sys.stderr.write(f"{context.command_path.strip()} --help explains the options\n")
+    return int(error.exit_code)
+
+
+def _internal(error: Exception) -> int:
+    if terminal.verbosity() > 0:
+        import traceback
+
+        traceback.print_exception(error)
+    else:
+        terminal.error(f"internal error: {type(error).__name__}: {error} (this is a bug; -v shows where)")
+    return 1

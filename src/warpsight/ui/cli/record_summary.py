@@ -1,0 +1,119 @@
+"""What `warpsight record` says at the end: about ten lines on standard error, and a progress line before them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+from warpsight.errors import WarpsightError
+from warpsight.recorder.results import Highlights, highlights
+from warpsight.recorder.summary import Summary, amount, seconds, size
+from warpsight.ui.render import terminal
+
+
+class Progress:
+    """One line on a terminal while the trace is written, gone afterwards; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty() and terminal.verbosity() >= 0
+
+    def __enter__(self) -> Progress:
+        self._write("writing the trace…")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def update(self, answer: dict[str, Any]) -> None:
+        """Show how far the converter is."""
+        if "kernels" in answer:
+            self._write(f"writing the trace: {amount(answer['kernels'])} kernels so far…")
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        if self._shown:
+            sys.stderr.write(f"\r\033[K{text}")
+            sys.stderr.flush()
+
+
+def print_summary(summary: Summary) -> None:
+    """Print it; what is lost stands in red, and last but one so that it is seen."""
+    try:
+        found: Highlights | None = highlights(summary.path)
+    except WarpsightError as error:
+        terminal.warning(f"the trace was written but cannot be read: {error}")
+        found = None
+    for line in lines(summary, found):
+        print(line, file=sys.stderr)
+    for text in (*unmatched(summary), *losses(summary)):
+        terminal.warning(text)
+    path = shlex.quote(str(summary.path))
+    print(
+        f"  look:       warpsight info {path}; warpsight stats {path}; warpsight export {path}",
+        file=sys.stderr,
+    )
+
+
+def lines(summary: Summary, found: Highlights | None) -> list[str]:
+    """The summary without losses."""
+    rows = summary.rows
+    bytes_ = int(summary.finished.get("bytes", 0))
+    kernels = rows.get("kernel", 0)
+    copies = rows.get("memcpy", 0) + rows.get("memset", 0)
+    plural = "es" if summary.processes != 1 else ""
+    out = [
+        f"recorded {summary.path} ({size(bytes_)}; written {seconds(summary.conversion)} after the program's end)",
+        f"  time:       {seconds(summary.duration)}, {summary.processes} process{plural}",
+        f"  device:     {amount(kernels)} kernels, {amount(copies)} copies and sets",
+        f"  host:       {amount(rows.get('launch', 0))} launches, {amount(rows.get('api', 0))} other calls, "
+        f"{amount(found.stacks if found else rows.get('stack', 0))} stacks, {amount(rows.get('sample', 0))} samples",
+    ]
+    said = (("marker", "ranges and marks"), ("op", "operators"), ("user_event", "events of its own"))
+    if told := [f"{amount(rows[table])} {what}" for table, what in said if rows.get(table)]:
+        out.append(f"  program:    {', '.join(told)}")
+    if found and found.busy is not None:
+        out.append(
+            f"  GPU busy:   {found.busy:.1%} of the {seconds(found.span)} from its first work to its last"
+        )
+    for place, kernel in enumerate(found.kernels if found else ()):
+        head = "top:" if place == 0 else ""
+        out.append(
+            f"  {head:<11} {kernel.share:6.1%} {seconds(kernel.duration):>9} {kernel.calls:>9,}× {kernel.name[:80]}"
+        )
+    if not summary.processes:
+        out.append("  no process used a GPU through CUDA or OpenCL, and none announced anything itself")
+    out.append(
+        f"  own cost:   about {summary.own_cost:.1%} of the run (an estimate; warpsight bench measures)"
+    )
+    return out
+
+
+def losses(summary: Summary, most: int = 4) -> list[str]:
+    """What is missing, the gravest first."""
+    missing = [one for one in summary.losses if one.get("severity") != "note"]
+    missing.sort(key=lambda one: -int(one.get("count", 0)))
+    out = [f"  lost:       {int(one['count']):,}× {one['cause']} ({one['source']})" for one in missing[:most]]
+    if len(missing) > most:
+        out.append(f"  lost:       {len(missing) - most} more causes: warpsight info")
+    return out
+
+
+#: How notes begin that answer an option.
+_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "no OpenMP runtime ", "no OpenACC runtime ")
+
+
+def unmatched(summary: Summary) -> list[str]:
+    """Options that came to nothing, as patterns that matched no kernel: what was asked for is not in the trace."""
+    counts: dict[str, int] = {}
+    for one in summary.losses:
+        if str(one.get("cause", "")).startswith(_ANSWERS):
+            counts[one["cause"]] = counts.get(one["cause"], 0) + int(one.get("count", 1))
+    several = summary.processes > 1
+    return [
+        f"  note:       {cause}" + (f" in {count} of {summary.processes} processes" if several else "")
+        for cause, count in counts.items()
+    ]

@@ -1,0 +1,72 @@
+"""`warpsight sanitize`: run a program under NVIDIA's Compute Sanitizer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+
+
+def command(
+    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to check.")] = None,
+    tool: Annotated[str, typer.Option(help="memcheck, racecheck, initcheck or synccheck.")] = "memcheck",
+    limit: Annotated[int, typer.Option(min=0, help="Reports of the tool at most, 0 for all.")] = 10_000,
+    top: Annotated[int, typer.Option(min=0, help="Findings to show, 0 for all.")] = 20,
+    error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
+                          help="Exit with this code when there are findings and the program itself ended with 0.")] = 0,
+    option: Annotated[list[str] | None, typer.Option("--tool-option", metavar="OPTION",
+                      help="A further option for compute-sanitizer, as --leak-check=full; repeatable.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tool's own reports (XML, text) there.")] = None,
+    source: Annotated[list[str] | None, typer.Option(metavar="DIR",
+                      help="Look for source files here too; repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
+) -> None:  # fmt: skip
+    """Run a program under NVIDIA's Compute Sanitizer and explain its findings.
+
+    The program keeps its terminal and its exit code; the findings follow on standard error, or in the file of -o. Reports
+    that differ only in the thread are one finding. Build with -lineinfo to see lines; the program runs 10 to 100 times
+    slower. It cannot be recorded at the same time.
+    """
+    from warpsight.debug.sanitizer import TOOLS, sanitize
+
+    if tool not in TOOLS:
+        raise UsageError(f"--tool {tool!r}: write {', '.join(TOOLS[:-1])} or {TOOLS[-1]}")
+    if not program:
+        raise UsageError(
+            "no program to check; for example: warpsight sanitize --tool memcheck -- python train.py"
+        )
+    from warpsight.ui.render import sanitizer, terminal
+
+    run = sanitize(tool, program, limit, option or (), keep)
+    sources = tuple(source or ())
+    for trouble in run.troubles:
+        terminal.warning(f"compute-sanitizer: {trouble}")
+    if limit and sum(finding.count for finding in run.findings) >= limit:
+        terminal.warning(f"the tool stopped reporting at {limit:,} (--limit)")
+    if as_json:
+        document = {
+            "tool": tool,
+            "program": program,
+            "exit_code": run.code,
+            "findings": [finding.to_json(sources) for finding in run.findings],
+            "summaries": list(run.summaries),
+            "troubles": list(run.troubles),
+        }
+        with output.text(out, force) as stream:
+            stream.write(output.json_text(document))
+    elif out is not None:
+        with output.text(out, force) as stream:
+            sanitizer.show(run, stream, sources, top or len(run.findings))
+    else:
+        sys.stdout.flush()
+        sanitizer.show(run, sys.stderr, sources, top or len(run.findings))
+    raise typer.Exit(run.code or (error_exit if run.findings else 0))

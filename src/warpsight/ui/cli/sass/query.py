@@ -1,0 +1,136 @@
+"""`warpsight sass query`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+
+FORMATS = ("table", "json", "csv", "ndjson")
+
+
+def command(
+    trace: Annotated[
+        Path,
+        typer.Argument(
+            help="NDJSON trace, compressed or not, or a trace it was imported into.", metavar="FILE"
+        ),
+    ],
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f",
+            "--filter",
+            help="FIELD=VALUE, with = != < <= > >= ~regex !~regex, low..high, a|b; `;` joins conditions, ` or ` "
+            "alternatives. Repeated: and.",
+        ),
+    ] = None,
+    head: Annotated[
+        int, typer.Option("-n", "--head", help="The first N records (of each group).", min=0)
+    ] = 10,
+    tail: Annotated[
+        int | None, typer.Option("-t", "--tail", help="The last N records instead.", min=0)
+    ] = None,
+    everything: Annotated[bool, typer.Option("-a", "--all-lines", "--all", help="All records.")] = False,
+    fields: Annotated[
+        str | None, typer.Option(help="Fields, separated by commas; `*` for all of the selected records.")
+    ] = None,
+    group_by: Annotated[str | None, typer.Option("-g", "--group-by", help="Group by this field.")] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only how many records each group has.")] = False,
+    top: Annotated[int | None, typer.Option(help="The N largest groups of a count.", min=1)] = None,
+    form: Annotated[str, typer.Option("--format", help="table, json, csv or ndjson.")] = "table",
+    no_header: Annotated[bool, typer.Option("--no-header", help="No line with field names.")] = False,
+    describing: Annotated[
+        bool, typer.Option("--describing", help="Records that describe the file count as records too.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    compress: Annotated[bool, typer.Option("--compress", help="Compress the output file with zstd.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Records of an instruction trace: the first, last or all that fulfil conditions, grouped or counted.
+
+    The instruction's text comes from the trace's instruction table as field `sass`, the launching frame as `caller`.
+    """
+    if form not in FORMATS:
+        raise UsageError(f"there is no format {form!r}; formats: {', '.join(FORMATS)}")
+    if (count and not group_by) or (top and not count):
+        raise UsageError("--count needs --group-by, --top needs --count")
+    if compress and out is None:
+        raise UsageError("--compress needs --output")
+    from warpsight.sass import filters
+    from warpsight.ui.render import records, terminal
+
+    chosen = filters.parse(conditions or [])
+    with _stream(out, compress, force) as stream:
+        if count and group_by:
+            from warpsight.sass.counting import counts
+
+            totals, notes = counts(trace, chosen, group_by, top)
+            records.write_counts(group_by, totals, form, not no_header, stream)
+            doubtful = _doubtful(chosen.fields, group_by, {key for key, _ in totals})
+        else:
+            from warpsight.sass.selection import Selection, select
+
+            limit = None if everything or tail is not None else head
+            selection = Selection(chosen, limit, None if everything else tail, group_by, describing)
+            found = select(trace, selection)
+            notes = found.notes
+            names = None if fields in (None, "*", "all") else [f.strip() for f in str(fields).split(",")]
+            records.write_records(found.groups, names, group_by, form, not no_header, stream)
+            doubtful = _doubtful(
+                chosen.fields, group_by, {key for key, listed in found.groups.items() if listed}
+            )
+            listed = [record for group in found.groups.values() for record in group]
+            doubtful += [
+                name for name in names or () if listed and not any(name in record for record in listed)
+            ]
+    if doubtful:
+        from warpsight.sass.field_names import unknown
+
+        notes = [*notes, *unknown(doubtful)]
+    for note in notes:
+        terminal.warning(note)
+
+
+def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[Any]) -> list[str]:
+    """Fields of a question that may not exist: those of conditions that nothing fulfils, and a group that all records lack."""
+    if not keys:
+        return [*conditions, *([group_by] if group_by else [])]
+    return [group_by] if group_by and set(keys) == {None} else []
+
+
+def _stream(out: Path | None, compress: bool, force: bool) -> Any:
+    """Where the text goes; compressed when asked for."""
+    import io
+    from contextlib import contextmanager
+
+    from warpsight.ui.cli import output
+
+    if out is not None and os.path.lexists(out) and not force:
+        raise WarpsightError(f"{out} exists already; --force replaces it")  # -f is --filter here
+    if not compress:
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        return output.text(out, force)
+
+    @contextmanager
+    def compressed() -> Any:
+        import zstandard
+
+        assert out is not None
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            output.binary(out, force) as raw,
+            zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as packed,
+        ):
+            text = io.TextIOWrapper(packed, encoding="utf-8", write_through=True)
+            yield text
+            text.flush()
+            text.detach()
+
+    return compressed()

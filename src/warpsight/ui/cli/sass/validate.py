@@ -1,0 +1,39 @@
+"""`warpsight sass validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.ui.cli import output
+
+
+def command(
+    trace: Annotated[
+        Path, typer.Argument(help="NDJSON or text trace, or a delay configuration.", metavar="FILE")
+    ],
+    form: Annotated[str, typer.Option("-f", "--format", help="json, text, delays or auto.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+) -> None:
+    """Check every record of a trace against its type; exit code 0 valid, 1 not, 2 no known kind of file."""
+    from warpsight.errors import UsageError
+    from warpsight.sass.validate import validate
+    from warpsight.ui.render import terminal
+
+    if form not in ("json", "text", "delays", "auto"):
+        raise UsageError(f"there is no format {form!r}; formats: json, text, delays, auto")
+    found = validate(trace, form)
+    if as_json or terminal.verbosity() >= 0:  # with --quiet only the exit code tells
+        with output.text(None) as stream:
+            if as_json:
+                stream.write(output.json_text(found.to_json()))
+            elif found.valid:
+                kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.types.items())
+                stream.write(f"valid: {found.record_count:,} records ({kinds})\n")
+            else:
+                stream.write(f"not valid: {found.error_count:,} errors in {found.record_count:,} records\n")
+                stream.writelines(f"  {error}\n" for error in found.errors)
+    if not found.valid:
+        raise typer.Exit(1)

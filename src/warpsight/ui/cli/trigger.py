@@ -1,0 +1,29 @@
+"""`warpsight trigger`: have a flight recorder write a trace of its window."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from warpsight.ui.cli.output import json_text
+
+_PATIENCE_S = 600.0
+
+
+def command(
+    recording: Annotated[str, typer.Argument(metavar="PID|DIR",
+                         help="A recorded process, its launcher, or its folder.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it stands in the trace and in its name.")] = "asked for",
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:  # fmt: skip
+    """Have a flight recorder write a trace of its window.
+
+    Needs a recording started with `warpsight record --ring …`. Prints the folder of the trace once it is readable; with
+    `--after S` that is S seconds later.
+    """
+    from warpsight.recorder import find
+    from warpsight.recorder.drain import listener
+
+    answer = listener.ask(find.socket_of(recording), {"do": "trigger", "reason": reason}, _PATIENCE_S)
+    print(json_text(answer) if json else answer["path"], end="" if json else "\n")

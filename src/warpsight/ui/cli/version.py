@@ -1,0 +1,16 @@
+"""`warpsight version`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from warpsight.ui.cli import installed
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show versions of warpsight, its parts and its libraries."""
+    sys.stdout.write(json.dumps(installed.versions(), indent=1) + "\n" if as_json else installed.text())

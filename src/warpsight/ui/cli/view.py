@@ -1,0 +1,142 @@
+"""`warpsight view`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.analysis.base.result import Result
+    from warpsight.model import Trace
+    from warpsight.model.selection import Rows
+
+_PIPE_WIDTH = 120
+
+
+def command(
+    trace: options.TracePath,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Print single events in time order instead of a picture.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", help="Events to print, 50 by default; 0 for all.", min=0)
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, overhead, memory or counter; "
+            "repeatable, with --list."
+        ),
+    ] = None,
+    device: options.Device = None,
+    stream: options.Stream = None,
+    process: options.Process = None,
+    name: options.Name = None,
+    begin: options.Begin = None,
+    end: options.EndOrTo = None,
+    width: Annotated[
+        int | None,
+        typer.Option(help="Columns of the picture, 40 to 400; the terminal's by default.", min=40, max=400),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print the picture instead of opening it, on a terminal too.")
+    ] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="With --list: write CSV, times in ns.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON, times in ns.")] = False,
+) -> None:
+    """Show the timeline: a row per device and stream, or single events with --list.
+
+    On a terminal it opens a view that zooms, moves and searches and tells what is under the cursor (? lists the keys); in a
+    pipe it prints the picture. Times are relative to the begin of the recording.
+    """
+    if csv and as_json:
+        raise UsageError("--csv and --json exclude each other")
+    for given, option in ((kind, "--kind"), (count is not None, "-n"), (csv, "--csv"), (as_json, "--json")):
+        if given and not listed:
+            raise UsageError(f"{option} belongs to --list")
+    from warpsight.api import choice
+    from warpsight.api.trace import open as open_trace
+    from warpsight.ui.render import loss
+
+    options.check_times(begin, end)
+    with open_trace(trace) as opened:
+        if listed:
+            result = opened.events(
+                kind=kind or (), count=50 if count is None else count, device=device or (), stream=stream or (),
+                process=process or (), name=name, begin=begin, end=end,
+            )  # fmt: skip
+            _list(opened, result, csv, as_json)
+        else:
+            _show(
+                opened,
+                choice.rows(opened, begin, end, device, stream, process, name),
+                width,
+                plain,
+                ascii_only,
+            )
+        loss.warn(opened)
+
+
+def _nothing(trace: Trace) -> str:
+    """What to look at where there is no device work to draw."""
+    others = {"view --list": sum(trace.count(t) for t in ("launch", "api", "marker", "op", "user_event", "memory")),
+              "flame --weight samples": trace.count("sample")}  # fmt: skip
+    told = [
+        f"{count:,} {'events' if 'list' in verb else 'samples'} of the host: warpsight {verb}"
+        for verb, count in others.items()
+        if count
+    ]
+    return "\n  ".join([f"{trace.path}: no device work with these conditions", *told]) + "\n"
+
+
+def _list(trace: Trace, result: Result, csv: bool, as_json: bool) -> None:
+    from warpsight.ui.render import tables
+
+    table = result.tables["events"]
+    if as_json:
+        sys.stdout.write(output.json_text({"trace": trace.path, **result.to_json()}))
+    elif csv:
+        tables.write_csv(table, sys.stdout)
+    elif not len(table):
+        sys.stdout.write(f"no events in {trace.path} with these conditions\n")
+    else:
+        unused = [name for name in table.column_names if name not in ("time", "duration", "kind", "name")
+                  and (table.column(name).null_count == len(table) or set(table.column(name).to_pylist()) == {""})]  # fmt: skip
+        tables.show(_seconds(table.drop_columns(unused)))
+
+
+def _seconds(table: pa.Table) -> pa.Table:
+    """Times to the nanosecond: three digits would not tell neighbours apart."""
+    import pyarrow as pa
+
+    told = [None if t is None else f"{t / 10**9:.9f} s" for t in table.column("time").to_pylist()]
+    return table.set_column(table.column_names.index("time"), "time", pa.array(told, pa.string()))
+
+
+def _show(trace: Trace, rows: Rows, width: int | None, plain: bool, ascii_only: bool) -> None:
+    from warpsight.analysis.stats.overview import Picture
+    from warpsight.ui.render import timeline_text
+
+    picture = Picture.of(trace, rows)
+    if not picture.lanes:
+        sys.stdout.write(_nothing(trace))
+        return
+    terminal = sys.stdout.isatty() and sys.stdin.isatty()
+    if terminal and not plain and not ascii_only:
+        from warpsight.ui.render.timeline_app import TimelineApp
+
+        TimelineApp(trace, picture).run()
+        return
+    columns = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH)
+    sys.stdout.write(
+        timeline_text.plain(picture, picture.begin, picture.end, max(columns, 40), ascii_only=ascii_only)
+    )

@@ -1,0 +1,93 @@
+"""`warpsight watch`: run a program, and say what it was doing when it hangs or crashes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.ui.render import terminal
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+
+
+def command(
+    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to watch.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for reports; PROGRAM.watch by default. "
+                      "It is removed when there was nothing to report.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing folder of reports.")] = False,
+    hang_after: Annotated[float, typer.Option(metavar="S", help="Seconds without completion while work is outstanding that "
+                          "are a hang; 0: never.")] = 60.0,
+    kernel_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when one kernel runs this long; "
+                              "0: never.")] = 0.0,
+    no_data_timeout: Annotated[float, typer.Option(metavar="S", help="End the program when nothing at all comes from it for "
+                               "this long while a kernel runs; 0: never.")] = 0.0,
+    on_hang: Annotated[str, typer.Option(help="report: touch nothing; dump: take a GPU core dump, which ends the stuck kernel; "
+                       "kill: that, and end the program.")] = "report",
+    dumps: Annotated[bool, typer.Option("--dumps", help="Arm GPU core dumps for crashes too; on with --on-hang dump and kill. "
+                     "The device's work is not recorded then.")] = False,
+    dump_memory: Annotated[str, typer.Option(help="Memory in a dump: none, stack, shared (and stack) or all.")] = "stack",
+    dump_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for dumps; the reports' by default.")] = None,
+    gzip: Annotated[bool, typer.Option("--gzip", help="Compress dumps.")] = False,
+    ring: Annotated[str, typer.Option(metavar="TIME|SIZE", help="How much of the past a report's trace holds.")] = "30s",
+    stacks: Annotated[str, typer.Option(help="Host stacks of launches: python, native, both or off.")] = "python",
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only the reports.")] = False,
+) -> None:  # fmt: skip
+    """Run a program, and say what it was doing when it hangs or crashes.
+
+    A report has the Python and native stacks of every thread, the last seconds as a trace, the launches that have not
+    completed with their host stacks, and with core dumps armed what the GPU was executing. Ctrl-C while the program is stuck
+    in the driver makes a report; a second one ends it. The exit code is the program's.
+    """
+    from warpsight.recorder.watch import coredump, watch
+    from warpsight.ui.cli import watching
+
+    if quiet:
+        terminal.configure(verbosity=-1)
+    if not program:
+        raise UsageError("no program to watch; for example: warpsight watch -- python train.py")
+    if on_hang not in watch.ON_HANG:
+        raise UsageError(f"--on-hang is one of {', '.join(watch.ON_HANG)}, not {on_hang!r}")
+    if dump_memory not in coredump.MEMORY:
+        raise UsageError(f"--dump-memory is one of {', '.join(coredump.MEMORY)}, not {dump_memory!r}")
+    for name, value in (
+        ("--hang-after", hang_after),
+        ("--kernel-timeout", kernel_timeout),
+        ("--no-data-timeout", no_data_timeout),
+    ):
+        if not 0 <= value < 1e6:
+            raise UsageError(f"{name} is a number of seconds from 0, not {value:g}")
+    folder = _folder(output, program, force)
+    wanted = watching.Wanted(folder, hang_after, kernel_timeout, no_data_timeout, on_hang, dumps or on_hang != "report",
+                             dump_memory, dump_dir, gzip, ring, stacks)  # fmt: skip
+    raise typer.Exit(watching.run(program, wanted))
+
+
+def _folder(output: Path | None, program: list[str], force: bool) -> Path:
+    """Make the folder of reports."""
+    script = next((a for a in program[1:] if a.endswith((".py", ".sh"))), program[0])
+    path = output or Path(f"{Path(script).stem or 'program'}.watch")
+    if output is None:
+        number = 1
+        while path.exists() and not force:
+            number += 1
+            path = Path(f"{Path(script).stem or 'program'}-{number}.watch")
+    if path.exists():
+        _replaceable(path, force)
+        shutil.rmtree(path)
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be made: {(error.strerror or str(error)).lower()}") from None
+    return path.absolute()
+
+
+def _replaceable(path: Path, force: bool) -> None:
+    if not force:
+        raise WarpsightError(f"{path} exists; -f replaces it, -o chooses another name")
+    known = {"last.warp", "pipe", "core", "report", "last-"}
+    if not path.is_dir() or any(not entry.name.startswith(tuple(known)) for entry in path.iterdir()):
+        raise WarpsightError(f"{path} exists and holds more than reports, so -f does not replace it")

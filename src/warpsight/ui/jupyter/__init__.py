@@ -1,0 +1,15 @@
+"""In notebooks: traces, results and flame graphs show themselves, and `%%warpsight` records a cell.
+
+`%load_ext warpsight` adds the magic; the displays need nothing but an import of warpsight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext warpsight` calls: adds `%%warpsight`."""
+    from warpsight.ui.jupyter.magic import register
+
+    register(shell)

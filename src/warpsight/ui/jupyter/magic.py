@@ -1,0 +1,77 @@
+"""`%%warpsight`: record what one cell does and show what came out."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shlex
+from typing import Any
+
+from warpsight.errors import UsageError
+
+_DEFAULT = "cell.warp"
+
+
+def register(shell: Any) -> None:
+    """Add the magic to a running IPython."""
+
+    def warpsight(line: str, cell: str) -> None:
+        record_cell(shell, line, cell)
+
+    warpsight.__doc__ = _parser().format_help()
+    shell.register_magic_function(warpsight, "cell", "warpsight")
+
+
+def record_cell(shell: Any, line: str, cell: str) -> None:
+    """Run a cell under `ws.record` and display the trace; an error of the cell is shown as always, and recorded as far.
+
+    Args:
+        shell: The IPython shell.
+        line: Options behind `%%warpsight`.
+        cell: The code.
+
+    Raises:
+        UsageError: for options that do not exist.
+        WarpsightError: when nothing can be recorded here, or this process is being recorded already.
+    """
+    import warpsight
+
+    try:
+        chosen = _parser().parse_args(shlex.split(line))
+    except argparse.ArgumentError as error:
+        raise UsageError(f"%%warpsight: {error}") from None
+    with warpsight.record(chosen.output, force=not chosen.keep):
+        shell.run_cell(cell)
+    trace = warpsight.open(chosen.output)
+    shell.user_ns[chosen.trace] = trace
+    shell_display: Any = importlib.import_module("IPython.display").display
+    shell_display(trace)
+    if chosen.flame:
+        from warpsight.analysis.flame.graph import Shape, flame
+
+        shell_display(flame(trace, shape=Shape(chosen.flame)))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors are raised, not printed with the end of the process: the process is a notebook."""
+
+    def error(self, message: str) -> Any:
+        raise UsageError(f"%%warpsight: {message}; %%warpsight? explains the options")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="%%warpsight",
+        add_help=False,
+        description="Record this cell and show what the GPU did meanwhile.",
+    )
+    parser.add_argument(
+        "-o", "--output", default=_DEFAULT, help="folder of the trace (cell.warp, replaced each time)"
+    )
+    parser.add_argument("--keep", action="store_true", help="refuse to replace an earlier trace")
+    parser.add_argument("-t", "--trace", default="trace", help="variable that gets the trace (trace)")
+    parser.add_argument(
+        "--flame", nargs="?", const="time", choices=("time", "launches", "bytes", "idle", "allocated", "samples"),
+        help="show a flame graph too, by time unless another weight is named",
+    )  # fmt: skip
+    return parser

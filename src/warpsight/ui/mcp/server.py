@@ -1,0 +1,65 @@
+"""The MCP server: the tools over standard input and output."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpsight import __version__
+from warpsight.errors import WarpsightError
+from warpsight.ui.mcp.places import Places
+from warpsight.ui.mcp.tools import Tools
+
+_INSTRUCTIONS = (
+    "Recordings of GPU programs (CUDA, OpenCL, and files of other profilers). Begin with analyze: its verdict names the cause "
+    "to remove first, with cost and evidence. Then ask stats, flame, query or analyses by name; compare runs with diff. "
+    "All times are nanoseconds; everything is read-only."
+)
+
+
+def serve(roots: Sequence[Path]) -> None:
+    """Serve until standard input closes.
+
+    Raises:
+        WarpsightError: when the package mcp is missing, or a root is no folder.
+    """
+    places = Places(roots)
+    try:
+        build(places).run()
+    finally:
+        places.close()
+
+
+def build(places: Places) -> Any:
+    """The server object, with one tool per method of :class:`Tools`.
+
+    Raises:
+        WarpsightError: when the package mcp is missing or older than 2.0.
+    """
+    try:
+        server = importlib.import_module("mcp.server.mcpserver").MCPServer
+        types = importlib.import_module("mcp.types")
+    except ImportError:
+        raise WarpsightError(
+            "the package mcp (2.0 or newer) is not installed: pip install 'warpsight[mcp]'"
+        ) from None
+    made = server("warpsight", instructions=_INSTRUCTIONS, version=__version__)
+    for method in Tools(places).all():
+        made.tool(annotations=types.ToolAnnotations(read_only_hint=True))(_told(method))
+    return made
+
+
+def _told(method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The method with errors as answers: an agent can act on the message, and needs no traceback."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        try:
+            return method(*args, **kwargs)
+        except WarpsightError as error:
+            return {"error": str(error)}
+
+    return call

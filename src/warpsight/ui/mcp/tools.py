@@ -1,0 +1,185 @@
+"""What an agent can ask: each answer is plain data, with at most so many rows and characters, and says when it was cut."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from warpsight.ui.mcp.places import Places
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.analysis.base.result import Finding, Result
+    from warpsight.model import Trace
+    from warpsight.model.selection import Rows
+
+#: Rows of a table, and characters of one text, that an answer holds at most.
+MOST_ROWS, DEFAULT_ROWS, MOST_TEXT = 200, 20, 300
+#: Seconds that a statement may take.
+QUERY_S = 30.0
+
+
+class Tools:
+    """The tools over some places; every method is one tool, and its docstring is what agents read."""
+
+    def __init__(self, places: Places, query_s: float = QUERY_S) -> None:
+        """Take the places whose traces may be read, and the seconds that one statement may take."""
+        self._places = places
+        self._query_s = query_s
+
+    def all(self) -> list[Callable[..., dict[str, Any]]]:
+        """The tools, in the order in which they are listed."""
+        return [self.list_traces, self.info, self.analyze, self.stats, self.query, self.flame, self.diff]
+
+    def list_traces(self) -> dict[str, Any]:
+        """List the traces and profiler files that can be asked about, as paths for the other tools."""
+        return {"roots": [str(root) for root in self._places.roots], "traces": self._places.listed()}
+
+    def info(self, trace: str) -> dict[str, Any]:
+        """What a trace holds: tables with row counts and columns, length, devices, processes, and what is missing."""
+        from warpsight.analysis.stats.contents import contents
+        from warpsight.model.schema import TABLES
+
+        opened = self._places.open(trace)
+        found = contents(opened)
+        kept = ("trace", "duration", "tables", "devices", "loss", "known_faults")
+        columns = {name: [c.name for c in TABLES[name].columns] for name in opened.tables}
+        processes = [{k: p.get(k) for k in ("process", "rank", "exit")} for p in found["processes"]]
+        return _bounded(
+            {**{k: found[k] for k in kept if k in found}, "processes": processes, "columns": columns}
+        )
+
+    def analyze(
+        self, trace: str, names: list[str] | None = None, begin_s: float | None = None, end_s: float | None = None,
+        rows: int = DEFAULT_ROWS,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Say what is wrong with a recorded program: a verdict, then findings with cost, evidence and advice, costliest first.
+
+        With `names` run these analyses instead (for example utilization, gaps, iterations, critical-path, memory; a wrong name
+        is answered with the list of all). Times are ns. `begin_s` and `end_s` choose a part, in seconds since the begin.
+        """
+        from warpsight.analysis.base.registry import analysis
+        from warpsight.analysis.rules.verdict import verdict
+
+        opened = self._places.open(trace)
+        chosen = _window(opened, begin_s, end_s)
+        if not names:
+            found = verdict(opened, chosen)
+            return _bounded({"headline": found.headline, "summary": found.summary, "judged": found.chosen,
+                             "judged_ns": found.length, "findings": [f.to_json() for f in found.findings]})  # fmt: skip
+        asked = [(name, analysis(name)) for name in names]
+        return {name: _result(one.run(opened, chosen), rows) for name, one in asked}
+
+    def stats(
+        self, trace: str, subject: str = "kernels", by: str = "name", rows: int = DEFAULT_ROWS
+    ) -> dict[str, Any]:
+        """Sum up one subject: kernels, copies, api, launches, nvtx, events, memory, counters or sync; longest total first.
+
+        Kernels can be grouped `by` name, shape, stack, device, stream or process. Times are ns.
+        """
+        from warpsight.analysis.stats.sums import stats
+
+        return _result(stats(self._places.open(trace), subject, by=by, names="short"), rows)
+
+    def query(self, trace: str, sql: str, rows: int = 50) -> dict[str, Any]:
+        """Run one SELECT (DuckDB's SQL) on a trace's tables; `info` names tables and columns. Nothing else can be read.
+
+        A statement that takes longer than half a minute is ended.
+        """
+        from warpsight.analysis.base import query
+
+        limit = min(max(rows, 1), MOST_ROWS)
+        opened = self._places.open(trace)
+        with opened.within(self._query_s):
+            found = query.arrow(query.run(opened, sql).limit(limit + 1))
+        cut = len(found) > limit
+        answer = {"columns": found.column_names, "rows": found.slice(0, limit).to_pylist()}
+        if cut:
+            answer["more"] = f"only the first {limit} rows are given; aggregate or filter in SQL"
+        return _bounded(answer)
+
+    def flame(
+        self, trace: str, weight: str = "time", rows: int = 40, begin_s: float | None = None, end_s: float | None = None
+    ) -> dict[str, Any]:  # fmt: skip
+        """Which host code asked for the GPU's time: the heaviest stacks from the outermost frame to the kernel.
+
+        `weight` is time (ns), launches, bytes, idle, allocated, or samples (of host threads: what the CPU did). The account
+        says that nothing was lost on the way.
+        """
+        from warpsight.analysis.flame.graph import Shape, flame
+        from warpsight.ui.render.flame_text import write_folded
+
+        opened = self._places.open(trace)
+        graph = flame(
+            opened, _window(opened, begin_s, end_s), Shape(weight=weight, names="short", lines=False)
+        )
+        text = io.StringIO()
+        write_folded(graph, text)
+        lines = [line.rsplit(" ", 1) for line in text.getvalue().splitlines()]
+        lines.sort(key=lambda one: -float(one[1]))
+        limit = min(max(rows, 1), MOST_ROWS)
+        return {
+            "unit": graph.unit, "account": [a.to_json() for a in graph.accounts], "stacks": len(lines),
+            "heaviest": [{"stack": _tail(stack), "weight": int(float(value))} for stack, value in lines[:limit]],
+        }  # fmt: skip
+
+    def diff(self, before: str, after: str, rows: int = DEFAULT_ROWS) -> dict[str, Any]:
+        """Compare two traces per iteration: what got slower, faster, new or gone, and whether it is more than noise."""
+        from warpsight.analysis.diff.compare import compare
+
+        found = compare(self._places.open(before), self._places.open(after))
+        return {"headline": found.headline, "verdict": found.verdict, **_result(found.result, rows)}
+
+
+def _window(trace: Trace, begin_s: float | None, end_s: float | None) -> Rows:
+    from warpsight.model.selection import Rows, begin_of
+
+    if begin_s is None and end_s is None:
+        return Rows()
+    origin = begin_of(trace)
+    begin, end = (None if s is None else origin + round(s * 1e9) for s in (begin_s, end_s))
+    return Rows(begin, end)
+
+
+def _result(result: Result, rows: int) -> dict[str, Any]:
+    """A result with the first rows of each table."""
+    limit = min(max(rows, 1), MOST_ROWS)
+    tables: dict[str, pa.Table] = {name: table.slice(0, limit) for name, table in result.tables.items()}
+    findings: tuple[Finding, ...] = result.findings
+    answer = replace(result, tables=tables, findings=findings).to_json()
+    more = {name: len(table) for name, table in result.tables.items() if len(table) > limit}
+    if more:
+        answer["rows_in_all"] = more
+    return _bounded(answer)
+
+
+def _bounded(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer with its texts cut."""
+    return {str(key): _plain(value) for key, value in answer.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Plain data with texts cut; what JSON has no form for becomes text."""
+    if isinstance(value, dict):
+        return _bounded(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, str):
+        return value if len(value) <= MOST_TEXT else f"{value[: MOST_TEXT - 1]}…"
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    from decimal import Decimal
+
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return _plain(str(value))
+
+
+def _tail(text: str) -> str:
+    """The end of a stack: its innermost frames and the kernel."""
+    return text if len(text) <= MOST_TEXT else f"…{text[1 - MOST_TEXT :]}"

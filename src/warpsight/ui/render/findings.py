@@ -1,0 +1,105 @@
+"""Findings for a terminal: the verdict, then each finding with what it costs, what shows it and what to do."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING
+
+from warpsight.ui.render import numbers, terminal
+
+if TYPE_CHECKING:
+    from warpsight.analysis.base.result import Finding
+    from warpsight.analysis.rules.verdict import Verdict
+
+#: Lines of an answer that nobody asked to be longer.
+LINES = 30
+_WIDEST = 120
+_COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note": "\033[2m"}
+
+
+def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -> None:
+    """Print a verdict in at most :data:`LINES` lines, or with everything that is known."""
+    bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
+    lines = [f"{bold}{line}{plain}" for line in _wrapped(_capital(found.headline), "")]
+    lines += _wrapped(_capital(found.summary) + ".", "")
+    room = None if everything else LINES - len(lines) - 2
+    hidden = 0
+    for number, finding in enumerate(found.findings, 1):
+        block = describe(finding, number, found.length, stream, brief=not everything and number > 3)
+        if room is not None and (hidden or len(block) > room):
+            hidden += 1
+            continue
+        lines += block
+        room = None if room is None else room - len(block)
+    if hidden:
+        lines.append(f"… and {hidden} more findings; --all tells everything")
+    elif not everything:
+        lines.append("")
+        lines.append(
+            "warpsight analyze TRACE NAME asks one analysis, --list names them, --all runs every one"
+        )
+    stream.write("\n".join(lines) + "\n")
+
+
+def describe(
+    finding: Finding, number: int, length: int, stream: IO[str], *, brief: bool = False
+) -> list[str]:
+    """The lines of one finding; `length` is the judged time that its share is of (ns)."""
+    color, plain = (_COLORS.get(finding.severity, ""), "\033[0m") if terminal.colored(stream) else ("", "")
+    cost = finding.severity
+    if finding.cost_ns is not None:
+        cost = f"{finding.cost_ns / max(length, 1):.0%}, {numbers.duration(finding.cost_ns)}"
+    head = _wrapped(f"{number}. [{cost}] {finding.text}", "   ")
+    lines = [f"{color}{head[0]}{plain}", *head[1:]]
+    if brief:
+        return lines
+    shown = finding.evidence[: 3 if finding.severity != "note" else 2]
+    lines += [_cut(f"   · {_text(one)}") for one in shown]
+    if finding.advice:
+        lines += _wrapped(f"→ {finding.advice}", "     ", first="   ")
+    return lines
+
+
+def _text(evidence: str | Mapping[str, object]) -> str:
+    return evidence if isinstance(evidence, str) else ", ".join(f"{k} {v}" for k, v in evidence.items())
+
+
+def _width() -> int:
+    return min(max(shutil.get_terminal_size().columns, 40), _WIDEST)
+
+
+def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        _width(),
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [""]
+
+
+def _cut(text: str) -> str:
+    """A line of evidence: the file and line of a place are what it is read for."""
+    return numbers.shorten_paths(text, _width())
+
+
+def _capital(text: str) -> str:
+    """With a capital, unless it begins with the name of a function."""
+    first = text.split(" ", 1)[0]
+    return text if not first.islower() else text[:1].upper() + text[1:]
+
+
+def show_list(names: Mapping[str, str], stream: IO[str]) -> None:
+    """Print names and what they mean."""
+    width = max(map(len, names)) + 2
+    for name, meaning in names.items():
+        stream.write(f"{name:{width}}{meaning}\n")
+
+
+def rows_each(tables: Sequence[int], lines: int = LINES) -> int:
+    """Rows to print of each table so that all of them fit into some lines: each has a title and a head."""
+    filled = [count for count in tables if count]
+    return max((lines - 2 - 3 * len(filled)) // max(len(filled), 1), 3)

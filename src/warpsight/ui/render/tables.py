@@ -1,0 +1,175 @@
+"""Tables for a terminal and for a pipe: on a terminal they fit its width, in a pipe nothing is cut."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import IO, TYPE_CHECKING, Any
+
+from warpsight.ui.render import numbers, terminal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Columns given up first when the terminal is narrow.
+_LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
+                 "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
+#: Texts are not squeezed below this while columns can be given up instead.
+_TEXT_WIDTH = 36
+_LEAST_TEXT_WIDTH = 8
+#: A stack needs room for two or three frames.
+_STACK_WIDTH = 48
+_PLAIN_PADDING = 64
+_GAP = 2
+#: `function (file:line)` of a frame.
+_FRAME = re.compile(r" \((?:[^()]*[/\\])?[^()/\\:]*(?::(\d+))?\)")
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    cells: Sequence[str]
+    right: bool
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.name, *self.cells)))
+
+
+def show(table: pa.Table, *, title: str | None = None, top: int | None = None, stream: IO[str] | None = None,
+         header: bool = True) -> None:  # fmt: skip
+    """Print a table, its first `top` rows, with units from the columns' metadata."""
+    target = stream or sys.stdout
+    shown = table if top is None else table.slice(0, top)
+    columns = _columns(shown)
+    if target.isatty():
+        columns = [
+            _short_frames(c) if c.name == "stack" else _without_type(c) if c.name == "name" else c
+            for c in columns
+        ]
+        _fitted(columns, title, target)
+    else:
+        _plain(columns, title, target, header)
+    left = len(table) - len(shown)
+    if left:
+        terminal.note(f"… {left:,} more rows; --top {len(table)} shows all")
+
+
+def _columns(table: pa.Table) -> list[_Column]:
+    out = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        unit = (field.metadata or {}).get(b"unit", b"").decode()
+        values = column.to_pylist()
+        right = all(isinstance(v, (int, float)) or v is None for v in values) and bool(values)
+        identity = field.name in ("stream", "process", "thread", "pid", "context", "device", "correlation")
+        cells = [
+            str(v) if identity and v is not None else numbers.cell(v, unit).replace("\n", " ") for v in values
+        ]
+        out.append(_Column(field.name, cells, right))
+    return out
+
+
+def _short_frames(column: _Column) -> _Column:
+    """Stacks as `function:line ← function:line`: files would fill the width with the innermost frame alone."""
+    return replace(column, cells=[_FRAME.sub(lambda m: f":{m[1]}" if m[1] else "", c) for c in column.cells])
+
+
+def _without_type(column: _Column) -> _Column:
+    """Names of kernels without what every kernel returns."""
+    return replace(column, cells=[c.removeprefix("void ") for c in column.cells])
+
+
+def _plain(columns: list[_Column], title: str | None, stream: IO[str], header: bool) -> None:
+    if title:
+        stream.write(f"{title}\n")
+    # A kernel name of 600 characters stays whole, at the end of its line: what stood behind it would be out of line.
+    columns = sorted(columns, key=lambda c: not c.right and c.width > _PLAIN_PADDING)
+    widths = [c.width for c in columns]
+    widths[-1:] = [0] if not columns[-1].right else widths[-1:]
+    rows = [[c.name for c in columns]] if header else []
+    rows += [list(row) for row in zip(*(c.cells for c in columns), strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(w) if c.right else cell.ljust(w)
+            for cell, c, w in zip(row, columns, widths, strict=True)
+        ]
+        stream.write((" " * _GAP).join(cells).rstrip() + "\n")
+
+
+def _fitted(columns: list[_Column], title: str | None, stream: IO[str]) -> None:
+    chosen, widths = fit(columns, shutil.get_terminal_size().columns)
+    bold, dim, plain = ("\033[1m", "\033[2m", "\033[0m") if terminal.colored(stream) else ("", "", "")
+    if title:
+        stream.write(f"{bold}{title}{plain}\n")
+    stream.write(f"{bold}{_line([c.name for c in chosen], chosen, widths)}{plain}\n")
+    stream.write(f"{dim}{'─' * (sum(widths) + _GAP * (len(widths) - 1))}{plain}\n")
+    cut = [_cut(c, width) for c, width in zip(chosen, widths, strict=True)]
+    for row in zip(*cut, strict=True):
+        stream.write(_line(row, chosen, widths) + "\n")
+    hidden = [c.name for c in columns if c not in chosen]
+    if hidden:
+        stream.flush()
+        terminal.note(f"columns that did not fit: {', '.join(hidden)} (--csv and --json have all)")
+
+
+def _cut(column: _Column, width: int) -> Sequence[str]:
+    """The cells of a column in a width."""
+    if column.right:
+        return column.cells
+    if column.name == "stack":  # it begins with its innermost frame: the outer ones go, not the middle
+        return [c if width < 2 else numbers.shorten_paths(c, width) for c in column.cells]
+    return numbers.shorten_apart(column.cells, width)
+
+
+def _line(row: Sequence[str], columns: Sequence[_Column], widths: Sequence[int]) -> str:
+    cells = []
+    for cell, column, width in zip(row, columns, widths, strict=True):
+        short = numbers.shorten(cell, width)
+        cells.append(short.rjust(width) if column.right else short.ljust(width))
+    return (" " * _GAP).join(cells).rstrip()
+
+
+def _least(column: _Column, minimum: int) -> int:
+    return _STACK_WIDTH if column.name == "stack" and minimum == _TEXT_WIDTH else minimum
+
+
+def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
+    """The columns to show and their widths: texts shrink to 36, then columns go, then texts shrink to 8."""
+    chosen = list(columns)
+
+    def room(minimum: int) -> int:
+        fixed = sum(c.width if c.right else min(c.width, _least(c, minimum)) for c in chosen)
+        return width - fixed - _GAP * (len(chosen) - 1)
+
+    for name in _LEAST_NEEDED:
+        if room(_TEXT_WIDTH) >= 0:
+            break
+        if len(chosen) > 2:
+            chosen = [c for c in chosen if c.name != name] or chosen
+    while len(chosen) > 1 and room(_LEAST_TEXT_WIDTH) < 0:
+        chosen.pop()
+    least = _TEXT_WIDTH if room(_TEXT_WIDTH) >= 0 else _LEAST_TEXT_WIDTH
+    spare = max(room(least), 0)
+    widths = []
+    for column in chosen:
+        if column.right:
+            widths.append(column.width)
+            continue
+        wanted = min(column.width, _least(column, least))
+        grown = min(column.width, wanted + spare)
+        spare -= grown - wanted
+        widths.append(grown)
+    return chosen, [max(1, min(w, width)) for w in widths]
+
+
+def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
+    """Full precision, raw units, RFC 4180."""
+    writer = csv.writer(stream, lineterminator="\n")
+    if header:
+        writer.writerow(table.column_names)
+    columns: list[list[Any]] = [column.to_pylist() for column in table.columns]
+    writer.writerows(zip(*columns, strict=True))

@@ -1,0 +1,1 @@
+"""Output of BPF tools: bpftrace, TraceSmith's event records."""

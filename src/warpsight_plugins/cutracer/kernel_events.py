@@ -1,0 +1,104 @@
+"""Launches as CUTracer's kernel events: a `kernel_launch` line each, and every host stack once, before its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from warpsight.errors import WarpsightError
+from warpsight.formats.registry import Coverage
+from warpsight.formats.selection import Selection
+from warpsight_plugins.cutracer.writer import rows
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+WRITTEN = Coverage(
+    kept=(
+        "every launch in the order of its start: kernel, shape, registers, shared memory, stream, host stack, process",
+    ),
+    lost=(
+        "times: the format has none",
+        "the checksum of the kernel's code: it is empty",
+        "all but launches: also the program's own events and counters",
+    ),
+    tested=(
+        "round trips; `sass validate` and the published schema of the kernel log accept what is written",
+    ),
+)
+#: FNV-1a, 64 bits; http://www.isthe.com/chongo/tech/comp/fnv/
+_FNV_START, _FNV_PRIME, _FNV_MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+_SHAPE = (
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "block_z",
+    "registers",
+    "shared_static",
+    "shared_dynamic",
+)
+#: A launch that does not say what it launched has it from its kernel.
+_STATEMENT = f"""
+SELECT l.correlation, coalesce(l.demangled, l.name, k.demangled, k.name) AS name, l.stack, p.pid,
+  coalesce(k.stream, 0) AS stream, {", ".join(f"coalesce(l.{name}, k.{name}, 0) AS {name}" for name in _SHAPE)}
+FROM launch l LEFT JOIN process p ON p.process = l.process
+LEFT JOIN (
+  SELECT process, correlation, {", ".join(f"any_value({n}) AS {n}" for n in ("stream", "name", "demangled", *_SHAPE))}
+  FROM kernel GROUP BY process, correlation
+) k ON k.process = l.process AND k.correlation = l.correlation AND l.correlation <> 0
+WHERE coalesce(l.name, k.name) IS NOT NULL AND {{where}} ORDER BY l.start, l.process, l.correlation
+"""
+
+
+def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
+    """Write the selected launches; returns how many, and how many stacks.
+
+    Raises:
+        WarpsightError: when there are none.
+    """
+    where = selection.where("launch").replace("start", "l.start").replace("duration", "l.duration")
+    if selection.processes:
+        where += f" AND l.process IN ({', '.join(str(int(p)) for p in selection.processes)})"
+    ids: dict[int, str] = {}
+    defined: set[str] = set()
+    launches = 0
+    with ThreadPoolExecutor(1) as lookups:  # a thread's cursor has one open result, here the launches
+        for batch in rows(trace.sql(_STATEMENT.format(where=where))):
+            new = {row["stack"] for row in batch if row["stack"] is not None} - ids.keys()
+            for stack, frames in lookups.submit(trace.stacks, new).result().items():
+                ids[stack] = _stack_id(frames)
+                if ids[stack] not in defined:
+                    defined.add(ids[stack])
+                    content = {"callstack_id": ids[stack], "frames": frames, "source": "cpython"}
+                    file.write(_line({"type": "callstack_def", **content}))
+            for row in batch:
+                launches += 1
+                file.write(_line(_launch(row, launches, ids)))
+    if not launches:
+        raise WarpsightError(f"{trace.path} has no launches of kernels (table launch)")
+    return {"launches": launches, "stacks": len(defined)}
+
+
+def _launch(row: Mapping[str, Any], number: int, ids: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "type": "kernel_launch", "kernel_launch_id": number, "kernel_name": row["name"], "kernel_checksum": "",
+        "grid": [row[f"grid_{axis}"] for axis in "xyz"], "block": [row[f"block_{axis}"] for axis in "xyz"],
+        "nregs": row["registers"], "shmem": row["shared_static"] + row["shared_dynamic"], "stream_id": row["stream"],
+        "callstack_id": ids.get(row["stack"]), "pid": row["pid"] or 0, "correlation_id": row["correlation"] or 0,
+    }  # fmt: skip
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(record) + b"\n"
+
+
+def _stack_id(frames: Sequence[str]) -> str:
+    value = _FNV_START
+    for byte in b"".join(frame.encode() + b"\xff" for frame in frames):
+        value = (value ^ byte) * _FNV_PRIME & _FNV_MASK
+    return f"{value:016x}"

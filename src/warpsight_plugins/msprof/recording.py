@@ -1,0 +1,93 @@
+"""What the three forms of Ascend's results share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from warpsight.formats.reading.trace_events import Rows
+
+if TYPE_CHECKING:
+    from warpsight.formats.target import Target
+
+#: "No connection", "no model": all bits of a 32-bit number.
+NONE = 4294967295
+_COPIES = {
+    "host to host": "HtoH", "host to device": "HtoD", "device to host": "DtoH", "device to device": "DtoD",
+    "addr device to device": "DtoD", "host to device ex": "HtoD", "device to host ex": "DtoH",
+}  # fmt: skip
+_SIDES = {"H": "host", "D": "device", "u": "unknown"}
+_ELEMENT = {
+    "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "FP16": 2, "BFP16": 2, "INT32": 4, "UINT32": 4, "FP32": 4, "INT64": 8,
+    "UINT64": 8, "FP64": 8, "INT128": 16,
+}  # fmt: skip
+
+
+def element_bytes(dtype: str) -> int:
+    """Bytes of an element of an HCCL type; 0 for an unknown one."""
+    return _ELEMENT.get(dtype.upper(), 0)
+
+
+class Recording:
+    """Tasks on their way to the tables that their type says."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.rows = Rows(target)
+        #: Kernels added so far by this recording, for attributes.
+        self.kernels = target.rows.get("kernel", 0)
+
+    def device(self, number: int, name: str = "", host: str = "") -> int:
+        """Device id of an NPU."""
+        return self.target.device(
+            (self.target.scope, "npu", number), index=number, vendor="Huawei", platform="cann",
+            name=name or f"Ascend NPU {number}", host=host or None,
+        )  # fmt: skip
+
+    def place(self, process: int, device: int, stream: int) -> dict[str, Any]:
+        """Columns device, context, stream and process; one context stands for each device, as CANN's are those of a task."""
+        self.target.context(process, device, device=device, api="cann")
+        return {
+            "device": device,
+            "context": device,
+            "stream": self.target.stream(process, device, stream, device=device),
+            "process": process,
+        }
+
+    def task(self, kind: str, name: str, row: dict[str, Any], *, size: int = 0, direction: str = "", blocks: int = 0,
+             task: int = 0) -> None:  # fmt: skip
+        """A task of some type: a copy, a wait, an event, or else a kernel."""
+        upper = kind.upper().replace(" ", "_")
+        if direction or "MEMCPY" in upper or upper == "SDMA_SQE":
+            self._copy(row, size, direction)
+        elif "WAIT" in upper:
+            self.rows.add("sync", {**row, "kind": "stream wait event", "event": task})
+        elif "EVENT_RECORD" in upper or "NOTIFY_RECORD" in upper:
+            event = {key: value for key, value in row.items() if key not in ("start", "duration")}
+            self.rows.add("event", {**event, "time": row["start"], "event": task})
+        else:
+            shape = self.target.shape(grid_x=blocks, grid_y=1, grid_z=1) if blocks else None
+            self.rows.add(
+                "kernel",
+                {**row, "name_id": self.target.name(name or kind), "shape_id": shape, "graph_level": False},
+            )
+            self.kernels += 1
+
+    def _copy(self, row: dict[str, Any], size: int, direction: str) -> None:
+        kind = _COPIES.get(direction.lower(), "unknown")
+        self.rows.add(
+            "memcpy",
+            {
+                **row,
+                "bytes": size,
+                "kind": kind,
+                "source_kind": _SIDES[kind[0]],
+                "destination_kind": _SIDES[kind[-1] if kind != "unknown" else "u"],
+                "asynchronous": True,
+            },
+        )
+
+    def call(self, name: str, row: dict[str, Any]) -> None:
+        """A call of CANN."""
+        launch = "launchkernel" in name.lower() or name.lower() == "launch" or name.startswith("KernelLaunch")
+        row = {**row, "function": name}
+        self.rows.add("launch" if launch else "api", {**row, "captured": False} if launch else row)

@@ -1,0 +1,113 @@
+"""AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite), rpd_tracer (RPD SQLite) and rocprof, rocprofv2 (CSV).
+
+JSON after rocprofiler-sdk's `cxx/serialization.hpp`, CSV after its `generateCSV.cpp` and the documents of rocprof and rocprofv2,
+rocpd after `rocprofiler-sdk-rocpd/rocpd_tables.sql` 3.0 to 4.1 (times inline, or in a table of their own). rocprofv3's PFTrace is
+an ordinary Perfetto trace: the reader of that format takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warpsight.formats.registry import Coverage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from warpsight.formats.registry import Options
+    from warpsight.formats.source import Source
+    from warpsight.formats.target import Target
+
+_SQLITE = b"SQLite format 3\0"
+_ENDINGS = ("_results.db", "_results.json", "_trace.csv", "_counter_collection.csv")
+
+
+def sniff(source: Source) -> bool:
+    """rocprofv3's JSON, a rocpd database, a CSV with rocprof's columns, or a folder with such files."""
+    if source.is_directory:
+        return any(True for _ in _members(source.path))
+    head = source.head
+    if head.startswith(_SQLITE):
+        return b"rocpd_" in head
+    if head.lstrip()[:1] == b"{":
+        return b'"rocprofiler-sdk-tool"' in head[:4096]
+    from warpsight_plugins.rocprof.csv_form import is_trace
+
+    return is_trace(head)
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read one file, or the files of one run's folder.
+
+    Raises:
+        FormatError: for a file that is none of the forms, or is damaged.
+    """
+    del options
+    if source.is_directory:
+        for path in _members(source.path):
+            with source.member(path) as member:
+                _read_file(member, target)
+                if member.truncated:
+                    source.ended_early(f"{path.name}: {member.damage}")
+        return
+    _read_file(source, target)
+
+
+def _read_file(source: Source, target: Target) -> None:
+    if source.head.startswith(_SQLITE):
+        from warpsight_plugins.rocprof.rocpd_form import read_database
+
+        read_database(source, target)
+    elif source.head.lstrip()[:1] == b"{":
+        from warpsight_plugins.rocprof.json_form import read_document
+
+        read_document(source, target)
+    else:
+        from warpsight_plugins.rocprof.csv_form import read_table
+
+        read_table(source, target)
+
+
+def _members(folder: Path) -> Iterator[Path]:
+    """Files of a run, the fullest form of each process only: the same run may have been written in all three."""
+    chosen: dict[str, tuple[int, list[Path]]] = {}
+    for path in sorted(p for end in _ENDINGS for p in folder.rglob(f"*{end}")):
+        rank = next(number for number, end in enumerate(_ENDINGS) if path.name.endswith(end))
+        rank = min(rank, 2)
+        run = str(path.parent / path.name.split("_", 1)[0])
+        best, files = chosen.get(run, (rank, []))
+        if rank < best:
+            chosen[run] = (rank, [path])
+        elif rank == best:
+            chosen[run] = (rank, [*files, path])
+    for _, files in chosen.values():
+        yield from files
+
+
+COVERAGE = Coverage(
+    kept=(
+        "kernels with grid in blocks, workgroup, registers (VGPR and accumulation VGPR), LDS, scratch, agent and stream",
+        "copies with direction and size; allocations and scratch; HIP, HSA, RCCL, ROCTx and library calls (launches apart)",
+        "ROCTx ranges and marks as ranges; correlation ids; counters of a dispatch at its start",
+        "GPUs with name, units, memory, clock and PCI address; host, command, pid",
+    ),
+    lost=(
+        "the hardware queue where the record also has a stream",
+        "RPD: autograd and call stack tables; which process work of no call belonged to",
+        "databases of the first rocprof (tables HIP, OPS, COPY): not read; its JSON is read as Chrome's, kernels as ranges",
+        "arguments of calls, PC samples, thread traces, code objects",
+        "CSV: sizes of copies are 0 (the file has none); rocprof and rocprofv2: shapes have one dimension",
+    ),
+    tested=(
+        "rocprofv3 JSON (ROCm 7, MI350X, 43,915 dispatches): a recording of AMD-AGI/TraceLens' tests (MIT)",
+        "rocprofv3 CSV in four states of its columns: kernel, copy and marker tables quoted in AMD's and users' documents, in "
+        "which agents are numbers, `Agent 7` or `GPU 3`, and threads, streams and registers are absent or there",
+        "rocpd schema 3 (rocprofv3 of ROCm 7): a real database of 151 dispatches and 629 regions (HGLiu1998/batched_gemm "
+        "2f96e49, ck_bmm/37ca13315e70/28_results.db)",
+        "RPD schema 2: three real databases of rpd_tracer (ROCm/rocmProfileData e943e7a: matmul_result.rpd, mytrace.rpd.gz with "
+        "HIP graphs; Ajcarroll155/amelia-benchmark, monitors only); grids of rocprofiler-sdk's rows: by its source",
+        "rocprofv3 CSV: 17 tables of ROCm's documents (ROCm/rocm-systems 1b1610fc, projects/rocprofiler-sdk/source/docs/data)",
+        "rocprofv3, rocprofv2 and rocprof CSV; rocpd 3.0.3 and 4.1: files written by the schemas named above",
+    ),
+)

@@ -1,0 +1,48 @@
+"""Intel's unitrace and onetrace: Chrome JSON of `--chrome-kernel-logging` and `--chrome-call-logging`.
+
+After pti-gpu's `unitrace/src/chromelogger.h` and `onetrace/unified_tracer.h`. Kernels carry their launch in the name
+(`gemm[SIMD32 {64; 1; 1} {256; 1; 1}]`: groups, then work-items of a group), copies their size; a call is joined to its
+kernels by the flow that starts inside of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warpsight.formats.registry import Coverage
+
+if TYPE_CHECKING:
+    from warpsight.formats.registry import Options
+    from warpsight.formats.source import Source
+    from warpsight.formats.target import Target
+
+
+def sniff(source: Source) -> bool:
+    """JSON whose first events name `HOST<…>`, or onetrace's start point."""
+    if source.is_directory or source.head.lstrip()[:1] not in (b"{", b"["):
+        return False
+    head = source.head[:4096]
+    return (b"HOST<" in head and b"process_name" in head) or (
+        b'"start_time"' in head and (b"CLOCK_MONOTONIC_RAW" in head or b"QueryPerformanceCounter" in head)
+    )
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read one file (of `unitrace --chrome-…`, one per process, or merged)."""
+    from warpsight_plugins.unitrace.reader import Reader
+
+    del options
+    Reader(source, target).read()
+
+
+COVERAGE = Coverage(
+    kept=(
+        "kernels with groups, group size, device, queue or engine, and the call that submitted them",
+        "copies with direction and size, fills; barriers and waits on the device as waits",
+        "Level Zero, OpenCL and Unified Runtime calls (launches apart); ITT, XPTI and MPI events as ranges with their arguments",
+        "devices with name and PCI address, host names, MPI ranks",
+        "files that end early: every whole event before the end",
+    ),
+    lost=("the SIMD width of a kernel; links to metrics; counters' own files",),
+    tested=("unitrace 2.x and onetrace: files written by the statements of their loggers",),
+)

@@ -1,0 +1,80 @@
+"""JAX, XLA and TensorFlow profiles: `xplane.pb`, or the folder `jax.profiler.trace` writes.
+
+Fields after xplane.proto; names of planes, lines and stats after xla's `profiler/utils/xplane_schema.cc` and the GPU collectors
+(`cupti_collector.cc`, `rocm_collector.cc`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from warpsight.formats.registry import Coverage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from warpsight.formats.registry import Options
+    from warpsight.formats.source import Source
+    from warpsight.formats.target import Target
+
+_SUFFIX = ".xplane.pb"
+#: A plane's name near the beginning: an XSpace is a list of planes, and a plane's name precedes its lines.
+_PLANE = re.compile(rb"(/device:[A-Za-z]+:\d+|/host:[A-Za-z-]+|Task Environment|#Chip)")
+
+
+def sniff(source: Source) -> bool:
+    """A protobuf that begins with a plane, or a folder that holds such files."""
+    if source.is_directory:
+        return bool(_files(source.path))
+    head = source.head
+    return head[:1] == b"\x0a" and (source.path.name.endswith(_SUFFIX) or bool(_PLANE.search(head[:4096])))
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read one profile, or all of a folder: one file per host.
+
+    Raises:
+        FormatError: for a file that is no XSpace.
+    """
+    from warpsight_plugins.xplane.space import read_space
+
+    del options
+    if not source.is_directory:
+        read_space(source, target)
+        return
+    for path in _files(source.path):
+        with source.member(path) as member:
+            read_space(member, target)
+            if member.truncated:
+                source.ended_early(f"{path.name}: {member.damage}")
+
+
+def _files(folder: Path) -> list[Path]:
+    """Profiles of the newest run: `plugins/profile/<time>/<host>.xplane.pb`."""
+    found = sorted(path for path in folder.rglob(f"*{_SUFFIX}") if path.is_file())
+    newest = max((path.parent for path in found), default=None)
+    return [path for path in found if path.parent == newest]
+
+
+COVERAGE = Coverage(
+    kept=(
+        "GPU planes: kernels with grid, block, registers and shared memory; copies, fills, allocations, by stream",
+        "TPU and other device planes: the operations of their lines as kernels; modules and steps as ranges",
+        "host threads' events as ranges with their stats; driver calls (launches apart) joined by correlation id",
+        "HLO operation and module, framework operation and NVTX range of a kernel as attributes",
+        "devices with compute capability, memory, bandwidth, clock; host names; errors and warnings as notes",
+        "of a file that ends early, the planes before the end",
+    ),
+    lost=(
+        "register counts beyond what any GPU has (ROCm, where they were never set), with the static shared memory beside them: 0",
+        "fractions of a nanosecond: XPlane counts picoseconds",
+        "aggregated events (a count without a time), which are counted as lost; serialized HLO",
+    ),
+    tested=(
+        "three real profiles of JAX on ROCm (AMD-AGI/TraceLens 171dd747, tests/: 934987a2fc2f.xplane.pb, jax_conv_minimal_08, "
+        "jax_conv_minimal_legacy; gfx942 and gfx950): events, durations and correlations of every plane",
+        "NVIDIA and TPU planes: xplane.proto of openxla/xla, files written by protobuf's own text form of that schema; no whole "
+        "real file of either was at hand",
+    ),
+)

@@ -1,0 +1,86 @@
+"""Names of device functions as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsight.device_code import demangle
+
+LAMBDA = (
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_cuda"
+    "ERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_EEviT1_"
+)
+
+SHORT = {
+    "vectorAdd(float const*, float const*, float*, int)": "vectorAdd",
+    (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, at::deta"
+        "il::Array<char*, 1> >(int, at::native::FillFunctor<float>, at::detail::Array<char*, 1>)"
+    ): "at::native::vectorized_elementwise_kernel",
+    (
+        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, true, false>(floa"
+        "t*, float const*, int)"
+    ): "(anonymous namespace)::softmax_warp_forward",
+    (
+        "void at::native::(anonymous namespace)::CatArrayBatchedCopy<at::native::(anonymous namespa"
+        "ce)::OpaqueType<4u>, unsigned int, 3>(at::native::(anonymous namespace)::OpaqueType<4u>*)"
+    ): "at::native::(anonymous namespace)::CatArrayBatchedCopy",
+    (
+        "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_bf16_64x64_32x6_tn_align8>(cutlass_80"
+        "_tensorop::Params)"
+    ): "cutlass::Kernel2",
+    (
+        "void cub::CUB_200200_900_NS::DeviceScanKernel<cub::Policy<int>, int const*, int*, cuda::st"
+        "d::plus<void> >(int const*, int)"
+    ): "cub::CUB_200200_900_NS::DeviceScanKernel",
+    "bool operator< <int>(Foo<int> const&, Foo<int> const&)": "operator<",
+    "Matrix::operator()(int, int) const": "Matrix::operator()",
+    "std::vector<int>::operator->()": "std::vector::operator->",
+    "A& operator<<<int>(A&, int)": "operator<<",
+    "main::{lambda(int)#1}::operator()(int) const": "main::{lambda#1}::operator()",
+    "void f<(a > b)>(int (*)(int))": "f",
+    "std::enable_if<(4>3), void>::type g<4>(int)": "g",
+    "int A::operator int<T>() const": "A::operator int",
+    "void kernel(float*) [clone .constprop.0]": "kernel",
+    "triton_poi_fused_add_0": "triton_poi_fused_add_0",
+    "ampere_sgemm_32x32_sliced1x4_tn": "ampere_sgemm_32x32_sliced1x4_tn",
+    "Memcpy HtoD (Pageable -> Device)": "Memcpy HtoD (Pageable -> Device)",
+    "epoch 3 (warm-up)": "epoch 3 (warm-up)",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("text", SHORT, ids=lambda text: text[:40] or "empty")
+def test_short_names(text: str) -> None:
+    assert demangle.short(text) == SHORT[text]
+
+
+@pytest.mark.skipif(demangle._library() is None, reason="no C++ runtime library on this machine")
+def test_mangled_names_become_readable() -> None:
+    assert demangle.demangle("_Z9vectorAddPKfS0_Pfi") == "vectorAdd(float const*, float const*, float*, int)"
+    readable = demangle.demangle(LAMBDA)
+    assert readable.startswith("void at::native::elementwise_kernel<128, 2, ")
+    assert demangle.short(readable) == "at::native::elementwise_kernel"
+
+
+def test_without_a_runtime_library_names_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demangle, "_library", lambda: None)
+    assert demangle.demangle("_Z1fv") == "_Z1fv"
+
+
+@pytest.mark.parametrize(
+    "name", ["_RNvCs1234_7mycrate3foo", "main", "_Zinvalid", "_Z" + "1x" * 20000, "ä" * 300, "_Zä"]
+)
+def test_other_names_are_left_alone(name: str) -> None:
+    assert demangle.demangle(name) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["f<" * 3000, "((((", "a<b>>>>(", "}" * 50, "operator", "x::operator<", "{lambda(", "f(" * 5000]
+)
+def test_broken_names_neither_raise_nor_vanish(text: str) -> None:
+    assert demangle.short(text)
+
+
+def test_a_name_of_ten_kilobytes_is_shortened() -> None:
+    assert demangle.short("void ns::kernel<" + "std::tuple<int, float>, " * 500 + "int>(int)") == "ns::kernel"

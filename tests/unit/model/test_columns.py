@@ -1,0 +1,112 @@
+"""Columns read straight from the parts, against the same columns asked for with SQL."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from warpsight.model import columns, store
+from warpsight.model import open as open_trace
+from warpsight.model.columns import NO_TEXT
+from warpsight.model.schema import TABLES
+from warpsight.model.writer import TraceWriter
+
+ROWS = 1_000
+NUMBERS = {
+    "start": -7,
+    "duration": -1,
+    "device": -1,
+    "correlation": -1,
+    "graph_level": 0,
+    "process": 0,
+    "stack": 0,
+}
+
+
+def kernels(seed, process):
+    """Kernel rows in which a third of every column that may be null is null."""
+    rng = np.random.default_rng(seed)
+
+    def some(kind):
+        return pa.array(rng.integers(0, 100, ROWS), kind, mask=rng.random(ROWS) < 0.3)
+
+    return pa.table({
+        "start": some(pa.int64()), "duration": some(pa.int64()), "name_id": some(pa.int32()), "device": some(pa.int16()),
+        "context": np.ones(ROWS, np.int32), "stream": np.full(ROWS, 7, np.int32), "correlation": some(pa.int64()),
+        "process": np.full(ROWS, process, np.int32), "stack": some(pa.int32()), "graph_level": rng.random(ROWS) < 0.5,
+    })  # fmt: skip
+
+
+@pytest.fixture
+def trace(tmp_path):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        for process in (0, 1):
+            writer.add("kernel", kernels(process, process))
+        for process, function in ((0, "cuda"), (0, "hip"), (1, "cuda")):
+            writer.add("launch", [{"start": 5, "duration": 1, "function": function, "thread": 1, "process": process,
+                                   "captured": False}])  # fmt: skip
+    with open_trace(tmp_path / "t.warp") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("batch", [1, 300, 1 << 20])
+def test_numbers_are_those_of_sql_with_nulls_filled(trace, monkeypatch, batch):
+    monkeypatch.setattr(columns, "BATCH_ROWS", batch)
+    found, texts = trace.columns("kernel", NUMBERS)
+    listed = ", ".join(f"coalesce({name}::BIGINT, {fill})" for name, fill in NUMBERS.items())
+    expected = trace.sql(f"SELECT {listed} FROM kernel_ids").fetchall()
+    assert list(zip(*(found[name].tolist() for name in NUMBERS), strict=True)) == expected
+    assert {name: str(column.dtype) for name, column in found.items()} == {
+        c.name: c.type for c in TABLES["kernel"].columns if c.name in NUMBERS
+    }
+    assert texts == {}
+
+
+def test_texts_become_codes_that_all_parts_share(trace):
+    found, texts = trace.columns("launch", {"process": 0}, ["function"])
+    shown = [texts["function"][code] for code in found["function"].tolist()]
+    assert (
+        list(zip(found["process"].tolist(), shown, strict=True))
+        == trace.sql("SELECT process, function FROM launch_ids").fetchall()
+    )
+
+
+def test_a_null_text_has_no_code(tmp_path):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        writer.add(
+            "thread", [{"thread": 1, "process": 0, "name": None}, {"thread": 2, "process": 0, "name": "a"}]
+        )
+    with open_trace(tmp_path / "t.warp") as opened:
+        found, texts = opened.columns("thread", {"thread": 0}, ["name"])
+    assert dict(zip(found["thread"].tolist(), found["name"].tolist(), strict=True)) == {1: NO_TEXT, 2: 0}
+    assert texts == {"name": ["a"]}
+
+
+def test_a_column_of_nulls_alone_and_a_part_without_rows(tmp_path):
+    whole = store.conform(TABLES["kernel"], kernels(0, 0).drop_columns(["stack"]))
+    paths = [tmp_path / "table=kernel" / f"part-{number:06d}.parquet" for number in (0, 1)]
+    for path, rows in zip(paths, (whole, whole.slice(0, 0)), strict=True):
+        store.write_part(path, TABLES["kernel"], rows)
+    found, _ = columns.read([str(path) for path in paths], TABLES["kernel"], {"stack": -5})
+    assert found["stack"].tolist() == [-5] * ROWS
+
+
+def test_a_table_without_parts_has_empty_columns(trace):
+    found, texts = trace.columns("sync", {"start": 0, "duration": 0}, ["kind"])
+    assert {name: len(column) for name, column in found.items()} == {"start": 0, "duration": 0, "kind": 0}
+    assert texts == {"kind": []}
+
+
+def test_a_part_that_is_older_than_a_column_is_filled(tmp_path):
+    """Recovered traces have parts of several versions, and each part says itself what it has."""
+    paths: list[Path] = []
+    for number in (0, 1):
+        whole = store.conform(TABLES["kernel"], kernels(number, 0))
+        paths.append(tmp_path / "table=kernel" / f"part-{number:06d}.parquet")
+        store.write_part(paths[-1], TABLES["kernel"], whole if number else whole.drop_columns(["stack"]))
+    found, _ = columns.read([str(path) for path in paths], TABLES["kernel"], {"stack": -5, "process": 0})
+    assert (found["stack"][:ROWS] == -5).all()
+    assert found["stack"][ROWS:].tolist() == [
+        -5 if v is None else v for v in whole.column("stack").to_pylist()
+    ]

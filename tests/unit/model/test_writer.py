@@ -1,0 +1,75 @@
+"""The writer's errors: what does not fit the schema is refused by name, and a failed trace leaves nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from warpsight.errors import TraceError, UsageError
+from warpsight.model import TraceWriter
+from warpsight.model import open as open_trace
+
+SAMPLE = {"time": [1], "thread": [1], "state": ["R"], "gil": [True], "process": [0]}
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "message"),
+    [
+        ("kernels", SAMPLE, "no table"),
+        ("name", {"id": [1]}, "cannot be added"),
+        ("sample", {**SAMPLE, "colour": [1]}, "no column colour"),
+        ("sample", {"time": [1]}, "needs a value in column thread"),
+        ("sample", {**SAMPLE, "time": ["noon"]}, "sample"),
+        ("sample", {**SAMPLE, "time": [None]}, "null"),
+        ("sample", [{"time": 1, "colour": 2}], "no column colour"),
+        ("sample", pa.table({**SAMPLE, "thread": [2**40]}), "sample"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(tmp_path: Path, table: str, rows: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message), TraceWriter(tmp_path / "a.warp") as writer:
+        writer.add(table, rows)
+    assert not (tmp_path / "a.warp").exists()
+
+
+def test_rows_are_kept_per_process_and_sorted(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "a.warp") as writer:
+        writer.add(
+            "sample",
+            {
+                **SAMPLE,
+                "time": [9, 3, 5],
+                "thread": [1] * 3,
+                "state": ["R"] * 3,
+                "gil": [True] * 3,
+                "process": [0, 1, 0],
+            },
+        )
+        writer.add("sample", [])
+    with open_trace(tmp_path / "a.warp") as trace:
+        assert {p.parent.name for p in tmp_path.rglob("*.parquet")} == {"process=0", "process=1"}
+        assert trace.sql("SELECT time FROM sample WHERE process = 0").fetchall() == [(5,), (9,)]
+
+
+def test_an_existing_trace_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "a.warp"
+    TraceWriter(path).close()
+    with pytest.raises(TraceError, match="exists already"):
+        TraceWriter(path)
+    TraceWriter(path, force=True).close()
+    other = tmp_path / "precious"
+    other.mkdir()
+    with pytest.raises(TraceError, match="left alone"):
+        TraceWriter(other, force=True)
+
+
+def test_names_stacks_and_shapes_are_interned(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "a.warp") as writer:
+        assert writer.names(["a", None, "b", "a"]) == [1, None, 2, 1]
+        assert writer.stack(["main", "f"]) == writer.stack(["main", "f"]) == 2
+        assert writer.stack([]) is None
+        assert writer.shape(grid_x=1) == writer.shape(grid_x=1) != writer.shape(grid_x=2)
+        with pytest.raises(UsageError, match="no column grid"):
+            writer.shape(grid=1)

@@ -1,0 +1,28 @@
+"""Files that verbs write."""
+
+import os
+
+import pytest
+
+from warpsight.errors import WarpsightError
+from warpsight.ui.cli import output
+
+
+def test_a_place_that_cannot_be_written_is_named_as_it_was_given(tmp_path):
+    missing = tmp_path / "missing" / "a.html"
+    with (
+        pytest.raises(WarpsightError, match=r"missing/a\.html cannot be written: No such file or directory"),
+        output.binary(missing),
+    ):
+        pass
+    long = tmp_path / ("x" * 300)
+    with pytest.raises(WarpsightError, match="x cannot be written: File name too long"), output.text(long):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_that_is_nearly_too_long_is_written(tmp_path):
+    path = tmp_path / ("x" * 255)
+    with output.text(path) as stream:
+        stream.write("there")
+    assert path.read_text() == "there" and os.listdir(tmp_path) == [path.name]

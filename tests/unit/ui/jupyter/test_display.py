@@ -1,0 +1,107 @@
+"""What notebooks show, rendered by IPython itself; `%%warpsight` against a recorder that needs no library."""
+
+import contextlib
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import warpsight as ws
+from tests.unit.analysis.conftest import build, kernel, messy  # noqa: F401 - fixtures
+from warpsight.analysis.flame.graph import flame
+from warpsight.analysis.stats.sums import stats
+from warpsight.errors import UsageError
+
+
+class Tags(HTMLParser):
+    """Fails on tags that are not closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("br", "img", "meta"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def shown(value):
+    """The HTML that IPython makes of a value; well-formed, and asking no server for anything."""
+    data, _ = InteractiveShell.instance().display_formatter.format(value)
+    page = data["text/html"]
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
+    return page
+
+
+@pytest.fixture
+def shell():
+    made = InteractiveShell.instance()
+    made.run_line_magic("load_ext", "warpsight")
+    yield made
+    made.run_line_magic("reset", "-f")
+
+
+def test_a_trace_shows_its_verdict_kernels_and_losses(build):  # noqa: F811
+    trace = build(
+        names=("gemm<float>", "add"), kernel=[kernel(i * 100, 50, 1 + i % 2) for i in range(10)],
+        loss=[{"source": "ring", "cause": "the <ring> was full", "count": 12, "severity": "lost"}],
+    )  # fmt: skip
+    page = shown(trace)
+    assert "gemm&lt;float&gt;" in page or "gemm" in page
+    assert "12 lost in ring: the &lt;ring&gt; was full" in page
+    assert "250 ns" in page
+
+
+def test_an_empty_trace_and_results_show_that_nothing_is_there(build):  # noqa: F811
+    assert "no device work" in shown(build())
+    assert "no rows" in shown(stats(build()))
+
+
+def test_a_result_shows_its_first_rows_with_units(messy):  # noqa: F811
+    result = stats(messy[0], by="stream")
+    page = shown(result)
+    assert page.count("<tr>") == 1 + min(len(result.tables["kernels"]), 20)
+    assert result.findings[0].text in unescape(page)
+
+
+def test_a_flame_graph_is_a_page_in_a_frame_of_its_own(messy):  # noqa: F811
+    page = shown(flame(messy[0]))
+    tags = Tags()
+    tags.feed(page)
+    ((tag, attributes),) = tags.seen
+    assert tag == "iframe" and attributes["sandbox"] == "allow-scripts"
+    assert "<!doctype html>" in attributes["srcdoc"] and "gemm" in attributes["srcdoc"]
+
+
+def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkeypatch, capsys):  # noqa: F811
+    trace = build(kernel=[kernel(0, 77, 1)])
+    asked = []
+
+    @contextlib.contextmanager
+    def record(path, **options):
+        asked.append((path, options))
+        yield
+
+    monkeypatch.setattr(ws, "record", record)
+    monkeypatch.setattr(ws, "open", lambda path: trace)
+    shell.run_cell_magic("warpsight", "-o other.warp --trace mine --flame launches", "answer = 6 * 7")
+    assert asked == [("other.warp", {"force": True})]
+    assert shell.user_ns["answer"] == 42
+    assert shell.user_ns["mine"] is trace
+    capsys.readouterr()
+
+
+def test_wrong_options_of_the_magic_are_told(shell):
+    with pytest.raises(UsageError, match="unrecognized arguments: --nonsense"):
+        shell.run_cell_magic("warpsight", "--nonsense", "1")
+    with pytest.raises(UsageError, match="invalid choice"):
+        shell.run_cell_magic("warpsight", "--flame hours", "1")

@@ -1,0 +1,77 @@
+import pytest
+
+from warpsight.errors import WarpsightError
+from warpsight.model import TraceWriter
+from warpsight.ui.mcp import skill
+from warpsight.ui.mcp.places import Places
+from warpsight.ui.mcp.tools import MOST_ROWS, MOST_TEXT, Tools
+
+
+@pytest.fixture
+def roots(tmp_path):
+    with TraceWriter(tmp_path / "in" / "run.warp") as writer:
+        name = writer.name("k" * 500)
+        writer.add("kernel", [{"start": 1000 * i, "duration": 900, "name_id": name, "context": 1, "stream": 7, "device": 0,
+                               "process": 0, "graph_level": False} for i in range(400)])  # fmt: skip
+    (tmp_path / "secret.json").write_text("{}")
+    (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../secret.json", "link.json", "/etc/passwd", "file:///etc/passwd", "s3://b/t.warp", "none", "\0"],
+)
+def test_nothing_outside_of_the_roots_is_opened(roots, path):
+    with pytest.raises(WarpsightError, match="below"):
+        Places([roots]).open(path)
+
+
+def test_traces_are_listed_and_opened_by_that_name(roots):
+    places = Places([roots])
+    assert "run.warp" in places.listed()
+    assert places.open("run.warp") is places.open(str(roots / "run.warp"))
+    places.close()
+
+
+def test_answers_are_bounded(roots):
+    tools = Tools(Places([roots]))
+    found = tools.query("run.warp", "SELECT * FROM kernel", rows=10_000)
+    assert len(found["rows"]) == MOST_ROWS
+    assert "only the first" in found["more"]
+    assert len(found["rows"][0]["name"]) == MOST_TEXT
+    assert tools.query("run.warp", "SELECT count(*) AS n FROM kernel") == {
+        "columns": ["n"],
+        "rows": [{"n": 400}],
+    }
+    path = tools.analyze("run.warp", ["iterations"], rows=5)["iterations"]
+    assert len(path["tables"]["iterations"]["rows"]) == 5
+    assert path["rows_in_all"] == {"iterations": 400}
+
+
+def test_only_reading_statements_run(roots):
+    tools = Tools(Places([roots]))
+    for sql in ("COPY kernel TO 'x'", "CREATE TABLE t(a INT)", "SELECT * FROM read_csv('/etc/passwd')"):
+        with pytest.raises(WarpsightError):
+            tools.query("run.warp", sql)
+
+
+def test_the_skill_is_installed_once_and_never_overwrites_another(tmp_path):
+    target, written = skill.install(tmp_path / "skills")
+    assert written
+    assert target.read_text().startswith("---\nname: warpsight\ndescription: ")
+    assert skill.install(tmp_path / "skills") == (target, False)
+    target.write_text("mine")
+    with pytest.raises(WarpsightError, match="differs"):
+        skill.install(tmp_path / "skills")
+    assert skill.install(tmp_path / "skills", force=True)[1]
+
+
+def test_a_statement_that_does_not_end_is_ended(roots):
+    tools = Tools(Places([roots]), query_s=0.2)
+    endless = (
+        "SELECT count(*) FROM range(1000000000) a, range(1000000000) b WHERE (a.range * b.range) % 7 = 3"
+    )
+    with pytest.raises(WarpsightError, match=r"not finished after 0\.2 s"):
+        tools.query("run.warp", endless)
+    assert tools.query("run.warp", "SELECT count(*) AS n FROM kernel")["rows"] == [{"n": 400}]

@@ -1,0 +1,109 @@
+import io
+
+import pyarrow as pa
+import pytest
+
+from warpsight.analysis.base.result import with_units
+from warpsight.ui.render import numbers, tables
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (5, "5 ns"),
+        (999, "999 ns"),
+        (1_234, "1.23 µs"),
+        (45_600, "45.6 µs"),
+        (999_600, "1.00 ms"),
+        (12e9, "12.0 s"),
+        (7.5e12, "2 h 05 min"),
+    ],
+)
+def test_durations(ns, text):
+    assert numbers.duration(ns) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (250 << 20, "250 MiB"), (3 << 40, "3.00 TiB")],
+)
+def test_sizes(size, text):
+    assert numbers.size(size) == text
+
+
+def test_names_lose_their_middle_only():
+    name = "_ZN2at6native" + "x" * 300 + "EEEEviT0_T1_"
+    short = numbers.shorten(name, 30)
+    assert len(short) == 30
+    assert short.startswith("_ZN2at6native")
+    assert short.endswith("T0_T1_")
+    assert numbers.shorten("short", 30) == "short"
+
+
+@pytest.fixture
+def table():
+    columns = {"name": ["k" * 90, "gemm"], "count": [12_000, 3]}
+    columns |= {
+        name: [1_500, 2_500_000] for name in ("total", "mean", "min", "median", "p95", "p99", "max", "std")
+    }
+    return with_units(pa.table(columns), total="ns", mean="ns")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("width", range(40, 201, 20))
+def test_tables_fit_the_terminal_and_keep_name_and_total(table, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    tables.show(table, stream=out)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split()[:3] == ["name", "count", "total"]
+    assert lines[-1].startswith("gemm")
+
+
+def test_in_a_pipe_nothing_is_cut_and_nothing_is_coloured(table):
+    out = io.StringIO()
+    tables.show(table, stream=out)
+    assert "k" * 90 in out.getvalue()
+    assert "\033" not in out.getvalue()
+    assert "2.50 ms" in out.getvalue()
+
+
+def test_csv_has_full_precision():
+    out = io.StringIO()
+    tables.write_csv(pa.table({"a": ['x"y', "p,q"], "b": [1, 2**60]}), out)
+    assert out.getvalue() == 'a,b\n"x""y",1\n"p,q",1152921504606846976\n'
+
+
+def test_names_that_differ_in_the_middle_still_differ_when_they_are_cut():
+    begin, end = (
+        "at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<at::native::",
+        "(int)::{lambda(int)#1})",
+    )
+    names = [
+        f"{begin}{op}Functor<float> >(at::TensorIteratorBase&){end}" for op in ("Mul", "Add", "Add", "Div")
+    ]
+    short = numbers.shorten_apart([*names, "gemm"], 30)
+    assert all(len(text) <= 30 for text in short)
+    assert short[1] == short[2]
+    assert len(set(short)) == 4
+    assert short[0].startswith("at::native:") and "Mul" in short[0] and short[4] == "gemm"
+
+
+def test_in_a_pipe_a_long_name_comes_last_and_everything_else_is_in_line():
+    rows = pa.table({"name": ["k" * 300, "gemm"], "count": [12_000, 3], "kind": ["a", "bb"]})
+    out = io.StringIO()
+    tables.show(rows, stream=out)
+    lines = out.getvalue().splitlines()
+    assert [line.index(text) for line, text in zip(lines, ("name", "k" * 300, "gemm"), strict=True)] == [
+        14,
+        14,
+        14,
+    ]
+    assert lines[0].split() == ["count", "kind", "name"]
