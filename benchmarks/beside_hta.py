@@ -33,8 +33,8 @@ QUESTIONS = {
 }
 _OURS = """
 import sys, time, resource
-from warpsight.analysis.registry import analysis
-from warpsight.analysis.selection import Rows
+from warpsight.analysis.base.registry import analysis
+from warpsight.model.selection import Rows
 from warpsight.model import open as open_trace
 chosen = analysis(sys.argv[2])
 with open_trace(sys.argv[1]) as trace:

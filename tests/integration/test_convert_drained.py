@@ -15,8 +15,8 @@ PROGRAM = """
 import ctypes, os, sys
 import numpy as np
 from warpsight import _native
-from warpsight.capture import layout
-from warpsight.capture.segment import DTYPES
+from warpsight.capture.segments import layout
+from warpsight.capture.segments.segment import DTYPES
 
 library = _native.load()
 fd = library.ws_arena_create()

@@ -43,10 +43,10 @@ def test_the_wheel_without_compiled_parts_reads_traces(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "installed")
     assert not [name for name in names if name.endswith((".so", ".cpp")) or "__pycache__" in name]
     for needed in (
-        "cli/schemas/info.json",
-        "render/assets/report.js",
-        "render/assets/report.html.j2",
-        "mcp/skill/SKILL.md",
+        "ui/cli/schemas/info.json",
+        "ui/render/assets/report.js",
+        "ui/render/assets/report.html.j2",
+        "ui/mcp/skill/SKILL.md",
         "capture/functions/hip_runtime.txt",
         "py.typed",
     ):

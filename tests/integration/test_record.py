@@ -157,7 +157,7 @@ def test_a_bounded_trace_ends_while_the_program_goes_on(library: Path, tmp_path:
         "    for i in range(2000): ws.emit(random.randbytes(16).hex(), kind='noise', x=random.random())\n"
         "print('went on')"
     ).replace(
-        "ws.session_recording()", "__import__('warpsight.inside.events').session.events.library.recording()"
+        "ws.session_recording()", "__import__('warpsight.inside.events').inside.events.library.recording()"
     )
     done = record(library, tmp_path / "a.warp", program(talk), "--max-size", "1", "--sample", "off")
     assert done.code == 0

@@ -36,7 +36,7 @@ _METHODS = {
 }
 #: Frames of the functions through which a program reports events (`ws.emit`, `with ws.annotate`): the program's own frame
 #: is the one that called them, perhaps through contextlib; with native stacks the interpreter stands between the two.
-_OURS = re.compile(r"(^|[/\\])warpsight[/\\]session[/\\][a-z_]+\.py$")
+_OURS = re.compile(r"(^|[/\\])warpsight[/\\]inside[/\\][a-z_]+\.py$")
 _BETWEEN = re.compile(r"(^|[/\\])(contextlib\.py|libpython[^/]*|python[0-9.]*)$")
 _LAUNCH_TYPES = {0: "regular", 1: "cooperative", 2: "multi-device cooperative", 3: "device-launched"}
 #: Ids are handed out from 1 upwards; a higher one is damage, and must not size a lookup array.
