@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.base.frames import LIBRARY
+from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.diff.roles import role
 from warpsight.analysis.ranges import open as ranges
 from warpsight.analysis.steps import iterations
@@ -162,5 +162,5 @@ def _without_empty(place: Column, texts: list[str]) -> tuple[Column, list[str]]:
 
 def _stack(frames: tuple[str, ...]) -> str:
     """The user's own frames, innermost first, by function and file: lines move when a program is edited."""
-    own = [f for f in frames if not any(part in f for part in LIBRARY)] or list(frames)
+    own = [f for f in frames if not is_library(f)] or list(frames)
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:4]))

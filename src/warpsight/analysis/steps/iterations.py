@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.analysis.base import words
-from warpsight.analysis.base.result import Finding, Result, most_costly_first
+from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.steps import announcements, repetition
 from warpsight.analysis.steps.announcements import LEAST, Announced
@@ -237,7 +237,7 @@ def iterations(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> Res
         ),
         "iterations": _listed(found),
     }
-    return Result(tables, most_costly_first(findings))
+    return Result(tables, in_order(findings))
 
 
 def _listed(found: list[Iterations]) -> pa.Table:
@@ -285,4 +285,4 @@ def slow(one: Iterations) -> list[Finding]:
     )
     values = {"iterations": len(late), "usual": usual, "worst": int(one.duration[worst]), "number": worst,
               "label": one.label[worst], "process": one.process}  # fmt: skip
-    return [Finding("warning", text, values, rule="iterations/outlier", cost_ns=cost)]
+    return [Finding("warning", text, values, rule="iterations/outlier", saves_ns=cost)]

@@ -49,8 +49,8 @@ def describe(
     """The lines of one finding; `length` is the judged time that its share is of (ns)."""
     color, plain = (_COLORS.get(finding.severity, ""), "\033[0m") if terminal.colored(stream) else ("", "")
     cost = finding.severity
-    if finding.cost_ns is not None:
-        cost = f"{finding.cost_ns / max(length, 1):.0%}, {numbers.duration(finding.cost_ns)}"
+    if finding.saves_ns is not None:
+        cost = f"{finding.saves_ns / max(length, 1):.0%}, {numbers.duration(finding.saves_ns)}"
     head = _wrapped(f"{number}. [{cost}] {finding.text}", "   ")
     lines = [f"{color}{head[0]}{plain}", *head[1:]]
     if brief:

@@ -167,7 +167,7 @@ def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
     window = material.verdict.length if material.verdict is not None else 0
     out = []
     for finding in material.findings[:_FINDINGS]:
-        cost = finding.cost_ns
+        cost = finding.saves_ns
         out.append({
             "severity": finding.severity, "text": _sentence(text(finding.text)), "advice": text(finding.advice or ""),
             "rule": finding.rule or "", "cost": numbers.duration(cost) if cost else "",

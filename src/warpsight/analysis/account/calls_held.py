@@ -1,0 +1,155 @@
+"""What held host threads: API calls that block or work long, and the recorder's own work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model import api_names
+from warpsight.model.calls import Calls
+from warpsight.model.work import numbered
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
+LONG = 100_000
+#: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
+#: queue, which CUPTI reports there too.
+NOT_THE_RECORDERS = (
+    "command buffer full",
+    "driver compiler",
+    "compiler",
+    "lazy",
+    "module load",
+    "runtime triggered",
+    "unknown",
+)
+#: Host waits without a row of their call, by kind of table sync.
+_WAITS = {"stream": "stream synchronization", "context": "device synchronization", "event": "event synchronization",
+          "finish": "clFinish", "wait for events": "clWaitForEvents"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis for the moments of all threads: each thread has a stretch of it to itself.
+
+    `thread` of the calls and of anything else is turned into the number of its stretch by :meth:`number`.
+    """
+
+    keys: dict[tuple[int, int], int]
+    origin: int
+    width: int
+
+    def number(self, process: Column, thread: Column) -> Column:
+        """The number of each (process, thread), -1 for threads that are not on the axis."""
+        code, found = numbered([process, thread])
+        keys = zip(found[0].tolist(), found[1].tolist(), strict=True)
+        place = np.array([self.keys.get(key, -1) for key in keys], np.int64)
+        return place[code] if len(place) else np.zeros(0, np.int64)
+
+    def at(self, number: Column, moment: Column) -> Column:
+        """The place of a moment of a thread; moments outside of the axis are moved to its ends."""
+        out: Column = number * self.width + np.clip(moment - self.origin, 0, self.width - 1)
+        return out
+
+
+def axis(process: Column, thread: Column, begin: int, end: int) -> Axis:
+    """The axis of some threads from `begin` to `end` (ns)."""
+    _, found = numbered([process, thread])
+    keys = zip(found[0].tolist(), found[1].tolist(), strict=True)
+    return Axis({key: i for i, key in enumerate(keys)}, begin, max(end - begin, 0) + 2)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Stretches of an :class:`Axis`, disjoint and ascending; `name` indexes `names`."""
+
+    start: Column
+    end: Column
+    name: Column
+    names: list[str]
+
+
+def blocking_calls(trace: Trace, calls: Calls, on: Axis) -> Held:
+    """The calls that block or work long, of the threads on the axis; of nested ones the outermost."""
+    held = np.array([api_names.blocks(function) for function in calls.functions], bool)
+    gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
+    if len(calls):
+        index = np.flatnonzero(
+            held[calls.function] | (gpu[calls.function] & (calls.end - calls.start >= LONG))
+        )
+    else:
+        index = np.zeros(0, np.int64)
+    number = on.number(calls.process[index], calls.thread[index])
+    good = number >= 0
+    index, number = index[good], number[good]
+    start, end = on.at(number, calls.start[index]), on.at(number, calls.end[index])
+    name = calls.function[index].astype(np.int64)
+    names = list(calls.functions)
+    waits = _waits_without_call(trace, calls, on, len(names))
+    start, end, name = (np.concatenate(pair) for pair in zip((start, end, name), waits, strict=True))
+    return _disjoint(start, end, name, [*names, *_WAITS.values()])
+
+
+def _waits_without_call(trace: Trace, calls: Calls, on: Axis, first: int) -> tuple[Column, Column, Column]:
+    """Host waits of table sync whose call is not in the trace: nobody says which thread waited, so all of the process did."""
+    none = np.zeros(0, np.int64)
+    if not trace.count("sync"):
+        return none, none, none
+    columns, texts = trace.columns(
+        "sync", {"start": 0, "duration": 0, "process": 0, "correlation": -1}, ["kind"]
+    )
+    kinds = texts["kind"]
+    code = np.array([list(_WAITS).index(kind) if kind in _WAITS else -1 for kind in kinds] + [-1], np.int64)
+    kind = code[columns["kind"]]
+    lone = kind >= 0
+    if len(calls) and lone.any():
+        lone &= calls.of(columns["process"], columns["correlation"]) < 0
+    rows = np.flatnonzero(lone)
+    parts = []
+    for (process, _), number in on.keys.items():
+        mine = rows[columns["process"][rows] == process]
+        begin = columns["start"][mine]
+        where = np.full(len(mine), number)
+        parts.append(
+            (on.at(where, begin), on.at(where, begin + columns["duration"][mine]), kind[mine] + first)
+        )
+    if not parts:
+        return none, none, none
+    start, end, name = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return start, end, name
+
+
+def recorder_work(trace: Trace, on: Axis) -> Held:
+    """What the recorder itself is known to have done on the threads of the axis.
+
+    Rows without a thread are left out: a buffer flushed by a thread of the recorder's holds nobody.
+    """
+    none = np.zeros(0, np.int64)
+    if not trace.count("overhead"):
+        return Held(none, none, none, [])
+    numbers = {"start": 0, "duration": 0, "process": 0, "thread": -1}
+    columns, texts = trace.columns("overhead", numbers, ["kind"])
+    kinds = [text.casefold() for text in texts["kind"]]
+    own = np.array([not any(word in kind for word in NOT_THE_RECORDERS) for kind in kinds] + [False])
+    index = np.flatnonzero(own[columns["kind"]])
+    number = on.number(columns["process"][index], columns["thread"][index])
+    index, number = index[number >= 0], number[number >= 0]
+    begin = columns["start"][index]
+    start, end = on.at(number, begin), on.at(number, begin + columns["duration"][index])
+    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"])
+
+
+def _disjoint(start: Column, end: Column, name: Column, names: list[str]) -> Held:
+    """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off."""
+    order = np.lexsort((-end, start))
+    start, end, name = start[order], end[order], name[order]
+    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+    start = np.maximum(start, before)
+    real = end > start
+    return Held(start[real], end[real], name[real], names)
