@@ -87,7 +87,7 @@ def alternating(kit: Kit) -> Loop:
     first, second = _layers(kit, 30_000, 400_000), _layers(kit, 30_000, 400_000)
     other = p.Stream(kit.stream.device + kit.draw.randint(1, 5), kit.draw.randint(1, 2**31 - 1))
     turn = together.across(kit, first, second, other, kit.between(2_000, 8_000))
-    return _loop(turn, f.wait(kit, turn.device_ns))
+    return _loop(f.unhurried(kit, kit.draw.randint(6, 10)), turn, f.wait(kit, turn.device_ns))
 
 
 def allocating(kit: Kit) -> Loop:
@@ -113,10 +113,11 @@ def hidden_nodes(kit: Kit) -> Loop:
     """Graphs some of whose nodes are not in the file, or streams in which others' work is not."""
     work = _layers(kit, 10_000, 100_000)
     hidden = max(60 * kit.machine.latency_ns, round(work.device_ns * kit.draw.choice((0.2, 0.7, 2))))
+    usual = f.unhurried(kit, kit.draw.randint(4, 7))
     if kit.chance(0.5):
         graph = f.graphs(kit, work, kit.between(4_000, 20_000), kit.between(3_000, 9_000), hidden)
-        return _loop(graph, f.wait(kit, work.device_ns + hidden))
-    return _loop(unrecorded.unseen_work(kit, hidden), _plain(kit, work), f.wait(kit, work.device_ns))
+        return _loop(usual, graph, f.wait(kit, work.device_ns + hidden))
+    return _loop(usual, unrecorded.unseen_work(kit, hidden), _plain(kit, work), f.wait(kit, work.device_ns))
 
 
 def late_recording(kit: Kit) -> Loop:
@@ -170,7 +171,7 @@ def recording(kit: Kit) -> Loop:
     """The recorder takes time of its own."""
     work = _layers(kit, 10_000, 200_000)
     compute = _plain(kit, work)
-    ns = max(30_000, round(compute.device_ns * kit.draw.choice((0.2, 0.5))))
+    ns = max(30_000, round(compute.device_ns * kit.draw.choice((0.08, 0.2))))
     pause = unrecorded.recorder_pause(kit, ns, kit.draw.randint(1, 3), kit.chance(0.4))
     return _loop(compute, f.wait(kit, compute.device_ns), pause)
 

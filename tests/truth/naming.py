@@ -42,8 +42,9 @@ def host_names(execution: Execution, pieces: Iterable[Piece]) -> Judged:
     surest = max((shares[name] for name in written), default=0.0)
     if surest >= SURELY:
         return frozenset(name for name in written if shares[name] >= PERHAPS), never
-    # Nothing known is around most of it, or what is known of frames may mislead: what it is called is open.
-    if max(shares.values(), default=0.0) < PERHAPS or _guessed(execution, total):
+    # Nothing known is around most of it but what is around everything, or what is known of frames may mislead.
+    most = max((shares[name] for name in specific), default=0.0)
+    if most < SPLIT or max(shares.values()) < PERHAPS or _guessed(execution, total):
         return None, never
     return frozenset(name for name in shares if shares[name] >= SPLIT), never
 
@@ -64,7 +65,7 @@ def _shares(
 
 def _name(scope: Scope) -> str:
     """A scope's name; that of an iteration's range without its number."""
-    return scope.name.rstrip("0123456789") if scope.kind == "step" else scope.name
+    return scope.name.rstrip("0123456789").rstrip() if scope.kind == "step" else scope.name
 
 
 def _known(execution: Execution, scope: Scope) -> bool:

@@ -81,6 +81,21 @@ def kernels(kit: Kit, work: Layers, gap_ns: int, call_ns: int, stream: p.Stream 
     return Phase(make, work.device_ns, count * (gap_ns + call_ns), count)
 
 
+def unhurried(kit: Kit, count: int) -> Phase:
+    """Short kernels, each launched when the one before has ended: how long launches take when nothing is before them."""
+    names = [kit.names.kernel() for _ in range(count)]
+    ns = kit.between(SHORTEST_KERNEL, 2 * SHORTEST_KERNEL)
+    gap_ns = 3 * kit.machine.latency_ns + 2 * ns
+
+    def make(_: int) -> list[p.Step]:
+        steps: list[p.Step] = []
+        for name in names:
+            steps += [p.Code(kit.about(gap_ns)), launch(kit, kit.stream, name, ns)]
+        return [*steps, p.Code(kit.about(gap_ns))]
+
+    return Phase(make, count * ns, (count + 1) * gap_ns + count * 4_000, count)
+
+
 def graphs(kit: Kit, work: Layers, gap_ns: int, call_ns: int, hidden_ns: int = 0) -> Phase:
     """A launch, a graph of all layers, and a launch; `hidden_ns`: a node of the graph that is not in the file."""
     outer = kit.annotation() if kit.chance(0.6) else kit.function()

@@ -69,13 +69,14 @@ def _begin(draw: random.Random, recorder: Recorder) -> int:
 
 
 def _recorder(draw: random.Random, family: str, ranks: int) -> Recorder:
+    annotations = draw.random() < 0.87 or family == "many_threads"
     if ranks == 1 and draw.random() < 0.25:
         frames = draw.choice(("none", "none", "functions"))
-        return Recorder("kineto", draw.random() < 0.9, frames, names_overhead_thread=False)
+        return Recorder("kineto", annotations, frames, names_overhead_thread=False)
     frames = draw.choice(("none", "launches", "samples", "both"))
     tells = ranks > 1 or family == "many_threads" or draw.random() < 0.7
     every = draw.choice((200_000, 1_000_000, 10_000_000))
-    return Recorder("warp", draw.random() < 0.85, frames, every, tells)
+    return Recorder("warp", annotations, frames, every, tells)
 
 
 def _machine(draw: random.Random, family: str) -> Machine:
@@ -143,7 +144,9 @@ def _adorn(kit: Kit, loop: Loop, seed: int, family: str, features: dict[str, Non
     elif kit.chance(0.08):
         loop.after = [stuck(kit)]
         features["stuck at the end"] = None
-    if family in REPEATING and loop.marks.kind in ("ws.step", "profiler") and kit.chance(0.4):
+    # What repeats inside of an iteration is told from an iteration by its mark alone.
+    marked = loop.marks.kind == "ws.step" or (loop.marks.kind == "profiler" and kit.recorder.annotations)
+    if family in REPEATING and marked and kit.chance(0.4):
         loop.phases = loop.phases * kit.draw.randint(2, 3)
         loop.count = max(5, loop.count // 3)
         features["micro-batches"] = None

@@ -220,7 +220,7 @@ def _false(
     if not any(isinstance(work, Kernel) and work.collective for work in works):
         found.append((r"communicat|collective", "nothing communicates"))
     if not any(isinstance(work, (Copy, Fill)) for work in works):
-        found.append((r"\bcop(y|ies|ying)\b|memcpy", "nothing is copied"))
+        found.append((r"exposed cop|cop(y|ies) (that )?(block|cost|stall|take)", "nothing is copied"))
     if most(account.LAUNCH) < 0.02 and most(account.HOST) < 0.05:
         found.append((r"launch.bound", "launches cost next to nothing"))
     if most(account.HOST, account.BLOCKED, account.LAUNCH) < 0.01:
