@@ -16,7 +16,7 @@ def answer(path: Path) -> Answer:
     Raises:
         AssertionError: when the command fails, or prints anything but one JSON object.
     """
-    from warpsight.cli import app
+    from warpsight.ui.cli import app
 
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):

@@ -17,6 +17,7 @@ from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.naming import HostTime
 from warpsight.analysis.account.pieces import Pieces
 from warpsight.model import calls as host_calls
+from warpsight.model import kernel_names
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.selection import Rows
@@ -36,7 +37,8 @@ class Entry:
 
     Attributes:
         kind: Place of the class in :data:`~warpsight.analysis.account.classes.CLASSES`.
-        name: Kernel, collective, direction of a copy, call, annotation or function.
+        name: Kernel (:func:`warpsight.model.kernel_names.family`), collective, direction of a copy, call, annotation or
+            function.
         time: ns, summed over devices.
         count: Rows of device work, or pieces of idle time.
     """
@@ -150,7 +152,7 @@ def _worked(trace: Trace, work: Work, found: Gaps) -> list[Entry]:
         counts = np.bincount(place, minlength=len(ids))
         merged: dict[str, tuple[int, int]] = {}
         for one_id, time, count in zip(ids.tolist(), times.tolist(), counts.tolist(), strict=True):
-            name = names.get(one_id) or "?"
+            name = kernel_names.family(names.get(one_id) or "?")
             known = merged.get(name, (0, 0))
             merged[name] = known[0] + time, known[1] + count
         out += [Entry(number, name, time, count) for name, (time, count) in merged.items()]

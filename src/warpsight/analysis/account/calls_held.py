@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.model import api_names
+from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
-from warpsight.model.work import numbered
+from warpsight.model.work import Work, numbered
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
+_NO_THREAD = np.iinfo(np.int32).min
 #: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
 LONG = 100_000
 #: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
@@ -75,25 +77,47 @@ class Held:
     names: list[str]
 
 
-def blocking_calls(trace: Trace, calls: Calls, on: Axis) -> Held:
+def names(calls: Calls) -> list[str]:
+    """What the names of :func:`blocking_calls` index: the functions, and waits whose call is not in the trace."""
+    return [*calls.functions, *_WAITS.values()]
+
+
+def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
     """The calls that block or work long, of the threads on the axis; of nested ones the outermost."""
     held = np.array([api_names.blocks(function) for function in calls.functions], bool)
     gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
+    chosen = np.zeros(len(calls), bool)
     if len(calls):
-        index = np.flatnonzero(
-            held[calls.function] | (gpu[calls.function] & (calls.end - calls.start >= LONG))
-        )
-    else:
-        index = np.zeros(0, np.int64)
+        chosen = held[calls.function] | (gpu[calls.function] & (calls.end - calls.start >= LONG))
+        chosen[blocking_copies(trace, work, calls)] = True
+    index = np.flatnonzero(chosen)
     number = on.number(calls.process[index], calls.thread[index])
     good = number >= 0
     index, number = index[good], number[good]
     start, end = on.at(number, calls.start[index]), on.at(number, calls.end[index])
     name = calls.function[index].astype(np.int64)
-    names = list(calls.functions)
-    waits = _waits_without_call(trace, calls, on, len(names))
+    waits = _waits_without_call(trace, calls, on, len(calls.functions))
     start, end, name = (np.concatenate(pair) for pair in zip((start, end, name), waits, strict=True))
-    return _disjoint(start, end, name, [*names, *_WAITS.values()])
+    return _disjoint(start, end, name, names(calls))
+
+
+def blocking_copies(trace: Trace, work: Work, calls: Calls) -> Column:
+    """Calls of copies that held their caller until the copy was done: synchronous ones, and those of pageable memory."""
+    whole = device_work.everything(trace)
+    rows, source = whole.copies
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    columns, coded = trace.columns("memcpy", {"asynchronous": 1}, ["source_kind", "destination_kind"])
+    held = columns["asynchronous"][source] == 0
+    for name in ("source_kind", "destination_kind"):
+        if "pageable" in coded[name]:
+            held |= columns[name][source] == coded[name].index("pageable")
+    call = calls.of(whole.work.process[rows], whole.work.correlation[rows])
+    good = held & (call >= 0)
+    # The call of a copy to the device may return when the data is staged, before the copy is done.
+    good[good] = calls.end[call[good]] >= whole.work.end[rows[good]]
+    out: Column = call[good]
+    return out
 
 
 def _waits_without_call(trace: Trace, calls: Calls, on: Axis, first: int) -> tuple[Column, Column, Column]:
@@ -128,17 +152,22 @@ def _waits_without_call(trace: Trace, calls: Calls, on: Axis, first: int) -> tup
 def recorder_work(trace: Trace, on: Axis) -> Held:
     """What the recorder itself is known to have done on the threads of the axis.
 
-    Rows without a thread are left out: a buffer flushed by a thread of the recorder's holds nobody.
+    Rows that do not tell their thread count for all of the process.
     """
     none = np.zeros(0, np.int64)
     if not trace.count("overhead"):
         return Held(none, none, none, [])
-    numbers = {"start": 0, "duration": 0, "process": 0, "thread": -1}
+    numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
     columns, texts = trace.columns("overhead", numbers, ["kind"])
     kinds = [text.casefold() for text in texts["kind"]]
     own = np.array([not any(word in kind for word in NOT_THE_RECORDERS) for kind in kinds] + [False])
     index = np.flatnonzero(own[columns["kind"]])
-    number = on.number(columns["process"][index], columns["thread"][index])
+    parts = [(index, on.number(columns["process"][index], columns["thread"][index]))]
+    anywhere = index[columns["thread"][index] == _NO_THREAD]
+    for (process, _), place in on.keys.items() if len(anywhere) else ():
+        mine = anywhere[columns["process"][anywhere] == process]
+        parts.append((mine, np.full(len(mine), place)))
+    index, number = (np.concatenate(column) for column in zip(*parts, strict=True))
     index, number = index[number >= 0], number[number >= 0]
     begin = columns["start"][index]
     start, end = on.at(number, begin), on.at(number, begin + columns["duration"][index])

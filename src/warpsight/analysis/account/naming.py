@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: A name covers nearly all of some time at this share of it, and most of it at that share.
-NEARLY, MOST = 0.9, 0.5
+#: A name covers nearly all of some time at this share of it, most of it at that share, and some of it worth naming.
+NEARLY, MOST, SOME = 0.9, 0.5, 0.1
 #: Names given to host time before the rest is left without.
 _NAMES = 6
 #: Annotations that only number the iterations: they say when, not what.
@@ -99,22 +99,21 @@ def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[
     groups = (
         (ranges.level == ANNOTATION) & ~turns,
         (ranges.level == FUNCTION) & ~library,
-        (ranges.level == ANNOTATION) & turns,
         (ranges.level == FUNCTION) & library,
         ranges.level == OPERATOR,
     )
-    for least in (NEARLY, MOST, 0.05):
-        for group in groups:
-            names = np.flatnonzero(group & (time >= least * total))
-            if not len(names):
-                continue
-            near = names[time[names] >= NEARLY * time[names].max()]
-            name = int(near[np.argmin(length[near])])
-            before = ranges_over.measure(*ranges.of(name))
-            covered = before(end) - before(begin)
-            inside: Column = covered * 2 >= end - begin
-            if inside.any():
-                return ranges.names[name], inside
+    # A turn of the loop says when, not what: it names what nothing else does.
+    tries = [(least, group) for least in (NEARLY, MOST, SOME) for group in groups]
+    for least, group in (*tries, (NEARLY, turns)):
+        names = np.flatnonzero(group & (time >= least * total))
+        if not len(names):
+            continue
+        near = names[time[names] >= NEARLY * time[names].max()]
+        name = int(near[np.argmin(length[near])])
+        before = ranges_over.measure(*ranges.of(name))
+        inside: Column = (before(end) - before(begin)) * 2 >= end - begin
+        if inside.any():
+            return ranges.names[name], inside
     return None
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: Names of idle time that no call has.
-LATENCY = "launch latency"
+#: Name of idle time that no call has.
 NO_CALL = "work whose launch is not in the trace"
 
 
@@ -65,47 +64,53 @@ class Pieces:
 
 def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     """All idle time in pieces, by class; host pieces have no name yet, since that is found by all of them together."""
-    names = list(calls.functions)
-    fixed = {text: len(names) + i for i, text in enumerate((LATENCY, NO_CALL, ""))}
-    names += list(fixed)
+    names = [*calls.functions, "", NO_CALL]
     known = np.flatnonzero(gaps.known)
-    parts = [_on_the_host(trace, calls, gaps, known, names, fixed[""])]
-    parts.append(_in_the_call(calls, gaps, known))
-    parts.append(_afterwards(trace, work, calls, gaps, known, names, fixed[LATENCY]))
+    parts = [_of_the_thread(trace, work, calls, gaps, known, names)]
+    parts.append(_afterwards(trace, work, calls, gaps, known, names))
     lost = np.flatnonzero(~gaps.known)
     parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8),
-                  np.full(len(lost), fixed[NO_CALL])))  # fmt: skip
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    real = columns[2] > columns[1]
-    gap, begin, end, kind, name = (column[real] for column in columns)
-    return Pieces(gap, begin, end, kind, name, names)
+                  np.full(len(lost), names.index(NO_CALL))))  # fmt: skip
+    gap, begin, end, kind, name = (np.concatenate(column) for column in zip(*parts, strict=True))
+    real = end > begin
+    return Pieces(gap[real], begin[real], end[real], kind[real], name[real], names)
 
 
-def _on_the_host(
-    trace: Trace, calls: Calls, gaps: Gaps, known: Column, names: list[str], unnamed: int
+def _of_the_thread(
+    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
-    """From the moment the device falls idle to the call: the recorder's work, calls that hold the host, its own code."""
-    rows = known[gaps.issued[known] > gaps.begin[known]]
+    """From the moment the device falls idle to the call's return, by what the launching thread was in.
+
+    The recorder's own work comes first, then the call itself, then calls that hold the host; the rest is the host's own code.
+    """
+    rows = known[gaps.returned[known] > gaps.begin[known]]
     if not len(rows):
         return rows, rows, rows, rows.astype(np.int8), rows
     call = gaps.call[rows]
     process, thread = calls.process[call], calls.thread[call]
-    on = calls_held.axis(process, thread, int(gaps.begin[rows].min()), int(gaps.issued[rows].max()))
+    on = calls_held.axis(process, thread, int(gaps.begin[rows].min()), int(gaps.returned[rows].max()))
     number = on.number(process, thread)
-    pieces = (rows, on.at(number, gaps.begin[rows]), on.at(number, gaps.issued[rows]))
-    recorders, blocking = calls_held.recorder_work(trace, on), calls_held.blocking_calls(trace, calls, on)
-    recorded, left = _split(pieces, recorders)
-    blocked, left = _split(left, blocking)
+    begin, issued, returned = (
+        on.at(number, moment[rows]) for moment in (gaps.begin, gaps.issued, gaps.returned)
+    )
+    recorders = calls_held.recorder_work(trace, on)
+    inside, in_call = _split((rows, issued, returned), recorders)
+    before, left = _split((rows, begin, issued), recorders)
+    blocked, left = _split(left, calls_held.blocking_calls(trace, work, calls, on))
+    recorded = [np.concatenate(pair) for pair in zip(inside, before, strict=True)]
+    own = np.array([_numbered(names, text) for text in recorders.names] or [0], np.int64)
+    waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
+    unnamed = np.full(len(left[0]), names.index(""))
+    function = calls.function[gaps.call[in_call[0]]].astype(np.int64)
     out = []
-    for (gap, begin, end, name), kind, texts in (
-        (recorded, RECORDER, recorders.names),
-        (blocked, BLOCKED_CALL, blocking.names),
-        ((*left, np.full(len(left[0]), -1)), HOST, []),
+    for gap, start, stop, name, kind in (
+        (*recorded[:3], own[recorded[3]], RECORDER),
+        (*in_call, function, LAUNCH),
+        (*blocked[:3], waits[blocked[3]], BLOCKED_CALL),
+        (*left, unnamed, HOST),
     ):
-        place = np.array([_numbered(names, text) for text in texts] or [unnamed], np.int64)
-        where = begin // on.width * on.width - on.origin
-        out.append((gap, begin - where, end - where, np.full(len(gap), kind, np.int8),
-                    np.where(name >= 0, place[np.maximum(name, 0)], unnamed)))  # fmt: skip
+        where = start // on.width * on.width - on.origin
+        out.append((gap, start - where, stop - where, np.full(len(gap), kind, np.int8), name))
     return tuple(np.concatenate(column) for column in zip(*out, strict=True))
 
 
@@ -142,28 +147,21 @@ def _split(
     return covered, (gap[whose[real]], since[real], until[real])
 
 
-def _in_the_call(calls: Calls, gaps: Gaps, known: Column) -> tuple[Column, ...]:
-    rows = known[gaps.returned[known] > gaps.issued[known]]
-    name = calls.function[gaps.call[rows]].astype(np.int64) if len(rows) else rows
-    return rows, gaps.issued[rows], gaps.returned[rows], np.full(len(rows), LAUNCH, np.int8), name
-
-
 def _afterwards(
-    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str], latency: int
+    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
     """From the call's return to the work: latency as long as that is usual, else waiting for something."""
     rows = known[gaps.end[known] > gaps.returned[known]]
     took = gaps.end[rows] - gaps.returned[rows]
     kind = np.full(len(rows), LAUNCH, np.int8)
-    name = np.full(len(rows), latency)
+    name = calls.function[gaps.call[rows]].astype(np.int64)
     late = np.flatnonzero(took > gaps.limit[rows])
     if len(late):
         function = _stream_wait(trace, work, calls, gaps.row[rows[late]], gaps.call[rows[late]])
         waited = function >= 0
         kind[late] = np.where(waited, OTHER_STREAM, UNKNOWN)
-        texts = [f"after {text}" for text in calls.functions]
-        after = np.array([_numbered(names, text) for text in texts], np.int64)
-        name[late] = np.where(waited, function, after[calls.function[gaps.call[rows[late]]]])
+        after = np.array([_numbered(names, f"after {text}") for text in calls.functions], np.int64)
+        name[late] = np.where(waited, function, after[name[late]])
     return rows, gaps.returned[rows], gaps.end[rows], kind, name
 
 

@@ -24,6 +24,8 @@ Column = NDArray[Any]
 #: Levels of names: what people or frameworks announced, Python functions, operators of a framework.
 ANNOTATION, FUNCTION, OPERATOR = range(3)
 _NUMBER = re.compile(r"\d+")
+#: Names of operators: lower case with namespaces, and autograd's nodes. Old profilers list annotations among them.
+_OPERATOR = re.compile(r"^[a-z_0-9]+(::\S.*)?$|Backward\d*$|^autograd::|^torch::")
 _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
 
 
@@ -103,7 +105,12 @@ def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], dict[int, s
     if trace.count("op"):
         columns, _ = trace.columns("op", {**_FIELDS, "name_id": 0})
         columns["name"] = columns.pop("name_id")
-        yield OPERATOR, columns, texts
+        ids, place = distinct(columns["name"])
+        operator = np.array([_OPERATOR.search(texts.get(i) or "") is not None for i in ids.tolist()], bool)[
+            place
+        ]
+        yield OPERATOR, {name: column[operator] for name, column in columns.items()}, texts
+        yield ANNOTATION, {name: column[~operator] for name, column in columns.items()}, texts
 
 
 class measure:

@@ -14,8 +14,8 @@ from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.diff.roles import role
 from warpsight.analysis.ranges import open as ranges
 from warpsight.analysis.steps import iterations
-from warpsight.analysis.steps.announcements import LEAST
 from warpsight.analysis.steps.iterations import Iterations
+from warpsight.analysis.steps.repeated import LEAST
 from warpsight.model import intervals
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows

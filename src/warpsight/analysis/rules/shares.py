@@ -27,6 +27,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import advice
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model import kernel_names
 
 #: Shares of the account that are worth a finding: idle causes, communication and copies; kernels.
 LEAST, LEAST_KERNEL = 0.01, 0.05
@@ -46,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if place and time < (LEAST_KERNEL if kind == COMPUTE else LEAST) * found.span:
             continue
-        yield _finding(facts, found, kind, time, entries)
+        yield _finding(facts, found, kind, time, entries, first=not place)
 
 
 def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
@@ -59,33 +60,37 @@ def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:
             yield kind, sum(entry.time for entry in entries), entries
 
 
-def _finding(facts: Facts, found: Account, kind: int, time: int, entries: tuple[Entry, ...]) -> Finding:
-    first = entries[0]
+def _finding(
+    facts: Facts, found: Account, kind: int, time: int, entries: tuple[Entry, ...], *, first: bool
+) -> Finding:
+    top = entries[0]
     share = time / found.span
-    name = short_name(first.name) if kind in (COMPUTE, COMMUNICATION) else first.name
+    name = kernel_names.short(top.name) if kind in (COMPUTE, COMMUNICATION) else top.name
     count = sum(entry.count for entry in entries)
+    idle = f"the GPU is idle for {share:.0%} of the time"
+    kernel = (
+        f"{share:.0%} of the time is in one kernel, {name}"
+        if first
+        else f"{name} takes {share:.0%} of the time"
+    )
+    after = f": most of it {name} had returned" if name.startswith("after ") else f": before {name}"
     texts = {
-        COMPUTE: f"{share:.0%} of the time is in one kernel, {name} ({first.count:,} times)",
-        COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides, most in {name}",
-        COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides, most in {name} ({first.count:,} times)",
-        BLOCKED_CALL: f"the GPU is idle for {share:.0%} of the time while the host is held in {name} ({first.count:,} times)",
-        HOST: f"the GPU is idle for {share:.0%} of the time while the host runs code between two launches"
-        + _where(found, time),
-        LAUNCH: f"the GPU is idle for {share:.0%} of the time in launch calls and on the way from them to the device",
-        OTHER_STREAM: f"the GPU is idle for {share:.0%} of the time because launched work waits for another stream ({name})",
-        RECORDER: f"the GPU is idle for {share:.0%} of the time because of the recorder itself ({name})",
-        UNKNOWN: f"the GPU is idle for {share:.0%} of the time and nothing in the trace says why: most of it {name}"
-        if first.name.startswith("after ")
-        else f"the GPU is idle for {share:.0%} of the time before {name}",
+        COMPUTE: f"{kernel} ({top.count:,} times)",
+        COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides ({name})",
+        COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides ({name}, {top.count:,} times)",
+        BLOCKED_CALL: f"{idle} while the host is held in {name} ({top.count:,} times)",
+        HOST: f"{idle} while the host runs code between two launches" + _where(found, time),
+        LAUNCH: f"{idle} in launch calls and on the way from them to the device",
+        OTHER_STREAM: f"{idle} because launched work waits for another stream ({name})",
+        RECORDER: f"{idle} because of the recorder itself ({name})",
+        UNKNOWN: f"{idle} for a reason that is not in the trace{after}",
     }
     text = texts[kind]
-    if kind == UNKNOWN and first.name.startswith("after "):
-        text += " had returned"
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
     return Finding(
         severity, text, values, f"account/{CLASSES[kind]}", None, _evidence(facts, found, kind, entries),
-        advice.of(kind, found), CLASSES[kind], name if kind != HOST else first.name, time,
+        advice.of(kind, found), CLASSES[kind], name, time,
     )  # fmt: skip
 
 
@@ -104,7 +109,7 @@ def _evidence(facts: Facts, found: Account, kind: int, entries: tuple[Entry, ...
     out: list[str] = []
     if kind in (COMMUNICATION, COPY, LAUNCH, UNKNOWN, OTHER_STREAM) and len(entries) > 1:
         out += [
-            f"{entry.time / found.span:.1%} {short_name(entry.name)} ({entry.count:,})"
+            f"{entry.time / found.span:.1%} {kernel_names.short(entry.name)} ({entry.count:,})"
             for entry in entries[:3]
         ]
     if kind == HOST:
@@ -156,19 +161,3 @@ def _longest(facts: Facts, found: Account, kind: int, entries: tuple[Entry, ...]
     if len(mine) > 1:
         text = f"{len(mine):,} pieces, {words.duration(float(np.median(length)))} in the middle; {text}"
     return [text]
-
-
-def short_name(name: str) -> str:
-    """A kernel's name for a sentence: without return type, arguments and template arguments."""
-    depth, out = 0, []
-    for place, letter in enumerate(name):
-        if letter == "<":
-            depth += 1
-        elif letter == ">":
-            depth -= 1
-        elif letter == "(" and not depth and not name.startswith("(anonymous namespace)", place):
-            break
-        elif not depth:
-            out.append(letter)
-    text = "".join(out).strip()
-    return text.removeprefix("void ") or name

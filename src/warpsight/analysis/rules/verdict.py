@@ -143,8 +143,8 @@ def _summary(facts: Facts, loop: Loop | None) -> str:
     if loop is not None and loop.steady is not None:
         share = (loop.steady[1] - loop.steady[0]) / facts.length
         text += (
-            f"; the steady state of {loop.steady_count:,} iterations ({loop.source}) is {min(share, 1):.0%} of that, and the "
-            f"GPU is busy {loop.busy:.0%} of it"
+            f"; the steady state of {loop.steady_count:,} iterations ({loop.source}) is {min(share, 1):.0%} of that, idle for "
+            f"{1 - loop.busy:.0%}"
         )
     return text
 

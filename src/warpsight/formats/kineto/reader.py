@@ -69,6 +69,9 @@ _RUNTIME = frozenset((
     "privateuse1_driver", "runtime", "driver",
 ))  # fmt: skip
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_kernel"))
+#: Categories as schema 1 spelled them (PyTorch 1.8 and 1.9).
+_SCHEMA_1 = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
+             "Operator": "cpu_op"}  # fmt: skip
 _DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
     "gpu_memcpy": ("memcpy", device_rows.memcpys),
@@ -150,7 +153,7 @@ class _Reading:
             if phase == "M":
                 self._name(group)
             elif category != "ac2g":
-                self._group(phase, category, group)
+                self._group(phase, _SCHEMA_1.get(category, category), group)
 
     def _name(self, group: Group) -> None:
         fields = (group.values(field) for field in (".name", ".pid", ".tid", "name"))

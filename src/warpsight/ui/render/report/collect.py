@@ -79,7 +79,7 @@ def _verdict(trace: Trace, rows: Rows) -> Verdict:
 
 
 def _gaps(trace: Trace, rows: Rows) -> Result:
-    from warpsight.analysis.account import gaps
+    from warpsight.analysis.account.questions import gaps
 
     return gaps(trace, rows)
 
