@@ -105,7 +105,7 @@ def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
 def _loop(facts: Facts) -> Loop | None:
     if not facts.iterations:
         return None
-    one: Iterations = max(facts.iterations, key=lambda one: int(one.duration.sum()))
+    one: Iterations = max(facts.iterations, key=lambda one: (len(one), -one.process))
     steady = one.window() if int(one.steady.sum()) > 1 else None
     busy = facts.share_busy(*steady) if steady else 0.0
     return Loop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.steps import loops
-from warpsight.analysis.steps.loops import COUNTED, FRAMEWORK, MARKED, Loop
+from warpsight.analysis.steps.loops import COUNTED, FRAMEWORK, MARKED, REPEATED, Loop
 from warpsight.analysis.steps.turns import Turns
 from warpsight.model.work import Work
 
@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Share of the device time that turns must have launched: of marks and frameworks' steps, of ranges, of a single range.
 _MARKED, _RANGES, _ALONE = 0.2, 0.5, 0.8
+#: Share of the turns of a loop that hold as many of the ranges inside as the middle one.
+_ALIKE = 0.6
 
 
-def best(trace: Trace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
+def best(
+    trace: Trace, process: int, work: Work, launched: Column, when: Column, threads: Column, least: int = 3
+) -> Turns | None:
     """The main loop of a process, None where nothing announced has at least two turns.
 
     Args:
@@ -35,6 +39,8 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
         work: The device work.
         launched: Rows of `work` in the order of their launches.
         when: The moment of each launch.
+        threads: The threads that launch.
+        least: Turns that a range needs whose name does not say that it is a turn.
     """
     if not len(launched):
         return None
@@ -42,6 +48,8 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
     time = (work.end - work.start)[launched].astype(float)
     total = max(float(time.sum()), 1.0)
     for loop in _of(trace, process):
+        if loop.rank > FRAMEWORK and loop.thread not in threads:
+            continue
         turn = _turns(loop, when)
         inside = turn >= 0
         share = float(time[inside].sum()) / total
@@ -49,9 +57,35 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
         if filled < 2:
             continue
         rank = _rank(loop, turn, when, time, share, total, filled)
-        if rank is not None and (chosen is None or rank > chosen[0]):
+        if rank is not None and (filled >= least or rank[0] > 1) and (chosen is None or rank > chosen[0]):
             chosen = rank, loop, turn
-    return None if chosen is None else Turns(chosen[1].source, chosen[2], chosen[1].label)
+    if chosen is None:
+        return None
+    grouped = _groups(chosen[1], when) if chosen[1].rank == REPEATED and not chosen[1].named else None
+    return grouped or Turns(chosen[1].source, chosen[2], chosen[1].label)
+
+
+def _groups(loop: Loop, when: Column) -> Turns | None:
+    """The loop around ranges that come several times in each turn, as layers do; None where they come once.
+
+    Between two layers nothing is launched; between the last layer of a turn and the first of the next there is what the turn
+    begins and ends with. Where within that the next turn begins nobody says: after the longest pause.
+    """
+    first, last = np.searchsorted(when, loop.begin, "left"), np.searchsorted(when, loop.end, "left")
+    between = first[1:] > last[:-1]
+    breaks = np.flatnonzero(between)
+    if not len(breaks) or len(breaks) + 1 > len(loop) / 2:
+        return None
+    sizes = np.diff(np.concatenate([[-1], breaks, [len(loop) - 1]]))
+    if float((sizes == np.median(sizes)).mean()) < _ALIKE:
+        return None
+    begin = [0 if not first[0] else int(np.argmax(np.diff(when[: first[0] + 1]))) + 1 if first[0] > 1 else 0]
+    for one in breaks.tolist():
+        pauses = np.diff(when[max(last[one] - 1, 0) : first[one + 1] + 1])
+        begin.append(max(last[one] - 1, 0) + int(np.argmax(pauses)) + 1)
+    turn = np.searchsorted(np.array(begin), np.arange(len(when)), "right") - 1
+    size = int(np.median(sizes))
+    return Turns(f"{loop.source}, {size} in a turn", turn, [""] * len(begin), announced=False)
 
 
 def single(trace: Trace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:

@@ -104,8 +104,13 @@ def _found(trace: Trace, work: Work) -> list[Iterations]:
         mine = np.flatnonzero(work.process == process)
         launched = mine[known[mine]] if known[mine].any() else mine
         launched = launched[np.argsort(when[launched], kind="stable")]
-        turns = announced.best(trace, process, work, launched, when[launched]) or repeated.best(
-            trace, process, work, launched, when[launched]
+        threads = (
+            np.unique(issued.thread[call[launched][call[launched] >= 0]]) if len(issued) else launched[:0]
+        )
+        turns = (
+            announced.best(trace, process, work, launched, when[launched], threads)
+            or repeated.best(trace, process, work, launched, when[launched])
+            or announced.best(trace, process, work, launched, when[launched], threads, 2)
         )
         single = announced.single(trace, process, work, launched, when[launched])
         # One step of the framework's own is one iteration, whatever repeats inside of it.

@@ -22,7 +22,10 @@ _NUMBER = re.compile(r"\d+")
 #: fetch of a batch from torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
 #: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is.
-TURN_NAMES = re.compile(r"step|iter|batch|epoch|token|decode|generate|request", re.IGNORECASE)
+TURN_NAMES = re.compile(
+    r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])",
+    re.IGNORECASE,
+)
 #: With more turns than this a range is no turn of a main loop; patterns of names looked at in each table.
 MOST, _PATTERNS = 200_000, 48
 #: How a loop was announced; lower ranks say more.
