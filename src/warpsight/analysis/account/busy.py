@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
+from warpsight.model import intervals
 from warpsight.model import work as device_work
+from warpsight.model.intervals import Intervals
 
 Column = NDArray[Any]
 #: Tier of each kind of device work (:data:`warpsight.model.work.KINDS`).
@@ -42,57 +44,59 @@ class Busy:
 def busy(start: Column, end: Column, kind: Column) -> Busy:
     """The busy and idle time of rows sorted by `start`; `kind` indexes :data:`warpsight.model.work.KINDS`."""
     end = np.maximum(end, start)
-    tier = TIER[kind]
-    reach = np.maximum.accumulate(end) if len(end) else end
-    # A row that begins when all before it have ended starts a cluster; clusters of one row have the instant to themselves.
-    first = np.ones(len(start), bool)
-    np.greater_equal(start[1:], reach[:-1], out=first[1:])
-    own = (end - start).astype(float)
-    total = np.zeros(3, np.int64)
-    alone = first & np.append(first[1:], True)
+    own = np.zeros(len(start))
+    total = []
+    higher = intervals.EMPTY
     for number in range(3):
-        chosen = alone & (tier == number)
-        total[number] = int((end - start)[chosen].sum())
-    shared = np.flatnonzero(~alone)
-    if len(shared):
-        own[shared], more = _shared(start[shared], end[shared], tier[shared])
-        total += more
-    gap = np.flatnonzero(first)[1:] if len(first) else np.zeros(0, np.int64)
-    gap = gap[start[gap] > reach[gap - 1]]
-    return Busy(own, (int(total[0]), int(total[1]), int(total[2])), reach[gap - 1], start[gap], gap)
+        rows = np.flatnonzero(TIER[kind] == number)
+        begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
+        mine = intervals.union(begin, stop)
+        own[rows] = _own(begin, stop, higher)
+        total.append(mine.total - intervals.intersection(mine, higher).total)
+        higher = mine if not len(higher) else intervals.merged(higher, mine) if len(mine) else higher
+    following = np.searchsorted(start, higher.start[1:], "left")
+    return Busy(own, (total[0], total[1], total[2]), higher.end[:-1], higher.start[1:], following)
 
 
-def _shared(start: Column, end: Column, tier: Column) -> tuple[Column, Column]:
-    """Own time of rows that overlap, and the exact time of each tier.
+def _own(start: Column, end: Column, higher: Intervals) -> Column:
+    """Each row's share of the instants that no higher tier has; rows that run at the same time share them equally."""
+    own = (end - start).astype(float)
+    if not len(start):
+        return own
+    reach = np.maximum.accumulate(end)
+    first = np.ones(len(start), bool)  # begins when all before it have ended
+    np.greater_equal(start[1:], reach[:-1], out=first[1:])
+    alone = first & np.append(first[1:], True)
+    if len(higher):
+        covered = intervals.coverage(higher, start, end)
+        own -= covered
+    together = np.flatnonzero(~alone)
+    if len(together):
+        own[together] = _shared(start[together], end[together], higher)
+    return own
 
-    Between two neighboring moments at which anything begins or ends, the highest tier that runs has the time, divided by the
-    number of its rows; `done[t]` is how much of it a row of tier t that ran from the beginning would have got by then.
+
+def _shared(start: Column, end: Column, higher: Intervals) -> Column:
+    """Own time of rows that overlap each other.
+
+    Between two neighboring moments at which one of them begins or ends, the time that no higher tier has is divided by the
+    number of rows that run; `done` is how much a row that ran from the beginning would have got by each moment.
     """
     count = len(start)
-    origin = int(start[0])
-    moments = np.concatenate([start, end]) - origin
+    moments = np.concatenate([start, end])
     order = np.argsort(moments, kind="stable")
-    moments = moments[order]
     place = np.empty(2 * count, np.int64)
     place[order] = np.arange(2 * count)
-    length = np.diff(moments, append=moments[-1])
-    own, total = np.zeros(count), np.zeros(3, np.int64)
-    free = np.ones(2 * count, bool)  # no higher tier runs from this moment on
-    for number in range(3):
-        mine = tier == number
-        if not mine.any():
-            continue
-        step = np.zeros(2 * count, np.int64)
-        step[place[:count][mine]] = 1
-        step[place[count:][mine]] = -1
-        depth = np.cumsum(step)
-        runs = free & (depth > 0)
-        total[number] = int(length[runs].sum())
-        share = np.where(runs, length / np.maximum(depth, 1), 0.0)
-        done = np.concatenate([np.zeros(1), np.cumsum(share)])
-        own[mine] = done[place[count:][mine]] - done[place[:count][mine]]
-        free &= depth == 0
-    return own, total
+    moments = moments[order]
+    free = np.diff(moments, append=moments[-1])
+    if len(higher):
+        free = free - np.diff(intervals.measure(higher, moments), append=0)
+        free[-1] = 0
+    depth = np.cumsum(np.where(order < count, 1, -1))
+    share = np.where(depth > 0, free / np.maximum(depth, 1), 0.0)
+    done = np.concatenate([np.zeros(1), np.cumsum(share)])
+    out: Column = done[place[count:]] - done[place[:count]]
+    return out
 
 
 def by_group(group: Column, own: Column, total: int, groups: int) -> Column:

@@ -49,6 +49,9 @@ class Axis:
 
     def number(self, process: Column, thread: Column) -> Column:
         """The number of each (process, thread), -1 for threads that are not on the axis."""
+        if len(self.keys) == 1:
+            ((own_process, own_thread),) = self.keys
+            return np.where((process == own_process) & (thread == own_thread), 0, -1)
         code, found = numbered([process, thread])
         keys = zip(found[0].tolist(), found[1].tolist(), strict=True)
         place = np.array([self.keys.get(key, -1) for key in keys], np.int64)

@@ -28,6 +28,9 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 
 
 def _failed(facts: Facts) -> Iterator[Finding]:
+    results = (facts.trace.columns(table, {"result": 0})[0]["result"] for table in ("launch", "api"))
+    if not any(column.any() for column in results):
+        return
     where = Rows(processes=facts.rows.processes).where(device=False, stream=False)
     rows = facts.trace.sql(
         f"""SELECT function, result, count(*) AS n FROM (SELECT function, result FROM api WHERE {where} UNION ALL
