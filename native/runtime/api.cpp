@@ -127,7 +127,10 @@ WARPSIGHT_EXPORT int ws_memory(int operation, uint64_t address, uint64_t bytes, 
 // 0 rows written, 1 rows dropped, in this process since its recording began.
 WARPSIGHT_EXPORT uint64_t ws_statistics(int which) {
   const RingStatistics statistics = ring_statistics();
-  return which == 0 ? statistics.written : which == 1 ? statistics.dropped : 0;
+  if (which == 0) return statistics.written;
+  if (which == 1) return statistics.dropped;
+  const ArenaHeader* here = arena();
+  return which == 2 && here ? now_ns() - here->start_monotonic : 0;
 }
 
 // An arena without a connection, for the launcher's own rows; its descriptor (which stays the library's) or
