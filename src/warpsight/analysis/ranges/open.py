@@ -91,11 +91,22 @@ def load(trace: Trace, source: str = "marker") -> Ranges:
     """The ranges of table `marker`, or the framework's operators of table `op`."""
     kind = "kind = 'start/end'" if source == "marker" else "false"
     is_range = "kind <> 'instant'" if source == "marker" else "duration IS NOT NULL"
+    return selected(trace, source, is_range, kind)
+
+
+def selected(trace: Trace, source: str, where: str, shared: str = "false") -> Ranges:
+    """The rows of table `marker` or `op` that a condition selects; `shared` tells which hold for their whole process."""
     sql = f"""SELECT process, thread, start, CASE WHEN duration IS NULL THEN {_OPEN} ELSE start + greatest(duration, 0) END AS e,
-        coalesce(name_id, 0), {kind}
-        FROM {source}_ids WHERE {is_range} AND start IS NOT NULL ORDER BY process, thread, start, e DESC"""
+        coalesce(name_id, 0), {shared}
+        FROM {source}_ids WHERE {where} AND start IS NOT NULL ORDER BY process, thread, start, e DESC"""
     data = trace.sql(sql).to_arrow_table()
-    process, thread, start, end, name, shared = (c.to_numpy() for c in data.columns)
+    return arranged(*(c.to_numpy() for c in data.columns))
+
+
+def arranged(
+    process: Column, thread: Column, start: Column, end: Column, name: Column, shared: Column
+) -> Ranges:
+    """Ranges of columns that are sorted by process, thread, begin, longer first."""
     code, (processes, threads) = device_work.numbered([process, thread])
     edges = np.searchsorted(code, np.arange(len(processes) + 1)) if len(code) else np.zeros(1, np.int64)
     groups = {
@@ -208,7 +219,7 @@ def projected(trace: Trace, rows: Rows = _ALL) -> Projection:
     np.minimum.at(first, place[inside], work.start[inside])
     np.maximum.at(last, place[inside], work.end[inside])
     total = own.copy()
-    for level in _levels(found.parent):
+    for level in levels(found.parent):
         up = found.parent[level]
         np.add.at(total, up, total[level])
         np.add.at(count, up, count[level])
@@ -253,7 +264,7 @@ def _summed(group: Column, values: Column, groups: int) -> Column:
     return out
 
 
-def _levels(parent: Column) -> list[Column]:
+def levels(parent: Column) -> list[Column]:
     """The indices of all ranges that have a parent, deepest level first."""
     depth, level = np.zeros(len(parent), np.int64), np.flatnonzero(parent >= 0)
     place = parent.copy()
