@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.ops.module_tree import PREFIX, Module, Tree, named
 from warpsight.analysis.ranges.open import Ranges, levels, selected
+from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -101,16 +102,14 @@ def _nodes(ranges: Ranges, modules: dict[int, Module], usual: _Paths) -> tuple[T
     node = np.full(len(ranges), -1, np.int64)
     for level in [np.flatnonzero(ranges.parent < 0), *reversed(depth)]:
         above = np.where(ranges.parent[level] >= 0, node[np.maximum(ranges.parent[level], 0)], -1)
-        distinct, which = np.unique(
-            np.stack([above, ranges.process[level], ranges.name_id[level]]), axis=1, return_inverse=True
-        )
+        which, columns = numbered([above, ranges.process[level], ranges.name_id[level]])
         numbers = []
-        for around, process, name in distinct.T.tolist():
+        for around, process, name in zip(*(column.tolist() for column in columns), strict=True):
             if around < 0:
                 for outer in usual.get((process, name), ()):
                     around = tree.node(around, outer, modules[outer[1]])
             numbers.append(tree.node(around, (process, name), modules[name]))
-        node[level] = np.array(numbers, np.int64)[which.reshape(-1)]
+        node[level] = np.array(numbers, np.int64)[which]
     return tree, node
 
 

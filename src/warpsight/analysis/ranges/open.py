@@ -19,6 +19,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.model import calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
+from warpsight.model.intervals import containing
 from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
@@ -118,21 +119,6 @@ def arranged(
         inner = containing(end[where])
         parent[where] = np.where(inner >= 0, inner + where.start, -1)
     return Ranges(start, end, process, thread, name, shared, parent, code, groups)
-
-
-def containing(end: Column) -> Column:
-    """For each range (sorted by begin, longer first) the nearest earlier one that ends no earlier, -1 none.
-
-    Jumps are taken by all ranges at once, each over everything its last place had jumped over: about log(n) passes.
-    """
-    place = np.arange(-1, len(end) - 1)
-    left = np.arange(len(end))
-    while True:
-        left = left[place[left] >= 0]
-        left = left[end[place[left]] < end[left]]
-        if not len(left):
-            return place
-        place[left] = place[place[left]]
 
 
 def _innermost(start: Column, end: Column, parent: Column, moment: Column) -> Column:

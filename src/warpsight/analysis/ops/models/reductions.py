@@ -13,12 +13,12 @@ _FAMILY, _SCAN, _POOLING = "reduction", "scan", "pooling"
 _OVER_1 = """sum nansum mean prod amax amin all any argmax argmin logsumexp max min median var std count_nonzero aminmax
     var_mean std_mean"""
 #: Operator → place of the dimensions. None of them there: all dimensions.
-_DIMENSIONS = {**dict.fromkeys(_OVER_1.split(), 1), "linalg_vector_norm": 2, "norm": 2}
+_DIMENSIONS = {**dict.fromkeys(_OVER_1.split(), 1), "linalg_norm": 2, "linalg_vector_norm": 2, "norm": 2}
 #: With two arguments the second is no dimension: the result's type, whether a variance is unbiased, the norm's order.
 _WITHOUT = frozenset(["sum", "nansum", "mean", "prod", "var", "std", "var_mean", "std_mean", "norm"])
 #: Operations per element, where it is not 1: none for logic; difference, square and sum for a variance; …
 _PER_ELEMENT = {"all": 0, "any": 0, "count_nonzero": 0, "var": 3, "std": 3, "var_mean": 3, "std_mean": 3, "norm": 2,
-                "linalg_vector_norm": 2, "logsumexp": 3}  # fmt: skip
+                "linalg_norm": 2, "linalg_vector_norm": 2, "logsumexp": 3}  # fmt: skip
 _PLACES_TOO = frozenset(("max", "min", "median"))
 #: Those that take a type for the result, at the end; sums and products of integers are 64 bits wide.
 _TYPED, _WIDENED = frozenset(("sum", "nansum", "prod", "mean")), frozenset(("sum", "nansum", "prod"))
@@ -31,7 +31,11 @@ def _reduction(call: Call) -> Estimate:
         base in ("max", "min") and call.optional(1) is not None
     ):  # the larger of two tensors, element by element
         return larger(Call("aten::maximum", call.arguments, call.has_values))
-    dims = _dimensions(call, base)
+    flops = x.numel * _PER_ELEMENT.get(base, 1)
+    try:
+        dims = _dimensions(call, base)
+    except Unknown as reason:  # the size of the result is not known, but what is read is
+        return Estimate(_FAMILY, flops, None, x.dtype, reason=str(reason))
     gone = set(range(len(x.shape))) if dims is None else {dim % max(len(x.shape), 1) for dim in dims}
     shape = tuple(size for place, size in enumerate(x.shape) if place not in gone)
     results = [Tensor(shape, _type(base, call, x))]
@@ -39,7 +43,7 @@ def _reduction(call: Call) -> Estimate:
         results.append(results[0])
     elif base in _PLACES_TOO and dims is not None:
         results.append(Tensor(shape, "int64"))
-    return estimate(_FAMILY, x.numel * _PER_ELEMENT.get(base, 1), (x, *results), dtype=x.dtype)
+    return estimate(_FAMILY, flops, (x, *results), dtype=x.dtype)
 
 
 def _dimensions(call: Call, base: str) -> tuple[int, ...] | None:
