@@ -213,7 +213,7 @@ def _argument(shape: Any, kind: Any, stride: Any, value: Any, typed: bool) -> Ar
     numbers = shape if isinstance(shape, list) else []
     if numbers and all(isinstance(one, list) for one in numbers):
         return _listed(numbers, stride if isinstance(stride, list) else [])
-    sizes = _integers(numbers)
+    sizes = _sizes(numbers)
     is_tensor = isinstance(kind, str) and kind not in _NO_TENSOR if typed else bool(numbers)
     if not is_tensor or sizes is None:
         return value if isinstance(value, str) else ""
@@ -224,10 +224,15 @@ def _listed(shapes: list[Any], strides: list[Any]) -> tuple[Tensor, ...]:
     """The tensors of a list; Kineto does not tell their types."""
     out = []
     for place, shape in enumerate(shapes):
-        sizes = _integers(shape)
+        sizes = _sizes(shape)
         if sizes is not None:
             out.append(Tensor(sizes, "", _integers(strides[place] if place < len(strides) else None)))
     return tuple(out)
+
+
+def _sizes(found: Any) -> tuple[int, ...] | None:
+    sizes = _integers(found)
+    return None if sizes is None or any(size < 0 for size in sizes) else sizes
 
 
 def _integers(found: Any) -> tuple[int, ...] | None:

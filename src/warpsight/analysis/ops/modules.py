@@ -76,7 +76,7 @@ def place(trace: Trace, found: Figures, joined: Backward, rows: Rows) -> Placed 
     """Put every piece of device work on a module; None when the trace knows no modules."""
     held = found.owned
     owned = np.maximum(held.owner, 0)
-    node_of = joined.node[owned] if len(found.ops) else np.zeros(0, np.int64)
+    node_of = joined.node[owned] if len(found.ops) else np.full(len(owned), -1)
     in_backward = (held.owner >= 0) & (node_of >= 0)
     source: RangeModules | StackModules | None = module_ranges.load(trace) or module_stacks.load(trace)
     if source is None:

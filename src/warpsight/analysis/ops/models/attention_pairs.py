@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 
 def pairs(
     queries: int, keys: int, *, causal: bool = False, from_end: bool = False, left: int = -1, right: int = -1
@@ -14,13 +12,19 @@ def pairs(
     its own (-1: all), and with `causal` none after. Example: 3 queries, 5 keys, causal: 1 + 2 + 3 pairs, from the end 3 + 4 + 5.
     """
     if causal:
-        right = 0 if right < 0 else min(right, 0)
+        right = 0
     if left < 0 and right < 0:
         return queries * keys
-    own = np.arange(queries, dtype=np.int64) + (keys - queries if from_end else 0)
-    first = np.zeros(queries, np.int64) if left < 0 else np.maximum(own - left, 0)
-    last = np.full(queries, keys - 1) if right < 0 else np.minimum(own + right, keys - 1)
-    return int(np.maximum(last - first + 1, 0).sum())
+    own = keys - queries if from_end else 0  # the place of the first query
+    ends = queries * keys if right < 0 else _clipped(queries, own + right + 1, keys)
+    return ends - (0 if left < 0 else _clipped(queries, own - left, keys))
+
+
+def _clipped(count: int, first: int, top: int) -> int:
+    """The sum of first, first + 1, … (`count` numbers), each not below 0 and not above `top`."""
+    rising = max(min(top - first, count), 0)  # from here on all are `top`
+    begin = min(max(-first, 0), rising)  # before it all are 0
+    return (begin + rising - 1 + 2 * first) * (rising - begin) // 2 + top * (count - rising)
 
 
 def packed(sequences: int, tokens: int, longest: int, *, causal: bool = False) -> tuple[int, int]:

@@ -73,9 +73,14 @@ def judged(model: Model, family: str, call: Call) -> Estimate:
     """What a model says of a call, its ignorance among it; arguments that contradict each other count as unknown."""
     try:
         found = model(call)
+        found = replace(found, flops=None if found.flops is None else float(found.flops))
     except Unknown as reason:
         return unknown(family, str(reason))
-    except (ValueError, IndexError, ZeroDivisionError):
+    except (
+        ValueError,
+        IndexError,
+        ArithmeticError,
+    ):  # too few or too many dimensions, strides of 0, numbers beyond all bounds
         return unknown(family, "the arguments do not fit the operator")
     if dtypes.is_complex(found.dtype) and found.flops is not None and not found.matrix:
         return replace(found, flops=None, reason="arithmetic of complex numbers is not modelled")

@@ -71,18 +71,20 @@ def _addbmm(call: Call) -> Estimate:
 
 def _mv(call: Call) -> Estimate:
     a, b = call.tensor(0), call.tensor(1)
-    return _product(a, b, Tensor(a.shape[:1], a.dtype), _agree(a.shape[1], *b.shape), matrix=False)
+    (m, k), (other,) = a.shape, b.shape
+    return _product(a, b, Tensor((m,), a.dtype), _agree(k, other), matrix=False)
 
 
 def _addmv(call: Call) -> Estimate:
     a, b = call.tensor(1), call.tensor(2)
-    result = Tensor(a.shape[:1], a.dtype)
-    return _product(a, b, result, _agree(a.shape[1], *b.shape), _addend(call), matrix=False)
+    (m, k), (other,) = a.shape, b.shape
+    return _product(a, b, Tensor((m,), a.dtype), _agree(k, other), _addend(call), matrix=False)
 
 
 def _dot(call: Call) -> Estimate:
     a, b = call.tensor(0), call.tensor(1)
-    return _product(a, b, Tensor((), a.dtype), _agree(*a.shape, *b.shape), matrix=False)
+    (k,), (other,) = a.shape, b.shape
+    return _product(a, b, Tensor((), a.dtype), _agree(k, other), matrix=False)
 
 
 def _linear(call: Call) -> Estimate:
