@@ -13,6 +13,7 @@ from warpsight.analysis.path.critical_path import (
     ON_DEVICE,
     CriticalPath,
     Labels,
+    chain,
     segments,
     trace_back,
 )
@@ -56,7 +57,10 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     Each point is the begin or end of a call, or the end of device work, which is reached at its begin.
     """
     graph = path.graph
-    point = path.point[np.append(True, path.point[1:] != path.point[:-1])] if len(path.point) else path.point
+    # All points, those that no segment leads to (the begin of the first call) among them.
+    point = (
+        chain(graph.parent, int(np.argmax(graph.time)))[::-1].astype(np.int64) if len(graph) else path.point
+    )
     base, count = 2 * len(graph.calls), len(graph.work)
     point = point[(point < base) | (point - base < count)]  # not waits of streams, which have no row
     on_device = point >= base
