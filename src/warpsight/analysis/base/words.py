@@ -20,6 +20,11 @@ def size(count: float) -> str:
     return f"{_digits(count)} TiB"
 
 
+def times(count: int) -> str:
+    """once, twice, 1,234 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
 def _digits(value: float) -> str:
     size = abs(value)
     return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:,.0f}"
