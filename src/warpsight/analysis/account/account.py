@@ -102,6 +102,13 @@ class Account:
             out[name] = {"span": one.span, **times}
         return out
 
+    @property
+    def classes(self) -> tuple[tuple[int, int, Entry], ...]:
+        """Every class that has time, the most first: the class, its time (ns) and its largest row."""
+        kinds = dict.fromkeys(entry.kind for entry in self.entries if entry.time)
+        listed = [(kind, self.time(kind), self.of(kind)[0]) for kind in kinds]
+        return tuple(sorted(listed, key=lambda one: -one[1]))
+
     def to_json(self) -> list[dict[str, Any]]:
         """The rows as plain data."""
         return [

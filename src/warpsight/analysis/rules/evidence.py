@@ -39,17 +39,14 @@ def where(found: Account) -> str:
     first = found.host[0]
     part = first.time / max(found.time(HOST), 1)
     inside = f", {part:.0%} of it" if part < 0.995 else ", all of it"
-    place = f", at {first.function}" if first.function and not _of_function(first) else ""
-    return f"{inside} in {first.name}{place}{_most(first)}"
+    return f"{inside} in {_host_place(first)}"
 
 
-def _of_function(one: HostTime) -> bool:
-    """Whether host time has the name of the function it was spent in."""
-    return one.function.split(" (")[0] == one.name
-
-
-def _most(one: HostTime) -> str:
-    return f", {one.most_share:.0%} of that in {one.most}" if one.most else ""
+def _host_place(one: HostTime) -> str:
+    """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`."""
+    named = one.function.split(" (")[0] == one.name  # by the function itself
+    name = one.function if named else one.name + (f", at {one.function}" if one.function else "")
+    return name + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
 
 
 def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
@@ -75,13 +72,8 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
 
 
 def _host(found: Account) -> list[str]:
-    out = []
-    for one in found.host[:_PARTS]:
-        if one.name == UNNAMED:
-            continue
-        name = one.function if _of_function(one) else one.name + (f", at {one.function}" if one.function else "")
-        out.append(f"{one.time / found.span:.1%} in {name}{_most(one)}")
-    return out
+    known = [one for one in found.host[:_PARTS] if one.name != UNNAMED]
+    return [f"{one.time / found.span:.1%} in {_host_place(one)}" for one in known] if len(known) > 1 else []
 
 
 def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:
