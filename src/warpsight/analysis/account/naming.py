@@ -88,9 +88,9 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
         left = left[~inside]
     if len(left):
         time = int((end - begin)[left].sum())
-        function, *most = functions(left)
+        function, most, share = functions(left)
         name = function.split(" (")[0] if function else UNNAMED
-        out.append(HostTime(name, time, function, *most, rows[left]))
+        out.append(HostTime(name, time, function, most, share, rows[left]))
     return sorted(out, key=lambda one: -one.time)
 
 

@@ -17,7 +17,6 @@ from warpsight.analysis.account.classes import (
     HOST,
     LAUNCH,
     OTHER_STREAM,
-    UNKNOWN,
 )
 from warpsight.analysis.account.naming import UNNAMED, HostTime
 from warpsight.analysis.account.questions import pieces_of
@@ -102,7 +101,9 @@ def _work_of(facts: Facts, kind: int, entry: Entry) -> Column:
         return np.flatnonzero(work.kind > COLLECTIVE)
     names = facts.trace.sql("SELECT id, demangled FROM name").fetchall()
     ids = [number for number, name in names if kernel_names.family(name or "?") == entry.name]
-    return np.flatnonzero((work.kind == (KERNEL if kind == COMPUTE else COLLECTIVE)) & np.isin(work.name_id, ids))
+    return np.flatnonzero(
+        (work.kind == (KERNEL if kind == COMPUTE else COLLECTIVE)) & np.isin(work.name_id, ids)
+    )
 
 
 def _calls_at(found: Account, mine: Column, name: str) -> Column:
@@ -122,7 +123,9 @@ def _calls_at(found: Account, mine: Column, name: str) -> Column:
         last = np.searchsorted(calls.start[own], begin[here], "right") - 1
         good = last >= 0
         candidate = own[np.maximum(last, 0)] if len(own) else np.zeros(len(here), np.int64)
-        good &= (calls.end[candidate] > begin[here]) & (calls.process[candidate] == calls.process[launch[here]])
+        good &= (calls.end[candidate] > begin[here]) & (
+            calls.process[candidate] == calls.process[launch[here]]
+        )
         out[here[good]] = candidate[good]
     return out
 

@@ -33,7 +33,9 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     time = int(pieces.length[mine].sum())
     kernels = int((found.work.kind <= COMMUNICATION).sum())
     # The launch call had not returned when the device fell idle.
-    dry = np.flatnonzero(gaps.known & (gaps.returned > gaps.begin) & (found.work.kind[gaps.row] <= COMMUNICATION))
+    dry = np.flatnonzero(
+        gaps.known & (gaps.returned > gaps.begin) & (found.work.kind[gaps.row] <= COMMUNICATION)
+    )
     late = len(dry)
     if time < _LEAST * found.span or late < _MANY * max(kernels, 1):
         return

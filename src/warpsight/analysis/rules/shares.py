@@ -76,7 +76,11 @@ def _text(found: Account, kind: int, name: str, share: float, top: Entry, *, fir
     times = words.times(top.count)
     idle = f"the GPU is idle for {share:.0%} of the time"
     if kind == COMPUTE:
-        start = f"{share:.0%} of the time is in one kernel, {name}" if first else f"{name} takes {share:.0%} of the time"
+        start = (
+            f"{share:.0%} of the time is in one kernel, {name}"
+            if first
+            else f"{name} takes {share:.0%} of the time"
+        )
         return f"{start} ({times})"
     if kind == UNKNOWN:
         after = f": most of it {name} had returned" if name.startswith("after ") else f": before {name}"

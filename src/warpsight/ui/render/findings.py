@@ -37,7 +37,10 @@ _MORE = "warpsight analyze TRACE NAME asks one analysis, --list names them, --al
 
 
 def _blocks(found: Verdict, stream: IO[str], *, brief: bool = False) -> list[list[str]]:
-    return [describe(finding, number, found, stream, brief=brief) for number, finding in enumerate(found.findings, 1)]
+    return [
+        describe(finding, number, found, stream, brief=brief)
+        for number, finding in enumerate(found.findings, 1)
+    ]
 
 
 def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]], str]:
