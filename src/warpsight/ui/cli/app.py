@@ -66,7 +66,9 @@ VERBS: dict[str, Verb] = {
     ),
     "pack": Verb("Make one file of a trace folder.", "Record"),
     "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
-    "stats": Verb("Sum up kernels, copies, API calls, ranges, events, memory or counters.", "Read"),
+    "stats": Verb(
+        "Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.", "Read"
+    ),
     "analyze": Verb(
         "Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.",
         "Read",
