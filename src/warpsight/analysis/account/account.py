@@ -94,9 +94,8 @@ class Account:
         length = self.pieces.length
         device = self.gaps.device[self.pieces.gap]
         for number, (name, (_, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
-            idle = np.bincount(
-                self.pieces.kind[device == number], weights=length[device == number], minlength=len(CLASSES)
-            ).astype(np.int64)
+            mine = device == number
+            idle = summed(self.pieces.kind[mine], length[mine], len(CLASSES))
             times = dict(zip(CLASSES, idle.tolist(), strict=True))
             times |= {"compute": one.total[0], "communication": one.total[1], "copy": one.total[2]}
             out[name] = {"span": one.span, **times}
