@@ -58,6 +58,13 @@ class HostTime:
     most_share: float
     pieces: Column
 
+    @property
+    def place(self) -> str:
+        """The name with its place in the program, where that is known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
+        if self.function.split(" (")[0] == self.name:
+            return self.function
+        return f"{self.name}, at {self.function}" if self.function else self.name
+
 
 def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[HostTime]:
     """All host time by name, the most first; the times add up to the host time of the account."""

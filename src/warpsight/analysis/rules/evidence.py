@@ -29,6 +29,8 @@ from warpsight.model.work import KERNEL, distinct, summed
 Column = npt.NDArray[Any]
 #: Parts of a class, and devices, that are listed.
 _PARTS, _DEVICES = 3, 8
+#: Share of a class's time that makes a single stretch worth naming.
+_ONE = 0.5
 
 
 def where(found: Account) -> str:
@@ -43,9 +45,23 @@ def where(found: Account) -> str:
 
 def _host_place(one: HostTime) -> str:
     """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`."""
-    named = one.function.split(" (")[0] == one.name  # by the function itself
-    name = one.function if named else one.name + (f", at {one.function}" if one.function else "")
-    return name + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
+    return one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
+
+
+def one_stretch(facts: Facts, kind: int) -> str:
+    """The idle stretch that holds at least half of a class's time, as the rest of a sentence; "" where none does."""
+    gaps, pieces = facts.account.gaps, facts.account.pieces
+    mine = pieces.of(kind)
+    if not len(mine):
+        return ""
+    held = summed(pieces.gap[mine], pieces.length[mine], len(gaps))
+    gap = int(np.argmax(held))
+    part = int(held[gap]) / int(held.sum())
+    if part < _ONE:
+        return ""
+    length = words.duration(int(gaps.end[gap] - gaps.begin[gap]))
+    inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
+    return f", {inside} in one stretch of {length} at {(int(gaps.begin[gap]) - facts.origin) / 1e9:.6f} s"
 
 
 def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:

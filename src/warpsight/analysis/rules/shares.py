@@ -67,12 +67,13 @@ def _finding(
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
     return Finding(
-        severity, _text(found, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
+        severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries), advice.of(kind, top.name), CLASSES[kind], name, time,
     )  # fmt: skip
 
 
-def _text(found: Account, kind: int, name: str, share: float, top: Entry, *, first: bool) -> str:
+def _text(facts: Facts, kind: int, name: str, share: float, top: Entry, *, first: bool) -> str:
+    found = facts.account
     times = words.times(top.count)
     idle = f"the GPU is idle for {share:.0%} of the time"
     if kind == COMPUTE:
@@ -84,12 +85,13 @@ def _text(found: Account, kind: int, name: str, share: float, top: Entry, *, fir
         return f"{start} ({times})"
     if kind == UNKNOWN:
         after = f": most of it {name} had returned" if name.startswith("after ") else f": before {name}"
-        return f"{idle} for a reason that is not in the trace{after}"
+        return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)
+    stretch = evidence.one_stretch(facts, kind) if kind == HOST else ""
     texts = {
         COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides ({name})",
         COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides ({name}, {times})",
         BLOCKED_CALL: f"{idle} while the host is held in {name} ({times})",
-        HOST: f"{idle} while the host runs code between two launches" + evidence.where(found),
+        HOST: f"{idle} while the host runs code between two launches{evidence.where(found)}{stretch}",
         LAUNCH: f"{idle} in launch calls and on the way from them to the device ({name})",
         OTHER_STREAM: f"{idle} because launched work waits for another stream ({name})",
         RECORDER: f"{idle} because of the recorder itself ({name})",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.account import Account
 from warpsight.analysis.account.classes import IDLE
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules import families
+from warpsight.analysis.rules import families, shares
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ALL = Rows()
 #: A change is named in the headline when it saves this share of the span.
 _WORTH = 0.05
+#: Where the steady state is this share of the span, its account is that of the span.
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Loop:
         steady: Begin and end of the steady state on the device, ns; None without one.
         steady_count: Iterations in it.
         busy: Share of the steady state in which the devices worked, 0 to 1.
+        first: The largest share of the account of the steady state, where that is not the largest of the whole time.
     """
 
     count: int
@@ -41,6 +44,7 @@ class Loop:
     steady: tuple[int, int] | None
     steady_count: int
     busy: float
+    first: Finding | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -52,6 +56,8 @@ class Loop:
                 "count": self.steady_count,
                 "busy": self.busy,
             }
+            if self.first is not None:
+                out["steady"]["first"] = self.first.to_json()
         return out
 
 
@@ -96,7 +102,7 @@ def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
     """Judge a recording: account for its time, run all rules and say what matters most."""
     facts = Facts(trace, rows)
     found = families.run(facts)
-    loop = _loop(facts)
+    loop = _loop(facts, found)
     asked = rows.begin is not None or rows.end is not None
     chosen = "the time asked for" if asked else "from the first to the last device work"
     leading = _leading(facts, found)
@@ -105,13 +111,25 @@ def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
     )  # fmt: skip
 
 
-def _loop(facts: Facts) -> Loop | None:
+def _loop(facts: Facts, found: tuple[Finding, ...]) -> Loop | None:
     if not facts.iterations:
         return None
     one: Iterations = max(facts.iterations, key=lambda one: (len(one), -one.process))
     steady = one.window() if int(one.steady.sum()) > 1 else None
     busy = facts.share_busy(*steady) if steady else 0.0
-    return Loop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy)
+    first = _first_of(facts, steady, found) if steady else None
+    return Loop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy, first)
+
+
+def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...]) -> Finding | None:
+    """The largest share of the steady state, None where it is the largest of the whole time too."""
+    if steady[1] - steady[0] >= _NEARLY_ALL * facts.length:
+        return None
+    inside = Facts(facts.trace, replace(facts.rows, begin=steady[0], end=steady[1]))
+    first = next(shares.check(inside), None)
+    whole = next((one for one in found if one.kind is not None), None)
+    same = first is not None and whole is not None and (first.kind, first.name) == (whole.kind, whole.name)
+    return None if same else first
 
 
 def _leading(facts: Facts, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -149,4 +167,5 @@ def _summary(facts: Facts, loop: Loop | None) -> str:
     if loop.steady is None:
         return f"{text}; {loop.count:,} iteration{'s' if loop.count > 1 else ''} {found}"
     some = f"{loop.steady_count:,} of {loop.count:,}" if loop.steady_count < loop.count else f"{loop.count:,}"
-    return f"{text}, and {loop.busy:.0%} of the loop's steady state: {some} iterations {found}"
+    text = f"{text}, and {loop.busy:.0%} of the loop's steady state: {some} iterations {found}"
+    return text if loop.first is None else f"{text}; in the steady state {loop.first.text}"

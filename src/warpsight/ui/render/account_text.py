@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE
+from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, HOST
 from warpsight.model import kernel_names
 from warpsight.ui.render import numbers
 
@@ -26,15 +26,16 @@ def lines(found: Account, width: int) -> list[str]:
     out = []
     for (kind, time, entry), name, text in zip(shown, names, times, strict=True):
         head = f"  {name:{first}}  {time / found.span:6.1%}  {text:>{last}}  "
-        out.append(head + _most(kind, time, entry, width - len(head)))
+        out.append(head + _most(found, kind, time, entry, width - len(head)))
     return out
 
 
-def _most(kind: int, time: int, entry: Entry, width: int) -> str:
-    """The largest row of a class, and its part of it where there are others."""
+def _most(found: Account, kind: int, time: int, entry: Entry, width: int) -> str:
+    """The largest row of a class, host time with its place in the program, and its part of it where there are others."""
     part = entry.time / time
     rest = "" if part >= 0.995 else f", {part:.0%} of it"
-    return numbers.shorten(name(kind, entry), width - len(rest)) + rest
+    text = found.host[0].place if kind == HOST and found.host else name(kind, entry)
+    return numbers.shorten(text, width - len(rest)) + rest
 
 
 def name(kind: int, entry: Entry) -> str:

@@ -94,3 +94,34 @@ def test_findings_of_the_account_come_by_share_and_their_shares_are_its_rows(pro
     for one in shares:
         rows = [e.time for e in found.account.entries if e.class_name == one.kind]
         assert one.share_ns in (sum(rows), *rows)
+
+
+def test_one_long_stretch_of_host_time_is_said_with_its_place_in_time(program):
+    program.launch("gemm", 100 * US)
+    program.busy(50_000 * US)
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+        program.host = program.device + 200 * US
+    _, finding = first(program)
+    # 49.9 ms of 55.7 ms; the stretch begins with the end of the first kernel, and time 0 is the first call.
+    assert finding.text.endswith("two launches, 90% of it in one stretch of 49.9 ms at 0.000106 s")
+
+
+def test_host_time_in_many_stretches_names_none_of_them(program):
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+        program.host = program.device + 200 * US
+    _, finding = first(program)
+    assert "one stretch" not in finding.text
+
+
+def test_a_range_around_everything_brings_the_function_and_its_line(program):
+    begin = program.host
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.busy(900 * US, "tokenise")
+    program.annotated("train", begin)
+    found, finding = first(program)
+    assert finding.name == "train"
+    assert "all of it in train, at tokenise (train.py:9)" in finding.text
+    assert found.account.host[0].place == "train, at tokenise (train.py:9)"

@@ -63,3 +63,33 @@ def test_work_that_never_finished_and_loss_are_said(tmp_path):
         found = verdict(trace)
     assert found.headline == "no kernel finished: 1 were launched and never seen to run"
     assert any("12 lost in cupti: buffers were full" in f.text for f in found.findings)
+
+
+def started(program, turns):
+    """A program that prepares for 100 ms, then runs `turns` iterations of 1 ms of which the device works 0.7 ms."""
+    program.launch("gemm", 100 * US)
+    program.busy(100_000 * US)
+    for _ in range(turns):
+        program.launch("gemm", 500 * US)
+        program.launch("relu", 200 * US)
+        program.host = program.device + 292 * US
+        program.add("user_event", start=program.host, duration=0, name="step", kind="step", thread=1)
+
+
+def test_where_the_start_dominates_the_summary_says_what_comes_first_in_the_steady_state(program):
+    started(program, 40)
+    with program.open() as trace:
+        found = verdict(trace)
+    assert found.headline.startswith("the GPU is idle for 80% of the time while the host runs code")
+    assert "of the loop's steady state" in found.summary
+    assert "; in the steady state 50% of the time is in one kernel, gemm (" in found.summary
+    assert found.iterations is not None and found.iterations.first is not None
+    assert found.to_json()["iterations"]["steady"]["first"]["name"] == "gemm"
+
+
+def test_where_the_loop_is_nearly_all_of_the_time_its_account_is_that_of_the_whole(program):
+    started(program, 2000)
+    with program.open() as trace:
+        found = verdict(trace)
+    assert found.iterations is not None and found.iterations.first is None
+    assert "in the steady state" not in found.summary
