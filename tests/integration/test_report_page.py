@@ -13,8 +13,8 @@ from warpsight.formats.importing import open_any
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 
-_SECTIONS = ("verdict", "timeline", "flame", "kernels", "idle", "iterations", "memory", "copies", "counters", "source",
-             "environment", "loss")  # fmt: skip
+_SECTIONS = ("verdict", "account", "timeline", "flame", "kernels", "idle", "iterations", "memory", "copies", "counters",
+             "source", "environment", "loss")  # fmt: skip
 
 
 def run(*arguments):
@@ -136,7 +136,7 @@ def test_keys_go_from_section_to_section_and_change_the_colours(page):
     page.evaluate("document.activeElement.blur()")
     page.evaluate("window.scrollTo(0, 0)")
     page.key("j")
-    assert page.evaluate("document.activeElement.closest('section').id") in ("findings", "timeline")
+    assert page.evaluate("document.activeElement.closest('section').id") == "account"
     page.key("k")
     assert page.evaluate("document.activeElement.closest('section').id") == "verdict"
     theme = page.evaluate("document.documentElement.dataset.theme")

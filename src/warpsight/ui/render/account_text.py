@@ -34,8 +34,9 @@ def _most(found: Account, kind: int, time: int, entry: Entry, width: int) -> str
     """The largest row of a class, host time with its place in the program, and its part of it where there are others."""
     part = entry.time / time
     rest = "" if part >= 0.995 else f", {part:.0%} of it"
-    text = found.host[0].place if kind == HOST and found.host else name(kind, entry)
-    return numbers.shorten(text, width - len(rest)) + rest
+    if kind == HOST and found.host:
+        return numbers.shorten_paths(found.host[0].place, width - len(rest)) + rest
+    return numbers.shorten(name(kind, entry), width - len(rest)) + rest
 
 
 def name(kind: int, entry: Entry) -> str:
