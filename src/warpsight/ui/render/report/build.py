@@ -149,10 +149,10 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
     if copies is not None and len(copies):
         moved = sum(copies.column("bytes").to_pylist())
         add("Copied and set", numbers.size(moved), numbers.duration(sum(copies.column("total").to_pylist())))
-    summary = material.iterations.tables.get("summary")
-    if summary is not None and len(summary):
-        first = summary.to_pylist()[0]
-        add("Iteration", numbers.duration(first["median"]), f"median of {first['steady']:,} steady")
+    loop = material.verdict.iterations if material.verdict is not None else None
+    if loop is not None:  # the loop of the headline and the summary, in the same time
+        count = loop.steady_count or loop.count
+        add("Iteration", numbers.duration(loop.median_ns), f"median of {count:,}{' steady' if loop.steady_count else ''}")
     peak = max((int(s.high.max(initial=0)) for s in material.memory), default=0)
     if peak:
         add("Peak memory", numbers.size(peak), "allocated while recorded")
