@@ -202,7 +202,9 @@ def test_times_add_up_however_wrong_the_clock(answers: Answers, case: str) -> No
         assert min(row[name] for name in CLASSES) >= 0
         assert sum(row[name] for name in CLASSES) == row["span"]
         assert row["compute"] + row["communication"] + row["copy"] == devices[row["device"]]["busy"]
-    assert sum(r["time"] for r in rows("account", "account")) == sum(r["span"] for r in rows("account", "devices"))
+    assert sum(r["time"] for r in rows("account", "account")) == sum(
+        r["span"] for r in rows("account", "devices")
+    )
     for gap in rows("gaps", "gaps"):
         parts = [gap[name] for name in IDLE_CLASSES]
         assert min(parts) >= 0

@@ -86,7 +86,8 @@ def test_names_that_follow_no_convention_known_are_judged_by_their_length_alone(
 @pytest.mark.parametrize(
     "function",
     [
-        "cudaLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernelExC", "cudaGraphLaunch", "hipLaunchKernel", "hipModuleLaunchKernel",
+        "cudaLaunchKernel", "cuLaunchKernelEx", "cudaLaunchKernelExC", "cudaGraphLaunch", "hipLaunchKernel",
+        "hipModuleLaunchKernel",
         "cudaEventRecord", "cudaEventCreateWithFlags", "cudaEventDestroy", "cudaEventQuery", "cudaStreamQuery",
         "cudaStreamWaitEvent", "cudaGetDevice", "cudaSetDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cudaPointerGetAttributes",
         "cudaMallocAsync", "cudaStreamIsCapturing", "cuModuleGetFunction", "clEnqueueNDRangeKernel", "clSetKernelArg",

@@ -152,7 +152,11 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
     loop = material.verdict.iterations if material.verdict is not None else None
     if loop is not None:  # the loop of the headline and the summary, in the same time
         count = loop.steady_count or loop.count
-        add("Iteration", numbers.duration(loop.median_ns), f"median of {count:,}{' steady' if loop.steady_count else ''}")
+        add(
+            "Iteration",
+            numbers.duration(loop.median_ns),
+            f"median of {count:,}{' steady' if loop.steady_count else ''}",
+        )
     peak = max((int(s.high.max(initial=0)) for s in material.memory), default=0)
     if peak:
         add("Peak memory", numbers.size(peak), "allocated while recorded")
