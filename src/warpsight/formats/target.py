@@ -32,7 +32,7 @@ class Target:
 
     Ids: `process`, `device`, `context`, `stream` and `thread` take the source's own key (a pid, a UUID, a pointer) and
     give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are
-    numbers and fit the column are kept as they are where the schema allows it (threads, contexts, streams).
+    numbers and fit the column are kept as they are (threads from 0, contexts and streams of any sign).
 
     Parts of different tables are written beside the reading, and beside each other. Use it as a context manager: leaving
     it ends the writing, and without an error :meth:`close` has to come before.

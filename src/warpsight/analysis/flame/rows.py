@@ -130,7 +130,7 @@ def _ran(trace: Trace, rows: Rows, names: str) -> _PartRows:
     chosen = np.flatnonzero(work.kind <= device_work.COMMUNICATION)
     queue = work.queue[chosen]
     places = np.array(
-        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int32
+        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int64
     ).reshape(-1, 3)
     columns = {"leaf": work.name_id[chosen], "weight": (work.end - work.start)[chosen], "process": work.process[chosen],
                "device": places[queue, 0], "context": places[queue, 1], "stream": places[queue, 2],

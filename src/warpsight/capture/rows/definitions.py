@@ -149,7 +149,7 @@ def _contexts(arena: Arena) -> Iterator[Row]:
         yield {
             "context": _small(row["context"]),
             "device": arena.device(int(row["device"]) & 0xFFFF),
-            "null_stream": _small(row["null_stream"]),
+            "null_stream": int(row["null_stream"]),
             "api": _BACKENDS.get(int(row["api"]), "cuda"),
         }
 
@@ -157,7 +157,7 @@ def _contexts(arena: Arena) -> Iterator[Row]:
 def _streams(arena: Arena) -> Iterator[Row]:
     for row in _last(arena, "Stream", "context", "stream"):
         yield {
-            "stream": _small(row["stream"]),
+            "stream": int(row["stream"]),
             "context": _small(row["context"]),
             "priority": _small(row["priority"]),
             "device": arena.device(int(row["device"]) & 0xFFFF),

@@ -192,7 +192,7 @@ class Report:
     @staticmethod
     def _streams(values: Array) -> Array:
         """Stream ids; CUPTI's "no stream" (all bits set) is -1."""
-        return np.where(values >= 0xFFFFFFFF, -1, values)
+        return np.where(values == 0xFFFFFFFF, -1, values)
 
     @cached_property
     def _stream_info(self) -> dict[tuple[int, int, int], dict[str, Any]]:

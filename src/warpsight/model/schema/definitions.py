@@ -130,7 +130,7 @@ CONTEXT = table(
     """
 context      int32  -   id, unique within the process
 device       int16? -   device id
-null_stream  int32? -   stream id of the default stream
+null_stream  int64? -   stream id of the default stream
 api          string -   cuda, opencl, rocm, maca
 process      int32  -   process id in the trace
 """,
@@ -140,7 +140,7 @@ STREAM = table(
     "stream",
     "Streams and queues.",
     """
-stream       int32  -   id, unique within the context
+stream       int64  -   id, unique within the context
 context      int32  -   context id
 device       int16? -   device id
 priority     int32? -   as reported

@@ -90,7 +90,7 @@ bytes        int64? B   size
 kind         string -   memory kind as in memcpy, or reported
 device       int16? -   device id
 context      int32? -   context id
-stream       int32? -   stream id
+stream       int64? -   stream id
 correlation  int64? id  joins api
 pool         uint64? -  pool address
 pool_size    int64? B   reserved by the pool
