@@ -160,7 +160,7 @@ class Writing(Questions):
             Where it is, its bytes, and counts of slices, samples and so on, by the format.
 
         Raises:
-            UsageError: for a format or kind that does not exist, or a file that is what is read.
+            UsageError: for a format, kind or device that does not exist, or a file that is what is read.
             WarpsightError: when the file exists or cannot be written.
         """
         from warpsight.formats.registry import exporter
@@ -170,11 +170,17 @@ class Writing(Questions):
 
         chosen = exporter(to)
         wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
-        first, last = choice.window(self, begin, end)
+        rows = choice.rows(self, begin, end, device, stream, process)
         selection = Selection(
-            first, last, choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.words(kind),
-            flows, counters,
-        )  # fmt: skip
+            rows.begin,
+            rows.end,
+            rows.devices,
+            rows.streams,
+            rows.processes,
+            choice.words(kind),
+            flows,
+            counters,
+        )
         path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
         if not _is_stream(path) and _same(path, self.path):
             raise UsageError(f"{path} is what is read; another file must be named")

@@ -123,7 +123,10 @@ class Target:
         return self._identities.thread(process, tid, name)
 
     def device(self, key: Any, **columns: Any) -> int:
-        """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`."""
+        """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`.
+
+        Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
+        """
         return self._identities.device(key, columns)
 
     def context(self, process: int, context: Any, **columns: Any) -> int:

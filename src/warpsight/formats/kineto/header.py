@@ -16,6 +16,7 @@ _VERSIONS = (
     "with_modules", "profile_memory",
 )  # fmt: skip
 _DEVICE = {
+    "index": "index",  # not Kineto's own: our exports, where it is not the id
     "totalGlobalMem": "memory_bytes",
     "numSms": "multiprocessors",
     "maxComputeUnits": "multiprocessors",

@@ -130,7 +130,8 @@ def _header(trace: Trace, process: int) -> bytes:
 
 def _devices(trace: Trace, process: int) -> list[dict[str, Any]]:
     rows = trace.sql(f"""
-        SELECT "index" AS id, name, memory_bytes AS "totalGlobalMem", compute_capability,
+        SELECT device AS id, CASE WHEN "index" <> device THEN "index" END AS "index", name,
+          memory_bytes AS "totalGlobalMem", compute_capability,
           threads_per_multiprocessor AS "maxThreadsPerMultiprocessor", warp_size AS "warpSize",
           multiprocessors AS "numSms", registers_per_multiprocessor AS "regsPerMultiprocessor",
           shared_per_multiprocessor AS "sharedMemPerMultiprocessor"

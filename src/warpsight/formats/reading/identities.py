@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warpsight.errors import UsageError
+from warpsight.model.device_ids import new_id
 from warpsight.model.schema import TABLES
 
 #: Numbers that rows can hold as they are: operating systems count threads from 0, other ids may have a sign.
@@ -46,10 +47,10 @@ class Identities:
         return number
 
     def device(self, key: Any, columns: Mapping[str, Any]) -> int:
-        """Id of a device, from 0."""
-        number = self._devices.setdefault(key, len(self._devices))
-        if number > 32767:
-            raise UsageError("more than 32,767 devices")
+        """Id of a device: the index it is first described with, when no other device has that id."""
+        number = self._devices.get(key)
+        if number is None:
+            number = self._devices[key] = new_id(columns.get("index"), self._rows["device"])
         start = {
             "device": number,
             "index": number,

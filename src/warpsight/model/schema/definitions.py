@@ -100,8 +100,8 @@ DEVICE = table(
     "device",
     "Devices, one row per physical device (by UUID).",
     """
-device       int16  -   id in the trace, from 0
-index        int32  -   index in the first process that saw it
+device       int16  -   id in the trace: the number its file or driver gave it, the next free one where another device has that
+index        int32  -   number that its file or the first process gave it
 uuid         string -   unique id
 name         string -   marketing name
 vendor       string -   NVIDIA, …
