@@ -72,7 +72,7 @@ KNOWN = frozenset((
     "wait_on_cuda_event_id", "event_id", "fromDevice", "inDevice", "toDevice", "fromContext", "inContext", "toContext",
     "Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size", "In split size", "Out split size",
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank", "Seq",
-    "Global rank start", "Global rank stride",
+    "Global rank start", "Global rank stride", "external id", "external ts",
 ))  # fmt: skip
 
 

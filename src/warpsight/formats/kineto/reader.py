@@ -7,6 +7,7 @@ which Python functions give; the process, which device work does not name) is he
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -42,8 +43,8 @@ COVERAGE = Coverage(
         "texts that are no valid JSON strings (quotes or bytes that do not belong): as they stand in the file",
     ),
     lost=(
-        "what Kineto derives and anybody can derive again: ac2g arrows (they repeat the correlation), External id of device "
-        "work, cbid, blocks and warps per SM, occupancy, memory bandwidth, record function id, Ev Idx",
+        "what Kineto derives and anybody can derive again: arrows from calls to their work (they repeat the correlation), "
+        "External id of device work, cbid, blocks and warps per SM, occupancy, memory bandwidth, record function id, Ev Idx",
         "channels and priorities of device work, HSA queues",
         "environment variables in a user's metadata (they hold passwords)",
         "ids of Python functions, modules and threads (stacks hold what they say); module hierarchies, backends",
@@ -66,16 +67,21 @@ Columns = dict[str, Any]
 Times = NDArray[np.int64]
 _RUNTIME = frozenset((
     "cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime", "privateuse1_runtime",
-    "privateuse1_driver", "runtime", "driver",
+    "privateuse1_driver", "runtime", "driver", "Runtime",
 ))  # fmt: skip
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_kernel"))
 _DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
-    "gpu_memcpy": ("memcpy", device_rows.memcpys),
-    "gpu_memset": ("memset", device_rows.memsets),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), ("memcpy", device_rows.memcpys)),
+    **dict.fromkeys(("gpu_memset", "Memset"), ("memset", device_rows.memsets)),
     "cuda_sync": ("sync", device_rows.syncs),
     "xpu_sync": ("sync", device_rows.syncs),
 }
+_OPERATOR = frozenset(("cpu_op", "hpu_op", "Operator"))
+#: Arrows from calls to their work, in the words of all versions since 2020: they repeat the correlation.
+_ARROWS = frozenset(("ac2g", "async_cpu_to_gpu", "async_gpu", "async"))
+#: Arrows from operators to those of backward, in the words of all versions.
+_LINKS = frozenset(("fwdbwd", "forward_backward", "fwd_bwd"))
 _RANGE_COLUMNS = host_rows.OPERATOR_COLUMNS - {"Input Dims", "Sequence number", "Call stack"}
 _MARKS = (b'"baseTimeNanoseconds"', b'"deviceProperties"', b'"distributedInfo"', b'"cat": "cpu_op"', b'"cat":"cpu_op"',
           b'"Record function id"', b'"cat": "python_function"', b'"cat": "cuda_runtime"', b'"External id"',
@@ -115,6 +121,10 @@ def read(source: Source, target: Target, options: Options) -> None:
             target.lost(reading.timeless, "events without a time that can be read", "event")
         if reading.durationless:
             target.lost(reading.durationless, "durations that cannot be read: they are 0", "event")
+        for category, count in reading.strange_arrows.items():
+            target.lost(
+                count, f"arrows of category {category!r}, which torch.profiler does not write", "flow"
+            )
     finally:
         reading.held.close()
         reading.stacks.close()
@@ -124,7 +134,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 def _derived(phase: str, category: str) -> bool:
     """Whether events repeat what others tell: arrows between calls and their work repeat the correlation."""
-    return category == "ac2g" and phase != "M"
+    return category in _ARROWS and phase != "M"
 
 
 class _Reading:
@@ -138,6 +148,8 @@ class _Reading:
         self.events = 0
         self.timeless = 0
         self.durationless = 0
+        #: Arrows of categories that Kineto does not write.
+        self.strange_arrows: Counter[str] = Counter()
         self._texts = host_rows.Texts()
         #: Metadata: what, pid, tid, name
         self._metadata: list[tuple[Any, Any, Any, str]] = []
@@ -149,7 +161,7 @@ class _Reading:
         for phase, category, group in groups(piece):
             if phase == "M":
                 self._name(group)
-            elif category != "ac2g":
+            elif category not in _ARROWS:
                 self._group(phase, category, group)
 
     def _name(self, group: Group) -> None:
@@ -173,7 +185,7 @@ class _Reading:
         elif phase == "C":
             self._counters(group, start)
         elif phase in ("s", "t", "f"):
-            self._flows(group, start, phase)
+            self._flows(category, group, start, phase)
         else:
             self._markers(category, group, start, np.zeros(group.rows, np.int64))
 
@@ -185,7 +197,7 @@ class _Reading:
                 self._collectives(group, start, duration)
         elif category in _RUNTIME:
             self._calls(group, start, duration)
-        elif category in ("cpu_op", "hpu_op"):
+        elif category in _OPERATOR:
             columns = host_rows.operators(group, self.placing, self._texts)
             self._hold("op", group, start, duration, columns, attributes=False)
         elif category == "python_function":
@@ -231,7 +243,9 @@ class _Reading:
             if chosen.any():
                 part = group.chosen(chosen)
                 columns = make(part, self.placing)
-                columns["_external"] = part.integers("External id")
+                columns["_external"] = part.integers(
+                    "External id" if "External id" in part else "external id"
+                )
                 columns["_call_stack"] = part.mapped(text, pa.string(), "Call stack")
                 self._hold(table, part, start[chosen], duration[chosen], columns)
 
@@ -290,7 +304,10 @@ class _Reading:
                              "process": self.placing.main})  # fmt: skip
         self.target.add("counter", rows)
 
-    def _flows(self, group: Group, start: Times, phase: str) -> None:
+    def _flows(self, category: str, group: Group, start: Times, phase: str) -> None:
+        if category not in _LINKS:
+            self.strange_arrows[category] += group.rows
+            return
         columns = self.placing.where(group)
         threads = keys(columns["process"], columns["thread"])
         begins = constant(phase == "s", group.rows)
