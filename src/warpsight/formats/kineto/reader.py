@@ -54,7 +54,8 @@ COVERAGE = Coverage(
     tested=(
         "torch 2.6, CUDA 12.4, one H100: 18,221 events of a Qwen 0.5B inference (AMD-AGI/TraceLens, MIT)",
         "torch 2.6, ROCm 6, one MI300X: 18,090 events of the same model (AMD-AGI/TraceLens, MIT)",
-        "XPU, MTIA, collectives, waits: events as libkineto's sources write them (`output_json.cpp`, `CuptiActivity.h`, "
+        "MTIA: two ranks of Holistic Trace Analysis' test data (MIT), a training and an inference",
+        "XPU, collectives, waits: events as libkineto's sources write them (`output_json.cpp`, `CuptiActivity.h`, "
         "`XpuptiActivityHandlers.cpp`)",
     ),
 )
@@ -69,7 +70,9 @@ _RUNTIME = frozenset((
     "cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime", "privateuse1_runtime",
     "privateuse1_driver", "runtime", "driver", "Runtime",
 ))  # fmt: skip
-_KERNEL = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_kernel"))
+_KERNEL = frozenset(("kernel", "Kernel", "mtia_kernel"))
+#: What MTIA's control processor did: kernels, and by their names copies and events.
+_MTIA = "mtia_ccp_events"
 _DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
     **dict.fromkeys(("gpu_memcpy", "Memcpy"), ("memcpy", device_rows.memcpys)),
@@ -195,21 +198,41 @@ class _Reading:
             self._hold(table, group, start, duration, made(group, self.placing))
             if category in _KERNEL and "Collective name" in group:
                 self._collectives(group, start, duration)
+        elif category == _MTIA:
+            self._mtia(group, start, duration)
         elif category in _RUNTIME:
             self._calls(group, start, duration)
         elif category in _OPERATOR:
             columns = host_rows.operators(group, self.placing, self._texts)
-            self._hold("op", group, start, duration, columns, attributes=False)
+            self._hold("op", group, start, duration, columns, group.fields)
         elif category == "python_function":
             self._functions(group, start, duration)
         elif category == "cuda_event":
-            columns = {"time": start, **device_rows.recorded(group, self.placing)}
-            self.held.add("event", as_table(columns))
-            self._extras("event", group)
+            self._recorded(group, start, device_rows.recorded(group, self.placing), KNOWN)
         elif category == "overhead":
             self._overhead(group, start, duration)
         else:
             self._markers(category, group, start, duration)
+
+    def _mtia(self, group: Group, start: Times, duration: Times) -> None:
+        kinds = device_rows.mtia_tables(group)
+        for table, make in device_rows.MTIA.items():
+            rows = np.flatnonzero(kinds == table)
+            if not len(rows):
+                continue
+            part = group.chosen(rows)
+            columns = make(part, self.placing)
+            if table == "event":
+                self._recorded(part, start[rows], columns, device_rows.MTIA_KNOWN)
+            else:
+                known = KNOWN if table == "kernel" else device_rows.MTIA_KNOWN
+                self._hold(table, part, start[rows], duration[rows], columns, known)
+            if table == "kernel" and "Collective name" in part:
+                self._collectives(part, start[rows], duration[rows])
+
+    def _recorded(self, group: Group, start: Times, columns: Columns, known: Container[str]) -> None:
+        self.held.add("event", as_table({"time": start, **columns}))
+        self._extras("event", group, known)
 
     def _hold(
         self,
@@ -218,18 +241,18 @@ class _Reading:
         start: Times,
         duration: Times,
         columns: Columns,
-        attributes: bool = True,
+        known: Container[str] = KNOWN,
     ) -> None:
         if "thread" in columns:
             columns["_thread"] = keys(columns["process"], columns["thread"])
         self.held.add(table, as_table({"start": start, "duration": duration, **columns}))
-        self._extras(table, group, KNOWN if attributes else group.fields)
+        self._extras(table, group, known)
 
     def _extras(self, table: str, group: Group, known: Container[str] = KNOWN) -> None:
         """Fields that are not `known`, of rows whose table has no column for them, and values that fit no column."""
         first = self._ordinals.get(table, 0)
         self._ordinals[table] = first + group.rows
-        if known is KNOWN:
+        if known is not group.fields:
             group.check(TYPES)
         for row, key, told in group.extras(known):
             self.target.attribute(table, first + row, key, told, self.placing.main)
