@@ -11,6 +11,13 @@ from warpsight.capture.columns import Nullable, one_value, spread
 from warpsight.model.device_ids import new_id
 
 Array = npt.NDArray[Any]
+#: kFirstClDevice of native/opencl/objects.h.
+_FIRST_OPENCL_DEVICE = 256
+
+
+def driver_index(number: int) -> int:
+    """What the driver calls the device that recorded rows call `number`: they count OpenCL's from 256, apart from CUDA's."""
+    return number - _FIRST_OPENCL_DEVICE if number >= _FIRST_OPENCL_DEVICE else number
 
 
 class Processes:
@@ -56,7 +63,7 @@ class Devices:
         return self.intern(
             {
                 "uuid": f"unknown-{index}",
-                "index": index,
+                "index": driver_index(index),
                 "name": "unknown",
                 "vendor": "unknown",
                 "platform": "cuda",

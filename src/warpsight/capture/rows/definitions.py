@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from warpsight.capture.identities import driver_index
 from warpsight.capture.segments import layout
 from warpsight.model import store
 from warpsight.model.schema import TABLES
@@ -60,7 +61,7 @@ def device(arena: Arena, row: Any) -> Row:
         "clock_khz",
         "memory_clock_khz",
     )
-    index = int(row["device"])
+    index = driver_index(int(row["device"]))
     return {
         "index": index,
         "uuid": text(int(row["uuid"])) or f"unknown-{index}",
