@@ -95,7 +95,7 @@ correlation  int64? id  joins api
 pool         uint64? -  pool address
 pool_size    int64? B   reserved by the pool
 pool_used    int64? B   in use in the pool
-allocator    string? -  cudaMalloc, caching allocator, the user's name
+allocator    string? -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
 tag          string? -  user's tag
 category     string? -  parameter, gradient, activation, temporary, cached
 stack        int32? -   host stack
