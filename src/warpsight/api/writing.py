@@ -133,6 +133,7 @@ class Writing(Questions):
         process: Numbers = (),
         flows: bool = True,
         counters: bool = True,
+        rows: bool = True,
         include_paths: bool = False,
         include_arguments: bool = False,
         include_environment: bool = False,
@@ -152,6 +153,8 @@ class Writing(Questions):
             kind: only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, memory or counter.
             flows: with arrows from launches to their work.
             counters: with counters.
+            rows: perfetto, chrome and kineto files also carry the rows behind what they show, so that an import of the file gives
+                the same trace again.
             include_paths: keep paths, user and host names as recorded; secrets never.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
@@ -170,16 +173,17 @@ class Writing(Questions):
 
         chosen = exporter(to)
         wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
-        rows = choice.rows(self, begin, end, device, stream, process)
+        part = choice.rows(self, begin, end, device, stream, process)
         selection = Selection(
-            rows.begin,
-            rows.end,
-            rows.devices,
-            rows.streams,
-            rows.processes,
+            part.begin,
+            part.end,
+            part.devices,
+            part.streams,
+            part.processes,
             choice.words(kind),
             flows,
             counters,
+            rows,
         )
         path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
         if not _is_stream(path) and _same(path, self.path):

@@ -39,6 +39,8 @@ class Selection:
     kinds: Sequence[str] = ()
     flows: bool = True
     counters: bool = True
+    #: Whether formats that can hold it carry the selection as rows too, for importing the file again.
+    enclosed: bool = True
 
     def __post_init__(self) -> None:
         """Refuse a kind that does not exist and a window that is empty."""

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
+from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
@@ -38,12 +39,13 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
     reader = Reader(trace, selection, texts)
-    file.write(packets.head(reader.origin, _realtime(trace, reader.origin)))
+    summed = enclosed.Summed(file)
+    summed.write(packets.head(reader.origin, _realtime(trace, reader.origin), enclosed.marker(selection)))
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
     described: set[int] = set()
     sequence = 1
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        queue = _Queue(file, pool)
+        queue = _Queue(summed, pool)
         for piece in reader.pieces():
             rows = len(piece)
             if not rows:
@@ -56,6 +58,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
             written["slices" if isinstance(piece, Slices) else "samples"] += rows
             queue.encode(partial(_encode, trace, texts, piece, sequence, reader.origin))
         queue.drain(0)
+    enclosed.as_packets(trace, selection, summed)
     written["tracks"] = len(described)
     return written
 
@@ -79,7 +82,7 @@ class _Queue:
     next rows are read and placed meanwhile.
     """
 
-    def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, file: enclosed.Summed, pool: ThreadPoolExecutor) -> None:
         self._file = file
         self._pool = pool
         self._waiting: deque[bytes | Future[list[bytes | bytearray]]] = deque()
