@@ -45,6 +45,7 @@ WRITTEN = Coverage(
         "a range's domain, category, colour (`#AARRGGBB`), payload and kind as member `nvtx` of `args`; also the nearest "
         "colour that the viewer reserves a name for (`cname`)",
         "times to the nanosecond",
+        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
     ),
     lost=(
         "per-row fields of table `attribute`; losses, devices beyond their names",

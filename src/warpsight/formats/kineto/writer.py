@@ -27,6 +27,7 @@ WRITTEN = Coverage(
         "memory events, counters, ac2g and forward-backward arrows; devices, rank, world size, the wall clock",
         "attributes of ranges and operators; the program's own events with kind and attributes, in category `user_event`",
         "stacks of calls and operators as `Call stack` where the trace has no Python functions",
+        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
     ),
     lost=(
         "times of kernels that never finished; tables that Kineto has no events for: samples, builds, graphs, losses",

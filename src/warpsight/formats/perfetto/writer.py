@@ -27,6 +27,7 @@ WRITTEN = Coverage(
         "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object; "
         "its member `nvtx` has a range's domain, category, colour (`#AARRGGBB`: the format has no colours), payload and kind",
         "times to the nanosecond, and the wall clock",
+        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
     ),
     lost=("per-row fields of table `attribute`; losses, devices beyond their names",),
     tested=("Perfetto's own message definitions, its trace processor and its page, and reading it back",),
