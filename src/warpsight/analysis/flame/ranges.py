@@ -27,7 +27,7 @@ _SOURCES = {
     "WHERE duration >= 0 AND kind <> 'instant'",
     "op": "SELECT start, start + duration AS stop, name_id, process, thread, false AS shared FROM op_ids WHERE duration >= 0",
 }
-#: Ranges that are functions with a stack of their own (torch.profiler's Python functions): the frames of stacks show them already.
+#: Ranges that are functions with a stack of their own (torch.profiler's Python functions): frames of stacks show them already.
 _IN_STACKS = " AND NOT (category IS NOT DISTINCT FROM 'python_function' AND stack IS NOT NULL)"
 #: Turns of a loop are one frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
 _TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
@@ -110,9 +110,7 @@ class _Ranges:
 
     @classmethod
     def load(cls, trace: Trace, sources: tuple[str, ...], beside_stacks: bool) -> _Ranges | None:
-        asked = [
-            (s, _SOURCES[s] + (_IN_STACKS if s == "range" and beside_stacks else "")) for s in sources
-        ]
+        asked = [(s, _SOURCES[s] + (_IN_STACKS if s == "range" and beside_stacks else "")) for s in sources]
         tables = [(s, trace.sql(sql).to_arrow_table()) for s, sql in asked]
         tables = [(s, t) for s, t in tables if len(t)]
         if not tables:

@@ -20,7 +20,7 @@ COVERAGE = Coverage(
         "track events (ranges, instants, counters) with categories and annotations; interned texts; incremental and other "
         "clocks; processes, threads and tracks; deflated packets",
         "GPU render stages as kernels, with queue and stage names",
-        "warpsight's own export: all rows; without rows: kernels, copies, fills, waits, launches and calls, with shapes and stacks",
+        "warpsight's own export: all rows; without rows: device work, launches and calls, with shapes and stacks",
     ),
     lost=(
         "ftrace, heap profiles, Android's and Chrome's own packets, GPU counters: packets of each kind are counted in `loss`",

@@ -38,9 +38,9 @@ LEFT JOIN stack s ON s.id = l.stack
 class Bench:
     """What was recorded of `launches` launches, and what each cost. Times are nanoseconds per launch.
 
-    `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch, medians of some rounds.
-    `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add; None where that is less than rounds of the
-    same kind differ by, which is `noise_ns`.
+    `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: medians of some
+    rounds. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add; None where that is less than
+    rounds of the same kind differ by, which is `noise_ns`.
     """
 
     platform: str
@@ -84,7 +84,9 @@ def run(platform: str, launches: int, stacks: str = "python", rounds: int = ROUN
     """
     (cuda_driver if platform == "cuda" else opencl).require()
     made = [_round(platform, launches, stacks) for _ in range(rounds)]
-    recorded, kernels, complete, distinct, frames = min((found for _, found in made), key=lambda found: found[2])
+    recorded, kernels, complete, distinct, frames = min(
+        (found for _, found in made), key=lambda found: found[2]
+    )
     bare, plain, traced = (
         [1e9 * float(done["issue_s"]) / max(launches - 1, 1) for done in kind]
         for kind in zip(*(done for done, _ in made), strict=True)
@@ -100,7 +102,9 @@ def run(platform: str, launches: int, stacks: str = "python", rounds: int = ROUN
         distinct,
         float(frames or 0),
         (launches - 1) / last["total_s"] if last["total_s"] else 0.0,
-        *(statistics.median(kind) for kind in (bare, plain, traced)),
+        statistics.median(bare),
+        statistics.median(plain),
+        statistics.median(traced),
         cost(bare, plain),
         cost(plain, traced),
         max(max(kind) - min(kind) for kind in (bare, plain, traced)),

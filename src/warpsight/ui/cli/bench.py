@@ -21,7 +21,8 @@ def command(
     """Measure what recording costs on this machine.
 
     Without --links, 10000 real kernels on the best device are launched bare, recorded without stacks and
-    recorded with stacks, three times in turns; the medians count. Exit code 1 when one launch lacks its kernel or its stack. --links measures
+    recorded with stacks, three times in turns; the medians count.
+    Exit code 1 when one launch lacks its kernel or its stack. --links measures
     bandwidth and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
