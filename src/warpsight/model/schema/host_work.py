@@ -152,11 +152,11 @@ process      int32  -   process id in the trace
 
 OVERHEAD = table(
     "overhead",
-    "Time the recorder itself took, as CUPTI or we measured it.",
+    "What CUPTI or the recorder counts as overhead: the recorder's own work, and what the driver does beside it.",
     """
 start        int64  ns  begin
 duration     int64  ns  end - start
-kind         string -   driver compiler, buffer flush, instrumentation, resource, lazy loading, …
+kind         string -   buffer flush, instrumentation, … (the recorder's); driver compiler, command buffer full, … (not its)
 thread       int32? -   OS thread id
 process      int32  -   process id in the trace
 """,
