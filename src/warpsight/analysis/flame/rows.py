@@ -29,8 +29,6 @@ WEIGHTS = {
     "allocated": ("B", "bytes allocated"),
     "samples": ("", "samples of host threads"),
 }
-#: Kinds of leaves.
-LEAVES = ("kernel", "copy", "set", "allocation", flame_samples.RUNNING, flame_samples.WAITING)
 _COLUMNS = ("weight", "process", "device", "context", "stream", "correlation", "stack")
 _SET = "'memset'"
 
