@@ -45,6 +45,8 @@ class Target:
         self.scope = scope
         #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
         self.source: dict[str, Any] = {}
+        #: Exports of ours whose rows were read, and the parts of their traces (:mod:`warpsight.formats.enclosed`).
+        self.exports: set[tuple[int, int]] = set()
         #: Rows of table `loss` so far.
         self.losses: list[dict[str, Any]] = []
         self._identities = Identities()

@@ -140,7 +140,7 @@ def _restored(blocks: Iterator[bytes], target: Target) -> bool:
             "a newer version of warpsight wrote the file: its events were read, not the rows that it encloses"
         )
         return False
-    restoring = _Restoring(target, head["of"])
+    restoring = _Restoring(target, head["of"], head["part"])
     for block in blocks:
         for table, rows in sections.decode(_unpacked(block)):
             restoring.add(table, rows)
@@ -163,8 +163,11 @@ def _unpacked(block: bytes) -> bytes:
 class _Restoring:
     """Adds rows to a trace that may hold others: what they refer to gets ids there first."""
 
-    def __init__(self, target: Target, identity: int) -> None:
+    def __init__(self, target: Target, identity: int, part: int) -> None:
         self.target = target
+        #: A file of the same export was read before: a Kineto export has one per process, each with the rows of no process.
+        self.shared_known = (identity, part) in target.exports
+        target.exports.add((identity, part))
         #: Files of one export describe the same processes and devices.
         self.scope = f"export {identity}"
         #: The trace's ids by those in the file, of what is numbered.
@@ -182,6 +185,8 @@ class _Restoring:
         elif table in ("thread", "context", "stream"):
             self._places(table, rows.to_pylist())
         else:
+            if self.shared_known:
+                rows = _of_processes(rows)
             self.target.add(table, self._moved(rows))
 
     def _names(self, rows: list[dict[str, Any]]) -> dict[int, int]:
@@ -239,6 +244,13 @@ class _Restoring:
                 moved = _mapped_ids(rows.column(place).combine_chunks(), self.ids.get(table, {}))
                 rows = rows.set_column(place, column, moved)
         return rows
+
+
+def _of_processes(rows: pa.Table) -> pa.Table:
+    """The rows that belong to a process."""
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.is_valid(rows["process"])) if "process" in rows.column_names else rows.slice(0, 0)
 
 
 #: Columns that hold ids of definitions.

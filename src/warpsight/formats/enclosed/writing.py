@@ -6,6 +6,7 @@ import base64
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -97,6 +98,7 @@ def _blocks(trace: Trace, selection: Selection) -> Iterator[bytes]:
         "schema": SCHEMA_VERSION,
         "manifest": _manifest(trace),
         "of": _identity(trace),
+        "part": zlib.crc32(repr(replace(selection, processes=(), overlay=None)).encode()),
     }
     yield packer.compress(msgspec.json.encode(head))
     waiting, size = [], 0

@@ -97,6 +97,10 @@ def two_processes(folder: Path) -> Any:
                                    "process": process, "correlation": 5, "stack": stack, "captured": False}])  # fmt: skip
             writer.add("memory", [{"time": 12, "operation": "allocate", "address": (1 << 63) + 8, "bytes": 64, "kind": "device",
                                    "process": process, "allocator": "CUDA", "device": 3}])  # fmt: skip
+            writer.add("counter", [{"time": 20, "name": "used", "value": 1.5, "unit": "B", "device": 3, "source": "user",
+                                    "process": process or None}])  # fmt: skip
+        writer.add("clock", [{"monotonic": 1, "realtime": 1_790_000_000_000_000_000}])
+        writer.add("loss", [{"source": "ring", "cause": "the ring was full", "count": 3, "severity": "lost"}])
     return ws.open(path)
 
 
