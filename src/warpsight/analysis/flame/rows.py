@@ -23,7 +23,10 @@ Column = NDArray[Any]
 #: Weight → (unit, what one row of it is).
 WEIGHTS = {
     "time": ("ns", "time on the device, of kernels, copies and sets"),
-    "launches": ("", "kernels launched, those that never finished among them; launch calls where the trace has no kernels"),
+    "launches": (
+        "",
+        "kernels launched, those that never finished among them; launch calls where the trace has no kernels",
+    ),
     "bytes": ("B", "bytes copied and set"),
     "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
     "allocated": ("B", "bytes allocated"),

@@ -116,8 +116,8 @@ class Reader:
                 joined.connect(host)
             _depend(device, edges, process)
             if overlay is not None and self.selection.flows:
-                overlay.connect(device, process, device=True)
-                overlay.connect(host, process, device=False)
+                overlay.connect(device, process, [stream for _, _, stream in self.queries.places(process)])
+                overlay.connect(host, process, None)
             return device, host
 
         ahead: deque[Future[tuple[Batch, Batch]]] = deque()
