@@ -21,8 +21,8 @@ def size(count: float) -> str:
 
 
 def times(count: int) -> str:
-    """Once, 7 times, 1,200 times."""
-    return "once" if count == 1 else f"{count:,} times"
+    """once, twice, 1,234 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 
 def operations(count: float) -> str:
