@@ -281,7 +281,7 @@ class Questions(StoredTrace):
             top: rows of a table at most; None and 0 are all.
 
         Raises:
-            UsageError: when neither trace has what `by` asks for.
+            UsageError: when neither trace has what `by` asks for, or one of them lacks a device.
         """
         from warpsight.analysis.diff.compare import compare
         from warpsight.formats.importing import open_any
@@ -289,8 +289,8 @@ class Questions(StoredTrace):
         if not isinstance(before, StoredTrace):
             with open_any(before) as opened:
                 return self.diff(opened, by=by, process=process, device=device, top=top)
-        rows = choice.rows(self, device=device, process=process)
-        found = compare(before, self, rows, rows)
+        chosen = [choice.rows(trace, device=device, process=process) for trace in (before, self)]
+        found = compare(before, self, chosen[0], chosen[1])
         if by is not None and by not in found.result.tables:
             raise UsageError(
                 f"neither trace has what by={by!r} asks for; there is: {', '.join(found.result.tables)}"

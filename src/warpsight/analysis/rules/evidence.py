@@ -21,6 +21,7 @@ from warpsight.analysis.account.classes import (
 from warpsight.analysis.account.naming import UNNAMED, HostTime
 from warpsight.analysis.account.questions import pieces_of
 from warpsight.analysis.base import words
+from warpsight.analysis.base.typical import half
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import kernel_names
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
@@ -168,5 +169,5 @@ def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> list[str]:
     at = (int(pieces.begin[mine[longest]]) - facts.origin) / 1e9
     text = f"the longest takes {words.duration(length[longest])}, at {at:.6f} s"
     if len(mine) > 1:
-        text = f"{len(mine):,} pieces, {words.duration(float(np.median(length)))} in the middle; {text}"
+        text = f"{len(mine):,} pieces, half of the time in pieces of {words.duration(half(length))} or more; {text}"
     return [text]
