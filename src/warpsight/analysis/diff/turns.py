@@ -1,0 +1,140 @@
+"""The iterations of a run that count, and how much each does: the one place where `diff` asks for iterations.
+
+The value of a run is the mean over its steady iterations with the slowest quarter left out: what else the machine does makes some
+iterations slower and none faster. Iterations of different kinds (every tenth evaluates, say) are told by the kernels they launch;
+the slowest quarter of each kind is left out, and each kind counts by how often it occurs. All rows of a run use the same
+iterations, so rows add up to their sum.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.steps import iterations
+from warpsight.analysis.steps.iterations import Iterations
+from warpsight.model import intervals
+from warpsight.model.selection import Rows
+from warpsight.model.work import Work
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = npt.NDArray[Any]
+#: Share of the iterations of a kind that is left out, the slowest.
+SLOWEST = 0.25
+#: Iterations from which on their slowest tenth is a measure of its own.
+TENTH = 20
+_NUMBER = re.compile(r"#?\d[\d,]*")
+_ANNOUNCED = re.compile(r"^(?:range|operator|event) '(.*)'$", re.DOTALL)
+#: Ranges and calls of libraries: whatever repeats in them, the program does not call it an iteration.
+_LIBRARY = re.compile(r"nccl|rccl|cuda|cudnn|cublas|cu[A-Z]|hip[A-Z]|cl[A-Z]|MPI_|aten::|<|\$")
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Iterations of a run, or the whole recording as one.
+
+    Attributes:
+        source: How they were found, numbers as `#`; "" for the whole recording.
+        name: What the program calls one; None where it says nothing.
+        kinds: How many kinds of iterations there are.
+        place: For each row of work its iteration, -1 for work outside of those that count.
+        weight: Weight of each iteration in the run's value; they sum up to 1.
+        duration: Length of each, ns.
+        busy: Time with device work in each, ns.
+    """
+
+    source: str
+    name: str | None
+    kinds: int
+    place: Column
+    weight: Column
+    duration: Column
+    busy: Column
+
+    def __len__(self) -> int:
+        return len(self.duration)
+
+
+def whole(work: Work) -> Turns:
+    """The whole recording as one iteration: from the first to the last device work."""
+    one = np.ones(1)
+    length = np.array([max(work.finish - work.begin, 0)])
+    return Turns("", None, 1, np.zeros(len(work), np.int64), one, length, np.array([work.of_kind().total]))
+
+
+def find(trace: Trace, rows: Rows, work: Work) -> Turns | None:
+    """The steady iterations of all processes of a run; None where it has none."""
+    loops = iterations.find(trace, rows, work)
+    if not loops:
+        return None
+    place = np.full(len(work), -1, np.int64)
+    weights, durations, busy = [], [], []
+    kinds = number = 0
+    for loop in loops:
+        counts = np.diff(np.append(loop.first, len(loop.rows)))
+        kept = np.where(loop.steady, number + np.cumsum(loop.steady) - 1, -1)
+        place[loop.rows[int(loop.first[0]) :]] = np.repeat(kept, counts)
+        number += int(loop.steady.sum())
+        kind = _kinds(loop)[loop.steady]
+        kinds = max(kinds, len(np.unique(kind)))
+        duration = loop.duration[loop.steady]
+        weights.append(_weights(kind, duration) / len(loops))
+        durations.append(duration)
+        busy.append(_busy(loop))
+    sources = dict.fromkeys(_NUMBER.sub("#", loop.source) for loop in loops)
+    return Turns(", ".join(sources), _name(loops), kinds, place, np.concatenate(weights), np.concatenate(durations),
+                 np.concatenate(busy))  # fmt: skip
+
+
+def _kinds(loop: Iterations) -> Column:
+    """The kind of each iteration, a number: equal kernels equally often are one kind.
+
+    The launches of an iteration are summed up as scrambled names, so that their order does not matter:
+    `scramble(gemm) + scramble(softmax)` is one kind however the two streams interleave.
+    """
+    rows = loop.rows[int(loop.first[0]) :]
+    keys = loop.work.name_id[rows].astype(np.uint64) * np.uint64(4) + loop.work.kind[rows].astype(np.uint64)
+    keys = (keys + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    keys ^= keys >> np.uint64(29)
+    keys *= np.uint64(0xBF58476D1CE4E5B9)
+    sums = np.add.reduceat(keys, loop.first - loop.first[0])
+    kinds: Column = np.unique(sums, return_inverse=True)[1]
+    return kinds
+
+
+def _weights(kind: Column, duration: Column) -> Column:
+    """Weights that leave out the slowest quarter of each kind and keep the share of each kind."""
+    out = np.zeros(len(duration))
+    for number in np.unique(kind).tolist():
+        mine = np.flatnonzero(kind == number)
+        order = mine[np.argsort(duration[mine], kind="stable")]
+        kept = order[: len(order) - int(SLOWEST * len(order))]
+        out[kept] = len(mine) / len(kind) / len(kept)
+    return out
+
+
+def _busy(loop: Iterations) -> Column:
+    """Time with device work of the process in each steady iteration."""
+    mine = loop.work.process == loop.process
+    union = intervals.union(loop.work.start[mine], loop.work.end[mine])
+    edges = np.append(loop.start, loop.start[-1] + loop.duration[-1])
+    busy: Column = np.diff(intervals.measure(union, edges))[loop.steady]
+    return busy
+
+
+def _name(loops: list[Iterations]) -> str | None:
+    """What the program calls an iteration: the text of its range without numbers."""
+    names = set()
+    for loop in loops:
+        if "ws.step()" in loop.source:
+            names.add("step")
+        elif (found := _ANNOUNCED.match(loop.source)) and not _LIBRARY.match(found[1]):
+            names.add(_NUMBER.sub("", found[1].replace("#", "")).strip(" \t:_-=/.()[]"))
+    names.discard("")
+    return names.pop() if len(names) == 1 else None
