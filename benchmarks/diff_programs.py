@@ -18,7 +18,18 @@ from typing import Any, Protocol
 
 import warpsight as ws
 
-KERNELS = ("exchange", "sweep", "residual", "project", "attend", "blend", "update", "prepare", "decode")
+KERNELS = (
+    "exchange",
+    "sweep",
+    "residual",
+    "project",
+    "attend",
+    "blend",
+    "update",
+    "prepare",
+    "decode",
+    "sample",
+)
 #: The kernel of each program that `--slower` makes slower.
 PLANTED = {"stencil": "sweep", "layers": "attend", "serving": "decode"}
 OPENCL = """
@@ -109,7 +120,9 @@ class CudaDevice:
         from warpsight.machine.cuda_session import CudaSession
 
         self.session = CudaSession()
-        text = ".version 7.0\n.target sm_52\n.address_size 64\n" + "".join(PTX.format(name=n) for n in KERNELS)
+        text = ".version 7.0\n.target sm_52\n.address_size 64\n" + "".join(
+            PTX.format(name=n) for n in KERNELS
+        )
         self.kernels = {name: self.session.kernel(text.encode(), name) for name in KERNELS}
         self.size = 4 * self.BLOCKS * self.THREADS
         self.memory = self.session.allocate(self.size)
@@ -198,6 +211,7 @@ def serving(job: Job) -> None:
         job.device.launch("prepare", 1)
         for _ in range(12 if turn % 4 == 3 else 4):
             job.device.launch("decode", 0.8 * job.slower)
+            job.device.launch("sample", 0.2)
         job.device.read()
         until = time.perf_counter() + 0.0003
         while time.perf_counter() < until:

@@ -18,9 +18,17 @@ from warpsight.analysis.diff.statistics import Estimates
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SLOWER, FASTER, CHANGED, NOT_SHOWN, UNTESTED = rows.SLOWER, rows.FASTER, "changed", rows.NOT_SHOWN, rows.UNTESTED
+SLOWER, FASTER, CHANGED, NOT_SHOWN, UNTESTED = (
+    rows.SLOWER,
+    rows.FASTER,
+    "changed",
+    rows.NOT_SHOWN,
+    rows.UNTESTED,
+)
+#: Verdicts of rows whose time changed.
+MOVED = (rows.SLOWER, rows.FASTER, rows.GREW, rows.SHRANK)
 #: Verdicts of rows that call a change.
-CALLED = (rows.SLOWER, rows.FASTER, rows.GREW, rows.SHRANK, rows.NEW, rows.GONE)
+CALLED = (*MOVED, rows.NEW, rows.GONE)
 
 
 @dataclass(frozen=True)
@@ -56,10 +64,14 @@ class Difference:
     by_role: bool = False
     lost: tuple[tuple[str, str, int], ...] = field(default=(), repr=False)
 
+    def facts(self) -> dict[str, Any]:
+        """All but tables and notes, as plain data."""
+        names = ("headline", "verdict", "change", "low", "high", "could_see", "iteration", "in_turn")
+        return {**{name: getattr(self, name) for name in names}, "runs": list(self.runs)}
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, as `warpsight diff --json` prints it."""
-        names = ("headline", "verdict", "change", "low", "high", "could_see", "iteration", "in_turn")
-        return {**{name: getattr(self, name) for name in names}, "runs": list(self.runs), **self.result.to_json()}
+        return {**self.facts(), **self.result.to_json()}
 
 
 @dataclass(frozen=True)
@@ -80,11 +92,11 @@ def put(found: Compared) -> Difference:
     """Put what was found in words."""
     first = found.tables["summary"].slice(0, 1).to_pylist()[0]
     verdict, headline = _headline(found, first)
-    ends = [None if first[end] is None else first[end] - 1 for end in ("ratio", "low", "high")]
+    change, low, high = (None if first[end] is None else first[end] - 1 for end in ("ratio", "low", "high"))
     could_see = None if found.headline is None else exp(min(found.headline[1], 50)) - 1
     result = Result(found.tables, tuple(_notes(found)))
-    return Difference(headline, verdict, result, *ends, could_see, found.loop.name, found.design.counts, found.design.in_turn,
-                      found.by_role, _lost(found.every))  # fmt: skip
+    return Difference(headline, verdict, result, change, low, high, could_see, found.loop.name, found.design.counts,
+                      found.design.in_turn, found.by_role, _lost(found.every))  # fmt: skip
 
 
 def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
@@ -96,7 +108,10 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
     change = log(two / one)
     if found.headline is None:
         way = "slower" if change > 0 else "faster"
-        return UNTESTED, f"{sentences.untested(found.design)}: the second is {sentences.percent(change)} {way}, {spans}"
+        return (
+            UNTESTED,
+            f"{sentences.untested(found.design)}: the second is {sentences.percent(change)} {way}, {spans}",
+        )
     tested, needed = found.headline
     ends = float(tested.low[0]), float(tested.high[0])
     runs = sentences.runs_of(found.design)
@@ -109,9 +124,13 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
 
 
 def _parts(found: Compared) -> str:
-    """The part that changed most, where parts did; "" where none is called."""
-    for name in ("role" if found.by_role else "kernel", "stack", "range", "operator", "tree", "summary"):
-        called = [row for row in _rows(found.tables, name) if row["verdict"] in CALLED]
+    """The part that changed most, where parts did; "" where none is called.
+
+    A function or range that has another name now is no change of what the program does: the tree says where it went.
+    """
+    for name in ("role" if found.by_role else "kernel", "tree", "stack", "range", "operator", "summary"):
+        counts = MOVED if name in ("stack", "range", "operator") else CALLED
+        called = [row for row in _rows(found.tables, name) if row["verdict"] in counts]
         if called:
             return sentences.part(called[0], len(called) - 1, name)
     return ""
@@ -127,17 +146,19 @@ def _notes(found: Compared) -> Iterator[Finding]:
         yield Finding("note", found.loop.note)
     if found.by_role:
         text = (
-            "the sides have hardly a kernel name in common: compare roles (matrix product, attention, …) and the call tree, where "
-            "kernels in the same place are one row"
+            "the sides have hardly a kernel name in common: compare roles (matrix product, attention, …) and the call tree, "
+            "where kernels in the same place are one row"
         )
         yield Finding("note", text)
     if found.judged.ambiguous is not None:
         up, down = (found.kernels[row] for row in found.judged.ambiguous)
-        yield Finding("note", f"{up} and {down} moved against each other: a change of either alone explains both")
+        yield Finding(
+            "note", f"{up} and {down} moved against each other: a change of either alone explains both"
+        )
     if _all_alike(found):
         text = (
-            "all kernels changed alike, none beside the others: that is what clocks, power limits or neighbors on the machine do, "
-            "rather than the program"
+            "all kernels changed alike, none beside the others: that is what clocks, power limits or neighbors on the machine "
+            "do, rather than the program"
         )
         yield Finding("note", text)
 

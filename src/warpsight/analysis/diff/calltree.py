@@ -1,8 +1,8 @@
 """The call trees of all runs as one tree, and the places where one side calls something else than the other.
 
-Runs are laid over each other: nodes with the same frames, ranges and kernels above them are one node. What then stands on one side
-only is matched below the same parent: kernels by role and order (a library took another kernel for the same product), frames and
-ranges by what they launch (a function was renamed or moved). A match is one node with two names, and so are the nodes below it.
+Runs are laid over each other: nodes with the same frames, ranges and kernels above them are one node. What then stands on one
+side only is matched below the same parent: kernels by role and order (a library took another kernel for the same product), frames
+and ranges by what they launch (a function was renamed or moved). A match is one node with two names, and so are nodes below it.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Matching:
             for child in self.children[member]:
                 same.setdefault(self._label(child), []).append(child)
         groups = list(same.values())
-        sides = [self.there[group].any(axis=0) for group in groups]
+        sides: list[list[bool]] = [np.any(self.there[group], axis=0).tolist() for group in groups]
         gone = [g for g, side in zip(groups, sides, strict=True) if side[0] and not side[1]]
         new = [g for g, side in zip(groups, sides, strict=True) if side[1] and not side[0]]
         matched = [*self._by_role(gone, new), *self._by_launches(gone, new)]
@@ -177,13 +177,13 @@ class _Matching:
         """Kernels of equal roles in the same order."""
         one, two = self._in_order(gone, True), self._in_order(new, True)
         roles = [[role(self._label(g[0])[1]) for g in side] for side in (one, two)]
-        found = SequenceMatcher(None, *roles, autojunk=False).get_matching_blocks()
+        found = SequenceMatcher(None, roles[0], roles[1], autojunk=False).get_matching_blocks()
         return [(one[m.a + i], two[m.b + i]) for m in found for i in range(m.size)]
 
     def _by_launches(self, gone: list[list[int]], new: list[list[int]]) -> list[tuple[list[int], list[int]]]:
         """Frames of one kind that launch much the same, the most alike first."""
         one, two = self._in_order(gone, False), self._in_order(new, False)
-        scored = []
+        scored: list[tuple[float, float, int, list[int], list[int]]] = []
         for a in one:
             for b in two:
                 if self._label(a[0])[0] == self._label(b[0])[0]:

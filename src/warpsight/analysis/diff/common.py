@@ -13,9 +13,10 @@ from warpsight.analysis.diff.calltree import CallTree
 from warpsight.analysis.diff.runs import Run, Values
 
 Column = npt.NDArray[Any]
-_REPETITION = "repetition"
+#: How the source of a loop begins that was found because its kernels repeat, so that nothing says where a turn begins.
+REPETITION = "repetition"
 #: Iterations of one run are several of another when their kernels are these to within this share.
-_SAME_WORK = 0.1
+_SAME_WORK = 0.25
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ def loop(runs: Sequence[Run]) -> Loop:
         return Loop(whole, "recording", "")
     if len(own) < len(runs) or len(sources) > 1:
         found = "; ".join(sources)
-        return Loop(whole, "recording", f"the runs have no loop in common ({found}), so whole recordings are compared")
-    if sources[0].startswith(_REPETITION):
+        return Loop(
+            whole, "recording", f"the runs have no loop in common ({found}), so whole recordings are compared"
+        )
+    if sources[0].startswith(REPETITION):
         scaled = _per_turn(runs, own)
         if scaled is None:
             text = "the loops that repeat in the runs do different work, so whole recordings are compared"
@@ -83,7 +86,9 @@ def _divided(value: Values, turns: float) -> Values:
     if turns == 1:
         return value
     measures = {name: time / turns for name, time in value.measures.items()}
-    return replace(value, measures=measures, work=value.work / turns, time=value.time / turns, count=value.count / turns)
+    return replace(
+        value, measures=measures, work=value.work / turns, time=value.time / turns, count=value.count / turns
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,8 @@ class Labeled:
         """The sum of each row from one value per cell and run: rows × runs."""
         rows = len(self.texts)
         parts = [
-            np.bincount(of[of >= 0], value[of >= 0], minlength=rows) for of, value in zip(self.of, values, strict=True)
+            np.bincount(of[of >= 0], value[of >= 0], minlength=rows)
+            for of, value in zip(self.of, values, strict=True)
         ]
         out: Column = np.stack(parts, axis=1) if rows else np.zeros((0, len(parts)))
         return out

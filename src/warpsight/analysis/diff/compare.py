@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +78,11 @@ def _shared(kernels: Labeled, time: Sequence[Column], design: Design) -> float:
     sides = [values[:, mask].sum(axis=1) for mask in (~design.after, design.after)]
     if not all(side.sum() for side in sides):
         return 1.0
-    both = (sides[0] > 0) & (sides[1] > 0) & np.array([text not in ("copies", "fills") for text in kernels.texts])
+    both = (
+        (sides[0] > 0)
+        & (sides[1] > 0)
+        & np.array([text not in ("copies", "fills") for text in kernels.texts])
+    )
     # Kernels that were matched by their place have two names: names in common they are not.
     both &= np.array([" → " not in text for text in kernels.texts])
     return min(float(side[both].sum() / side.sum()) for side in sides)

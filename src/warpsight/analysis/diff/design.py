@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -84,7 +85,10 @@ class Design:
         """The runs of each side that were neighbors in time, where the sides took turns."""
         by_time = np.argsort(self.order).reshape(-1, 2)
         second = self.after[by_time[:, 1]]
-        one, two = np.where(second, by_time[:, 0], by_time[:, 1]), np.where(second, by_time[:, 1], by_time[:, 0])
+        one, two = (
+            np.where(second, by_time[:, 0], by_time[:, 1]),
+            np.where(second, by_time[:, 1], by_time[:, 0]),
+        )
         return one, two
 
     def drift(self) -> Column:
@@ -94,12 +98,19 @@ class Design:
     def relabelings(self) -> Column:
         """Rows of labels (True: second side), the observed one first, then all others or a fixed random sample of them."""
         count, chosen = len(self), self.counts[1]
-        if comb(count, chosen) <= _ALL_UP_TO:
-            places = np.array(list(combinations(range(count), chosen)))
-            others = np.zeros((len(places), count), bool)
-            others[np.arange(len(places))[:, None], places] = True
-            others = others[(others != self.after).any(axis=1)]
-        else:
+        if comb(count, chosen) > _ALL_UP_TO:
             random = np.random.default_rng(1)
             others = random.permuted(np.tile(self.after, (_RELABELINGS, 1)), axis=1)
+        else:
+            others = _all(count, chosen)
+            others = others[(others != self.after).any(axis=1)]
         return np.concatenate([self.after[None], others])
+
+
+@lru_cache(maxsize=8)
+def _all(count: int, chosen: int) -> Column:
+    """Every way to give the label of the second side to some of the runs."""
+    places = np.array(list(combinations(range(count), chosen)))
+    out = np.zeros((len(places), count), bool)
+    out[np.arange(len(places))[:, None], places] = True
+    return out

@@ -1,22 +1,23 @@
 """Rows of a comparison: for each kernel, stack, range or node of the call tree its time in every run, and whether it changed.
 
-A row is looked at twice. Its *time* is compared as it is. And its time *beside the rest* of the same run's device work is compared:
-what slows down the whole machine (a clock, a neighbor) cancels out there, so a change of one kernel shows through noise that
-would hide it otherwise. Kernels that were found to have changed are no part of the rest, so that the others are not blamed for
-their smaller share.
+A row is looked at twice. Its *time* is compared as it is. And its time *beside the rest* of the same run's device work is
+compared: what slows down the whole machine (a clock, a neighbor) cancels out there, so a change of one kernel shows through noise
+that would hide it otherwise. Kernels that were found to have changed are no part of the rest, so that the others are not blamed
+for their smaller share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.diff import statistics
-from warpsight.analysis.diff.design import Design
+from warpsight.analysis.diff.design import LEVEL, Design
 from warpsight.analysis.diff.statistics import Estimates
 
 Column = npt.NDArray[Any]
@@ -97,7 +98,7 @@ def judge(rows: Rows) -> Judged:
     for _ in range(_PASSES):
         found = _most_changed(beside[rows.kernels], changed)
         if len(found) > 1:
-            found = tests.cause(found, changed)
+            found = list(tests.cause(found, changed))
         if len(found) > 1:
             ambiguous = found[0], found[1]
         if len(found) != 1 or not tests.leaves_a_rest([*changed, *found]):
@@ -117,7 +118,9 @@ def _most_changed(beside: Estimates, known: Sequence[int]) -> list[int]:
         return []
     size = np.abs(beside.change[called])
     most = int(called[size.argmax()])
-    against = called[(np.sign(beside.change[called]) != np.sign(beside.change[most])) & (size >= _NEARLY * size.max())]
+    against = called[
+        (np.sign(beside.change[called]) != np.sign(beside.change[most])) & (size >= _NEARLY * size.max())
+    ]
     return [most, *against[:1].tolist()]
 
 
@@ -155,7 +158,7 @@ class _Tests:
         explains = [self._explains(one, other, changed) for one, other in (pair, pair[::-1])]
         if explains[0] != explains[1]:
             return pair[:1] if explains[0] else pair[1:]
-        fit = statistics.sides(self.logs[self.rows.kernels][list(pair)], self.rows.design)
+        fit = statistics.sides(self.logs[self.rows.kernels][list(pair)], self.rows.design)[0]
         one, other = (float(t) ** 2 for t in fit.change / fit.error)
         return pair if abs(one - other) < _TELLING else pair[:1] if one > other else pair[1:]
 
@@ -178,24 +181,30 @@ class _Tests:
         if changed:
             out = self._of(self.rows.groups[self.rows.kernels], changed).sum(axis=0)
             rest = rest - out + self._of(summed, changed)
-        enough = (rest >= _LEAST_REST * self.total).all(axis=1) & (self.total > 0).all()
+        enough: Column = np.all(rest >= _LEAST_REST * self.total, axis=1) & bool((self.total > 0).all())
         return np.where(enough[:, None], self.logs[name] - np.log(np.maximum(rest, 1e-9)), np.nan)
 
     def run(self, changed: Sequence[int]) -> tuple[dict[str, Estimates], dict[str, Estimates]]:
         """Tests of times, and of times beside the rest, by group."""
         beside = {name: self._beside(name, changed) for name in self.rows.groups}
         parts = [*self.logs.values(), *beside.values()]
-        found = statistics.family(np.concatenate(parts), self.rows.design)
+        # A drift of the machine is one of all times, but hardly of times beside the rest.
+        strict = sum(map(len, self.logs.values()))
+        values = np.concatenate(parts)
+        levels = np.where(np.arange(len(values)) < strict, statistics.HEADLINE, LEVEL)
+        found = statistics.family(values, self.rows.design, levels)
         edges = np.cumsum([0, *map(len, parts)]).tolist()
-        pieces = [found.part(first, last) for first, last in zip(edges, edges[1:], strict=False)]
-        return dict(zip(self.logs, pieces, strict=False)), dict(zip(beside, pieces[len(self.logs) :], strict=True))
+        pieces = [found.part(first, last) for first, last in pairwise(edges)]
+        return dict(zip(self.logs, pieces, strict=False)), dict(
+            zip(beside, pieces[len(self.logs) :], strict=True)
+        )
 
 
 def _one_sided(times: Column, after: Column) -> Column:
     """Rows that every run of one side has and no run of the other."""
     there = times > 0
     one, two = there[:, ~after], there[:, after]
-    out: Column = (one.all(axis=1) & ~two.any(axis=1)) | (two.all(axis=1) & ~one.any(axis=1))
+    out: Column = np.all(one, axis=1) & ~np.any(two, axis=1) | np.all(two, axis=1) & ~np.any(one, axis=1)
     return out
 
 

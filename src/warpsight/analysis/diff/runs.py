@@ -1,7 +1,7 @@
 """One run reduced to what a comparison needs: device time per iteration of every place in its call tree, and a few measures.
 
-A *cell* is one leaf of the call tree: a kernel (or copies, or fills) below one chain of host frames, ranges and operators. Cells of
-a run are few, so many runs can be compared without their traces staying open.
+A *cell* is one leaf of the call tree: a kernel (or copies, or fills) below one chain of host frames, ranges and operators. Cells
+of a run are few, so many runs can be compared without their traces staying open.
 """
 
 from __future__ import annotations
@@ -149,7 +149,11 @@ def _values(work: Work, cell: Column, cells: int, part: Turns) -> Values:
     measures = {"iteration" if part.source else "recording": duration}
     if len(part) >= turns.TENTH:
         measures["slowest tenth"] = float(np.quantile(part.duration, 0.9))
-    measures |= {"device busy": busy, "device idle": max(duration - busy, 0.0), "device time": float(time.sum())}
+    measures |= {
+        "device busy": busy,
+        "device idle": max(duration - busy, 0.0),
+        "device time": float(time.sum()),
+    }
     return Values(measures, float(count.sum()), time, count)
 
 
@@ -178,7 +182,8 @@ def _leaves(trace: Trace, leaf: Column, labels: _Labels) -> Column:
     names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
     ids, back = np.unique(leaf, return_inverse=True)
     own = [
-        labels("kernel", names.get(i) or "?") if i >= 0 else labels("copy", _COPIES[-1 - i]) for i in ids.tolist()
+        labels("kernel", names.get(i) or "?") if i >= 0 else labels("copy", _COPIES[-1 - i])
+        for i in ids.tolist()
     ]
     return np.array(own, np.int64)[back]
 
@@ -186,7 +191,9 @@ def _leaves(trace: Trace, leaf: Column, labels: _Labels) -> Column:
 def _roles(leaves: Column, labels: _Labels) -> Column:
     texts = list(labels.numbers)
     ids, back = np.unique(leaves, return_inverse=True)
-    own = [labels("role", role(texts[i][1]) if texts[i][0] == "kernel" else texts[i][1]) for i in ids.tolist()]
+    own = [
+        labels("role", role(texts[i][1]) if texts[i][0] == "kernel" else texts[i][1]) for i in ids.tolist()
+    ]
     return np.array(own, np.int64)[back]
 
 
@@ -271,7 +278,9 @@ def _when(trace: Trace, work: Work) -> int | None:
         return None
     if work.begin > _EPOCH_NS:  # times that are counted from 1970 already
         return int(work.begin)
-    found = trace.sql("SELECT monotonic, realtime FROM clock WHERE realtime IS NOT NULL ORDER BY monotonic LIMIT 1").fetchall()
+    found = trace.sql(
+        "SELECT monotonic, realtime FROM clock WHERE realtime IS NOT NULL ORDER BY monotonic LIMIT 1"
+    ).fetchall()
     return int(work.begin + found[0][1] - found[0][0]) if found and found[0][0] is not None else None
 
 

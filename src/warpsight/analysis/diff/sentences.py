@@ -40,9 +40,14 @@ def changed(change: float, low: float, high: float, level: str) -> str:
 def not_shown(change: float, low: float, high: float, needed: float, loop: str) -> str:
     """`no difference shown in the time of a step: +0.4 % (99 %: −1.1 to +1.9 %), could have seen 2.3 %`."""
     sign = "+" if change > 0 else "−"
-    seen = f"could have seen {percent(needed)}" if needed < 3 else "nothing short of a multiple could have been seen"
+    seen = (
+        f"could have seen {percent(needed)}"
+        if needed < 3
+        else "nothing short of a multiple could have been seen"
+    )
     where = "recording" if loop == "recording" else loop
-    return f"no difference shown in the time of a {where}: {sign}{percent(change)} (99 %: {interval(low, high, signed=True)}), {seen}"
+    size = f"{sign}{percent(change)} (99 %: {interval(low, high, signed=True)})"
+    return f"no difference shown in the time of a {where}: {size}, {seen}"
 
 
 def part(row: dict[str, Any], more: int, table: str) -> str:
@@ -52,7 +57,9 @@ def part(row: dict[str, Any], more: int, table: str) -> str:
     if verdict in ("new", "gone"):
         return f"{name} is {verdict}{rest}"
     time = verdict in ("slower", "faster")
-    ends = [row[key] for key in (("ratio", "low", "high") if time else ("beside", "beside_low", "beside_high"))]
+    ends = [
+        row[key] for key in (("ratio", "low", "high") if time else ("beside", "beside_low", "beside_high"))
+    ]
     change, low, high = (log(end) if end else 0.0 for end in ends)
     near, far = sorted((low, high), key=lambda end: abs(exp(end) - 1))
     size = f"{percent(change)} (95 %: {interval(near, far, signed=False)})"
@@ -70,7 +77,13 @@ def spans(one: float, two: float, loop: str) -> str:
 def runs_of(design: Design) -> str:
     """`5 and 5 runs, taken in turn`."""
     one, two = design.counts
-    how = ", taken in turn" if design.in_turn else ", one side after the other" if design.timed and design.apart else ""
+    how = (
+        ", taken in turn"
+        if design.in_turn
+        else ", one side after the other"
+        if design.timed and design.apart
+        else ""
+    )
     return f"{one} and {two} runs{how}"
 
 
@@ -98,8 +111,8 @@ def notes(design: Design, runs: Sequence[Run]) -> Iterator[Finding]:
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p})
     elif least < ADVISED:
         text = (
-            f"with {_number(one)} and {_number(two)} runs the smallest p of an exact test is {design.smallest_p:.3f}, and one "
-            f"disturbed run can hide any change of a row; with {ADVISED} a side it cannot"
+            f"with {_number(one)} and {_number(two)} runs the smallest p of an exact test is {design.smallest_p:.3f}, so one run "
+            f"out of line hides a change of a row; five a side reach {Design.of([None] * 5, [None] * 5).smallest_p:.3f}"
         )
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p, "level": LEVEL})
     if design.testable and not design.timed:

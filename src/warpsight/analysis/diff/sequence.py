@@ -37,7 +37,9 @@ class Iteration:
         if not one or not two:
             return self
         double = two + two
-        found = SequenceMatcher(None, one, double, autojunk=False).find_longest_match(0, len(one), 0, len(double))
+        found = SequenceMatcher(None, one, double, autojunk=False).find_longest_match(
+            0, len(one), 0, len(double)
+        )
         turn = (found.b - found.a) % len(two)
         return Iteration([*self.names[turn:], *self.names[:turn]], [*self.times[turn:], *self.times[:turn]])
 

@@ -19,10 +19,12 @@ from warpsight.analysis.diff.design import LEVEL, Design
 Column = npt.NDArray[Any]
 #: Level of the headline's test: one false alarm in a hundred comparisons.
 HEADLINE = 0.01
+#: Share of false calls that the t tests of rows tolerate.
+FALSE_SHARE = 0.02
+#: Share of the runs of a side that Yuen's test leaves out at each end.
+_TRIM = 0.2
 #: No estimate is trusted below this relative error (0.1 %), however alike the few runs are.
 FLOOR = 0.001
-#: Share of the runs of a side that the robust test leaves out at each end.
-_TRIM = 0.2
 #: A change that "could have been seen" is found with this probability.
 _POWER = 0.8
 _ROWS_AT_ONCE = 1_000
@@ -36,7 +38,7 @@ class Estimates:
         change: Mean of the second side minus mean of the first.
         low: Lower end of the interval.
         high: Upper end.
-        p: The largest p of the tests that must all agree.
+        p: The largest p of the tests that must all agree; of a family scaled so that each test's level is :data:`LEVEL`.
         called: Whether they do.
     """
 
@@ -71,55 +73,82 @@ class Fit:
 
 
 def headline(values: Column, design: Design) -> tuple[Estimates, float]:
-    """The test of the one measure a comparison is about, at level :data:`HEADLINE`.
-
-    Sides that took turns are tested by the differences of neighbors in time (paired t test), which no slow drift of the machine
-    reaches. Else by regression on the side and a straight line through the order of the runs, so that a drift like the one
-    within the sides is not taken for a change.
+    """The test of the one measure a comparison is about, at level :data:`HEADLINE`; all of :func:`sides` must agree.
 
     Returns:
         The estimate, and the smallest change (log) that would have been called with a probability of 80 %.
     """
-    fit = sides(values, design)
-    low, high = fit.interval(HEADLINE)
+    fits = sides(values, design)
+    ends = [fit.interval(HEADLINE) for fit in fits]
     plain = difference(values, design)
-    p = np.where(np.sign(fit.change) == np.sign(plain), fit.p(), 1.0)
-    low, high = np.minimum(low, plain), np.maximum(high, plain)
-    needed = student.critical(HEADLINE, fit.freedom) + student.critical(2 * (1 - _POWER), fit.freedom)
-    return Estimates(plain, low, high, p, (low > 0) | (high < 0)), float((needed * fit.error)[0])
+    low = np.min([plain, *(end[0] for end in ends)], axis=0)
+    high = np.max([plain, *(end[1] for end in ends)], axis=0)
+    called = (low > 0) | (high < 0)
+    p = np.max([fit.p() for fit in fits], axis=0)
+    needed = student.critical(HEADLINE, fits[0].freedom) + student.critical(2 * (1 - _POWER), fits[0].freedom)
+    p = np.where(called, p, np.clip(p, HEADLINE, 1.0))
+    return Estimates(plain, low, high, p, called), float((needed * fits[0].error)[0])
 
 
-def family(values: Column, design: Design) -> Estimates:
+def sides(values: Column, design: Design) -> list[Fit]:
+    """The difference of the sides with what is known of their order taken into account.
+
+    Sides that took turns: the mean difference of neighbors in time, which no drift of the machine from pair to pair reaches; once
+    as it is, and once less the drift from the first to the second of a pair. Else: regression on the side and a straight line
+    through the order of the runs, so that a drift like the one within the sides is not taken for a change.
+    """
+    if design.in_turn:
+        return [paired(values, design), paired(values, design, drift=True)]
+    return [regressed(values, design, design.drift())]
+
+
+def family(values: Column, design: Design, drift: float | Column = LEVEL) -> Estimates:
     """Tests of many rows at once: a row is called only where all of these agree.
 
     * A permutation test on the largest |t| of all rows (Westfall and Young 1993): exact whatever the noise, and at most
       :data:`LEVEL` of comparisons of equal programs have any row called.
-    * Yuen's t test on trimmed means, p-values adjusted after Benjamini and Hochberg: one disturbed run a side is left out.
-    * Where the sides did not take turns, a regression that also has a straight line through the order of the runs.
+    * A t test, p-values adjusted after Benjamini and Hochberg at :data:`FALSE_SHARE`: the better of Welch's, on means, and
+      Yuen's, on trimmed means, which leaves out a run out of line on each side (p counts double, as it is the better of two).
+    * Where the sides did not take turns, a regression that also has a straight line through the order of the runs, at the level
+      `drift` (one for all rows, or one per row).
 
     Rows with a value that is not finite are never called.
     """
-    good = np.isfinite(values).all(axis=1)
-    filled = np.where(good[:, None], values, 0.0)
+    good: Column = np.all(np.isfinite(values), axis=1)
+    filled = values[good]
     plain = difference(filled, design)
-    p, limit, error = largest_t(filled[good], design)
-    fits = [(plain[good] - limit * error, plain[good] + limit * error, p)]
-    robust = trimmed(filled[good], design)
-    adjusted, level = benjamini_hochberg(robust.p())
-    fits.append((*robust.interval(level), adjusted))
+    p, limit, error = largest_t(filled, design)
+    fits = [(plain - limit * error, plain + limit * error, p)]
+    fits.append(_better_t(filled, design))
     if not design.in_turn:
-        line = regressed(filled[good], design, design.drift())
-        fits.append((*line.interval(LEVEL), line.p()))
+        line, levels = regressed(filled, design, design.drift()), np.broadcast_to(drift, good.shape)[good]
+        fits.append((*line.interval(levels), line.p() * LEVEL / levels))
     lows, highs, ps = (np.stack(parts) for parts in zip(*fits, strict=True))
-    low, high = np.full(len(values), -np.inf), np.full(len(values), np.inf)
-    low[good], high[good] = lows.min(axis=0), highs.max(axis=0)
-    called = np.zeros(len(values), bool)
-    called[good] = (lows > 0).all(axis=0) | (highs < 0).all(axis=0)
-    every = np.ones(len(values))
-    every[good] = ps.max(axis=0)
+    called: Column = np.all(lows > 0, axis=0) | np.all(highs < 0, axis=0)
     # Tests that agree on a change but not on its sign call nothing.
-    every = np.where(called, every, np.maximum(every, LEVEL))
-    return Estimates(np.where(good, plain, np.nan), low, high, every, called)
+    most = np.where(called, ps.max(axis=0), np.clip(ps.max(axis=0), LEVEL, 1.0))
+    return Estimates(
+        _spread(plain, good, np.nan), _spread(lows.min(axis=0), good, -np.inf), _spread(highs.max(axis=0), good, np.inf),
+        _spread(most, good, 1.0), _spread(called, good, False),
+    )  # fmt: skip
+
+
+def _better_t(values: Column, design: Design) -> tuple[Column, Column, Column]:
+    """Interval and adjusted p of the better of Welch's and Yuen's test of each row."""
+    plain, robust = trimmed(values, design, 0.0), trimmed(values, design, _TRIM)
+    one, two = plain.p(), robust.p()
+    better = one <= two
+    best = Fit(np.where(better, plain.change, robust.change), np.where(better, plain.error, robust.error),
+               np.where(better, plain.freedom, robust.freedom))  # fmt: skip
+    adjusted, level = benjamini_hochberg(np.minimum(2 * np.minimum(one, two), 1.0), FALSE_SHARE)
+    return *best.interval(level / 2), adjusted * LEVEL / FALSE_SHARE
+
+
+def _spread(found: Column, good: Column, otherwise: float | bool) -> Column:
+    """Values of the rows that were tested, and another for the rest."""
+    out: Column = np.full(len(good), otherwise)
+    out[good] = found
+    return out
 
 
 def difference(values: Column, design: Design) -> Column:
@@ -128,15 +157,19 @@ def difference(values: Column, design: Design) -> Column:
     return out
 
 
-def sides(values: Column, design: Design) -> Fit:
-    """The difference of the sides with what is known of their order taken into account; see :func:`headline`."""
-    return paired(values, design) if design.in_turn else regressed(values, design, design.drift())
+def paired(values: Column, design: Design, *, drift: bool = False) -> Fit:
+    """The mean difference of neighbors in time.
 
-
-def paired(values: Column, design: Design) -> Fit:
-    """The mean difference of neighbors in time."""
+    With `drift`, the slope of a line through the means of the pairs is taken off: where one side always came second (A B A B …),
+    a steady drift makes that side slower.
+    """
     one, two = design.pairs()
     differences = values[:, two] - values[:, one]
+    if drift:
+        place = (design.order[one] + design.order[two]) / 2
+        place = place - place.mean()
+        slope = ((values[:, one] + values[:, two]) / 2) @ place / max(float(place @ place), 1e-12)
+        differences = differences - slope[:, None] * (design.order[two] - design.order[one])
     count = differences.shape[1]
     error = np.sqrt(differences.var(axis=1, ddof=1) / count + FLOOR**2)
     return Fit(differences.mean(axis=1), error, np.full(len(values), count - 1.0))
@@ -144,7 +177,7 @@ def paired(values: Column, design: Design) -> Fit:
 
 def regressed(values: Column, design: Design, beside: Column) -> Fit:
     """The coefficient of the side in a least-squares fit with other columns `beside` it (runs × columns)."""
-    t, error, change = _regression(values, design.after[None], beside)
+    _, error, change = _regression(values, design.after[None], beside)
     freedom = len(design) - beside.shape[1] - 1.0
     return Fit(change[:, 0], error[:, 0], np.full(len(values), freedom))
 
@@ -191,13 +224,16 @@ def largest_t(values: Column, design: Design) -> tuple[Column, float, Column]:
     return p, limit * (1 + 1e-9), np.concatenate([*errors, np.zeros(0)])
 
 
-def trimmed(values: Column, design: Design) -> Fit:
-    """Yuen's test (1974): difference of trimmed means, its error by winsorized variances, Welch's degrees of freedom."""
+def trimmed(values: Column, design: Design, share: float) -> Fit:
+    """Yuen's test (1974): difference of trimmed means, its error by winsorized variances, Welch's degrees of freedom.
+
+    `share` of the runs of a side is left out at each end; 0 gives Welch's test of means.
+    """
     means, errors, freedoms = [], [], []
     for side in (design.after, ~design.after):
         ordered = np.sort(values[:, side], axis=1)
         count = ordered.shape[1]
-        cut = int(_TRIM * count)
+        cut = int(share * count)
         kept = count - 2 * cut
         means.append(ordered[:, cut : count - cut].mean(axis=1))
         winsorized = np.clip(ordered, ordered[:, [cut]], ordered[:, [count - 1 - cut]])
@@ -209,17 +245,19 @@ def trimmed(values: Column, design: Design) -> Fit:
     return Fit(means[0] - means[1], np.sqrt(total + FLOOR**2), freedom)
 
 
-def benjamini_hochberg(p: Column) -> tuple[Column, float]:
-    """Adjusted p-values (1995), and the level at which each row's own interval agrees with the verdict.
+def benjamini_hochberg(p: Column, share: float) -> tuple[Column, float]:
+    """Adjusted p-values (1995): below `share`, that share of the rejected rows is false at most.
 
-    The level is that of Benjamini and Yekutieli (2005): q × rejected rows / rows.
+    Returns:
+        The p-values, and the level at which each row's own interval agrees with the verdict: `share` × rejected rows / rows
+        (Benjamini and Yekutieli 2005).
     """
     count = len(p)
     if not count:
-        return p, LEVEL
+        return p, share
     order = np.argsort(p)
     scaled = p[order] * count / np.arange(1, count + 1)
     out = np.empty(count)
     out[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    rejected = int((out <= LEVEL).sum())
-    return out, LEVEL * max(rejected, 1) / count
+    rejected = int((out <= share).sum())
+    return out, share * max(rejected, 1) / count

@@ -18,11 +18,15 @@ def two_sided(t: npt.ArrayLike, freedom: npt.ArrayLike) -> Column:
     t, freedom = np.broadcast_arrays(np.asarray(t, float), np.asarray(freedom, float))
     square = t * t
     x = freedom / (freedom + square)
-    # Near t = 0 the fraction converges slowly; there the mirrored integral is used.
-    tail = x < (freedom / 2 + 1) / (freedom / 2 + 2.5)
+    # Near t = 0 the fraction converges slowly; there the other tail of the integral is taken.
+    far = x < (freedom / 2 + 1) / (freedom / 2 + 2.5)
     half = np.full_like(freedom, 0.5)
-    near = 1 - _beta(square / (freedom + square), half, freedom / 2)
-    out: Column = np.clip(np.where(tail, _beta(x, freedom / 2, half), near), 0, 1)
+    part = _beta(
+        np.where(far, x, square / (freedom + square)),
+        np.where(far, freedom / 2, half),
+        np.where(far, half, freedom / 2),
+    )
+    out: Column = np.clip(np.where(far, part, 1 - part), 0, 1)
     return out
 
 

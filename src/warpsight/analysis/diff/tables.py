@@ -13,7 +13,7 @@ import numpy.typing as npt
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.diff import sequence as sequences
 from warpsight.analysis.diff.calltree import CallTree
-from warpsight.analysis.diff.common import Labeled, Loop
+from warpsight.analysis.diff.common import REPETITION, Labeled, Loop
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import FASTER, NOT_SHOWN, SLOWER, UNTESTED, Judged
 from warpsight.analysis.diff.runs import Run
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Nodes of the call tree below this share of the device time on both sides are left out of its table.
 LEAST_NODE = 0.001
+#: Nodes with this share of the largest change tell where it is, called or not.
+_LARGE = 0.1
 _CHANGE = (
     "before:float64:ns after:float64:ns change:float64:ns ratio:float64 low:float64 high:float64 beside:float64 "
     "beside_low:float64 beside_high:float64 count_before:float64 count_after:float64 p:float64 verdict:string"
@@ -35,7 +37,7 @@ _NODE = f"node:int64 parent:int64 depth:int64 kind:string name:string match:stri
 
 def mean_of(values: Column) -> Column:
     """The mean over runs of each row: the geometric one, so that ratios of means are means of ratios, unless some value is 0."""
-    zero = (values <= 0).any(axis=1)
+    zero: Column = np.any(values <= 0, axis=1)
     logs = np.log(np.where(zero[:, None], 1.0, values))
     out: Column = np.where(zero, values.mean(axis=1), np.exp(logs.mean(axis=1)))
     return out
@@ -114,7 +116,11 @@ def _tested(found: Estimates, row: int) -> dict[str, Any]:
 
 
 def _beside(found: Estimates, row: int) -> dict[str, Any]:
-    return {"beside": _ratio(found.change[row]), "beside_low": _ratio(found.low[row]), "beside_high": _ratio(found.high[row])}
+    return {
+        "beside": _ratio(found.change[row]),
+        "beside_low": _ratio(found.low[row]),
+        "beside_high": _ratio(found.high[row]),
+    }
 
 
 def _ratio(log: float) -> float | None:
@@ -134,7 +140,8 @@ def sequence(every: Sequence[Run], loop: Loop, design: Design, *, by_role: bool)
         "what_before:string what_after:string"
     )
     one, two = (_typical(every, loop, np.flatnonzero(mask)) for mask in (~design.after, design.after))
-    two = two.turned_to(one)
+    if all(run.source.startswith(REPETITION) for run in every):
+        two = two.turned_to(one)
     found = sequences.stretches(one, two, by_role)
     found.sort(key=lambda s: -abs(s.time_after - s.time_before))
     return table(columns, [
@@ -166,3 +173,16 @@ def runs(every: Sequence[Run], loop: Loop, design: Design) -> pa.Table:
          "time": next(iter(value.measures.values())), "machine": run.machine}
         for run, value, second, order in zip(every, loop.values, design.after.tolist(), design.order.tolist(), strict=True)
     ])  # fmt: skip
+
+
+def telling(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of table `tree` that say where the change is: those called or with a large part of it, and what leads to them."""
+    largest = max((abs(node["change"]) for node in nodes), default=0.0)
+    keep = [
+        node["verdict"] not in (NOT_SHOWN, UNTESTED) or abs(node["change"]) >= _LARGE * largest > 0
+        for node in nodes
+    ]
+    for place in range(len(nodes) - 1, 0, -1):
+        if keep[place]:
+            keep[nodes[place]["parent"]] = True
+    return [node for node, kept in zip(nodes, keep, strict=True) if kept]
