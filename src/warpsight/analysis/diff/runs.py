@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.base.frames import LIBRARY
+from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.diff import turns
 from warpsight.analysis.diff.roles import role
 from warpsight.analysis.diff.turns import Turns
@@ -268,7 +268,7 @@ _PLACE = re.compile(r" \((?:.*[/\\])?([^()/\\:]*)(?::\d+)?\)$")
 
 def _own(frames: Sequence[str]) -> str:
     """The user's own frames, innermost first, by function and file: lines move when a program is edited."""
-    own = [f for f in frames if not any(part in f for part in LIBRARY)] or list(frames)
+    own = [f for f in frames if not is_library(f)] or list(frames)
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:_FRAMES]))
 
 
