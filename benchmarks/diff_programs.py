@@ -41,6 +41,9 @@ __kernel void {name}(__global float *values, const float rounds) {{
 }}
 """
 PTX = """
+.version 7.0
+.target sm_52
+.address_size 64
 .visible .entry {name}(.param .u64 values, .param .u32 rounds)
 {{
     .reg .pred %p<2>; .reg .f32 %f<4>; .reg .b32 %r<8>; .reg .b64 %rd<6>;
@@ -120,10 +123,9 @@ class CudaDevice:
         from warpsight.machine.cuda_session import CudaSession
 
         self.session = CudaSession()
-        text = ".version 7.0\n.target sm_52\n.address_size 64\n" + "".join(
-            PTX.format(name=n) for n in KERNELS
-        )
-        self.kernels = {name: self.session.kernel(text.encode(), name) for name in KERNELS}
+        self.kernels = {
+            name: self.session.kernel(PTX.format(name=name).encode(), name) for name in KERNELS
+        }
         self.size = 4 * self.BLOCKS * self.THREADS
         self.memory = self.session.allocate(self.size)
         self.host = self.session.pinned(self.size)

@@ -61,7 +61,7 @@ def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
     found = {"summary": made.summary(list(measures), headline, loop)}
     found |= {name: made.labeled(name, group) for name, group in groups.items() if group.texts}
     found["tree"] = made.tree(tree)
-    found["sequence"] = tables.sequence(every, loop, design, by_role=by_role)
+    found["sequence"] = tables.sequence(every, loop, design, by_role=by_role, renamed=names)
     found["runs"] = tables.runs(every, loop, design)
     return answer.put(Compared(every, design, loop, headline, judged, groups["kernel"].texts, found, by_role))
 

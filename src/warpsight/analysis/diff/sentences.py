@@ -38,16 +38,16 @@ def changed(change: float, low: float, high: float, level: str) -> str:
 
 
 def not_shown(change: float, low: float, high: float, needed: float, loop: str) -> str:
-    """`no difference shown in the time of a step: +0.4 % (99 %: −1.1 to +1.9 %), could have seen 2.3 %`."""
+    """`no difference shown in the time per step: +0.4 % (99 %: −1.1 to +1.9 %), could have seen 2.3 %`."""
     sign = "+" if change > 0 else "−"
     seen = (
         f"could have seen {percent(needed)}"
         if needed < 3
         else "nothing short of a multiple could have been seen"
     )
-    where = "recording" if loop == "recording" else loop
+    where = "of the recording" if loop == "recording" else f"per {loop}"
     size = f"{sign}{percent(change)} (99 %: {interval(low, high, signed=True)})"
-    return f"no difference shown in the time of a {where}: {size}, {seen}"
+    return f"no difference shown in the time {where}: {size}, {seen}"
 
 
 def part(row: dict[str, Any], more: int, table: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -51,11 +51,32 @@ def align(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, int, i
     return [(words[tag], a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
-def stretches(before: Iteration, after: Iteration, by_role: bool) -> list[Stretch]:
-    """Where two iterations differ, by kernel or by role."""
-    names = [[role(name) for name in side.names] if by_role else side.names for side in (before, after)]
-    return [
+def stretches(before: Iteration, after: Iteration, by_role: bool, renamed: Mapping[str, str]) -> list[Stretch]:
+    """Where two iterations differ, by kernel or by role.
+
+    Kernels that `renamed` gives one name stand for each other: they keep their place in the alignment and count as replaced.
+    """
+    keys = [
+        [role(name) if by_role else renamed.get(name, name) for name in side.names]
+        for side in (before, after)
+    ]
+    aligned = align(*keys)
+    found = [
         Stretch(change, (a, b), (c, d), sum(before.times[a:b]), sum(after.times[c:d]))
-        for change, a, b, c, d in align(*names)
+        for change, a, b, c, d in aligned
         if change != "equal"
     ]
+    return found if by_role else [*found, *_replaced(before, after, aligned)]
+
+
+def _replaced(
+    before: Iteration, after: Iteration, aligned: list[tuple[str, int, int, int, int]]
+) -> Iterator[Stretch]:
+    """Kernels with another name in the same place."""
+    for change, a, b, c, _ in aligned:
+        if change == "equal":
+            for one, two in zip(range(a, b), range(c, c + b - a), strict=True):
+                if before.names[one] != after.names[two]:
+                    yield Stretch(
+                        "replaced", (one, one + 1), (two, two + 1), before.times[one], after.times[two]
+                    )

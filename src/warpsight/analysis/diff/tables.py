@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
@@ -133,7 +133,9 @@ def _least(time: Estimates | None, beside: Estimates | None, row: int) -> float 
     return min(known, default=None)
 
 
-def sequence(every: Sequence[Run], loop: Loop, design: Design, *, by_role: bool) -> pa.Table:
+def sequence(
+    every: Sequence[Run], loop: Loop, design: Design, *, by_role: bool, renamed: Mapping[str, str]
+) -> pa.Table:
     """Where the typical iterations of the typical run of each side differ in their order of kernels."""
     columns = (
         "change:string place:int64 kernels_before:int64 kernels_after:int64 before:int64:ns after:int64:ns "
@@ -142,7 +144,7 @@ def sequence(every: Sequence[Run], loop: Loop, design: Design, *, by_role: bool)
     one, two = (_typical(every, loop, np.flatnonzero(mask)) for mask in (~design.after, design.after))
     if all(run.source.startswith(REPETITION) for run in every):
         two = two.turned_to(one)
-    found = sequences.stretches(one, two, by_role)
+    found = sequences.stretches(one, two, by_role, renamed)
     found.sort(key=lambda s: -abs(s.time_after - s.time_before))
     return table(columns, [
         {"change": s.change, "place": s.before[0], "kernels_before": s.before[1] - s.before[0],

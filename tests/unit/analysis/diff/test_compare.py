@@ -39,7 +39,7 @@ def verdicts(found, table):
 def test_the_same_program_shows_no_difference(in_turn):
     found = compared(PROGRAM, PROGRAM, in_turn=in_turn, seed=100)
     assert found.verdict == "not shown"
-    assert found.headline.startswith("no difference shown in the time of a step: ")
+    assert found.headline.startswith("no difference shown in the time per step: ")
     assert "could have seen" in found.headline and found.could_see > 0
     assert found.low < 0 < found.high
     for table in ("summary", "kernel", "role", "stack", "tree"):
