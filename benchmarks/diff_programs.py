@@ -72,7 +72,7 @@ $done_{name}:
 
 
 class Device(Protocol):
-    """What the programs ask of a device; rounds are multiples of a unit of some microseconds."""
+    """What the programs ask of a device; rounds are multiples of a unit, some tens or hundreds of microseconds."""
 
     def launch(self, kernel: str, rounds: float) -> None: ...
 
@@ -86,7 +86,7 @@ class Device(Protocol):
 class OpenclDevice:
     """The first OpenCL device; with PoCL that is the CPU."""
 
-    ITEMS, GROUP, UNIT = 4096, 64, 300
+    ITEMS, GROUP, UNIT = 4096, 64, 100
 
     def __init__(self) -> None:
         from array import array

@@ -49,7 +49,7 @@ from warpsight.formats.importing import open_any
 HERE = Path(__file__).parent
 SIDE = 5
 #: How much slower the planted kernel is, and the turns of a program's loop.
-FACTORS, TURNS = {"opencl": 1.3, "cuda": 1.05}, {"opencl": 40, "cuda": 400}
+FACTORS, TURNS = {"opencl": 1.3, "cuda": 1.05}, {"opencl": 150, "cuda": 400}
 #: Of 40 comparisons: false alarms allowed at most, planted slowdowns found at least.
 ALARMS, FOUND = 2 / 40, 36 / 40
 #: Tables whose rows count as called; `sequence` and `runs` have no verdicts.
