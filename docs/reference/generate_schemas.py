@@ -61,14 +61,22 @@ class Report(TypedDict):
     bytes: int | None
 
 
-class Finding(TypedDict):
-    severity: str
-    text: str
-    values: dict[str, Any]
-    rule: NotRequired[str]
-    cost_ns: NotRequired[int]
-    evidence: NotRequired[list[Any]]
-    advice: NotRequired[Any]
+# Written as a call: `class` is a word that Python keeps for itself.
+Finding = TypedDict(
+    "Finding",
+    {
+        "severity": str,
+        "class": str,
+        "text": str,
+        "values": dict[str, Any],
+        "rule": NotRequired[str],
+        "name": NotRequired[str],
+        "share_ns": NotRequired[int],
+        "saves_ns": NotRequired[int],
+        "evidence": NotRequired[list[Any]],
+        "advice": NotRequired[str],
+    },
+)
 
 
 class Table(TypedDict):
