@@ -74,7 +74,7 @@ def test_a_program_compared_with_itself_is_rarely_called_different(noise, in_tur
         pytest.skip(
             "nothing tells a walk of the machine from a change when one side is taken after the other"
         )
-    seeds = 200
+    seeds = 100
     alarms = 0
     for seed in range(seeds):
         headline, found = judged(np.random.default_rng(seed), noise, in_turn)
