@@ -123,9 +123,7 @@ class CudaDevice:
         from warpsight.machine.cuda_session import CudaSession
 
         self.session = CudaSession()
-        self.kernels = {
-            name: self.session.kernel(PTX.format(name=name).encode(), name) for name in KERNELS
-        }
+        self.kernels = {name: self.session.kernel(PTX.format(name=name).encode(), name) for name in KERNELS}
         self.size = 4 * self.BLOCKS * self.THREADS
         self.memory = self.session.allocate(self.size)
         self.host = self.session.pinned(self.size)

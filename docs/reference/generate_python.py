@@ -76,7 +76,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.arrow": 'table = trace.arrow("kernel")',
     }),
     ("Compare runs", "", {
-        "diff": 'change = ws.diff(["train.warp"], ["other.warp"])\nassert change.verdict == "untested"  # one run a side',
+        "diff": 'change = ws.diff("train.warp", trace)\nassert change.verdict == "untested"  # one run a side',
     }),
     ("Write a trace in other forms", "Existing files are refused unless `force` is given; files are made with mode 0600. "
      "`out` may be an open binary stream.", {

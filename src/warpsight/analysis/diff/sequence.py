@@ -51,7 +51,9 @@ def align(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, int, i
     return [(words[tag], a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
-def stretches(before: Iteration, after: Iteration, by_role: bool, renamed: Mapping[str, str]) -> list[Stretch]:
+def stretches(
+    before: Iteration, after: Iteration, by_role: bool, renamed: Mapping[str, str]
+) -> list[Stretch]:
     """Where two iterations differ, by kernel or by role.
 
     Kernels that `renamed` gives one name stand for each other: they keep their place in the alignment and count as replaced.

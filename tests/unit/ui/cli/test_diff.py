@@ -71,7 +71,9 @@ def test_one_run_a_side_is_not_tested(said, recorded):
 
 def test_three_runs_a_side_say_that_no_test_can_tell(said, recorded):
     _, out, _ = said(*paths(recorded / "same", 3), "--", *paths(recorded / "slower", 3))
-    assert out.startswith("Not tested against run-to-run noise: with three and three runs an exact test cannot get below p = 0.10")
+    assert out.startswith(
+        "Not tested against run-to-run noise: with three and three runs an exact test cannot get below p = 0.10"
+    )
 
 
 def test_four_runs_a_side_say_what_they_cannot_tell(said, recorded):
