@@ -1,9 +1,9 @@
 """The iterations of a run that count, and how much each does: the one place where `diff` asks for iterations.
 
-The value of a run is the mean over its steady iterations with the slowest quarter left out: what else the machine does makes some
-iterations slower and none faster. Iterations of different kinds (every tenth evaluates, say) are told by the kernels they launch;
-the slowest quarter of each kind is left out, and each kind counts by how often it occurs. All rows of a run use the same
-iterations, so rows add up to their sum.
+The value of a run is the mean over the faster half of its steady iterations: what else the machine does makes some iterations
+slower and none faster. Iterations of different kinds (every tenth evaluates, say) are told by the kernels they launch; the faster
+half of each kind counts, and each kind by how often it occurs. All rows of a run use the same iterations, so rows add up to their
+sum. What happens to the slow iterations shows in the measure `slowest tenth`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
-#: Share of the iterations of a kind that is left out, the slowest.
-SLOWEST = 0.25
+#: Share of the iterations of a kind that is left out, the slowest ones.
+SLOWEST = 0.5
 #: Iterations from which on their slowest tenth is a measure of its own.
 TENTH = 20
 _NUMBER = re.compile(r"#?\d[\d,]*")
@@ -109,7 +109,7 @@ def _kinds(loop: Iterations) -> Column:
 
 
 def _weights(kind: Column, duration: Column) -> Column:
-    """Weights that leave out the slowest quarter of each kind and keep the share of each kind."""
+    """Weights that leave out the slower half of each kind and keep the share of each kind."""
     out = np.zeros(len(duration))
     for number in np.unique(kind).tolist():
         mine = np.flatnonzero(kind == number)
