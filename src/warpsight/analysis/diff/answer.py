@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.diff import rows, sentences
-from warpsight.analysis.diff.common import Loop
+from warpsight.analysis.diff.alignment import Loop
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import Judged
 from warpsight.analysis.diff.runs import Run

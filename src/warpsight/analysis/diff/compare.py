@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.diff import answer, calltree, common, rows, runs, statistics, tables
+from warpsight.analysis.diff import alignment, answer, calltree, rows, runs, statistics, tables
+from warpsight.analysis.diff.alignment import Labeled, Loop
 from warpsight.analysis.diff.answer import Compared, Difference
-from warpsight.analysis.diff.common import Labeled, Loop
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.runs import GROUPINGS, Run
 from warpsight.model.selection import Rows
@@ -42,11 +42,11 @@ def compare_runs(before: Sequence[Run], after: Sequence[Run]) -> Difference:
     """
     every = [*before, *after]
     design = Design.of([run.when for run in before], [run.when for run in after])
-    loop = common.loop(every)
+    loop = alignment.loop(every)
     time, count = [one.time for one in loop.values], [one.count for one in loop.values]
     tree = calltree.build(every, count, design.after)
-    names = common.renamed(tree, every, time, design.after)
-    groups = {name: common.labeled(every, name, names if name == "kernel" else None) for name in GROUPINGS}
+    names = alignment.renamed(tree, every, time, design.after)
+    groups = {name: alignment.labeled(every, name, names if name == "kernel" else None) for name in GROUPINGS}
     measures = _measures(loop)
     judged = rows.judge(rows.Rows(
         {**{name: group.summed for name, group in groups.items()}, "tree": tree.totals},

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.diff import sequence as sequences
+from warpsight.analysis.diff.alignment import REPETITION, Labeled, Loop
 from warpsight.analysis.diff.calltree import CallTree
-from warpsight.analysis.diff.common import REPETITION, Labeled, Loop
 from warpsight.analysis.diff.design import Design
 from warpsight.analysis.diff.rows import FASTER, NOT_SHOWN, SLOWER, UNTESTED, Judged
 from warpsight.analysis.diff.runs import Run

@@ -237,3 +237,13 @@ def test_machines_that_differ_are_told():
     assert any(
         "different machines" in note.text and "another GPU" in note.text for note in told.result.findings
     )
+
+
+def test_what_slows_down_every_third_iteration_shows_in_the_slowest_tenth_alone():
+    slow = tuple(replace(one, length=2 * one.length) for one in TRAINING)
+    found = compared(PROGRAM, replace(PROGRAM, other=slow, other_every=3))
+    assert found.verdict == "changed"
+    assert row(found, "summary", "iteration")["verdict"] == NOT_SHOWN
+    assert row(found, "summary", "slowest tenth")["verdict"] == "slower"
+    assert "slowest tenth is slower" in found.headline
+    assert row(found, "kernel", "gemm_a")["ratio"] == pytest.approx(1, abs=0.03)
