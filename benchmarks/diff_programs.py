@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument("--device", choices=DEVICES, default="opencl")
     parser.add_argument("--slower", type=float, default=1.0, help="Factor of the planted kernel's time.")
-    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--turns", type=int, default=150)
     options = parser.parse_args()
     PROGRAMS[options.program](Job(DEVICES[options.device](), options.slower, options.turns))
 

@@ -140,11 +140,10 @@ def read(trace: Trace, rows: Rows = _ALL) -> Run:
 
 
 def _values(work: Work, cell: Column, cells: int, part: Turns) -> Values:
-    """Weighted sums over the iterations that count."""
-    weight = np.append(part.weight, 0.0)[part.place]
-    length = (work.end - work.start) * weight
-    time = np.bincount(cell, length, minlength=cells)
-    count = np.bincount(cell, weight, minlength=cells)
+    """What the iterations took; each cell by its own undisturbed launches."""
+    length = work.end - work.start
+    time = np.bincount(cell, length * part.undisturbed(cell, length), minlength=cells)
+    count = np.bincount(cell, np.append(part.share, 0.0)[part.place], minlength=cells)
     duration, busy = float(part.duration @ part.weight), float(part.busy @ part.weight)
     measures = {"iteration" if part.source else "recording": duration}
     if len(part) >= turns.TENTH:

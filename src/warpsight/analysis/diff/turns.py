@@ -47,6 +47,8 @@ class Turns:
         weight: Weight of each iteration in the run's value; they sum up to 1.
         duration: Length of each, ns.
         busy: Time with device work in each, ns.
+        kind: Kind of each, a number.
+        share: Share of each in a plain mean over iterations (over processes, where several have a loop).
     """
 
     source: str
@@ -56,16 +58,65 @@ class Turns:
     weight: Column
     duration: Column
     busy: Column
+    kind: Column
+    share: Column
 
     def __len__(self) -> int:
         return len(self.duration)
+
+    def undisturbed(self, cell: Column, length: Column) -> Column:
+        """Weight of each row of work in the value of its cell: 0 for what took longer than the faster half of its like.
+
+        Alike are the launches that come as the k-th of a cell in an iteration of one kind: what disturbs an iteration hits some of
+        its kernels, so looking at each launch alone keeps more than looking at whole iterations. With three turns of one kind
+
+            cell gemm, first launch:   10  90  11   → mean of 10 and 11
+            cell gemm, second launch:  12  12  13   → mean of 12 and 12
+
+        the cell takes 10.5 + 12 per iteration.
+        """
+        out = np.zeros(len(cell))
+        inside = np.flatnonzero(self.place >= 0)
+        if not self.source:  # the whole recording: every row counts
+            out[inside] = 1.0
+            return out
+        turn = self.place[inside]
+        key = _numbered(cell[inside], self.kind[turn], _ordinal(turn, cell[inside]))
+        order = np.lexsort((length[inside], key))
+        count = np.bincount(key)
+        rank = np.empty(len(inside), np.int64)
+        rank[order] = np.arange(len(inside)) - np.repeat(np.cumsum(count) - count, count)
+        kept = count - (SLOWEST * count).astype(np.int64)
+        # What is kept stands for all launches of its like.
+        out[inside] = np.where(rank < kept[key], (count / kept)[key] * self.share[turn], 0.0)
+        return out
+
+
+def _numbered(*columns: Column) -> Column:
+    """A number for each different row of some columns, from 0."""
+    found = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, number = np.unique(column, return_inverse=True)
+        found = np.unique(found * len(values) + number, return_inverse=True)[1]
+    return found
+
+
+def _ordinal(turn: Column, cell: Column) -> Column:
+    """How many rows before it have the same turn and cell; rows are in order of time."""
+    both = _numbered(turn, cell)
+    order = np.argsort(both, kind="stable")
+    count = np.bincount(both)
+    out = np.empty(len(both), np.int64)
+    out[order] = np.arange(len(both)) - np.repeat(np.cumsum(count) - count, count)
+    return out
 
 
 def whole(work: Work) -> Turns:
     """The whole recording as one iteration: from the first to the last device work."""
     one = np.ones(1)
     length = np.array([max(work.finish - work.begin, 0)])
-    return Turns("", None, 1, np.zeros(len(work), np.int64), one, length, np.array([work.of_kind().total]))
+    return Turns("", None, 1, np.zeros(len(work), np.int64), one, length, np.array([work.of_kind().total]),
+                 np.zeros(1, np.int64), one)  # fmt: skip
 
 
 def find(trace: Trace, rows: Rows, work: Work) -> Turns | None:
@@ -74,22 +125,25 @@ def find(trace: Trace, rows: Rows, work: Work) -> Turns | None:
     if not loops:
         return None
     place = np.full(len(work), -1, np.int64)
-    weights, durations, busy = [], [], []
-    kinds = number = 0
+    weights, durations, busy, each, shares = [], [], [], [], []
+    kinds = number = before = 0
     for loop in loops:
         counts = np.diff(np.append(loop.first, len(loop.rows)))
         kept = np.where(loop.steady, number + np.cumsum(loop.steady) - 1, -1)
         place[loop.rows[int(loop.first[0]) :]] = np.repeat(kept, counts)
         number += int(loop.steady.sum())
         kind = _kinds(loop)[loop.steady]
-        kinds = max(kinds, len(np.unique(kind)))
+        own = len(np.unique(kind))
+        each.append(_numbered(kind) + before)
+        kinds, before = max(kinds, own), before + own
+        shares.append(np.full(len(kind), 1 / len(kind) / len(loops)))
         duration = loop.duration[loop.steady]
         weights.append(_weights(kind, duration) / len(loops))
         durations.append(duration)
         busy.append(_busy(loop))
     sources = dict.fromkeys(_NUMBER.sub("#", loop.source) for loop in loops)
     return Turns(", ".join(sources), _name(loops), kinds, place, np.concatenate(weights), np.concatenate(durations),
-                 np.concatenate(busy))  # fmt: skip
+                 np.concatenate(busy), np.concatenate(each), np.concatenate(shares))  # fmt: skip
 
 
 def _kinds(loop: Iterations) -> Column:
