@@ -67,8 +67,8 @@ class Turns:
     def undisturbed(self, cell: Column, length: Column) -> Column:
         """Weight of each row of work in the value of its cell: 0 for what took longer than the faster half of its like.
 
-        Alike are the launches that come as the k-th of a cell in an iteration of one kind: what disturbs an iteration hits some of
-        its kernels, so looking at each launch alone keeps more than looking at whole iterations. With three turns of one kind
+        Alike are the launches that come as the k-th of a cell in an iteration of one kind: what disturbs an iteration hits some
+        of its kernels, so looking at each launch alone keeps more than looking at whole iterations. With three turns of one kind
 
             cell gemm, first launch:   10  90  11   → mean of 10 and 11
             cell gemm, second launch:  12  12  13   → mean of 12 and 12
