@@ -31,7 +31,7 @@ class Analyzed:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The verdict's findings, most costly first, then those of the analyses."""
+        """The verdict's findings in reading order, then those of the analyses."""
         own = () if self.verdict is None else self.verdict.findings
         return (*own, *(finding for result in self.results.values() for finding in result.findings))
 
@@ -107,7 +107,7 @@ class Questions(StoredTrace):
         end: Time | None = None,
         top: int | None = None,
     ) -> Analyzed:
-        """What is wrong with the program, most costly first; with `names` these analyses instead (:meth:`analyses`).
+        """Where the devices' time went, why they were idle, what to change; with `names` these analyses (:meth:`analyses`).
 
         Args:
             names: analyses to run, as `"critical-path"`.
@@ -115,7 +115,7 @@ class Questions(StoredTrace):
             device: As in :meth:`stats`.
             stream: As there.
             process: As there.
-            begin: As there; without a time the verdict judges the steady state of the main loop.
+            begin: As there; without a time the verdict judges everything from the first to the last device work.
             end: As there.
             top: rows of each table at most; None and 0 are all.
 
