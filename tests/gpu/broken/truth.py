@@ -19,7 +19,10 @@ PROGRAMS = HERE / "programs"
 
 @dataclass(frozen=True)
 class TruePlace:
-    """Where lanes must be: the kernel, (function, lines) innermost first, and what is known beside that."""
+    """Where lanes must be: the kernel, (function, lines) innermost first, and what is known beside that.
+
+    `waits_for`: the places of the same program that its lanes wait for; None when nobody has said.
+    """
 
     kernel: str
     chain: tuple[tuple[str, frozenset[int]], ...]
@@ -27,6 +30,7 @@ class TruePlace:
     blocks: tuple[tuple[int, ...], ...]
     lanes: int | None
     waits: str | None
+    waits_for: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def _place(place: dict[str, Any], source: str) -> TruePlace:
     return TruePlace(
         place["kernel"], tuple(chain), place.get("inlined_deeper", False),
         tuple(map(tuple, place.get("blocks", ()))), place.get("lanes"), place.get("waits"),
+        tuple(place["waits_for"]) if "waits_for" in place else None,
     )  # fmt: skip
 
 

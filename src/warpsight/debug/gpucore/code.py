@@ -7,10 +7,12 @@ from functools import cached_property
 
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
 from warpsight.device_code.inline_chain import SourceChain
+from warpsight.device_code.polling import Poll, poll_of
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,22 @@ class Location:
         return self.cubin.chain(self.section, self.offset)
 
 
+@dataclass(frozen=True)
+class Polling:
+    """A polling loop: what it reads, and the address of the instruction that reads."""
+
+    poll: Poll
+    address: int
+
+
 class Code:
     """All code of a dump."""
 
     def __init__(self, core: GpuCore) -> None:
         self.core = core
         self._found: dict[int, Location | None] = {}
+        self._flows: dict[tuple[int, int], ControlFlow] = {}
+        self._polls: dict[int, Polling | None] = {}
 
     @cached_property
     def _modules(self) -> dict[int, int]:
@@ -95,6 +107,30 @@ class Code:
             return b""
         code = location.cubin.elf.contents(location.section)
         return code[location.offset : location.offset + INSTRUCTION_SIZE].tobytes()
+
+    def flow(self, location: Location) -> ControlFlow:
+        """The branches of the section of code that a location is in."""
+        key = (location.module, location.section)
+        if key not in self._flows:
+            cubin = location.cubin
+            self._flows[key] = ControlFlow(cubin.instructions(location.section), cubin.architecture)
+        return self._flows[key]
+
+    def polling(self, address: int) -> Polling | None:
+        """The polling loop around an address; None when there is none."""
+        if address not in self._polls:
+            self._polls[address] = self._polling(address)
+        return self._polls[address]
+
+    def _polling(self, address: int) -> Polling | None:
+        location = self.locate(address)
+        if location is None:
+            return None
+        flow = self.flow(location)
+        index = location.offset // INSTRUCTION_SIZE
+        loop = flow.loop_around(index) if index < len(flow.words) else None
+        poll = poll_of(flow, loop) if loop else None
+        return Polling(poll, address + (poll.index - index) * INSTRUCTION_SIZE) if poll else None
 
     def disassemble(self, address: int, before: int = 0, after: int = 0) -> list[Instruction]:
         """Instructions around an address as text; nothing without nvdisasm.

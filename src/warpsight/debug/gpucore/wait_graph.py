@@ -1,0 +1,324 @@
+"""Who waits for whom: a graph over the places of a dump's lanes, and the places that wait for nobody.
+
+Lanes at a barrier wait for those of their block (cluster, warp) that have not come: they are elsewhere in the code or at another
+barrier. An edge is certain when the barrier needs the lanes it leads to; it is possible when they only could do what the waiter
+needs: arrive at an mbarrier, write to shared memory, be among the threads that a named barrier counts. Lanes that poll global
+memory, sleep or compute wait for nobody that a dump shows. A possible edge never makes a circle: of two places that could each
+wait for the other it says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from warpsight.debug.gpucore.code import Code
+from warpsight.debug.gpucore.groups import Place
+from warpsight.debug.gpucore.lane_map import WARP_SIZE, LaneMap
+from warpsight.debug.gpucore.lane_registers import LaneRegisters
+from warpsight.debug.gpucore.layout import Kind
+from warpsight.debug.gpucore.mbarrier import MbarrierState, state_of
+from warpsight.debug.gpucore.waits import Wait, wait_at
+from warpsight.device_code.elf import Array
+
+#: Functions of cooperative groups that wait for all blocks of a grid.
+_GRID_BARRIER = re.compile(r"\bsync_grids|\bgrid_group::(sync|barrier_wait)")
+#: Reasons to wait for nobody, the likelier causes first. Lanes that run could still write what others poll for.
+REASONS = (
+    "runs",
+    "count",
+    "memory",
+    "sleep",
+    "ready",
+    "shared memory",
+    "copies",
+    "mbarrier",
+    "mutual",
+    "passing",
+)
+#: Kinds of waits that end when other lanes, or an earlier grid, do something.
+BLOCKED = frozenset({"barrier", "mbarrier", "cluster barrier", "warp", "reconvergence", "earlier grid"})
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Lanes of one place wait for lanes of another.
+
+    Attributes:
+        waiter, holder: the places.
+        certain: whether the holder's lanes are needed; otherwise they may be.
+    """
+
+    waiter: int
+    holder: int
+    certain: bool
+
+
+@dataclass(frozen=True)
+class Count:
+    """A barrier that nobody is left to complete, in one block.
+
+    Attributes:
+        arrived: threads that wait there, by warps of 32, as the hardware counts; needed: what the barrier counts.
+        threads: of the block when it was launched; exited: of these.
+    """
+
+    arrived: int
+    needed: int
+    threads: int
+    exited: int
+
+
+@dataclass(frozen=True)
+class WaitGraph:
+    """What waits for what.
+
+    Attributes:
+        edges: between places.
+        order: all places, those that wait for nobody first, each behind what it waits for.
+        why: for each place that waits for nobody, one of :data:`REASONS`.
+        circles: places that wait for each other.
+        counts: of places whose barrier cannot be completed.
+        mbarriers: the state of the mbarrier that a place's first lane waits at.
+        grid_barriers: places that poll for a barrier of the whole grid, by the names of their functions.
+    """
+
+    edges: tuple[Edge, ...]
+    order: tuple[int, ...]
+    why: dict[int, str]
+    circles: tuple[tuple[int, ...], ...]
+    counts: dict[int, Count]
+    mbarriers: dict[int, MbarrierState]
+    grid_barriers: frozenset[int]
+
+
+def wait_graph(lanes: LaneMap, places: Sequence[Place], code: Code) -> WaitGraph:
+    """Build the graph of a dump's places."""
+    return _Builder(lanes, places, code).graph()
+
+
+@dataclass
+class _Builder:
+    lanes: LaneMap
+    places: Sequence[Place]
+    code: Code
+    edges: dict[tuple[int, int], bool] = field(default_factory=dict)
+    why: dict[int, str] = field(default_factory=dict)
+    counts: dict[int, Count] = field(default_factory=dict)
+    mbarriers: dict[int, MbarrierState] = field(default_factory=dict)
+
+    def graph(self) -> WaitGraph:
+        grid_barriers = frozenset(n for n, place in enumerate(self.places) if _is_grid_barrier(place))
+        for number, place in enumerate(self.places):
+            self._visit(number, place, grid_barriers)
+        edges = _without_possible_circles(self.edges, len(self.places))
+        parts = components(len(self.places), edges)
+        depth = _depths(parts, edges)
+        circles = tuple(part for part in parts if len(part) > 1)
+        for number, place in enumerate(self.places):
+            if depth[number] == 0:
+                mutual = any(number in circle for circle in circles)
+                self.why[number] = "mutual" if mutual else self.why.get(number) or _reason(place)
+        circle_of = {number: at for at, circle in enumerate(circles) for number in circle}
+        order = sorted(
+            range(len(self.places)),
+            key=lambda n: (depth[n], REASONS.index(self.why[n]) if depth[n] == 0 else 0, circle_of.get(n, -1),
+                           -self.places[n].lanes, n),
+        )  # fmt: skip
+        return WaitGraph(
+            tuple(Edge(waiter, holder, certain) for (waiter, holder), certain in sorted(edges.items())),
+            tuple(order), {n: why for n, why in self.why.items() if depth[n] == 0}, circles, self.counts, self.mbarriers,
+            grid_barriers,
+        )  # fmt: skip
+
+    def _visit(self, number: int, place: Place, grid_barriers: frozenset[int]) -> None:
+        """Find the edges of one place."""
+        kind = place.wait.kind if place.wait else ""
+        here = self.lanes.at([number])
+        if not here.any():
+            return
+        if kind == "barrier":
+            self._barrier(number, place, here)
+        elif kind == "cluster barrier":
+            clusters = self.lanes.cluster[self.lanes.block]
+            waiting = self.lanes.at(self._with(lambda one: one.kind == kind))
+            self._wait_for(number, self.lanes.sharing(clusters, here) & ~waiting, True)
+        elif kind in ("warp", "reconvergence"):
+            self._wait_for(number, self._others_of_warp(number, here), True)
+        elif kind == "earlier grid":
+            waiting = self.lanes.at(self._with(lambda one: one.kind == kind))
+            self._wait_for(number, (self.lanes.grid != place.grid) & ~waiting, False)
+        elif kind == "mbarrier":
+            self._mbarrier(number, place, here)
+        elif number in grid_barriers:
+            arrived = self.lanes.at(sorted(grid_barriers)) & (self.lanes.grid == place.grid)
+            missing = (self.lanes.grid == place.grid) & ~self.lanes.sharing(self.lanes.block, arrived)
+            self._add(number, missing, True)
+        elif kind == "memory" and place.wait and place.wait.poll and place.wait.poll.space == "shared":
+            self._add(number, self._others_of_cluster(here), False)
+
+    def _with(self, fits: Callable[[Wait], bool]) -> list[int]:
+        return [n for n, place in enumerate(self.places) if place.wait and fits(place.wait)]
+
+    def _add(self, waiter: int, holders: Array, certain: bool) -> bool:
+        """Add edges to the places of some lanes (a mask); whether there were any."""
+        found = [holder for holder in np.unique(self.lanes.place[holders]).tolist() if holder != waiter]
+        for holder in found:
+            self.edges[waiter, holder] = self.edges.get((waiter, holder), False) or certain
+        return bool(found)
+
+    def _wait_for(self, waiter: int, holders: Array, certain: bool) -> None:
+        """The same; without lanes to wait for, the wait is over, and its lanes are about to go on."""
+        if not self._add(waiter, holders, certain):
+            self.why[waiter] = "passing"
+
+    def _barrier(self, number: int, place: Place, here: Array) -> None:
+        """A barrier of the block: for all its threads, or for a count of them."""
+        lanes, wait = self.lanes, place.wait
+        assert wait is not None
+        mine = [number]
+        if wait.barrier is not None:
+            mine = self._with(lambda one: one.kind == "barrier" and one.barrier == wait.barrier)
+        waiting = lanes.at(mine)
+        others = lanes.sharing(lanes.block, here) & ~waiting
+        if not wait.threads:
+            self._wait_for(number, others, wait.barrier is not None)
+            return
+        blocks = np.unique(lanes.block[here])
+        arrived = lanes.warps_of_blocks(waiting)[blocks]
+        left = lanes.warps_of_blocks()[blocks] - arrived  # warps that could still come
+        missing = -(-wait.threads // WARP_SIZE) - arrived
+        # Threads may also have arrived without waiting (bar.arrive) and gone on: then fewer are missing.
+        silent = self._arrives_silently(place)
+        never = (missing > 0) & (left == 0 if silent else missing > left)
+        if never.any() and not lanes.core.problems:
+            block = int(blocks[never][0])
+            threads = int(lanes.block_threads[block])
+            self.counts[number] = Count(
+                int(arrived[never][0]) * WARP_SIZE, wait.threads, threads, threads - int(lanes.lanes_of_blocks()[block])
+            )  # fmt: skip
+            self.why[number] = "count"
+            return
+        open_ = np.isin(lanes.block, blocks[missing > 0])
+        self._wait_for(number, others & open_, not silent and bool((missing == left)[missing > 0].all()))
+
+    def _arrives_silently(self, place: Place) -> bool:
+        """Whether the code around a place has an arrival at a barrier that does not wait."""
+        location = self.code.locate(place.address)
+        if location is None:
+            return True
+        words = self.code.flow(location).words
+        barrier = np.isin(words[:, 0] & np.uint64(0x1FF), [0x11D])
+        return bool((barrier & (words[:, 1] >> np.uint64(13) & np.uint64(1) == 1)).any())
+
+    def _others_of_warp(self, number: int, here: Array) -> Array:
+        """The lanes that a warp's barrier is for and that are not at it."""
+        lanes = self.lanes
+        wanted = np.full(len(lanes.core.table(Kind.WARPS)), 0xFFFFFFFF, np.int64)
+        warps, first = np.unique(lanes.warp[here], return_index=True)
+        rows = lanes.row[here][first]
+        pcs = lanes.core.table(Kind.LANES).rows["pc"][rows].tolist()
+        for warp, row, pc in zip(warps.tolist(), rows.tolist(), pcs, strict=True):
+            wait = wait_at(pc, self.code.instruction, LaneRegisters(lanes.core, row, warp))
+            wanted[warp] = wait.lanes if wait else 0xFFFFFFFF
+        needed = wanted[lanes.warp] >> lanes.number & 1 == 1
+        found: Array = lanes.sharing(lanes.warp, here) & (lanes.place != number) & needed
+        return found
+
+    def _others_of_cluster(self, here: Array) -> Array:
+        others: Array = self.lanes.sharing(self.lanes.cluster[self.lanes.block], here) & ~here
+        return others
+
+    def _mbarrier(self, number: int, place: Place, here: Array) -> None:
+        """An mbarrier: whoever has not arrived yet may be any other thread of the cluster, or a copy."""
+        wait, block = place.wait, int(self.lanes.block[here][0])
+        assert wait is not None
+        state = state_of(self.lanes.core, block, wait.mbarrier) if wait.mbarrier is not None else None
+        if state is not None:
+            self.mbarriers[number] = state
+            if wait.parity is not None and state.parity != wait.parity:
+                self.why[number] = "passing"
+                return
+            if not state.pending and state.missing_bytes:
+                self.why[number] = "copies"
+                return
+        same = self.lanes.at(self._with(lambda one: one.kind == "mbarrier" and one.mbarrier == wait.mbarrier))
+        self._add(number, self._others_of_cluster(here) & ~same, False)
+
+
+def _is_grid_barrier(place: Place) -> bool:
+    polls = place.wait is not None and place.wait.kind == "memory"
+    return (
+        polls
+        and place.chain is not None
+        and any(_GRID_BARRIER.search(frame.function) for frame in place.chain.frames)
+    )
+
+
+def _reason(place: Place) -> str:
+    """Why a place that has no edges waits for nobody."""
+    if place.wait is None:
+        return "runs" if place.groups[0].active else "ready"
+    if place.wait.kind == "memory":
+        return "shared memory" if place.wait.poll and place.wait.poll.space == "shared" else "memory"
+    return "passing" if place.wait.kind in BLOCKED - {"mbarrier"} else place.wait.kind
+
+
+def _without_possible_circles(edges: dict[tuple[int, int], bool], count: int) -> dict[tuple[int, int], bool]:
+    """The edges without possible ones that lie on a circle."""
+    part_of = {place: at for at, part in enumerate(components(count, edges)) for place in part}
+    return {
+        edge: certain for edge, certain in edges.items() if certain or part_of[edge[0]] != part_of[edge[1]]
+    }
+
+
+def components(
+    count: int, edges: Sequence[tuple[int, int]] | dict[tuple[int, int], bool]
+) -> list[tuple[int, ...]]:
+    """The strongly connected parts of a graph, each behind those its edges lead to (Tarjan 1972, without recursion)."""
+    after: list[list[int]] = [[] for _ in range(count)]
+    for begin, end in edges:
+        after[begin].append(end)
+    number, low = [-1] * count, [0] * count
+    open_, is_open, found, counter = [], [False] * count, [], 0
+    for start in range(count):
+        work = [(start, 0)] if number[start] < 0 else []
+        while work:
+            node, at = work.pop()
+            if at == 0:
+                number[node] = low[node] = counter
+                counter += 1
+                open_.append(node)
+                is_open[node] = True
+            elif is_open[after[node][at - 1]]:
+                low[node] = min(low[node], low[after[node][at - 1]])
+            while at < len(after[node]) and number[after[node][at]] >= 0:
+                if is_open[after[node][at]]:
+                    low[node] = min(low[node], low[after[node][at]])
+                at += 1
+            if at < len(after[node]):
+                work += [(node, at + 1), (after[node][at], 0)]
+            elif low[node] == number[node]:
+                cut = open_.index(node)
+                part = open_[cut:]
+                del open_[cut:]
+                for one in part:
+                    is_open[one] = False
+                found.append(tuple(sorted(part)))
+    return found
+
+
+def _depths(parts: list[tuple[int, ...]], edges: dict[tuple[int, int], bool]) -> dict[int, int]:
+    """How many places are between each place and one that waits for nobody, by the longest way."""
+    part_of = {place: at for at, part in enumerate(parts) for place in part}
+    depth = [0] * len(parts)
+    leading: dict[int, set[int]] = {}
+    for waiter, holder in edges:
+        if part_of[waiter] != part_of[holder]:
+            leading.setdefault(part_of[waiter], set()).add(part_of[holder])
+    for at in range(len(parts)):  # each part comes behind those it leads to
+        depth[at] = max((depth[other] + 1 for other in leading.get(at, ())), default=0)
+    return {place: depth[part_of[place]] for place in part_of}
