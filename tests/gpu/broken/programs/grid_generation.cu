@@ -7,7 +7,7 @@ struct Barrier {
 
 __device__ __forceinline__ unsigned acquire(const unsigned* word) {
   unsigned value;
-  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");  // @read
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
   return value;
 }
 
@@ -40,6 +40,6 @@ int main() {
   cudaFuncAttribute most = cudaFuncAttributeMaxDynamicSharedMemorySize;
   check(cudaFuncSetAttribute(grid_generation, most, memory), "cudaFuncSetAttribute");
   dim3 blocks(2, device.multiProcessorCount + 168);
-  grid_generation<<<blocks, 128, memory>>>(zeroed<Barrier>(1), zeroed<int>(128));
+  grid_generation<<<blocks, 64, memory>>>(zeroed<Barrier>(1), zeroed<int>(64));
   return finish();
 }
