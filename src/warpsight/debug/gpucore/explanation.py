@@ -7,14 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.groups import Place
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
-from warpsight.debug.gpucore.lane_words import Subject, subject
+from warpsight.debug.gpucore.lane_words import Subject, block_name, subject
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.mbarrier import MbarrierState
-from warpsight.debug.gpucore.polled import Polled, polled
+from warpsight.debug.gpucore.polled import Polled, polled_of
 from warpsight.debug.gpucore.wait_graph import BLOCKED, Edge, WaitGraph
 from warpsight.debug.gpucore.waits import Wait
 from warpsight.device_code.demangle import short
@@ -25,6 +27,8 @@ _LIBRARY = re.compile(
     r"/(targets/[^/]+|cuda[^/]*|nvidia/[^/]+)/include/|/(cooperative_groups|cuda/std|cub|thrust)/"
 )
 _MOST_CALLERS = 3
+#: Warps whose polled addresses are read.
+_MOST_WARPS = 1024
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,8 @@ class _Writer:
             return f"{who.text} {who.verb('has', 'have')} passed {what} {where}, and {who.verb('is', 'are')} about to go on"
         waits = f"{who.text} {who.verb('waits', 'wait')} {where} for {what}"
         if why == "count":
-            return f"{waits}, which nobody is left to complete: {self._count(place)}"
+            nobody = ", which nobody is left to complete" if self.graph.counts[place].others != "may wait" else ""
+            return f"{waits}{nobody}: {self._count(place)}"
         return waits + self._mbarrier(place)
 
     def _waiting(self, place: int, edges: tuple[Edge, ...]) -> str:
@@ -113,10 +118,16 @@ class _Writer:
         return ""
 
     def _value(self, place: int) -> str:
-        """What a polling loop reads: the address and the value of one lane."""
+        """What a polling loop reads: the address and the value of one lane, or where the warps read when that differs."""
         found = polled_at(self.lanes, self.places[place])
         if found is None or found.address is None:
             return ""
+        several = polled_by_warps(self.lanes, place, self.code)
+        if len(several) > 1:
+            named = ", ".join(f"{address:#x} ({block})" for address, block in list(several.items())[:_MOST_CALLERS])
+            more = f" and {len(several) - _MOST_CALLERS} more" if len(several) > _MOST_CALLERS else ""
+            value = "" if found.value is None else f"; the first lane last read {found.value:#x}"
+            return f"; they read {len(several):,} addresses: {named}{more}{value}"
         first = "it" if self.places[place].lanes == 1 else "its first lane"
         if found.value is None:
             return f"; {first} reads {found.address:#x}"
@@ -126,9 +137,15 @@ class _Writer:
         count = self.graph.counts[place]
         if count.needed > -(-count.threads // 32) * 32:
             return f"it counts {count.needed} threads, and the block has {count.threads}"
-        exited = f"{count.exited} of the block's {count.threads} threads have exited" if count.exited else (
-            f"the block's other threads cannot make up {count.needed}")  # fmt: skip
-        return f"{count.arrived} of {count.needed} threads are there, and {exited}"
+        parts = [f"{count.arrived} of {count.needed} threads wait there"]
+        if count.silent:
+            parts.append("others may have arrived without waiting")
+        if count.exited:
+            exited = "thread has" if count.exited == 1 else "threads have"
+            parts.append(f"{count.exited} of the block's {count.threads} {exited} exited")
+        if count.others:
+            parts.append(f"the {'others' if count.exited else 'other threads of the block'} {count.others} for these")
+        return ", ".join(parts)
 
     def _mbarrier(self, place: int) -> str:
         state = self.graph.mbarriers.get(place)
@@ -136,13 +153,8 @@ class _Writer:
         waits = "" if busy else ", and every thread of the block waits"
         if state is None:
             return waits
-        block = (
-            self.lanes.core.table(Kind.BLOCKS)
-            .rows["index"][self.lanes.block[self.lanes.at([place])][0]]
-            .tolist()
-        )
-        several = len(set(self.lanes.block[self.lanes.at([place])].tolist())) > 1
-        of = f" in block ({','.join(map(str, block))})" if several else ""
+        blocks = self.lanes.block[self.lanes.at([place])]
+        of = f" in {block_name(self.lanes, int(blocks[0]))}" if len(set(blocks.tolist())) > 1 else ""
         return f", of which{of} {missing(state)}{waits}"
 
     def _others_that_run(self, place: int) -> bool:
@@ -176,7 +188,22 @@ def polled_at(lanes: LaneMap, place: Place) -> Polled | None:
     at = lanes.row.searchsorted(example)
     if at >= len(lanes.row) or lanes.row[at] != example:
         return None
-    return polled(lanes.core, place, LaneRegisters(lanes.core, example, int(lanes.warp[at])))
+    return polled_of(lanes.core, place.wait.poll, LaneRegisters(lanes.core, example, int(lanes.warp[at])))
+
+
+def polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
+    """The addresses that the first lanes of a place's warps poll, and the block that reads each; of the first warps only."""
+    mine = np.flatnonzero(lanes.at([place]))
+    _, first = np.unique(lanes.warp[mine], return_index=True)
+    found: dict[int, str] = {}
+    for at in mine[np.sort(first)][:_MOST_WARPS].tolist():
+        row = int(lanes.row[at])
+        polling = code.polling(int(lanes.core.table(Kind.LANES).rows["pc"][row]))
+        registers = LaneRegisters(lanes.core, row, int(lanes.warp[at]))
+        one = polled_of(lanes.core, polling.poll if polling else None, registers)
+        if one is not None and one.address is not None:
+            found.setdefault(one.address, block_name(lanes, int(lanes.block[at])))
+    return found
 
 
 def _needed(wait: Wait | None) -> str:

@@ -66,6 +66,8 @@ class Hang:
             "resident": one.resident,
             "ended": one.ended,
             "not_started": one.not_started,
+            "free_multiprocessors": one.free,
+            "count": one.count,
             "grid_barrier": "by name" if one.by_name else "by its code" if one.by_code else None,
             "text": one.text,
         }

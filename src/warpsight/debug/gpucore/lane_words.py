@@ -84,8 +84,13 @@ def _blocks(lanes: LaneMap, mine: Array, blocks: Array) -> str:
     if launched == 1:
         return ""
     if len(blocks) == 1:
-        index = lanes.core.table(Kind.BLOCKS).rows["index"][blocks[0]].tolist()
-        return f" of block ({','.join(map(str, index))})"
+        return f" of {block_name(lanes, int(blocks[0]))}"
     if len(blocks) < present:
         return f" of {len(blocks):,} of {present:,} blocks"
     return f" of each of the {present:,} blocks" + (" on the device" if present < launched else "")
+
+
+def block_name(lanes: LaneMap, block: int) -> str:
+    """A row of the block table in words: `block (2,0,0)`."""
+    index = lanes.core.table(Kind.BLOCKS).rows["index"][block].tolist()
+    return f"block ({','.join(map(str, index))})"

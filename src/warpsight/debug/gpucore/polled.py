@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsight.debug.gpucore.groups import Place
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.polling import Poll
 
 _SIZES = (4, 8)
 
@@ -26,9 +26,8 @@ class Polled:
     in_memory: int | None
 
 
-def polled(core: GpuCore, place: Place, lane: LaneRegisters) -> Polled | None:
-    """What a lane of a place polls; None when the place is in no polling loop."""
-    poll = place.wait.poll if place.wait else None
+def polled_of(core: GpuCore, poll: Poll | None, lane: LaneRegisters) -> Polled | None:
+    """What a lane in a polling loop reads; None when it is in none."""
     if poll is None:
         return None
     address = None

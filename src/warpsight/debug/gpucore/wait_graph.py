@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -64,12 +64,16 @@ class Count:
     Attributes:
         arrived: threads that wait there, by warps of 32, as the hardware counts; needed: what the barrier counts.
         threads: of the block when it was launched; exited: of these.
+        silent: whether threads may also have arrived without waiting (`bar.arrive`).
+        others: whether threads that could come `wait` for those that are there, or `may wait`; empty: none could.
     """
 
     arrived: int
     needed: int
     threads: int
     exited: int
+    silent: bool
+    others: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class _Builder:
         parts = components(len(self.places), edges)
         depth = _depths(parts, edges)
         circles = tuple(part for part in parts if len(part) > 1)
+        self._keep_stuck_counts(edges)
         for number, place in enumerate(self.places):
             if depth[number] == 0:
                 mutual = any(number in circle for circle in circles)
@@ -133,6 +138,22 @@ class _Builder:
             tuple(order), {n: why for n, why in self.why.items() if depth[n] == 0}, circles, self.counts, self.mbarriers,
             grid_barriers,
         )  # fmt: skip
+
+    def _keep_stuck_counts(self, edges: dict[tuple[int, int], bool]) -> None:
+        """Of the counted barriers, keep those that nobody completes: whoever could come waits for threads that are there."""
+        waiters = {waiter for waiter, _ in edges}
+        needed: dict[int, list[int]] = {}
+        for (waiter, holder), certain in edges.items():
+            if certain:
+                needed.setdefault(holder, []).append(waiter)
+        for number, count in list(self.counts.items()):
+            if count.others and number in waiters:
+                del self.counts[number]
+                continue
+            self.why[number] = "count"
+            able = {holder for waiter, holder in self.edges if waiter == number}
+            if able and able <= _reached(number, needed):
+                self.counts[number] = replace(count, others="wait")
 
     def _visit(self, number: int, place: Place, grid_barriers: frozenset[int]) -> None:
         """Find the edges of one place."""
@@ -194,13 +215,15 @@ class _Builder:
         # Threads may also have arrived without waiting (bar.arrive) and gone on: then fewer are missing.
         silent = self._arrives_silently(place)
         never = (missing > 0) & (left == 0 if silent else missing > left)
-        if never.any() and not lanes.core.problems:
-            block = int(blocks[never][0])
-            threads = int(lanes.block_threads[block])
+        held = bool(not never.any() and (missing > 0).any())
+        if (never.any() or held) and not lanes.core.problems:
+            at = int(np.flatnonzero(never if not held else missing > 0)[0])
+            threads, alive = int(lanes.block_threads[blocks[at]]), int(lanes.lanes_of_blocks()[blocks[at]])
             self.counts[number] = Count(
-                int(arrived[never][0]) * WARP_SIZE, wait.threads, threads, threads - int(lanes.lanes_of_blocks()[block])
+                int(arrived[at]) * WARP_SIZE, wait.threads, threads, threads - alive, silent,
+                "may wait" if held else "",
             )  # fmt: skip
-            self.why[number] = "count"
+        if never.any() and not lanes.core.problems:
             return
         open_ = np.isin(lanes.block, blocks[missing > 0])
         self._wait_for(number, others & open_, not silent and bool((missing == left)[missing > 0].all()))
@@ -265,6 +288,16 @@ def _reason(place: Place) -> str:
     if place.wait.kind == "memory":
         return "shared memory" if place.wait.poll and place.wait.poll.space == "shared" else "memory"
     return "passing" if place.wait.kind in BLOCKED - {"mbarrier"} else place.wait.kind
+
+
+def _reached(start: int, after: dict[int, list[int]]) -> set[int]:
+    """What can be reached from a place."""
+    found, waiting = {start}, [start]
+    while waiting:
+        new = [one for one in after.get(waiting.pop(), ()) if one not in found]
+        found.update(new)
+        waiting += new
+    return found
 
 
 def _without_possible_circles(edges: dict[tuple[int, int], bool], count: int) -> dict[tuple[int, int], bool]:
