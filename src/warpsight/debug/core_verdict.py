@@ -43,13 +43,13 @@ def sentence(summary: dict[str, Any]) -> str:
 
 
 def _causes(summary: dict[str, Any]) -> str:
-    """What waits for nobody, and the first that waits for it; grids whose blocks do not fit."""
+    """Grids with missing blocks; what waits for nobody, and the first that waits for it."""
     roots, chain = summary["roots"], summary["chain"]
     said = [*roots[:_CAUSES], *chain[: 1 if len(roots) <= 1 else 0]]
     texts = [part["text"] if len(said) == 1 else f"({part['place'] + 1}) {part['text']}" for part in said]
     if len(roots) > _CAUSES:
         texts.append(f"and {len(roots) - _CAUSES} more places that wait for nobody")
-    return "; ".join([*texts, *(missing["text"] for missing in summary["missing_blocks"])])
+    return "; ".join([*(missing["text"].rstrip(".") for missing in summary["missing_blocks"]), *texts])
 
 
 def _line(at: dict[str, Any] | None) -> str:

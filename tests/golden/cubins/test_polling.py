@@ -72,9 +72,9 @@ def test_a_polling_loop_is_found_with_what_it_reads(
 def test_a_loop_over_data_or_one_that_stores_is_no_poll(architecture: int, kernel: str) -> None:
     flow = flow_of(architecture, kernel)
     # Besides the loop of the source there is the one behind EXIT, a branch to itself.
-    assert any(
-        loop and len(loop.body) > 1 for loop in map(flow.loop_around, range(len(flow.words)))
-    ), "there is a loop"
+    assert any(loop and len(loop.body) > 1 for loop in map(flow.loop_around, range(len(flow.words)))), (
+        "there is a loop"
+    )
     assert polls(architecture, kernel) == set()
 
 
@@ -94,7 +94,9 @@ def test_a_barrier_of_the_grid_reads_its_size_and_counts_in_memory(architecture:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_instructions_before_and_behind_a_loop_are_in_none(architecture: int) -> None:
     flow = flow_of(architecture, "flag")
-    inside = [index for index in range(len(flow.words)) if (loop := flow.loop_around(index)) and len(loop.body) > 1]
+    inside = [
+        index for index in range(len(flow.words)) if (loop := flow.loop_around(index)) and len(loop.body) > 1
+    ]
     assert inside == list(range(inside[0], inside[-1] + 1)) and 0 not in inside
     (poll,) = polls(architecture, "flag")
     assert poll.index in inside and poll.value is not None

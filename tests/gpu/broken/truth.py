@@ -123,7 +123,7 @@ def wrong_about_hang(summary: dict[str, Any], truth: Truth) -> list[str]:
     for number, place in enumerate(truth.places):
         if found[number]:
             wrong += [f"place {number} {text}" for text in _wrong_about_place(summary, place, number, found)]
-    missing = {key: 0 for key in truth.missing}
+    missing = dict.fromkeys(truth.missing, 0)
     for one in summary["missing_blocks"]:
         missing |= {key: missing[key] + one[key] for key in truth.missing}
     if missing != truth.missing:

@@ -93,7 +93,9 @@ class _Writer:
             return f"{who.text} {who.verb('has', 'have')} passed {what} {where}, and {who.verb('is', 'are')} about to go on"
         waits = f"{who.text} {who.verb('waits', 'wait')} {where} for {what}"
         if why == "count":
-            nobody = ", which nobody is left to complete" if self.graph.counts[place].others != "may wait" else ""
+            nobody = (
+                ", which nobody is left to complete" if self.graph.counts[place].others != "may wait" else ""
+            )
             return f"{waits}{nobody}: {self._count(place)}"
         return waits + self._mbarrier(place)
 
@@ -124,7 +126,9 @@ class _Writer:
             return ""
         several = polled_by_warps(self.lanes, place, self.code)
         if len(several) > 1:
-            named = ", ".join(f"{address:#x} ({block})" for address, block in list(several.items())[:_MOST_CALLERS])
+            named = ", ".join(
+                f"{address:#x} ({block})" for address, block in list(several.items())[:_MOST_CALLERS]
+            )
             more = f" and {len(several) - _MOST_CALLERS} more" if len(several) > _MOST_CALLERS else ""
             value = "" if found.value is None else f"; the first lane last read {found.value:#x}"
             return f"; they read {len(several):,} addresses: {named}{more}{value}"
@@ -144,7 +148,9 @@ class _Writer:
             exited = "thread has" if count.exited == 1 else "threads have"
             parts.append(f"{count.exited} of the block's {count.threads} {exited} exited")
         if count.others:
-            parts.append(f"the {'others' if count.exited else 'other threads of the block'} {count.others} for these")
+            parts.append(
+                f"the {'others' if count.exited else 'other threads of the block'} {count.others} for these"
+            )
         return ", ".join(parts)
 
     def _mbarrier(self, place: int) -> str:

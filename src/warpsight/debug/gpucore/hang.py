@@ -1,4 +1,4 @@
-"""Why the kernels of a dump do not go on, as plain data: what waits for nobody, what waits for it, blocks that are missing."""
+"""Why the kernels of a dump do not go on, as plain data: blocks that are missing, what waits for nobody, what waits for it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Hang:
             "roots": [{**part(at, one), "why": one.why} for at, one in enumerate(shown) if one.why],
             "chain": [part(at, one) for at, one in enumerate(shown) if not one.why],
             "missing_blocks": [self._missing(one, code) for one in self.missing],
-            "explanation": [*(one.text for one in shown), *(one.text for one in self.missing)],
+            "explanation": [*(one.text for one in self.missing), *(one.text for one in shown)],
         }
 
     def _missing(self, one: MissingBlocks, code: Code) -> dict[str, Any]:

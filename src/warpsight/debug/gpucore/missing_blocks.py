@@ -148,7 +148,9 @@ class _Polling:
         return {one.value for one in found if one is not None and one.value is not None}
 
 
-def _of_grid(lanes: LaneMap, grid: int, resident: Array, graph: WaitGraph, polling: _Polling) -> MissingBlocks:
+def _of_grid(
+    lanes: LaneMap, grid: int, resident: Array, graph: WaitGraph, polling: _Polling
+) -> MissingBlocks:
     row, blocks = lanes.core.table(Kind.GRIDS).rows[grid], lanes.core.table(Kind.BLOCKS).rows[resident]
     by_name, by_code = any(n in graph.grid_barriers for n in polling.numbers), polling.counts_blocks()
     size = row["grid"].astype(np.int64)
@@ -172,10 +174,10 @@ def _of_grid(lanes: LaneMap, grid: int, resident: Array, graph: WaitGraph, polli
 def _free_multiprocessors(lanes: LaneMap, grid: int) -> int:
     """How many multiprocessors of a grid's device have fewer of its blocks than another has, and none of other grids.
 
-        multiprocessor   blocks of the grid   of others
-        0                2                    0           full
-        1                1                    0           has room for one
-        2                0                    3           not known
+    multiprocessor   blocks of the grid   of others
+    0                2                    0           full
+    1                1                    0           has room for one
+    2                0                    3           not known
     """
     blocks, sms = lanes.core.table(Kind.BLOCKS), lanes.core.table(Kind.SMS)
     device = int(lanes.core.table(Kind.GRIDS).parent[grid])

@@ -95,14 +95,14 @@ def _explanation(summary: dict[str, Any], top: int) -> Iterator[str]:
     )
     lanes = sum(place["lanes"] for place in summary["places"])
     yield f"{waiting:,} of {lanes:,} lanes wait for others. Causes first:"
+    for missing in summary["missing_blocks"]:
+        several = f"{clipped(missing['kernel'])}: " if len(summary["missing_blocks"]) > 1 else ""
+        yield f"  {several}{missing['text']}"
     said = sorted([*summary["roots"], *summary["chain"]], key=lambda part: int(part["place"]))
     for part in said[:top]:
         yield f"  ({part['place'] + 1}) {part['text']}"
     if len(said) > top:
         yield f"  and {len(said) - top:,} more; --top 0 shows all"
-    for missing in summary["missing_blocks"]:
-        several = f"{clipped(missing['kernel'])}: " if len(summary["missing_blocks"]) > 1 else ""
-        yield f"  {several}{missing['text']}"
 
 
 def _access_lines(fault: dict[str, Any]) -> Iterator[str]:

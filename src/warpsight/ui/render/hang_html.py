@@ -77,7 +77,8 @@ def _dump(dump: dict[str, Any]) -> dict[str, Any]:
     out["hidden"] = max(len(summary["places"]) - _MOST_PLACES, 0) + summary["places_left_out"]
     said = sorted([*summary["roots"], *summary["chain"]], key=lambda part: int(part["place"]))
     out["explanation"] = [
-        {"text": part["text"], "root": "why" in part, "number": part["place"] + 1} for part in said[:_MOST_PLACES]
+        {"text": part["text"], "root": "why" in part, "number": part["place"] + 1}
+        for part in said[:_MOST_PLACES]
     ]
     out["missing"] = [missing["text"] for missing in summary["missing_blocks"]]
     out["waits"] = _waits(summary["places"])
