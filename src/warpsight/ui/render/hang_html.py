@@ -61,7 +61,8 @@ def _place(frame: dict[str, Any]) -> str:
 def _dump(dump: dict[str, Any]) -> dict[str, Any]:
     out = {"pid": dump["pid"], "path": dump.get("path"), "seconds": dump.get("seconds"), "problem": dump.get("problem"),
            "unreadable": dump.get("unreadable"), "joins": [_join(join) for join in dump.get("joins", [])],
-           "faults": [], "places": [], "grids": [], "hidden": 0, "notes": [], "waits": [], "explanation": [], "missing": []}  # fmt: skip
+           "faults": [], "places": [], "grids": [], "hidden": 0, "notes": [], "waits": [],
+           "explanation": [], "missing": []}  # fmt: skip
     if "core" not in dump:
         return out
     summary = dump["core"]["summary"]
