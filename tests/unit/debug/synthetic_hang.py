@@ -25,6 +25,8 @@ from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 
 CUBIN = Path(__file__).parents[2] / "golden/cubins/polls.plain.sm_90.cubin.xz"
 ENTRY = 0x7F00_0000_0000
+#: The first address of a block's shared memory: the system has what is below.
+SHARED = 0x400
 _REGISTERS = 32
 
 
@@ -46,11 +48,15 @@ class Stand:
 
 @dataclass(frozen=True)
 class Block:
-    """A block on the device: its multiprocessor, its index, and its warps; a warp without stands has exited."""
+    """A block on the device: its multiprocessor, its index, and its warps; a warp without stands has exited.
+
+    `shared`: what its shared memory holds from :data:`SHARED` on.
+    """
 
     sm: int
     index: tuple[int, int, int]
     warps: Sequence[Sequence[Stand]]
+    shared: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,24 @@ def barrier(number: int, threads: int = 0, arrive: bool = False) -> bytes:
     """`BAR.SYNC number, threads`, or `BAR.ARV`."""
     low = 0xB1D | 7 << 12 | number << 54 | threads << 42
     return (low | (1 << 13 if arrive else 0) << 64).to_bytes(16, "little")
+
+
+def phase_check(address: int, parity: int) -> bytes:
+    """`SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [address], parity`, both in registers of these numbers."""
+    return (0x5A7 | 7 << 12 | address << 24 | parity << 32 | 0x3F << 64).to_bytes(16, "little")
+
+
+#: `UCGABAR_WAIT` and `WARPSYNC.ALL`.
+CLUSTER_WAIT, WARP_BARRIER = (
+    (operation | 7 << 12 | 0xFFFFFFFF << 32).to_bytes(16, "little") for operation in (0xDC7, 0x948)
+)
+
+
+def mbarrier(expected: int, pending: int, copies: int = 0, parity: int = 0) -> bytes:
+    """The word of an mbarrier, see warpsight.debug.gpucore.mbarrier."""
+    count, size = (1 << 20) - 1, (1 << 21) - 1
+    word = (-expected & count) << 1 | (-copies & size) << 21 | (-pending & count) << 43 | parity << 63
+    return word.to_bytes(8, "little")
 
 
 def cubin() -> bytes:
@@ -117,6 +141,8 @@ def build(hang: Hang) -> bytes:
         blocks = out.table(Kind.BLOCKS, indices, table, sm)
         for row, block in enumerate(own):
             _block(out, block, blocks, row)
+            if block.shared:
+                out.section(Kind.SHARED.section_type, block.shared, blocks, row, addr=SHARED)
     return out.finish()
 
 

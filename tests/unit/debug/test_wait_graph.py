@@ -8,11 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.unit.debug.synthetic_hang import ENTRY, Block, Hang, Stand, barrier, build, cubin
+from tests.unit.debug.synthetic_hang import (
+    CLUSTER_WAIT,
+    ENTRY,
+    SHARED,
+    WARP_BARRIER,
+    Block,
+    Hang,
+    Stand,
+    barrier,
+    build,
+    cubin,
+    mbarrier,
+    phase_check,
+)
 from warpsight.debug.core_verdict import sentence
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.summary import Options, View
-from warpsight.debug.gpucore.wait_graph import components
+from warpsight.debug.gpucore.wait_order import components
 from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.polling import Poll, poll_of
@@ -123,6 +136,61 @@ def test_warps_of_another_block_hold_nobody(tmp_path: Path) -> None:
     # Block 1 has one warp left, which is at the barrier: it waits for nobody.
     assert found["roots"][0]["why"] == "memory"
     assert found["chain"][0]["waits_for"] == [{"place": 0, "certain": True}]
+
+
+def test_lanes_of_a_warp_that_have_not_come_to_its_barrier_hold_the_others(tmp_path: Path) -> None:
+    stands = [spinning("flag", range(16)), Stand(FIRST, range(16, 32), active=False)]
+    found = summary(one_block([stands, [held(SECOND)]], {FIRST: WARP_BARRIER, SECOND: barrier(0)}), tmp_path)
+    assert [(place["wait"], place["lanes"]) for place in found["places"]] == [
+        ("memory", 16), ("warp", 16), ("barrier", 32)
+    ]  # fmt: skip
+    assert [edge["place"] for edge in found["chain"][1]["waits_for"]] == [0, 1]
+
+
+def test_a_block_that_spins_holds_the_cluster_and_no_other(tmp_path: Path) -> None:
+    waits = [[Stand(FIRST)]]
+    blocks = [Block(n, (n, 0, 0), [[spinning("flag")]] if n == 3 else waits) for n in range(4)]
+    hang = Hang("flag", (4, 1, 1), (32, 1, 1), blocks, cluster=(2, 1, 1), code={FIRST: CLUSTER_WAIT})
+    (root,), (waiter,) = (summary(hang, tmp_path)[key] for key in ("roots", "chain"))
+    assert root["text"].startswith("warp 0 of block (3,0,0) spins")
+    assert waiter["text"].startswith("warp 0 of 3 of 4 blocks waits for it")
+
+
+def phases(warps: int, word: bytes, more: list[list[Stand]]) -> Hang:
+    """Warps that wait for phase 0 of the mbarrier at the beginning of shared memory."""
+    waiting = [[Stand(FIRST + 1, registers={4: SHARED, 5: 0})]] * warps
+    blocks = [Block(0, (0, 0, 0), [*waiting, *more], word)]
+    return Hang("flag", (1, 1, 1), (32 * (warps + len(more)), 1, 1), blocks, code={FIRST: phase_check(4, 5)})
+
+
+def test_an_mbarrier_that_counts_too_many_is_the_cause_when_everybody_waits(tmp_path: Path) -> None:
+    (root,) = summary(phases(3, mbarrier(128, 32), []), tmp_path)["roots"]
+    assert root["why"] == "mbarrier"
+    assert root["text"].endswith(
+        "for phase 0 of the mbarrier at shared 0x400, of which 32 of 128 arrivals are missing, "
+        "and every thread of the block waits"
+    )
+
+
+def test_an_mbarrier_may_wait_for_a_warp_that_spins(tmp_path: Path) -> None:
+    found = summary(phases(3, mbarrier(4, 1), [[spinning("flag")]]), tmp_path)
+    (waiter,) = found["chain"]
+    assert found["roots"][0]["why"] == "memory"
+    assert (
+        waiter["text"].startswith("warps 0 to 2 may wait for it")
+        and "1 of 4 arrivals is missing" in waiter["text"]
+    )
+    assert waiter["waits_for"] == [{"place": 0, "certain": False}]
+
+
+def test_an_mbarrier_that_lacks_only_bytes_waits_for_copies(tmp_path: Path) -> None:
+    (root,) = summary(phases(2, mbarrier(1, 0, copies=3072), []), tmp_path)["roots"]
+    assert root["why"] == "copies" and "3,072 bytes of asynchronous copies are missing" in root["text"]
+
+
+def test_an_mbarrier_whose_phase_is_complete_holds_nobody(tmp_path: Path) -> None:
+    (root,) = summary(phases(2, mbarrier(2, 2, parity=1), []), tmp_path)["roots"]
+    assert root["why"] == "passing" and "about to go on" in root["text"]
 
 
 def grid(kernel: str, blocks: int, resident: Iterable[tuple[int, int]], value: int, **more: Any) -> Hang:

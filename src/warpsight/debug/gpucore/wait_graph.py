@@ -21,6 +21,7 @@ from warpsight.debug.gpucore.lane_map import WARP_SIZE, LaneMap
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.mbarrier import MbarrierState, state_of
+from warpsight.debug.gpucore.wait_order import components, depths, reached, without_possible_circles
 from warpsight.debug.gpucore.waits import Wait, wait_at
 from warpsight.device_code.elf import Array
 
@@ -118,15 +119,15 @@ class _Builder:
         grid_barriers = frozenset(n for n, place in enumerate(self.places) if _is_grid_barrier(place))
         for number, place in enumerate(self.places):
             self._visit(number, place, grid_barriers)
-        edges = _without_possible_circles(self.edges, len(self.places))
+        edges = without_possible_circles(self.edges, len(self.places))
         parts = components(len(self.places), edges)
-        depth = _depths(parts, edges)
+        depth = depths(parts, edges)
         circles = tuple(part for part in parts if len(part) > 1)
         self._keep_stuck_counts(edges)
-        for number, place in enumerate(self.places):
+        for number in range(len(self.places)):
             if depth[number] == 0:
                 mutual = any(number in circle for circle in circles)
-                self.why[number] = "mutual" if mutual else self.why.get(number) or _reason(place)
+                self.why[number] = "mutual" if mutual else self.why.get(number) or self._reason(number)
         circle_of = {number: at for at, circle in enumerate(circles) for number in circle}
         order = sorted(
             range(len(self.places)),
@@ -138,6 +139,18 @@ class _Builder:
             tuple(order), {n: why for n, why in self.why.items() if depth[n] == 0}, circles, self.counts, self.mbarriers,
             grid_barriers,
         )  # fmt: skip
+
+    def _reason(self, number: int) -> str:
+        """Why a place that waits for nobody does so, where nothing was found out about it."""
+        wait = self.places[number].wait
+        if wait is None:
+            return "runs" if self.places[number].groups[0].active else "ready"
+        if wait.kind == "memory":
+            return "shared memory" if wait.poll and wait.poll.space == "shared" else "memory"
+        if wait.kind not in BLOCKED - {"mbarrier"}:
+            return wait.kind
+        # Whoever could end the wait may in turn wait for these lanes; or nobody is missing.
+        return "mutual" if any(waiter == number for waiter, _ in self.edges) else "passing"
 
     def _keep_stuck_counts(self, edges: dict[tuple[int, int], bool]) -> None:
         """Of the counted barriers, keep those that nobody completes: whoever could come waits for threads that are there."""
@@ -152,7 +165,7 @@ class _Builder:
                 continue
             self.why[number] = "count"
             able = {holder for waiter, holder in self.edges if waiter == number}
-            if able and able <= _reached(number, needed):
+            if able and able <= reached(number, needed):
                 self.counts[number] = replace(count, others="wait")
 
     def _visit(self, number: int, place: Place, grid_barriers: frozenset[int]) -> None:
@@ -279,79 +292,3 @@ def _is_grid_barrier(place: Place) -> bool:
         and place.chain is not None
         and any(_GRID_BARRIER.search(frame.function) for frame in place.chain.frames)
     )
-
-
-def _reason(place: Place) -> str:
-    """Why a place that has no edges waits for nobody."""
-    if place.wait is None:
-        return "runs" if place.groups[0].active else "ready"
-    if place.wait.kind == "memory":
-        return "shared memory" if place.wait.poll and place.wait.poll.space == "shared" else "memory"
-    return "passing" if place.wait.kind in BLOCKED - {"mbarrier"} else place.wait.kind
-
-
-def _reached(start: int, after: dict[int, list[int]]) -> set[int]:
-    """What can be reached from a place."""
-    found, waiting = {start}, [start]
-    while waiting:
-        new = [one for one in after.get(waiting.pop(), ()) if one not in found]
-        found.update(new)
-        waiting += new
-    return found
-
-
-def _without_possible_circles(edges: dict[tuple[int, int], bool], count: int) -> dict[tuple[int, int], bool]:
-    """The edges without possible ones that lie on a circle."""
-    part_of = {place: at for at, part in enumerate(components(count, edges)) for place in part}
-    return {
-        edge: certain for edge, certain in edges.items() if certain or part_of[edge[0]] != part_of[edge[1]]
-    }
-
-
-def components(
-    count: int, edges: Sequence[tuple[int, int]] | dict[tuple[int, int], bool]
-) -> list[tuple[int, ...]]:
-    """The strongly connected parts of a graph, each behind those its edges lead to (Tarjan 1972, without recursion)."""
-    after: list[list[int]] = [[] for _ in range(count)]
-    for begin, end in edges:
-        after[begin].append(end)
-    number, low = [-1] * count, [0] * count
-    open_, is_open, found, counter = [], [False] * count, [], 0
-    for start in range(count):
-        work = [(start, 0)] if number[start] < 0 else []
-        while work:
-            node, at = work.pop()
-            if at == 0:
-                number[node] = low[node] = counter
-                counter += 1
-                open_.append(node)
-                is_open[node] = True
-            elif is_open[after[node][at - 1]]:
-                low[node] = min(low[node], low[after[node][at - 1]])
-            while at < len(after[node]) and number[after[node][at]] >= 0:
-                if is_open[after[node][at]]:
-                    low[node] = min(low[node], low[after[node][at]])
-                at += 1
-            if at < len(after[node]):
-                work += [(node, at + 1), (after[node][at], 0)]
-            elif low[node] == number[node]:
-                cut = open_.index(node)
-                part = open_[cut:]
-                del open_[cut:]
-                for one in part:
-                    is_open[one] = False
-                found.append(tuple(sorted(part)))
-    return found
-
-
-def _depths(parts: list[tuple[int, ...]], edges: dict[tuple[int, int], bool]) -> dict[int, int]:
-    """How many places are between each place and one that waits for nobody, by the longest way."""
-    part_of = {place: at for at, part in enumerate(parts) for place in part}
-    depth = [0] * len(parts)
-    leading: dict[int, set[int]] = {}
-    for waiter, holder in edges:
-        if part_of[waiter] != part_of[holder]:
-            leading.setdefault(part_of[waiter], set()).add(part_of[holder])
-    for at in range(len(parts)):  # each part comes behind those it leads to
-        depth[at] = max((depth[other] + 1 for other in leading.get(at, ())), default=0)
-    return {place: depth[part_of[place]] for place in part_of}
