@@ -96,6 +96,11 @@ class ControlFlow:
             found.setdefault(int(self.targets[branch]), []).append(branch)
         return found
 
+    @cached_property
+    def entered(self) -> frozenset[int]:
+        """The instructions that branches go to."""
+        return frozenset(self._sources)
+
     def loop_around(self, index: int) -> Loop | None:
         """The smallest loop around an instruction; None when there is none.
 

@@ -115,8 +115,8 @@ def _poll(flow: ControlFlow, loop: Loop, index: int, name: str) -> Poll:
     register, wide, value = low >> 24 & 0xFF, bool(high >> 8 & 1), low >> 16 & 0xFF
     sleeps = any(operation(words[one].tobytes()) == "NANOSLEEP" for one in loop.body)
     parts = (register, register + 1) if wide else (register,)
-    overwritten = any(_writes(words, one, part) for one in loop.body for part in parts)
-    also = any(_writes(words, one, value) for one in loop.body if one != index)
+    overwritten = any(writes_register(words, one, part) for one in loop.body for part in parts)
+    also = any(writes_register(words, one, value) for one in loop.body if one != index)
     last_read = None if also or value == _RZ or name == "SYNCS" else value
     atomic = name in _ATOMICS
     # Since Blackwell the offset of an atomic has a bit less, but for a compare-and-swap.
@@ -156,7 +156,7 @@ def _field(words: Array, index: int, bit: int) -> int:
     return int(words[index, half]) >> shift & 0xFF
 
 
-def _writes(words: Array, index: int, register: int) -> bool:
+def writes_register(words: Array, index: int, register: int) -> bool:
     """Whether an instruction writes a register."""
     name = operation(words[index].tobytes()) or ""
     if name in _NO_REGISTER or _is_uniform(name) or _is_phase_check(words, index):
@@ -194,7 +194,7 @@ def _constant(words: Array, loop: Sequence[int], register: int, before: int, ask
     It has when the loop does not write it, or writes it, ahead of the reader, from what is the same itself. A register
     that is written only behind the reader carries a value from one turn to the next.
     """
-    writers = [index for index in loop if _writes(words, index, register)]
+    writers = [index for index in loop if writes_register(words, index, register)]
     if not writers:
         return True
     ahead = [index for index in writers if index < before]

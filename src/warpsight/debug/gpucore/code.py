@@ -9,6 +9,7 @@ from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
 from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.deferred import Deferred, deferred_barrier
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
 from warpsight.device_code.inline_chain import SourceChain
@@ -53,6 +54,14 @@ class Polling:
     address: int
 
 
+@dataclass(frozen=True)
+class Behind:
+    """A barrier that a warp may be held at although it has gone on: its address, and what has been written since."""
+
+    address: int
+    deferred: Deferred
+
+
 class Code:
     """All code of a dump."""
 
@@ -61,6 +70,7 @@ class Code:
         self._found: dict[int, Location | None] = {}
         self._flows: dict[tuple[int, int], ControlFlow] = {}
         self._polls: dict[int, Polling | None] = {}
+        self._deferred: dict[int, Behind | None] = {}
 
     @cached_property
     def _modules(self) -> dict[int, int]:
@@ -121,6 +131,16 @@ class Code:
         if address not in self._polls:
             self._polls[address] = self._polling(address)
         return self._polls[address]
+
+    def barrier_behind(self, address: int) -> Behind | None:
+        """The barrier in front of an address with nothing but arithmetic between; None when there is none."""
+        if address not in self._deferred:
+            location = self.locate(address)
+            index = location.offset // INSTRUCTION_SIZE if location else 0
+            found = deferred_barrier(self.flow(location), index) if location else None
+            at = address - (index - found.index) * INSTRUCTION_SIZE if found else 0
+            self._deferred[address] = Behind(at, found) if found else None
+        return self._deferred[address]
 
     def _polling(self, address: int) -> Polling | None:
         location = self.locate(address)

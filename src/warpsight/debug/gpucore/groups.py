@@ -129,7 +129,7 @@ def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array
         64     STG         2      (the PC decides)          0
     """
     own = np.zeros(len(pc_index), np.int64)
-    decided = [depends_on_lane(pc, code.instruction, code.polling) for pc in pcs.tolist()]
+    decided = [depends_on_lane(pc, code) for pc in pcs.tolist()]
     chosen = np.flatnonzero(np.array(decided, bool)[pc_index])
     if not len(chosen):
         return own
@@ -166,7 +166,7 @@ def _states(state: Array, member: Array, count: int, core: GpuCore) -> list[tupl
 
 def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> Wait | None:
     """What the warp of a lane waits for at a program counter."""
-    return wait_at(pc, code.instruction, LaneRegisters(core, lane, warp), code.polling)
+    return wait_at(pc, code, LaneRegisters(core, lane, warp))
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,8 @@ def places(found: Histogram, code: Code) -> tuple[list[Place], Array]:
             group.grid,
             chain.frames if chain else group.address,
             group.wait.text if group.wait else "",
-            group.active,
+            # Which of its lanes a warp runs is chance where all of them wait.
+            group.active or group.wait is not None,
         )
         members.setdefault(key, []).append(number)
         chains[key] = chain

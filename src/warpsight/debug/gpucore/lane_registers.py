@@ -16,6 +16,14 @@ class LaneRegisters:
         self._core, self._lane, self._warp = core, lane, warp
 
     @cached_property
+    def together(self) -> bool:
+        """Whether all lanes that the warp still has are at one program counter. Rows of a warp's lanes are neighbors."""
+        lanes = self._core.table(Kind.LANES)
+        near = slice(max(self._lane - 31, 0), self._lane + 32)
+        pcs = lanes.rows["pc"][near][lanes.parent[near] == self._warp]
+        return bool((pcs == pcs[0]).all())
+
+    @cached_property
     def _registers(self) -> tuple[int, ...]:
         return self._core.words_of(Kind.REGISTERS, self._lane)
 

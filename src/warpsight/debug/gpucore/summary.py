@@ -307,7 +307,7 @@ class View:
             "lanes": place.lanes,
             "warps": len(np.unique(self.joined.warp[self._lanes_of[at]])),
             "blocks": len(np.unique(self.joined.block[self._lanes_of[at]])),
-            "active": first.active,
+            "active": any(group.active for group in place.groups),
             "waits_for": place.wait.text if place.wait else None,
             "wait": place.wait.kind if place.wait else None,
             **(self.hang.of_place(at) if self.hang else _UNKNOWN_MEMORY),

@@ -258,7 +258,7 @@ class _Builder:
         rows = lanes.row[here][first]
         pcs = lanes.core.table(Kind.LANES).rows["pc"][rows].tolist()
         for warp, row, pc in zip(warps.tolist(), rows.tolist(), pcs, strict=True):
-            wait = wait_at(pc, self.code.instruction, LaneRegisters(lanes.core, row, warp))
+            wait = wait_at(pc, self.code, LaneRegisters(lanes.core, row, warp))
             wanted[warp] = wait.lanes if wait else 0xFFFFFFFF
         needed = wanted[lanes.warp] >> lanes.number & 1 == 1
         found: Array = lanes.sharing(lanes.warp, here) & (lanes.place != number) & needed

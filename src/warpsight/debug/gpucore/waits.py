@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from warpsight.debug.gpucore.code import Polling
+from warpsight.debug.gpucore.code import Behind, Code, Polling
 from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.polling import Poll
@@ -59,34 +59,40 @@ class Wait:
     poll: Poll | None = None
 
 
-def wait_at(
-    pc: int,
-    code: Callable[[int], bytes],
-    lane: LaneRegisters,
-    polling: Callable[[int], Polling | None] = lambda _: None,
-) -> Wait | None:
+def wait_at(pc: int, code: Code, lane: LaneRegisters) -> Wait | None:
     """What a warp at a program counter waits for; None when it is none of the waits known here.
 
     Args:
         pc: next instruction to issue.
-        code: 16 bytes at an address, nothing where there is no code.
+        code: of the dump.
         lane: registers of a lane of the warp.
-        polling: the polling loop around an address.
     """
+    read = code.instruction
+    held = _held_at(pc, read, lane)
+    # The warp's own barrier holds nobody when all its lanes are there: then it is a block's barrier ahead of it.
+    if held is not None and not (held.kind in ("warp", "reconvergence") and lane.together):
+        return held
     return (
-        _held_at(pc, code, lane)
-        or _held_behind(pc - INSTRUCTION_SIZE, code, lane)
-        or _polls(polling(pc), code, lane)
-        or _asleep(pc - INSTRUCTION_SIZE, code, lane)
+        _held_behind(pc - INSTRUCTION_SIZE, read, lane)
+        or _held_farther_behind(code.barrier_behind(pc), read, lane)
+        or held
+        or _polls(code.polling(pc), read, lane)
+        or _asleep(pc - INSTRUCTION_SIZE, read, lane)
     )
 
 
-def depends_on_lane(
-    pc: int, code: Callable[[int], bytes], polling: Callable[[int], Polling | None] = lambda _: None
+def depends_on_lane(pc: int, code: Code) -> bool:
+    """Whether warps at one program counter can wait for different things: registers, predicates or other lanes decide."""
+    return _depends_on_lane(pc, code.instruction, code.polling) or code.barrier_behind(pc) is not None
+
+
+def _depends_on_lane(
+    pc: int, code: Callable[[int], bytes], polling: Callable[[int], Polling | None]
 ) -> bool:
-    """Whether warps at one program counter can wait for different things: registers or predicates decide."""
     if _operation(code(pc)) == _PHASE_CHECK:
         return True
+    if _operation(code(pc)) in (_WARPSYNC_ALL, _WARPSYNC_REGISTER, _RECONVERGE):
+        return _operation(code(pc - INSTRUCTION_SIZE)) in _BAR
     low, _ = _halves(code(pc - INSTRUCTION_SIZE))
     if low & 0xFFF in _BAR:
         return low & 0xFFF != _BAR_BOTH or low >> 12 & 15 != _ALWAYS
@@ -125,6 +131,19 @@ def _held_behind(before: int, code: Callable[[int], bytes], lane: LaneRegisters)
     if operation == _EARLIER_GRID:
         return Wait("earlier grid", "the grid before it in its stream", before)
     return _mbarrier(before, code, lane) if operation == _PHASE_CHECK else None
+
+
+def _held_farther_behind(
+    behind: Behind | None, code: Callable[[int], bytes], lane: LaneRegisters
+) -> Wait | None:
+    """A barrier that has let the warp issue the arithmetic behind it."""
+    if behind is None:
+        return None
+    low, _ = _halves(code(behind.address))
+    guard, written = low >> 12 & 7, behind.deferred
+    if guard not in written.predicates and not _executed(low, lane):
+        return None
+    return _barrier(behind.address, low, lane, written.registers)
 
 
 def _asleep(before: int, code: Callable[[int], bytes], lane: LaneRegisters) -> Wait | None:
@@ -171,12 +190,15 @@ def _executed(low: int, lane: LaneRegisters) -> bool:
     return value is None or value != negated
 
 
-def _barrier(address: int, low: int, lane: LaneRegisters) -> Wait:
+def _barrier(
+    address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()
+) -> Wait:
     """A barrier of the block: its number and its count are in the instruction, in registers, or both in one register."""
     operation = low & 0xFFF
     number: int | None = low >> 54 & 15
     count = low >> 42 & 0xFFF
-    value = lane.register(low >> 32 & 0xFF)
+    register = low >> 32 & 0xFF
+    value = None if register in overwritten else lane.register(register)
     if operation in (_BAR_REGISTER, _BAR_REGISTER_ID):
         number = None if value is None else value & 15
     if operation == _BAR_REGISTER:
