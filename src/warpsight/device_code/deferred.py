@@ -62,7 +62,9 @@ def deferred_barrier(flow: ControlFlow, index: int) -> Deferred | None:
 
 def _deferred(flow: ControlFlow, barrier: int, passed: list[int]) -> Deferred:
     words = flow.words
-    registers = frozenset(r for r in range(_REGISTERS) if any(writes_register(words, one, r) for one in passed))
+    registers = frozenset(
+        r for r in range(_REGISTERS) if any(writes_register(words, one, r) for one in passed)
+    )
     predicates = frozenset(
         int(words[one, 1]) >> shift & 7
         for one in passed

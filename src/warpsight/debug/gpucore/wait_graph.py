@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -119,6 +119,7 @@ class _Builder:
         grid_barriers = frozenset(n for n, place in enumerate(self.places) if _is_grid_barrier(place))
         for number, place in enumerate(self.places):
             self._visit(number, place, grid_barriers)
+        self._narrow_counts()
         edges = without_possible_circles(self.edges, len(self.places))
         parts = components(len(self.places), edges)
         depth = depths(parts, edges)
@@ -152,21 +153,41 @@ class _Builder:
         # Whoever could end the wait may in turn wait for these lanes; or nobody is missing.
         return "mutual" if any(waiter == number for waiter, _ in self.edges) else "passing"
 
+    def _narrow_counts(self) -> None:
+        """Of a counted barrier, leave out those who could come but certainly wait for threads that are there, until it settles.
+
+        Warps 0-3 wait at barrier 5 for 160 threads, warp 4 spins, warp 5 waits for all of the block: either of the two could
+        come, but warp 5 cannot before the others, so it is warp 4 that is missing.
+        """
+        settled: dict[int, set[int]] = {}
+        changed = True
+        while changed:
+            changed = False
+            waiters: dict[int, list[int]] = {}
+            for (waiter, holder), certain in self.edges.items():
+                if certain:
+                    waiters.setdefault(holder, []).append(waiter)
+            for number, place in enumerate(self.places):
+                mine = [edge for edge in self.edges if edge[0] == number]
+                counted = place.wait is not None and place.wait.kind == "barrier" and place.wait.threads
+                behind = reached(number, waiters) - {number}
+                if (
+                    counted
+                    and mine
+                    and not any(self.edges[e] for e in mine)
+                    and not behind <= settled.get(number, set())
+                ):
+                    for edge in mine:
+                        del self.edges[edge]
+                    settled[number] = settled.get(number, set()) | behind
+                    self._barrier(number, place, self.lanes.at([number]), sorted(settled[number]))
+                    changed = True
+
     def _keep_stuck_counts(self, edges: dict[tuple[int, int], bool]) -> None:
-        """Of the counted barriers, keep those that nobody completes: whoever could come waits for threads that are there."""
+        """Of the counted barriers, keep those that nobody is known to complete."""
         waiters = {waiter for waiter, _ in edges}
-        needed: dict[int, list[int]] = {}
-        for (waiter, holder), certain in edges.items():
-            if certain:
-                needed.setdefault(holder, []).append(waiter)
-        for number, count in list(self.counts.items()):
-            if count.others and number in waiters:
-                del self.counts[number]
-                continue
-            self.why[number] = "count"
-            able = {holder for waiter, holder in self.edges if waiter == number}
-            if able and able <= reached(number, needed):
-                self.counts[number] = replace(count, others="wait")
+        self.counts = {number: count for number, count in self.counts.items() if number not in waiters}
+        self.why |= dict.fromkeys(self.counts, "count")
 
     def _visit(self, number: int, place: Place, grid_barriers: frozenset[int]) -> None:
         """Find the edges of one place."""
@@ -209,35 +230,35 @@ class _Builder:
         if not self._add(waiter, holders, certain):
             self.why[waiter] = "passing"
 
-    def _barrier(self, number: int, place: Place, here: Array) -> None:
-        """A barrier of the block: for all its threads, or for a count of them."""
+    def _barrier(self, number: int, place: Place, here: Array, without: Sequence[int] = ()) -> None:
+        """A barrier of the block: for all its threads, or for a count of them, of which some places cannot be."""
         lanes, wait = self.lanes, place.wait
         assert wait is not None
         mine = [number]
         if wait.barrier is not None:
             mine = self._with(lambda one: one.kind == "barrier" and one.barrier == wait.barrier)
         waiting = lanes.at(mine)
-        others = lanes.sharing(lanes.block, here) & ~waiting
+        others = lanes.sharing(lanes.block, here) & ~waiting & ~lanes.at(list(without))
         if not wait.threads:
             self._wait_for(number, others, wait.barrier is not None)
             return
         blocks = np.unique(lanes.block[here])
         arrived = lanes.warps_of_blocks(waiting)[blocks]
-        left = lanes.warps_of_blocks()[blocks] - arrived  # warps that could still come
+        # Warps that could still come. Of some, other lanes are there already.
+        left = lanes.warps_of_blocks(others & ~lanes.sharing(lanes.warp, waiting))[blocks]
         missing = -(-wait.threads // WARP_SIZE) - arrived
         # Threads may also have arrived without waiting (bar.arrive) and gone on: then fewer are missing.
         silent = self._arrives_silently(place)
         never = (missing > 0) & (left == 0 if silent else missing > left)
-        held = bool(not never.any() and (missing > 0).any())
-        if (never.any() or held) and not lanes.core.problems:
-            at = int(np.flatnonzero(never if not held else missing > 0)[0])
+        if (missing > 0).any() and not lanes.core.problems:
+            at = int(np.flatnonzero(never if never.any() else missing > 0)[0])
             threads, alive = int(lanes.block_threads[blocks[at]]), int(lanes.lanes_of_blocks()[blocks[at]])
+            able = ("wait" if without else "") if never.any() else "may wait"
             self.counts[number] = Count(
-                int(arrived[at]) * WARP_SIZE, wait.threads, threads, threads - alive, silent,
-                "may wait" if held else "",
-            )  # fmt: skip
-        if never.any() and not lanes.core.problems:
-            return
+                int(arrived[at]) * WARP_SIZE, wait.threads, threads, threads - alive, silent, able
+            )
+            if never.any():
+                return
         open_ = np.isin(lanes.block, blocks[missing > 0])
         self._wait_for(number, others & open_, not silent and bool((missing == left)[missing > 0].all()))
 

@@ -86,9 +86,7 @@ def depends_on_lane(pc: int, code: Code) -> bool:
     return _depends_on_lane(pc, code.instruction, code.polling) or code.barrier_behind(pc) is not None
 
 
-def _depends_on_lane(
-    pc: int, code: Callable[[int], bytes], polling: Callable[[int], Polling | None]
-) -> bool:
+def _depends_on_lane(pc: int, code: Callable[[int], bytes], polling: Callable[[int], Polling | None]) -> bool:
     if _operation(code(pc)) == _PHASE_CHECK:
         return True
     if _operation(code(pc)) in (_WARPSYNC_ALL, _WARPSYNC_REGISTER, _RECONVERGE):
@@ -190,9 +188,7 @@ def _executed(low: int, lane: LaneRegisters) -> bool:
     return value is None or value != negated
 
 
-def _barrier(
-    address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()
-) -> Wait:
+def _barrier(address: int, low: int, lane: LaneRegisters, overwritten: frozenset[int] = frozenset()) -> Wait:
     """A barrier of the block: its number and its count are in the instruction, in registers, or both in one register."""
     operation = low & 0xFFF
     number: int | None = low >> 54 & 15
