@@ -24,8 +24,8 @@ def decode(path: Path) -> dict[str, Any]:
     faulting = {fault["kernel"] for fault in summary["faults"]}
     running = [grid for grid in summary["grids"] if grid["warps_resident"] or grid["kernel"] in faulting]
     kernels = [{"kernel": grid["mangled"] or grid["kernel"], "demangled": grid["kernel"], "grid_id": grid["id"],
-                "grid": grid["grid"], "block": grid["block"], "host_thread": grid["host_thread"]}
-               for grid in running]  # fmt: skip
+                "grid": None if grid["blocks"] is None else grid["grid"], "block": grid["block"],
+                "host_thread": grid["host_thread"]} for grid in running]  # fmt: skip
     return {"verdict": sentence(summary), "summary": summary, "kernels": kernels}
 
 

@@ -15,9 +15,9 @@ from warpsight.device_code.polling import writes_register
 
 #: Arithmetic on registers, predicates and uniform registers.
 _ARITHMETIC = {
-    "MOV", "SEL", "FSEL", "FSETP", "ISETP", "IADD3", "LEA", "LOP3", "PRMT", "IMNMX", "SHF", "BMSK", "PLOP3", "FMUL", "FADD", "FFMA",
-    "IMAD", "HADD2", "HFMA2", "VIADD", "FMNMX", "UMOV", "USEL", "UISETP", "UIADD3", "ULEA", "ULOP3", "UPRMT", "USHF", "UBMSK",
-    "UIMAD", "NOP",
+    "MOV", "SEL", "FSEL", "FSETP", "ISETP", "IADD3", "LEA", "LOP3", "PRMT", "IMNMX", "SHF", "BMSK", "PLOP3", "FMUL", "FADD",
+    "FFMA", "IMAD", "HADD2", "HFMA2", "VIADD", "FMNMX", "UMOV", "USEL", "UISETP", "UIADD3", "ULEA", "ULOP3", "UPRMT", "USHF",
+    "UBMSK", "UIMAD", "NOP",
 }  # fmt: skip
 #: Those with predicates among their results, in bits 81-83 and 84-86.
 _WITH_PREDICATES = {"FSETP", "ISETP", "IADD3", "LOP3", "PLOP3", "LEA"}

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from warpsight.debug.gpucore.grid_size import launched_blocks
 from warpsight.debug.gpucore.groups import Lanes, grid_of_blocks
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
@@ -53,6 +54,11 @@ class LaneMap:
     def block_grid(self) -> Array:
         """The grid of each row of the block table, -1 where it is not known."""
         return grid_of_blocks(self.core)
+
+    @cached_property
+    def launched(self) -> tuple[int | None, ...]:
+        """How many blocks each row of the grid table was launched with; None where the dump does not say."""
+        return launched_blocks(self.core, self.block_grid)
 
     @cached_property
     def block_threads(self) -> Array:

@@ -79,7 +79,7 @@ def _numbers(noun: str, values: list[int]) -> str:
 def _blocks(lanes: LaneMap, mine: Array, blocks: Array) -> str:
     """Of which blocks: nothing for a grid of one."""
     grid = int(lanes.grid[mine][0])
-    launched = int(lanes.core.table(Kind.GRIDS).rows["grid"][grid].astype(np.int64).prod())
+    launched = lanes.launched[grid]
     present = int((lanes.block_grid == grid).sum())
     if launched == 1:
         return ""
@@ -87,7 +87,7 @@ def _blocks(lanes: LaneMap, mine: Array, blocks: Array) -> str:
         return f" of {block_name(lanes, int(blocks[0]))}"
     if len(blocks) < present:
         return f" of {len(blocks):,} of {present:,} blocks"
-    return f" of each of the {present:,} blocks" + (" on the device" if present < launched else "")
+    return f" of each of the {present:,} blocks" + (" on the device" if present != launched else "")
 
 
 def block_name(lanes: LaneMap, block: int) -> str:

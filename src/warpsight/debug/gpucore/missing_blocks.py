@@ -32,8 +32,8 @@ class MissingBlocks:
 
     Attributes:
         grid: row of the grid table.
-        blocks: launched; resident: on the device.
-        ended, not_started: the others; None for grids with clusters.
+        blocks: launched, None when the dump does not say; resident: on the device.
+        ended, not_started: the others; None for grids with clusters, and where the number of blocks is not known.
         some_ended: indices of the first blocks that have ended.
         free: multiprocessors with room for one of the grid's blocks.
         by_name: whether the functions' names say that it is a barrier of the grid.
@@ -42,7 +42,7 @@ class MissingBlocks:
     """
 
     grid: int
-    blocks: int
+    blocks: int | None
     resident: int
     ended: int | None
     not_started: int | None
@@ -55,6 +55,12 @@ class MissingBlocks:
     @property
     def text(self) -> str:
         """What it means, in sentences."""
+        if self.blocks is None:
+            return (
+                f"{self.resident:,} blocks are on the device, and each of them waits at a barrier of the whole grid. How many "
+                "were launched is not in the dump, as of other cooperative launches. These start all their blocks, so another "
+                "block has ended without coming to the barrier."
+            )
         are = "block is" if self.blocks == 1 else "blocks are"
         first = f"{self.resident:,} of {self.blocks:,} {are} on the device, and each of them polls memory"
         if self.not_started is None or self.ended is None:
@@ -75,7 +81,7 @@ class MissingBlocks:
             return f"{start}, and these wait at a barrier of the whole grid, {which}. {_COOPERATIVE}"
         if self.count is not None:
             included = f"a count that includes {'them' if several else 'it'}"
-            return f"{start}, and these wait for {included}: it stands at {self.count:,} of {self.blocks:,}. {_COOPERATIVE}"
+            return f"{start}, and these wait for {included}: it stands at {self.count:,} of {self.blocks or 0:,}. {_COOPERATIVE}"
         if self.by_code:
             return (
                 f"{start}, and these seem to wait for a count that includes {'them' if several else 'it'}: the kernel reads the "
@@ -88,7 +94,7 @@ class MissingBlocks:
         ended = self._names()
         free = "1 multiprocessor has" if self.free == 1 else f"{self.free:,} multiprocessors have"
         reason = f" ({free} room for more)" if self.free else ""
-        if self.count is not None and self.count < self.blocks:
+        if self.count is not None and self.blocks and self.count < self.blocks:
             never = f"without being counted: the count that the others poll stands at {self.count:,} of {self.blocks:,}"
             return f"{ended}{reason}, {never}."
         if self.by_name or self.by_code:
@@ -120,11 +126,20 @@ def missing_blocks(
             and place.wait.kind == "memory"
         ]  # fmt: skip
         resident = np.flatnonzero(lanes.block_grid == grid)
-        launched = int(lanes.core.table(Kind.GRIDS).rows["grid"][grid].astype(np.int64).prod())
-        waiting = np.unique(lanes.block[lanes.at(polling)])
-        if polling and len(resident) < launched and np.array_equal(waiting, resident):
-            found.append(_of_grid(lanes, grid, resident, graph, _Polling(lanes, places, polling, code)))
+        launched = lanes.launched[grid]
+        if not polling or not _covers(lanes, polling, resident):
+            continue
+        by_name = _covers(lanes, [n for n in polling if n in graph.grid_barriers], resident)
+        if launched is None and by_name:
+            found.append(MissingBlocks(grid, None, len(resident), None, None, (), 0, True, False, None))
+        elif launched is not None and len(resident) < launched:
+            found.append(_of_grid(lanes, grid, resident, by_name, _Polling(lanes, places, polling, code)))
     return found
+
+
+def _covers(lanes: LaneMap, places: list[int], blocks: Array) -> bool:
+    """Whether each of some blocks has a lane at one of some places."""
+    return np.array_equal(np.unique(lanes.block[lanes.at(places)]), blocks)
 
 
 @dataclass(frozen=True)
@@ -148,11 +163,9 @@ class _Polling:
         return {one.value for one in found if one is not None and one.value is not None}
 
 
-def _of_grid(
-    lanes: LaneMap, grid: int, resident: Array, graph: WaitGraph, polling: _Polling
-) -> MissingBlocks:
+def _of_grid(lanes: LaneMap, grid: int, resident: Array, by_name: bool, polling: _Polling) -> MissingBlocks:
     row, blocks = lanes.core.table(Kind.GRIDS).rows[grid], lanes.core.table(Kind.BLOCKS).rows[resident]
-    by_name, by_code = any(n in graph.grid_barriers for n in polling.numbers), polling.counts_blocks()
+    by_code = polling.counts_blocks()
     size = row["grid"].astype(np.int64)
     launched, free = int(size.prod()), _free_multiprocessors(lanes, grid)
     if row["cluster"].any() or blocks["cluster_size"].any():

@@ -13,7 +13,8 @@ import numpy as np
 from warpsight.debug.gpucore.addresses import accesses
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import Fault, faults
-from warpsight.debug.gpucore.groups import Lanes, Place, histogram, join, places, wait_of
+from warpsight.debug.gpucore.grid_size import launched_blocks
+from warpsight.debug.gpucore.groups import Lanes, Place, grid_of_blocks, histogram, join, places, wait_of
 from warpsight.debug.gpucore.hang import Hang
 from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
@@ -269,6 +270,7 @@ class View:
         warp_grid = np.full(len(warps), -1, np.int64)
         owned = at.warp >= 0
         warp_grid[at.warp[owned]] = at.grid[owned]
+        launched = launched_blocks(core, grid_of_blocks(core))
         found = []
         for row, grid in enumerate(grids.rows):
             mine = at.grid == row
@@ -281,6 +283,7 @@ class View:
                     "mangled": location.kernel if location else None,
                     "status": GRID_STATUS[int(grid["status"])] if grid["status"] < len(GRID_STATUS) else None,
                     "grid": grid["grid"].tolist(),
+                    "blocks": launched[row],
                     "block": grid["block"].tolist(),
                     "cluster": grid["cluster"].tolist() if grid["cluster"].any() else None,
                     "registers": int(grid["registers"]),

@@ -180,12 +180,13 @@ def _named(operation: str | None) -> str:
 
 def _grids(summary: dict[str, Any]) -> Iterator[str]:
     for grid in summary["grids"]:
-        shape = f"<<<{_triple(grid['grid'])}, {_triple(grid['block'])}>>>"
-        total = grid["grid"][0] * grid["grid"][1] * grid["grid"][2]
+        known = grid["blocks"] is not None
+        shape = f"<<<{_triple(grid['grid']) if known else '?'}, {_triple(grid['block'])}>>>"
+        of = f" of {grid['blocks']:,}" if known else ""
         cluster = f", clusters of {_triple(grid['cluster'])}" if grid["cluster"] else ""
         yield f"grid {grid['id']}: {clipped(grid['kernel'])} {shape}{cluster}, {grid['status']}"
         yield (
-            f"  on the device: {grid['blocks_resident']:,} of {total:,} blocks, {grid['warps_resident']:,} warps; "
+            f"  on the device: {grid['blocks_resident']:,}{of} blocks, {grid['warps_resident']:,} warps; "
             f"lanes: {grid['lanes_active']:,} active, {grid['lanes_diverged']:,} diverged, "
             f"{grid['lanes_exited']:,} exited; {grid['registers']} registers, launched by thread {grid['host_thread']}"
         )
