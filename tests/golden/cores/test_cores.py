@@ -11,6 +11,7 @@ import pytest
 from tests.golden.cores.golden_cores import NAMES, ROOT, debugger_text, unpack
 from tests.gpu.broken.truth import fits, markers, truths, wrong_about_hang
 from warpsight.debug import cuda_gdb
+from warpsight.debug.core_verdict import decode
 from warpsight.debug.cuda_gdb_check import compare_view
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.groups import join
@@ -136,3 +137,22 @@ def test_a_jump_to_nowhere_has_the_line_it_was_called_from(tmp_path: Path) -> No
     assert fault["at"]["frames"] == [] and fault["at"]["function"] is None
     marked = markers("invalid_call.cu")
     assert [frame["line"] for frame in fault["calls"][0]["frames"]] == [marked["call"]]
+
+
+def test_the_size_that_drivers_write_of_cooperative_grids_is_not_believed(tmp_path: Path) -> None:
+    core = GpuCore.open(unpack("grid_sync.lineinfo", tmp_path))
+    assert core.table(Kind.GRIDS).rows["grid"].tolist() == [[1, 1, 1]]  # four were launched
+    assert document("grid_sync.lineinfo", tmp_path)["grids"][0]["blocks"] is None
+    assert [kernel["grid"] for kernel in decode(core.path)["kernels"]] == [
+        None
+    ]  # a launch of any size may be its own
+
+
+def test_blocks_that_do_not_fit_are_named_before_those_that_wait_for_them(tmp_path: Path) -> None:
+    found = document("grid_generation.lineinfo", tmp_path)
+    assert found["explanation"][0].startswith(
+        "264 of 600 blocks are on the device, and each of them polls memory. The other 336 cannot start before one of these "
+        "ends, and these seem to wait for a count that includes them"
+    )
+    (counted,) = document("grid_barrier.lineinfo", tmp_path)["missing_blocks"]
+    assert counted["text"].split(". ")[1].endswith("a count that includes them: it stands at 132 of 232")
