@@ -80,10 +80,14 @@ class Waits:
 
 @dataclass(frozen=True)
 class EventRecords:
-    """Events recorded into streams (table event): `time` is -1 where it is not known, the rest is as in :class:`Waits`."""
+    """Events recorded into streams (table event): `time` is -1 where it is not known, the rest is as in :class:`Waits`.
+
+    `handle` is the event as the program knows it, which may be recorded again and again; 0 for none.
+    """
 
     time: Column
     event: Column
+    handle: Column
     queue: Column
     process: Column
     call: Column
@@ -171,9 +175,9 @@ def _records(trace: Trace) -> EventRecords:
     numbers = {"time": _NO_TIME, "event": _NO_EVENT, "event_sync": _NO_EVENT, "correlation": -1, **_WHERE}
     columns, _ = trace.columns("event", numbers)
     number = queue_numbers(queues(trace), columns)
-    found = EventRecords(
-        columns["time"], _events(columns), number, columns["process"], _calls_of(trace, columns)
-    )
+    handle = np.where(columns["event"] == _NO_EVENT, 0, columns["event"])
+    call = _calls_of(trace, columns)
+    found = EventRecords(columns["time"], _events(columns), handle, number, columns["process"], call)
     _protect(found)
     return found
 

@@ -56,6 +56,10 @@ class DependencyGraph:
         clamped: Edges whose source lies after its target by the clocks; their length counts as 0.
         unplaced: Waits of the host whose call is not in the trace.
         floor: Time between a launch call's begin and the begin of its kernel when nothing else holds it back, ns.
+        order: Device nodes in order of (queue, issue); None when the graph was built without its edges.
+        sequence: Points of threads in the order of their threads, None where that is 0, 1, 2 and so on.
+        recorded: The device node whose end each recorded event (:func:`warpsight.model.waits.records`) stands for, -1 for
+            none; None likewise.
     """
 
     calls: Calls
@@ -72,6 +76,9 @@ class DependencyGraph:
     clamped: int
     unplaced: int
     floor: int
+    order: Column | None
+    sequence: Column | None
+    recorded: Column | None
     _parts: list[tuple[Column, Column, Column]]
 
     @property
@@ -325,16 +332,27 @@ class _Builder:
             return held
         return np.unique(np.concatenate([held, np.flatnonzero(np.isin(self.call, calls))]))
 
+    def _recorded_nodes(self) -> Column:
+        out = np.full(len(self.records), -1, np.int64)
+        for queue in np.unique(self.records.queue).tolist():
+            mine = np.flatnonzero(self.records.queue == queue)
+            out[mine] = self.lines.before(queue, self.recorded[mine])
+        return out
+
     def finish(self) -> DependencyGraph:
         """Put both sides together."""
         time = self.points.time
+        order = self.lines.order if self.with_edges else None
+        recorded = self._recorded_nodes() if self.with_edges else None
+        sequence = self.points.sequence
         del self.points, self.lines, self.call, self.places
         return DependencyGraph(
             calls=self.calls, by_thread=self.by_thread, work=self.work, queues=self.queues, start=self.start,
             end=self.end, queue=self.queue, kind=self.kind, time=np.concatenate([time, self.end]),
             parent=np.concatenate([self.parent_of_point, self.parent_of_node]),
             cause=np.concatenate([self.cause_of_point, self.cause_of_node]),
-            clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, _parts=self.parts,
+            clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, order=order, sequence=sequence, recorded=recorded,
+            _parts=self.parts,
         )  # fmt: skip
 
 

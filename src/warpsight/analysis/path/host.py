@@ -33,11 +33,15 @@ def index_type(count: int) -> type[np.signedinteger[Any]]:
 
 @dataclass
 class Points:
-    """`previous` is the point before each on its thread, -1 at the first; `following` the one after it, -1 at the last."""
+    """`previous` is the point before each on its thread, -1 at the first; `following` the one after it, -1 at the last.
+
+    `sequence` has the points in the order of their threads, None where that is 0, 1, 2 and so on.
+    """
 
     time: Column
     previous: Column
     following: Column
+    sequence: Column | None = None
 
     @classmethod
     def of(cls, start: Column, end: Column, thread: Column) -> Points:
@@ -63,7 +67,7 @@ class Points:
         at = np.flatnonzero(linked)
         previous[order[at]] = order[at - 1]
         following[order[at - 1]] = order[at]
-        return cls(time, previous, following)
+        return cls(time, previous, following, order)
 
 
 def _nested_order(time: Column, thread: Column) -> Column:
