@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ring/arena.h"
+#include "runtime/own_time.h"
 #include "runtime/state.h"
 #include "stacks/stacks.h"
 
@@ -78,6 +79,7 @@ WARPSIGHT_EXPORT int ws_counter(const char* name, double value, const char* unit
 }
 
 WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
+  const OwnTime own(OwnSite::range);
   const uint32_t depth = t_depth++;  // counted always: a recording may begin or end inside a range
   if (!recording()) return 0;
   Marker row = marker(kPush);
@@ -89,6 +91,7 @@ WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
 }
 
 WARPSIGHT_EXPORT int ws_pop() {
+  const OwnTime own(OwnSite::range);
   if (t_depth) --t_depth;
   if (!recording()) return 0;
   Marker row = marker(kPop);

@@ -149,6 +149,31 @@ def recorder_work(trace: Trace, on: Axis) -> Held:
     return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"])
 
 
+def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
+    """Moments of the axis, ascending, at which the recorder's callbacks ran after calls and in ranges, and how long each (ns).
+
+    The recorder times some of its callbacks; each counts with the mean of its kind. Traces of others have none.
+    """
+    cost = trace.manifest.get("overhead") or {}
+    at, took = [np.zeros(0, np.int64)], [np.zeros(0)]
+    if cost.get("own_cuda_calls") and len(calls):
+        number = on.number(calls.process, calls.thread)
+        rows = np.flatnonzero(number >= 0)
+        at.append(on.at(number[rows], calls.end[rows]))
+        # Two callbacks a call; what the first one takes stands before the call's begin, but is of the same order.
+        took.append(np.full(len(rows), 2 * cost["own_cuda_ns"] / cost["own_cuda_calls"]))
+    if cost.get("own_range_calls") and trace.count("marker"):
+        columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "thread": 0})
+        number = on.number(columns["process"], columns["thread"])
+        rows = np.flatnonzero((number >= 0) & (columns["duration"] >= 0))
+        for moment in (columns["start"][rows], (columns["start"] + columns["duration"])[rows]):
+            at.append(on.at(number[rows], moment))
+            took.append(np.full(len(rows), cost["own_range_ns"] / cost["own_range_calls"]))
+    moments, lengths = np.concatenate(at), np.concatenate(took)
+    order = np.argsort(moments, kind="stable")
+    return moments[order], lengths[order]
+
+
 def _disjoint(start: Column, end: Column, name: Column, names: list[str]) -> Held:
     """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off."""
     order = np.lexsort((-end, start))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Name of idle time that no call has.
 NO_CALL = "work whose launch is not in the trace"
+#: Name of the time that the recorder's callbacks took on the program's threads, as sampled in the recording.
+CALLBACKS = "the recorder's callbacks"
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,12 @@ def _of_the_thread(
     recorders = calls_held.recorder_work(trace, on)
     inside, in_call = _split((rows, issued, returned), recorders)
     before, left = _split((rows, begin, issued), recorders)
-    blocked, left = _split(left, calls_held.blocking_calls(trace, work, calls, on))
-    recorded = [np.concatenate(pair) for pair in zip(inside, before, strict=True)]
-    own = np.array([_numbered(names, text) for text in recorders.names] or [0], np.int64)
+    blocking = calls_held.blocking_calls(trace, work, calls, on)
+    blocked, left = _split(left, blocking)
+    since = _since(left, np.concatenate([blocking.end, returned]))
+    callbacks, left = _callbacks(left, since, calls_held.own_time(trace, calls, on), len(recorders.names))
+    recorded = [np.concatenate(pieces) for pieces in zip(inside, before, callbacks, strict=True)]
+    own = np.array([_numbered(names, text) for text in (*recorders.names, CALLBACKS)], np.int64)
     waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
     unnamed = np.full(len(left[0]), names.index(""))
     function = calls.function[gaps.call[in_call[0]]].astype(np.int64)
@@ -113,6 +118,29 @@ def _of_the_thread(
         where = start // on.width * on.width - on.origin
         out.append((gap, start - where, stop - where, np.full(len(gap), kind, np.int8), name))
     return tuple(np.concatenate(column) for column in zip(*out, strict=True))
+
+
+def _since(left: tuple[Column, Column, Column], ends: Column) -> Column:
+    """Since when the host has been on its way to the call that ends each piece's gap: the last of `ends` before the piece.
+
+    Those are the ends of calls that held the host, and of calls that ended an earlier gap. Until then the device, not the host,
+    set the pace; since then whatever the host did, while the device still worked too, made the call come later.
+    """
+    ordered = np.sort(ends)
+    place = np.searchsorted(ordered, left[1], "right") - 1
+    return np.where(place >= 0, ordered[np.maximum(place, 0)], left[1]) if len(ordered) else left[1]
+
+
+def _callbacks(
+    left: tuple[Column, Column, Column], since: Column, own: tuple[Column, Column], name: int
+) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
+    """The part of host pieces that the recorder's callbacks took, cut off at their begin; `own` is when and how long (ns)."""
+    gap, begin, end = left
+    at, took = own
+    total = np.concatenate([np.zeros(1), np.cumsum(took)])
+    inside = total[np.searchsorted(at, end, "left")] - total[np.searchsorted(at, since, "left")]
+    cut = np.minimum(begin + np.rint(inside).astype(np.int64), end)
+    return (gap, begin, cut, np.full(len(gap), name)), (gap, cut, end)
 
 
 def _numbered(names: list[str], text: str) -> int:

@@ -77,7 +77,7 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
     if not len(graph):
         none = np.zeros(0, np.int64)
         return CriticalPath(graph, none, none, none.astype(np.int8), none)
-    chain = _chain(graph.parent, int(np.argmax(graph.time)))
+    chain = chain(graph.parent, int(np.argmax(graph.time)))
     first = min(int(column.min()) for column in (graph.time, graph.start) if len(column))
     reached = int(graph.time[chain[0]])
     pieces = []
@@ -123,7 +123,7 @@ def _segments(
     return edges[kept + 1], edges[kept], cause[kept], points[kept >> 1]
 
 
-def _chain(parent: Column, last: int) -> Column:
+def chain(parent: Column, last: int) -> Column:
     """A point and its ancestors. Runs in which each parent is the place before are taken in one step."""
     place = np.arange(len(parent), dtype=parent.dtype)
     head = np.where(parent == place - 1, 0, place)
@@ -141,9 +141,9 @@ def _chain(parent: Column, last: int) -> Column:
     lengths = begin - end + 1
     # The place in the chain and the point add up to the same number all along a run.
     sums = begin + np.cumsum(lengths) - lengths
-    chain: Column = np.repeat(sums, lengths)
-    chain -= np.arange(len(chain), dtype=parent.dtype)
-    return chain.astype(parent.dtype)
+    out: Column = np.repeat(sums, lengths)
+    out -= np.arange(len(out), dtype=parent.dtype)
+    return out.astype(parent.dtype)
 
 
 def critical_path(trace: Trace, rows: Rows = _ALL) -> Result:

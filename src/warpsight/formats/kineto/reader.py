@@ -33,7 +33,8 @@ from warpsight.formats.target import Target
 COVERAGE = Coverage(
     kept=(
         "operators (shapes, sequence numbers, all other arguments as JSON); Python functions, as ranges and as stacks of "
-        "operators, calls and device work; `Call stack` where there are no Python functions",
+        "operators, calls and device work; `Call stack` where there are no Python functions; work in backward has the stack of "
+        "its forward, with a frame `backward` below (method `forward`)",
         "runtime and driver calls of CUDA, HIP, XPU and MTIA; kernels, copies, fills, waits, recorded events; graph ids",
         "collectives with payload, group and rank; forward-backward links; memory events; counters; annotations on host "
         "and device; profiler steps; device properties; rank and world size; times to the nanosecond",
