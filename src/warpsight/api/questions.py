@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.diff.compare import Difference
     from warpsight.analysis.merge.merge import Merged
     from warpsight.analysis.rules.verdict import Verdict
+    from warpsight.simulate.simulation import Simulated
 
 
 @dataclass(frozen=True)
@@ -297,6 +298,33 @@ class Questions(StoredTrace):
             )
         kept = {name: table for name, table in found.result.tables.items() if by in (None, name)}
         return replace(found, result=_cut(replace(found.result, tables=kept), top))
+
+    def simulate(
+        self,
+        *what: str,
+        process: Numbers = (),
+        out: str | os.PathLike[str] | None = None,
+        force: bool = False,
+    ) -> Simulated:
+        """How long the program's steps would take if something in it were different.
+
+        Args:
+            what: changes in the order in which they apply, as `"kernel:gemm/2"`, `"graphs"`, `"sync:cudaStreamSynchronize"`.
+            process: only these process ids.
+            out: a new trace to write, with everything at its predicted time.
+            force: replace an existing trace.
+
+        Raises:
+            UsageError: for a change that cannot be read, or one that the trace does not tell enough for.
+        """
+        from warpsight.simulate.simulation import simulate
+
+        found = simulate(self, what, choice.rows(self, process=process))
+        if out is not None:
+            from warpsight.simulate import trace_file
+
+            trace_file.write(self, found, out, force)
+        return found
 
     def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
         """Find the launches of host stacks that another tool took; `.folded()`, `.summary()` and `.counts()` tell them.

@@ -72,6 +72,17 @@ class Simulated:
     times: Times
     result: Result
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, times in ns."""
+        return {
+            "what": [change.text for change in self.changes],
+            "step": dict(vars(self.step)),
+            "recorded": self.recorded_ns,
+            "predicted": self.predicted_ns,
+            "unexplained": self.unexplained_ns,
+            **self.result.to_json(),
+        }
+
 
 def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL) -> Simulated:
     """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied one after the other.

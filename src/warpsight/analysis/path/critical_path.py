@@ -77,13 +77,13 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
     if not len(graph):
         none = np.zeros(0, np.int64)
         return CriticalPath(graph, none, none, none.astype(np.int8), none)
-    chain = chain(graph.parent, int(np.argmax(graph.time)))
+    points = chain(graph.parent, int(np.argmax(graph.time)))
     first = min(int(column.min()) for column in (graph.time, graph.start) if len(column))
-    reached = int(graph.time[chain[0]])
+    reached = int(graph.time[points[0]])
     pieces = []
-    for at in range(0, len(chain), _PIECE):
-        before = int(graph.time[chain[at + _PIECE]]) if at + _PIECE < len(chain) else first
-        piece = _segments(graph, chain[at : at + _PIECE], before, reached, at + _PIECE >= len(chain))
+    for at in range(0, len(points), _PIECE):
+        before = int(graph.time[points[at + _PIECE]]) if at + _PIECE < len(points) else first
+        piece = _segments(graph, points[at : at + _PIECE], before, reached, at + _PIECE >= len(points))
         reached = min(reached, before)
         pieces.append(piece)
     begin, end, cause, point = (np.concatenate(column) for column in zip(*pieces[::-1], strict=True))

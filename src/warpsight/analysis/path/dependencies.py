@@ -306,7 +306,9 @@ class _Builder:
         parts += host.waits_of_contexts(
             self.lines, self.queues, waits, everything, waiting[everything], when[everything], SYNC
         )
-        parts += host.implicit_waits(self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC)
+        parts += host.implicit_waits(
+            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, waiting[waits.of_the_host]
+        )
         for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
         for_event, record = for_event[record >= 0], record[record >= 0]

@@ -24,6 +24,8 @@ HANDOVER_SILENCE = 20_000
 #: Calls that wait for the device without saying so; only work that ended during the call counts.
 _IMPLICIT = re.compile(r"Free|DeviceReset")
 _NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
+#: Calls that say they wait, for files that list no waits; those of one stream or event wait for one piece of work.
+_SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
 
 
 def index_type(count: int) -> type[np.signedinteger[Any]]:
@@ -186,12 +188,24 @@ def waits_of_contexts(
 
 
 def implicit_waits(
-    lines: Lines, queues: tuple[Queue, ...], calls: Calls, by_thread: ByThread, end: Column, kind: int
+    lines: Lines,
+    queues: tuple[Queue, ...],
+    calls: Calls,
+    by_thread: ByThread,
+    end: Column,
+    kind: int,
+    listed: Column,
 ) -> list[tuple[Column, Column, Column]]:
-    """Calls like cudaFree: the work that ended while they ran."""
-    names = np.array([waits_implicitly(name) for name in calls.functions], bool)
+    """Calls like cudaFree, and synchronizing ones whose wait is not `listed`: the work that ended while they ran."""
+    implicit = np.array([waits_implicitly(name) for name in calls.functions], bool)
+    synchronizes = np.array([_SYNCHRONIZE.search(name) is not None for name in calls.functions], bool)
+    one = np.array([_ONE.search(name) is not None for name in calls.functions], bool)
+    if not (implicit.any() or synchronizes.any()):
+        return []
     function = calls.function[by_thread.call]
-    at = np.flatnonzero(names[function]) if names.any() else np.zeros(0, np.int64)
+    unlisted = synchronizes[function]
+    unlisted[listed[listed >= 0]] = False
+    at = np.flatnonzero(implicit[function] | unlisted)
     if not len(at):
         return []
     out = []
@@ -202,8 +216,12 @@ def implicit_waits(
         node = lines.before(number, calls.start[row])
         ended = np.where(node >= 0, end[np.maximum(node, 0)], NEVER)
         good = (ended > calls.start[row]) & (ended <= calls.end[row])
-        out.append((np.where(good, node, -1), mine, np.full(len(mine), kind, np.int8)))
-    return out
+        out.append((node[good], mine[good], np.full(int(good.sum()), kind, np.int8)))
+    node, place, kinds = (np.concatenate(column) for column in zip(*out, strict=True))
+    order = np.lexsort((end[node], place))
+    last = np.r_[place[order][1:] != place[order][:-1], True] if len(order) else np.zeros(0, bool)
+    kept = order[last | ~one[function[place[order]]]]
+    return [(node[kept], place[kept], kinds[kept])]
 
 
 def waits_implicitly(function: str) -> bool:

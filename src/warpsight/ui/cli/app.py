@@ -71,6 +71,7 @@ VERBS: dict[str, Verb] = {
     ),
     "analyze": Verb("Say what is wrong with a program, most costly first, or run analyses by name.", "Read"),
     "diff": Verb("Compare two traces: what changed, and whether it is more than noise.", "Read"),
+    "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
     "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
     "report": Verb("Write one HTML page that says what is wrong and shows it.", "Read"),
