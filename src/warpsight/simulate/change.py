@@ -23,9 +23,14 @@ SUBJECTS = {
     "device": "another device, by name",
 }
 #: Subjects that need a change of time, those that take none, and those that need a pattern.
-_TIMED, _UNTIMED = ("kernel", "copy", "launch", "host", "batch"), ("sync", "graphs", "overlap", "streams", "device")
+_TIMED, _UNTIMED = (
+    ("kernel", "copy", "launch", "host", "batch"),
+    ("sync", "graphs", "overlap", "streams", "device"),
+)
 _NAMED = ("kernel", "host", "fuse", "device", "streams")
-_CHANGE = re.compile(r"(?:(?P<sign>[/*])(?P<factor>\d+(?:\.\d*)?|\.\d+)|=(?P<value>none|\d+(?:\.\d*)?(?:ns|us|µs|ms|s)))$")
+_CHANGE = re.compile(
+    r"(?:(?P<sign>[/*])(?P<factor>\d+(?:\.\d*)?|\.\d+)|=(?P<value>none|\d+(?:\.\d*)?(?:ns|us|µs|ms|s)))$"
+)
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 

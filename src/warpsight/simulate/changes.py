@@ -51,7 +51,9 @@ def _resized(program: Program, change: Change, chosen: Column, what: str) -> Pro
     if not len(chosen):
         return _without_match(program, change, what)
     duration = program.duration.copy()
-    duration[chosen] = change.nanoseconds if change.nanoseconds is not None else np.round(duration[chosen] * change.factor)
+    duration[chosen] = (
+        change.nanoseconds if change.nanoseconds is not None else np.round(duration[chosen] * change.factor)
+    )
     if change.nanoseconds != 0:
         return program.but(duration=duration)
     lag, gap, delay, links = program.lag.copy(), program.gap.copy(), program.delay.copy(), program.links
@@ -76,7 +78,9 @@ def _launches(trace: Trace, program: Program, change: Change, lean: int) -> Prog
     points = 2 * chosen + 1
     chained = points[program.before[points] == points - 1]
     lag = program.lag.copy()
-    lag[chained] = change.nanoseconds if change.nanoseconds is not None else np.round(lag[chained] * change.factor)
+    lag[chained] = (
+        change.nanoseconds if change.nanoseconds is not None else np.round(lag[chained] * change.factor)
+    )
     return program.but(lag=lag)
 
 
@@ -105,10 +109,7 @@ def _host(trace: Trace, program: Program, change: Change, lean: int) -> Program:
     if not hit.any():
         return _without_match(program, change, "range that held up the host")
     points, inside, length = points[hit], inside[hit], (end - begin)[hit]
-    if change.nanoseconds is not None:
-        factor = change.nanoseconds * len(ranges) / max(int(inside.sum()), 1)
-    else:
-        factor = change.factor
+    factor = change.nanoseconds * len(ranges) / max(int(inside.sum()), 1) if change.nanoseconds is not None else change.factor
     lag = program.lag.copy()
     own = lag[points] * (inside / np.maximum(length, 1))
     lag[points] = np.round(lag[points] - own * (1 - factor))
@@ -164,11 +165,15 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
         previous[mine] = np.where(good, order[np.maximum(before, 0)], -1)
     # Whoever waits for a node of the stream waits for the last of the others before it, too.
     links, base = program.links, program.base
-    waits = np.flatnonzero((links.source >= base) & np.isin(links.kind, (path.SYNC, path.EVENT, path.DEFAULT)))
+    waits = np.flatnonzero(
+        (links.source >= base) & np.isin(links.kind, (path.SYNC, path.EVENT, path.DEFAULT))
+    )
     node = links.source[waits] - base
     other = np.where(moved[node], last_of[False][place[node]], last_of[True][place[node]])
     good = (other >= 0) & np.isin(links.kind[waits], (path.SYNC,))
-    more = links.joined(base + order[other[good]].astype(np.int64), links.target[waits[good]], links.lag[waits[good]], MOVED)
+    more = links.joined(
+        base + order[other[good]].astype(np.int64), links.target[waits[good]], links.lag[waits[good]], MOVED
+    )
     place_known = program.place >= 0
     loose = (previous < 0) & ~place_known & (program.previous >= 0)
     previous[loose] = program.previous[loose]  # nothing else says when these begin
@@ -194,7 +199,11 @@ def _fused(trace: Trace, program: Program, change: Change, lean: int) -> Program
     duration, gap, delay = program.duration.copy(), program.gap.copy(), program.delay.copy()
     duration[called] = gap[called] = delay[called] = 0
     gap[called[first]] = program.gap[called[first]]
-    time = np.full(len(whole), change.nanoseconds) if change.nanoseconds is not None else np.round(whole * change.factor)
+    time = (
+        np.full(len(whole), change.nanoseconds)
+        if change.nanoseconds is not None
+        else np.round(whole * change.factor)
+    )
     duration[called[first]] = time
     lag = graphs.without_host_time(program, place[first], place[np.r_[first[1:], True]])
     places = program.place.copy()
@@ -210,7 +219,9 @@ def _batch(trace: Trace, program: Program, change: Change, lean: int) -> Program
     number = ranges.number(program.graph.by_thread.thread[place], program.graph.time[2 * place])
     chosen = np.flatnonzero((number < 0) | (program.place < 0))
     duration = program.duration.copy()
-    factor = change.factor if lean == 0 else change.factor ** (1.15 if lean * (change.factor - 1) > 0 else 0.85)
+    factor = (
+        change.factor if lean == 0 else change.factor ** (1.15 if lean * (change.factor - 1) > 0 else 0.85)
+    )
     shortest = np.minimum(duration[chosen], _SHORTEST)
     duration[chosen] = np.maximum(np.round(duration[chosen] * factor), shortest)
     note = "batch: device work is taken to grow with the batch, except in ranges of the optimizer"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.ops import peaks
 from warpsight.errors import UsageError
 from warpsight.model.work import Work
 

@@ -47,7 +47,9 @@ def captured(trace: Trace, program: Program, change: Change, lean: int) -> Progr
     inside = np.flatnonzero(program.place >= 0)
     target = of_call[program.place[inside]]
     inside, target = inside[target >= 0], target[target >= 0]
-    place, gap, delay, arrival = (column.copy() for column in (program.place, program.gap, program.delay, program.arrival))
+    place, gap, delay, arrival = (
+        column.copy() for column in (program.place, program.gap, program.delay, program.arrival)
+    )
     place[inside] = target
     arrival[inside] = np.maximum(arrival[inside], 0)
     delay[inside] = 0
@@ -67,7 +69,11 @@ def _groups(trace: Trace, program: Program, change: Change, launches: Column) ->
         group = selecting.Ranges(trace, program, change).number(thread, moment)
     else:
         found = iterations.find(trace)
-        begins = np.sort(np.concatenate([_begins(program, one) for one in found])) if found else np.zeros(0, np.int64)
+        begins = (
+            np.sort(np.concatenate([_begins(program, one) for one in found]))
+            if found
+            else np.zeros(0, np.int64)
+        )
         group = np.searchsorted(begins, moment, "right").astype(np.int64)
     # Waits between two launches end a graph: so many were before each place of the threads.
     links = program.links
@@ -88,7 +94,9 @@ def _begins(program: Program, found: iterations.Iterations) -> Column:
     if not len(found.rows) or len(found.work) != len(graph.work):
         return np.zeros(0, np.int64)
     place = program.place[found.rows]
-    moment = np.where(place >= 0, graph.time[2 * np.maximum(place, 0).astype(np.int64)], np.iinfo(np.int64).max)
+    moment = np.where(
+        place >= 0, graph.time[2 * np.maximum(place, 0).astype(np.int64)], np.iinfo(np.int64).max
+    )
     out: Column = np.minimum.reduceat(moment, found.first)
     return out
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.retime.program import Program
 from warpsight.model import work as device_work
-from warpsight.model.work import KERNEL, COMMUNICATION
+from warpsight.model.work import COMMUNICATION, KERNEL
 from warpsight.simulate.change import Change
 
 if TYPE_CHECKING:
@@ -76,14 +76,13 @@ class Ranges:
                 table, {"start": 0, "duration": -1, "thread": 0, "process": 0} | ({name: 0} if name == "name_id" else {}),
                 ["name"] if name == "name" else [],
             )  # fmt: skip
-            if name == "name":
-                ids = {number: text for number, text in enumerate(coded["name"])}
-            else:
-                ids = dict(trace.sql("SELECT id, name FROM name").fetchall())
+            ids = dict(enumerate(coded["name"])) if name == "name" else dict(trace.sql("SELECT id, name FROM name").fetchall())
             wanted = [number for number, text in ids.items() if text and change.matches(text)]
             rows = np.flatnonzero(np.isin(columns[name], wanted) & (columns["duration"] > 0))
             code, found = device_work.numbered([columns["process"][rows], columns["thread"][rows]])
-            numbers = np.array([threads.get(key, -1) for key in zip(*(c.tolist() for c in found), strict=True)] or [-1])
+            numbers = np.array(
+                [threads.get(key, -1) for key in zip(*(c.tolist() for c in found), strict=True)] or [-1]
+            )
             thread = numbers[code] if len(rows) else np.zeros(0, np.int64)
             start = columns["start"][rows]
             part = np.stack([thread, start, start + columns["duration"][rows]])

@@ -101,7 +101,11 @@ def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL) -> Simulated:
     was, now = steps.recorded(base), solved[0]
     step = _step(largest, was, solved)
     notes = _notes(runs[0], base, largest)
-    tables = {"summary": _summary(step, was, now), "steps": _listed(found, was, now), "kernels": _kernels(trace, base, was, now)}
+    tables = {
+        "summary": _summary(step, was, now),
+        "steps": _listed(found, was, now),
+        "kernels": _kernels(trace, base, was, now),
+    }
     return Simulated(
         asked, step, steps.span(was).length, steps.span(now).length, int(base.delay.sum()), runs[0], now,
         Result(tables, notes),
@@ -118,13 +122,17 @@ def changed(trace: Trace, program: Program, asked: Sequence[Change], lean: int =
 def _step(found: Iterations | None, was: Times, solved: dict[int, Times]) -> Step:
     if found is None or len(found) < 2:
         lengths = {lean: float(steps.span(times).length) for lean, times in solved.items()}
-        return Step(float(steps.span(was).length), lengths[0], min(lengths.values()), max(lengths.values()), 0)
+        return Step(
+            float(steps.span(was).length), lengths[0], min(lengths.values()), max(lengths.values()), 0
+        )
     chosen = steps.counted(found)
     before = steps.durations(found, was)[chosen]
     means = {lean: float(steps.durations(found, times)[chosen].mean()) for lean, times in solved.items()}
     error = _CONFIDENCE * float(before.std()) / max(len(before), 1) ** 0.5
     error *= means[0] / max(float(before.mean()), 1.0)
-    return Step(float(before.mean()), means[0], min(means.values()) - error, max(means.values()) + error, len(before))
+    return Step(
+        float(before.mean()), means[0], min(means.values()) - error, max(means.values()) + error, len(before)
+    )
 
 
 def _notes(program: Program, base: Program, found: Iterations | None) -> tuple[Finding, ...]:
@@ -151,7 +159,9 @@ def _summary(step: Step, was: Times, now: Times) -> pa.Table:
 
 def _listed(found: Sequence[Iterations], was: Times, now: Times) -> pa.Table:
     """Every iteration: process, number, label, recorded and predicted time, and whether it counts."""
-    parts: dict[str, list[Any]] = {name: [] for name in ("process", "number", "label", "recorded", "predicted", "counted")}
+    parts: dict[str, list[Any]] = {
+        name: [] for name in ("process", "number", "label", "recorded", "predicted", "counted")
+    }
     for one in found:
         parts["process"] += [one.process] * len(one)
         parts["number"] += range(len(one))
@@ -160,7 +170,9 @@ def _listed(found: Sequence[Iterations], was: Times, now: Times) -> pa.Table:
         parts["predicted"] += steps.durations(one, now).tolist()
         parts["counted"] += steps.counted(one).tolist()
     kinds = (pa.int32(), pa.int64(), pa.string(), pa.int64(), pa.int64(), pa.bool_())
-    table = pa.table({name: pa.array(column, kind) for (name, column), kind in zip(parts.items(), kinds, strict=True)})
+    table = pa.table(
+        {name: pa.array(column, kind) for (name, column), kind in zip(parts.items(), kinds, strict=True)}
+    )
     return with_units(table, recorded="ns", predicted="ns")
 
 
@@ -169,7 +181,9 @@ def _kernels(trace: Trace, program: Program, was: Times, now: Times) -> pa.Table
     work = program.graph.work
     before, after = (times.end[: len(work)] - times.start[: len(work)] for times in (was, now))
     size = int(work.name_id.max(initial=0)) + 1
-    recorded, predicted, count = (np.bincount(work.name_id, w, size) for w in (before, after, np.ones(len(work))))
+    recorded, predicted, count = (
+        np.bincount(work.name_id, w, size) for w in (before, after, np.ones(len(work)))
+    )
     other = np.flatnonzero(recorded != predicted)
     other = other[np.argsort(-np.abs(recorded - predicted)[other], kind="stable")]
     names = dict(trace.sql("SELECT id, short FROM name").fetchall()) | {0: "copies and fills"}

@@ -78,7 +78,7 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     arrows[link, np.where(at_end[link], END_OUT, BEGIN_OUT)] = number
     reached = np.where(~on_device[link + 1] & at_end[link + 1], END_IN, BEGIN_IN)
     arrows[link + 1, reached] = number
-    threads = (graph.calls.thread & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
+    threads = (graph.calls.thread.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
     streams = np.array([queue.stream for queue in graph.queues] or [0], np.int64)[graph.queue[:count]]
     device = _side(graph.work, streams & STREAM, row, arrows, on_device)
     row = row.astype(np.int64)

@@ -36,7 +36,11 @@ def with_launch_queue(trace: Trace, program: Program) -> Program:
     depth = _depth(program, lines, ahead)
     if depth is None:
         return program
-    same = np.flatnonzero(_queue(program, lines)[depth:] == _queue(program, lines)[:-depth]) if len(lines) > depth else np.zeros(0, np.int64)
+    same = (
+        np.flatnonzero(_queue(program, lines)[depth:] == _queue(program, lines)[:-depth])
+        if len(lines) > depth
+        else np.zeros(0, np.int64)
+    )
     if not len(same):
         return program
     graph = program.graph
