@@ -127,30 +127,27 @@ def _forward(
 def _with_more(
     program: Program, found: Structure, more: Column
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Entries with more than two sources and those; at the end the number of all entries."""
-    links, points = program.links, len(program.before)
+    """Entries with more than two sources and those, and meetings with their members; at the end the number of all entries."""
+    links, points, meetings = program.links, len(program.before), program.meetings
+    waits = found.entry.copy()  # where what a point waits for comes in: of members their begins
+    waits[points + meetings.node] = found.begin
     source = links.source[found.more]
-    anchored = np.where(
-        source < points, found.anchor[np.minimum(source, max(points - 1, 0))] if points else 0, source
-    )
-    target = links.target[found.more]
-    entries = found.entry[target]
-    members = dict(zip(program.meetings.node.tolist(), found.begin.tolist(), strict=True))
-    if members:
-        entries = np.array(
-            [members.get(t - points, e) for t, e in zip(target.tolist(), entries.tolist(), strict=True)],
-            np.int64,
-        )
+    of_thread = np.flatnonzero(source < points)
+    source[of_thread] = found.anchor[source[of_thread]]
+    entry = np.concatenate([waits[links.target[found.more]], found.meeting[meetings.group]])
+    where = np.concatenate([found.entry[source], found.begin])
+    lags = np.concatenate([more, np.zeros(len(meetings), np.int64)])
+    order = np.argsort(entry, kind="stable")
     current = -1
     others: list[tuple[int, int]] = []
-    for entry, where, lag in zip(
-        entries.tolist(), found.entry[anchored].tolist(), more.tolist(), strict=True
+    for at, one, lag in zip(
+        entry[order].tolist(), where[order].tolist(), lags[order].tolist(), strict=True
     ):
-        if entry != current and others:
+        if at != current and others:
             yield current, others
             others = []
-        current = entry
-        others.append((where, lag))
+        current = at
+        others.append((one, lag))
     if others:
         yield current, others
     yield len(found.first), []
