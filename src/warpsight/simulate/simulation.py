@@ -99,15 +99,15 @@ def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL) -> Simulated:
     runs = {lean: changed(trace, base, asked, lean) for lean in ((-1, 0, 1) if asked else (0,))}
     solved = {lean: solve(program) for lean, program in runs.items()}
     was, now = steps.recorded(base), solved[0]
-    step = _step(largest, was, solved)
+    step = _step(largest, base, was, solved)
     notes = _notes(runs[0], base, largest)
     tables = {
-        "summary": _summary(step, was, now),
+        "summary": _summary(step, base, was, now),
         "steps": _listed(found, was, now),
         "kernels": _kernels(trace, base, was, now),
     }
     return Simulated(
-        asked, step, steps.span(was).length, steps.span(now).length, int(base.delay.sum()), runs[0], now,
+        asked, step, steps.span(base, was).length, steps.span(base, now).length, int(base.delay.sum()), runs[0], now,
         Result(tables, notes),
     )  # fmt: skip
 
@@ -119,11 +119,11 @@ def changed(trace: Trace, program: Program, asked: Sequence[Change], lean: int =
     return program
 
 
-def _step(found: Iterations | None, was: Times, solved: dict[int, Times]) -> Step:
+def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int, Times]) -> Step:
     if found is None or len(found) < 2:
-        lengths = {lean: float(steps.span(times).length) for lean, times in solved.items()}
+        lengths = {lean: float(steps.span(base, times).length) for lean, times in solved.items()}
         return Step(
-            float(steps.span(was).length), lengths[0], min(lengths.values()), max(lengths.values()), 0
+            float(steps.span(base, was).length), lengths[0], min(lengths.values()), max(lengths.values()), 0
         )
     chosen = steps.counted(found)
     before = steps.durations(found, was)[chosen]
@@ -143,10 +143,10 @@ def _notes(program: Program, base: Program, found: Iterations | None) -> tuple[F
     return tuple(notes)
 
 
-def _summary(step: Step, was: Times, now: Times) -> pa.Table:
+def _summary(step: Step, base: Program, was: Times, now: Times) -> pa.Table:
     rows = [
         ("step", step.recorded, step.predicted, step.low, step.high),
-        ("recording", float(steps.span(was).length), float(steps.span(now).length), None, None),
+        ("recording", float(steps.span(base, was).length), float(steps.span(base, now).length), None, None),
     ]
     columns = list(zip(*rows, strict=True))
     table = pa.table({

@@ -28,10 +28,14 @@ class Span:
         return self.end - self.begin
 
 
-def span(times: Times) -> Span:
-    """From the first to the last moment."""
+def span(program: Program, times: Times) -> Span:
+    """From the first to the last moment; calls that never returned have no end."""
+    graph = program.graph
+    returned = times.returned
+    if len(graph.calls.unreturned):
+        returned = returned[~np.isin(graph.by_thread.call, graph.calls.unreturned)]
     begins = [int(column.min()) for column in (times.begin, times.start) if len(column)]
-    ends = [int(column.max()) for column in (times.returned, times.end) if len(column)]
+    ends = [int(column.max()) for column in (returned, times.end) if len(column)]
     return Span(min(begins, default=0), max(ends, default=0))
 
 

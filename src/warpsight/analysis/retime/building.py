@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.dependencies import DependencyGraph
-from warpsight.analysis.retime import meetings, queue, usual, waiting
+from warpsight.analysis.retime import meetings, polls, queue, usual, waiting
 from warpsight.analysis.retime.program import Links, Program
 from warpsight.model.selection import Rows
 
@@ -36,8 +36,9 @@ def build(trace: Trace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Pro
     graph = path.build(trace, rows, host_rows=host_rows)
     program = _Building(graph).made()
     program = waiting.with_waits(program)
+    program = polls.with_polls(program)
     program = meetings.with_meetings(program)
-    return queue.with_launch_queue(trace, program)
+    return queue.with_launch_queue(program)
 
 
 class _Building:

@@ -6,56 +6,51 @@ CUPTI marks launches that were blocked. A launch that took far longer than usual
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.path.dependencies import WAIT
 from warpsight.analysis.retime import usual
 from warpsight.analysis.retime.program import QUEUE, Program
-
-if TYPE_CHECKING:
-    from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
 #: Launches that a CUDA stream holds.
 DEPTH = 1024
-#: How near to the depth a queue counts as full.
-_FULL = 0.9
+#: A launch that took this many times the usual, and so long (ns), was blocked if its queue was as full as it ever was.
+_TIMES, _LONG = 8, 20_000
+#: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
+_FULL, _ENOUGH = 0.9, 4
+#: What a launch takes by itself where none was seen (ns).
+_OWN = 2_000
+#: How soon after the work began that made room a blocked launch returns (ns), and the part of them for which that holds.
+_NEAR, _MOSTLY = 20_000, 0.7
 
 
-def with_launch_queue(trace: Trace, program: Program) -> Program:
+def with_launch_queue(program: Program) -> Program:
     """The program in which a launch waits while its stream holds as many launches as it can.
 
     Link: begin of the work `depth` launches earlier on the stream → end of the call.
     """
     lines = _launches(program)
-    if not len(lines):
-        return program
-    ahead = _ahead(program, lines)
-    depth = _depth(program, lines, ahead)
-    if depth is None:
-        return program
-    same = (
-        np.flatnonzero(_queue(program, lines)[depth:] == _queue(program, lines)[:-depth])
-        if len(lines) > depth
-        else np.zeros(0, np.int64)
-    )
-    if not len(same):
+    depth = _depth(program, lines)
+    if depth is None or len(lines) <= depth:
         return program
     graph = program.graph
-    one, two = lines[same], lines[same + depth]
-    point = 2 * program.place[two].astype(np.int64) + 1
-    # The source is the end of the node before the one that has to begin: its begin is not a point of its own.
-    source = program.previous[one]
-    good = source >= 0
-    one, point, source = one[good], point[good], source[good]
-    begun, returned = graph.time[point - 1], graph.time[point]
-    released = graph.end[source]
+    queue = graph.queue[lines]
+    same = np.flatnonzero(queue[depth:] == queue[:-depth])
+    # The begin of work is no point of its own: what it follows in its stream stands for it.
+    source = program.previous[lines[same]]
+    same, source = same[source >= 0], source[source >= 0]
+    point = 2 * program.place[lines[same + depth]].astype(np.int64) + 1
+    if not len(point):
+        return program.but(depth=depth)
+    begun, returned, released = graph.time[point - 1], graph.time[point], graph.end[source]
     blocked = (released > begun) & (released <= returned)
-    own = usual.by_code(returned - begun, graph.calls.function[graph.by_thread.call[point >> 1]].astype(np.int64),
-                        np.flatnonzero(released <= begun), len(graph.calls.functions), 2_000)  # fmt: skip
     function = graph.calls.function[graph.by_thread.call[point >> 1]].astype(np.int64)
+    own = usual.by_code(returned - begun, function, np.flatnonzero(released <= begun), len(graph.calls.functions), _OWN)
     wake = int(np.median((returned - released)[blocked])) if blocked.any() else 0
     gap = np.where(blocked, returned - released, np.minimum(wake, returned - released))
     lag = program.lag.copy()
@@ -69,7 +64,7 @@ def _launches(program: Program) -> Column:
     order = program.graph.order
     if order is None:
         return np.zeros(0, np.int64)
-    real = order[(program.place[order] >= 0) & (program.graph.kind[order] < 4)].astype(np.int64)
+    real = order[(program.place[order] >= 0) & (program.graph.kind[order] != WAIT)].astype(np.int64)
     if not len(real):
         return real
     place, queue = program.place[real], program.graph.queue[real]
@@ -78,36 +73,49 @@ def _launches(program: Program) -> Column:
     return out
 
 
-def _queue(program: Program, lines: Column) -> Column:
-    out: Column = program.graph.queue[lines]
-    return out
-
-
 def _ahead(program: Program, lines: Column) -> Column:
     """For each launch how many launches of its stream had not begun when its call began."""
     graph = program.graph
-    queue = _queue(program, lines)
+    queue = graph.queue[lines]
     begun = graph.time[2 * program.place[lines].astype(np.int64)]
     start = graph.start[lines]
     out = np.zeros(len(lines), np.int64)
-    edges = np.flatnonzero(np.r_[True, queue[1:] != queue[:-1], True])
-    for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+    edges = np.flatnonzero(np.r_[True, queue[1:] != queue[:-1], True]).tolist()
+    for a, b in pairwise(edges):
         started = np.sort(start[a:b])
         out[a:b] = np.arange(b - a) - np.searchsorted(started, begun[a:b], "right")
     return out
 
 
-def _depth(program: Program, lines: Column, ahead: Column) -> int | None:
-    """How many launches a stream held: what was seen where launches were blocked; None where the queue was never full."""
+def _depth(program: Program, lines: Column) -> int | None:
+    """How many launches a stream held: what was seen where launches were blocked, else CUDA's where that was near."""
+    if not len(lines):
+        return None
     graph = program.graph
+    ahead = _ahead(program, lines)
     point = 2 * program.place[lines].astype(np.int64)
     length = graph.time[point + 1] - graph.time[point]
-    most = int(ahead.max(initial=0))
-    if most < 64:
-        return None
-    full = ahead >= most * _FULL
-    free = ahead < most * 0.5
-    if not free.any() or full.sum() < 8:
-        return None
-    slow = np.median(length[full]) > 4 * max(int(np.median(length[free])), 1_000)
-    return most if slow else DEPTH if most >= DEPTH else None
+    most = int(ahead.max())
+    long = length > max(_TIMES * int(np.median(length)), _LONG)
+    full = long & (ahead >= most * _FULL)
+    if most > 1 and int(full.sum()) >= _ENOUGH:
+        depth = int(np.median(ahead[full]))
+        # No short call had more ahead of it, and the long ones ended when the work so many launches before them began.
+        short = int(ahead[~long].max(initial=0))
+        if short <= depth and _released(program, lines, depth, full) >= _MOSTLY:
+            return depth
+    return DEPTH if most >= DEPTH else None
+
+
+def _released(program: Program, lines: Column, depth: int, full: Column) -> float:
+    """The part of the blocked launches that returned when the work `depth` launches earlier on their stream began."""
+    graph = program.graph
+    at = np.flatnonzero(full)
+    at = at[at >= depth]
+    at = at[graph.queue[lines[at]] == graph.queue[lines[at - depth]]]
+    if not len(at):
+        return 0.0
+    point = 2 * program.place[lines[at]].astype(np.int64)
+    after = graph.time[point + 1] - graph.start[lines[at - depth]]
+    near = np.abs(after) <= np.maximum(_NEAR, 0.1 * (graph.time[point + 1] - graph.time[point]))
+    return float(near.mean())

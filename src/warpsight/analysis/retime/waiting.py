@@ -15,11 +15,43 @@ from warpsight.analysis.retime.program import Program
 Column = npt.NDArray[Any]
 #: Taken where a trace shows none (ns): from the end of the awaited work to the call's, and a wait for nothing.
 _WAKE, _OWN = 5_000, 2_000
+#: Work of another stream that ended so shortly before is what a stream waited for (ns).
+_RIGHT_AFTER = 10_000
 
 
 def with_waits(program: Program) -> Program:
     """The program in which calls that waited end when what they waited for has ended, and threads wait for each other."""
-    return _with_handovers(_with_host_waits(program))
+    return _with_handovers(_with_host_waits(_with_stream_waits(program)))
+
+
+def _with_stream_waits(program: Program) -> Program:
+    """Work that began right after work of another stream, and before whose launch its thread made some stream wait.
+
+    For files that do not say which event a stream waits for. What is not explained otherwise (`delay`) is taken back.
+    """
+    graph = program.graph
+    waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
+    function = graph.calls.function[graph.by_thread.call]
+    late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
+    if not len(late) or not len(function) or not waits[function].any():
+        return program
+    # A wait among the calls between the launch and the one before it on the thread.
+    count = np.cumsum(np.r_[0, waits[function]])
+    launches = np.zeros(len(function), bool)
+    launches[program.place[program.place >= 0]] = True
+    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
+    place = program.place[late]
+    late = late[count[place] > count[np.maximum(before[place], 0)]]
+    order = np.argsort(graph.end, kind="stable")
+    at = np.searchsorted(graph.end[order], graph.start[late], "right") - 1
+    source = order[np.maximum(at, 0)]
+    after = graph.start[late] - graph.end[source]
+    good = (at >= 0) & (after <= _RIGHT_AFTER) & (graph.queue[source] != graph.queue[late])
+    late, source, after = late[good], source[good], after[good]
+    delay = program.delay.copy()
+    delay[late] = 0
+    links = program.links.joined(program.base + source, program.base + late, after, path.EVENT)
+    return program.but(delay=delay, links=links)
 
 
 def _with_host_waits(program: Program) -> Program:
