@@ -15,8 +15,8 @@ from warpsight.analysis.retime.program import Program
 Column = npt.NDArray[Any]
 #: Taken where a trace shows none (ns): from the end of the awaited work to the call's, and a wait for nothing.
 _WAKE, _OWN = 5_000, 2_000
-#: Work of another stream that ended so shortly before is what a stream waited for (ns).
-_RIGHT_AFTER = 10_000
+#: Work of another stream that ended so shortly before is what a stream waited for (ns): more where it was held up longer.
+_RIGHT_AFTER, _TIMES = 10_000, 10
 
 
 def with_waits(program: Program) -> Program:
@@ -46,7 +46,8 @@ def _with_stream_waits(program: Program) -> Program:
     at = np.searchsorted(graph.end[order], graph.start[late], "right") - 1
     source = order[np.maximum(at, 0)]
     after = graph.start[late] - graph.end[source]
-    good = (at >= 0) & (after <= _RIGHT_AFTER) & (graph.queue[source] != graph.queue[late])
+    near = np.clip(program.delay[late] // 10, _RIGHT_AFTER, _TIMES * _RIGHT_AFTER)
+    good = (at >= 0) & (after <= near) & (graph.queue[source] != graph.queue[late])
     late, source, after = late[good], source[good], after[good]
     delay = program.delay.copy()
     delay[late] = 0

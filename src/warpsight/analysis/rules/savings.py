@@ -86,7 +86,12 @@ def _cause(trace: Trace, finding: Finding) -> Callable[[Program], Program] | Non
     name = finding.name or ""
     if finding.kind == CLASSES[COMPUTE]:
         rows = trace.sql("SELECT id, demangled FROM name").fetchall()
-        ids = np.array([number for number, text in rows if text and kernel_names.short(text) == name], np.int64)
+        same = [
+            number
+            for number, text in rows
+            if text and name in (kernel_names.short(text), kernel_names.short(kernel_names.family(text)))
+        ]
+        ids = np.array(same, np.int64)
         return (lambda program: without.kernels(program, ids)) if len(ids) else None
     if finding.kind == CLASSES[BLOCKED_CALL]:
         return lambda program: without.calls(program, name)
