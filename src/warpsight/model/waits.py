@@ -6,6 +6,7 @@ streams in which nothing but events and waits was seen.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,8 @@ def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
     """For rows of `process`, `device` (-1: not told), `context` and `stream` the number of their queue, -1 for none.
 
     Where a row does not tell its device, the first queue with the same other numbers is meant, and likewise a queue without
-    a device is meant by any row with its other numbers.
+    a device is meant by any row with its other numbers. A context belongs to one device, so a row that names a context means
+    the only queue of that context and stream whatever its device says: some files give waits a device that is not theirs.
     """
     code, rows = numbered([columns[name] for name in _WHERE])
     exact: dict[tuple[int, ...], int] = {
@@ -124,12 +126,14 @@ def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
     loose: dict[tuple[int, ...], int] = {}
     for place, queue in enumerate(known):
         loose.setdefault((queue.process, queue.context, queue.stream), place)
+    counts = Counter((queue.process, queue.context, queue.stream) for queue in known)
     found: list[int] = []
     for process, device, context, stream in zip(*(c.tolist() for c in rows), strict=True):
         place = exact.get((process, device, context, stream), -1)
         if place < 0:
             near = loose.get((process, context, stream), -1)
-            place = near if near >= 0 and (device < 0 or known[near].device is None) else -1
+            alone = context > 0 and counts.get((process, context, stream)) == 1
+            place = near if near >= 0 and (device < 0 or known[near].device is None or alone) else -1
         found.append(place)
     return np.array(found, np.int32)[code] if found else np.zeros(0, np.int32)
 
