@@ -48,7 +48,10 @@ def with_launch_queue(program: Program) -> Program:
     if not len(point):
         return program.but(depth=depth)
     begun, returned, released = graph.time[point - 1], graph.time[point], graph.end[source]
-    blocked = (released > begun) & (released <= returned)
+    source = _ended_just_before(program, source, begun, returned)
+    released = graph.end[source]
+    near = returned - released <= np.maximum(_NEAR, 0.1 * (returned - begun))
+    blocked = (released > begun) & (released <= returned) & near
     function = graph.calls.function[graph.by_thread.call[point >> 1]].astype(np.int64)
     own = usual.by_code(returned - begun, function, np.flatnonzero(released <= begun), len(graph.calls.functions), _OWN)
     wake = int(np.median((returned - released)[blocked])) if blocked.any() else 0
@@ -57,6 +60,23 @@ def with_launch_queue(program: Program) -> Program:
     lag[point[blocked]] = np.minimum(own[function[blocked]], lag[point[blocked]])
     links = program.links.joined(source + program.base, point, gap, QUEUE)
     return program.but(lag=lag, links=links, depth=depth)
+
+
+def _ended_just_before(program: Program, source: Column, begun: Column, returned: Column) -> Column:
+    """What made room for launches that were blocked for long: the work of their stream that ended right before they returned.
+
+    Some launches need more room than one. For the others the source stays.
+    """
+    graph = program.graph
+    out = source.copy()
+    late = returned - graph.end[source] > np.maximum(_NEAR, 0.1 * (returned - begun))
+    for number in np.unique(graph.queue[source[late]]).tolist():
+        mine = np.flatnonzero(late & (graph.queue[source] == number) & (graph.end[source] > begun))
+        nodes = np.flatnonzero(graph.queue == number)
+        nodes = nodes[np.argsort(graph.end[nodes], kind="stable")]
+        at = np.searchsorted(graph.end[nodes], returned[mine], "right") - 1
+        out[mine] = nodes[np.maximum(at, 0)]
+    return out
 
 
 def _launches(program: Program) -> Column:

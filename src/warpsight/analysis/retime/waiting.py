@@ -17,6 +17,8 @@ Column = npt.NDArray[Any]
 _WAKE, _OWN = 5_000, 2_000
 #: Work of another stream that ended so shortly before is what a stream waited for (ns): more where it was held up longer.
 _RIGHT_AFTER, _TIMES = 10_000, 10
+#: Calls that a thread makes while another waits for it: fewer may be a chance.
+_CALLS = 4
 
 
 def with_waits(program: Program) -> Program:
@@ -113,6 +115,8 @@ def _with_handovers(program: Program) -> Program:
         return program
     one, two = source[chosen].astype(np.int64), target[chosen].astype(np.int64)
     time = program.graph.time
+    kept = _working_meanwhile(program, one, two)
+    one, two = one[kept], two[kept]
     lag, before = program.lag.copy(), program.before.copy()
     first = before[two] < 0
     before[two[first]] = one[first]  # a thread that begins
@@ -120,3 +124,30 @@ def _with_handovers(program: Program) -> Program:
     one, two = one[~first], two[~first]
     links = program.links.joined(one, two, time[two] - time[one], path.HANDOVER)
     return program.but(lag=lag, before=before, links=links)
+
+
+def _working_meanwhile(program: Program, source: Column, target: Column) -> Column:
+    """Which handovers are more than a chance: the two threads take turns.
+
+    The source's thread made some calls while the target's was silent, and was silent before while that one made some:
+
+        target's thread   call call call call ─────────── silent ─────────── target
+        source's thread   ──────── silent ─────────  call call call source
+    """
+    time, owner = program.graph.time, program.graph.by_thread.thread
+    before = program.before[target]
+    silent = time[np.maximum(before, 0)]
+    bounds = np.searchsorted(owner, np.arange(int(owner.max(initial=-1)) + 2))
+    begins = time[0 : program.base : 2]
+    out = before < 0
+    pairs = owner[source >> 1].astype(np.int64) * len(bounds) + owner[target >> 1]
+    for pair in np.unique(pairs).tolist():
+        mine = np.flatnonzero((pairs == pair) & ~out)
+        (a, b), (c, d) = (bounds[one : one + 2].tolist() for one in divmod(pair, len(bounds)))
+        theirs, own = np.maximum.accumulate(begins[a:b]), np.maximum.accumulate(begins[c:d])
+        first = np.searchsorted(theirs, silent[mine])
+        meanwhile = (source[mine] >> 1) - a - first + 1
+        earlier = np.where(first > 0, theirs[np.maximum(first - 1, 0)], own[0])
+        ahead = np.searchsorted(own, silent[mine], "right") - np.searchsorted(own, earlier)
+        out[mine] = (meanwhile >= _CALLS) & (ahead >= _CALLS)
+    return out
