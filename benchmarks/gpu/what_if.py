@@ -84,14 +84,14 @@ def predict(row: dict[str, Any], out: Path) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         with ws.open(out / f"{row['name'].replace(' ', '-')}-base.warp") as trace:
-            step = trace.simulate(*row["what"]).step
+            step = trace.simulate(*row["what"], step=base / 1e9).step
     except Exception as problem:  # a case that cannot be predicted must not lose the others
         return {**row, **found, "problem": f"{type(problem).__name__}: {problem}"}
     change = changed - base
     found |= {"trace_ns": step.recorded, "predicted_ns": step.predicted, "low_ns": step.low, "high_ns": step.high,
               "step_error": step.predicted / changed - 1, "seconds": time.perf_counter() - began}  # fmt: skip
     if row["what"]:
-        found["change_error"] = ((step.predicted - step.recorded) - change) / abs(change)
+        found["change_error"] = ((step.predicted - base) - change) / abs(change)
         found["change"] = change / base
     return {**row, **found}
 

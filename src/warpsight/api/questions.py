@@ -303,6 +303,7 @@ class Questions(StoredTrace):
         self,
         *what: str,
         process: Numbers = (),
+        step: Time | None = None,
         out: str | os.PathLike[str] | None = None,
         force: bool = False,
     ) -> Simulated:
@@ -311,6 +312,7 @@ class Questions(StoredTrace):
         Args:
             what: changes in the order in which they apply, as `"kernel:gemm/2"`, `"graphs"`, `"sync:cudaStreamSynchronize"`.
             process: only these process ids.
+            step: what a step takes when nothing records it (`"4.8ms"` or seconds): the cost of recording is taken out first.
             out: a new trace to write, with everything at its predicted time.
             force: replace an existing trace.
 
@@ -319,7 +321,7 @@ class Questions(StoredTrace):
         """
         from warpsight.simulate.simulation import simulate
 
-        found = simulate(self, what, choice.rows(self, process=process))
+        found = simulate(self, what, choice.rows(self, process=process), choice.nanoseconds(step, "step"))
         if out is not None:
             from warpsight.simulate import trace_file
 

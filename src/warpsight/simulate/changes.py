@@ -12,13 +12,15 @@ import numpy.typing as npt
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime.program import MOVED, NO_LAG, Program
 from warpsight.model.work import COPY, SET
-from warpsight.simulate import devices, graphs, selecting
+from warpsight.simulate import devices, graphs, selecting, sharing
 from warpsight.simulate.change import Change
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
+#: Subjects whose effect rests on assumptions, so that the answer is a range.
+ASSUMING = ("graphs", "batch", "device", "streams")
 #: Ranges in which device work does not depend on the batch.
 _WEIGHTS = r"optim|zero_grad|clip_grad"
 #: Device work that no batch makes shorter (ns).
@@ -128,7 +130,11 @@ def _overlapped(trace: Trace, program: Program, change: Change, lean: int) -> Pr
 
 
 def _streams(trace: Trace, program: Program, change: Change, lean: int) -> Program:
-    return _aside(program, change, selecting.kernels(trace, program, change))
+    chosen = selecting.kernels(trace, program, change)
+    apart = _aside(program, change, chosen)
+    moved = np.zeros(len(program), bool)
+    moved[chosen] = True
+    return sharing.slowed(trace, apart, moved, lean) if len(chosen) else apart
 
 
 def _aside(program: Program, change: Change, chosen: Column) -> Program:

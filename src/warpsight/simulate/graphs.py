@@ -20,7 +20,7 @@ Column = npt.NDArray[Any]
 #: Host time of one graph launch, and of each of its nodes (ns): least, usual, most.
 _CALL, _NODE = (4_000, 8_000, 15_000), (0, 10, 100)
 #: Time between two nodes of a graph in one stream (ns): least, usual, most.
-_GAP = (500, 900, 1_300)
+_GAP = (300, 500, 1_000)
 
 
 def captured(trace: Trace, program: Program, change: Change, lean: int) -> Program:

@@ -18,6 +18,7 @@ from warpsight.analysis.steps import iterations
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
 from warpsight.simulate import changes, steps
+from warpsight.simulate.calibration import calibrated
 from warpsight.simulate.change import Change, parse
 
 if TYPE_CHECKING:
@@ -84,10 +85,11 @@ class Simulated:
         }
 
 
-def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL) -> Simulated:
+def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL, step_ns: float | None = None) -> Simulated:
     """Re-time the chosen rows of a trace with what-ifs (:mod:`.change`), applied one after the other.
 
-    Without what-ifs the answer is the recording itself.
+    Without what-ifs the answer is the recording itself. With `step_ns`, the step's time when nothing records it, the cost of
+    recording is taken out first (:mod:`.calibration`).
 
     Raises:
         UsageError: A what-if cannot be read.
@@ -96,7 +98,11 @@ def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL) -> Simulated:
     base = trace.kept.get(("program", rows.key()), lambda: build(trace, rows))
     found = iterations.find(trace, rows)
     largest = max(found, key=lambda one: int(one.duration.sum())) if found else None
-    runs = {lean: changed(trace, base, asked, lean) for lean in ((-1, 0, 1) if asked else (0,))}
+    plain = base
+    if step_ns is not None:
+        plain = calibrated(base, step_ns, lambda times: _mean(largest, base, times))
+    unsure = any(change.subject in changes.ASSUMING for change in asked)
+    runs = {lean: changed(trace, plain, asked, lean) for lean in ((-1, 0, 1) if unsure else (0,))}
     solved = {lean: solve(program) for lean, program in runs.items()}
     was, now = steps.recorded(base), solved[0]
     step = _step(largest, base, was, solved)
@@ -117,6 +123,13 @@ def changed(trace: Trace, program: Program, asked: Sequence[Change], lean: int =
     for change in asked:
         program = changes.apply(trace, program, change, lean)
     return program
+
+
+def _mean(found: Iterations | None, base: Program, times: Times) -> float:
+    """The mean step, or the whole length where there are no iterations."""
+    if found is None or len(found) < 2:
+        return float(steps.span(base, times).length)
+    return float(steps.durations(found, times)[steps.counted(found)].mean())
 
 
 def _step(found: Iterations | None, base: Program, was: Times, solved: dict[int, Times]) -> Step:

@@ -21,6 +21,8 @@ Column = npt.NDArray[Any]
 DEPTH = 1024
 #: A launch that took this many times the usual, and so long (ns), was blocked if its queue was as full as it ever was.
 _TIMES, _LONG = 8, 20_000
+#: Percentile of the calls' lengths that is the usual one: most of them may have been blocked.
+_USUAL = 10
 #: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
 _FULL, _ENOUGH = 0.9, 4
 #: What a launch takes by itself where none was seen (ns).
@@ -116,7 +118,7 @@ def _depth(program: Program, lines: Column) -> int | None:
     point = 2 * program.place[lines].astype(np.int64)
     length = graph.time[point + 1] - graph.time[point]
     most = int(ahead.max())
-    long = length > max(_TIMES * int(np.median(length)), _LONG)
+    long = length > max(_TIMES * float(np.percentile(length, _USUAL)), _LONG)
     full = long & (ahead >= most * _FULL)
     if most > 1 and int(full.sum()) >= _ENOUGH:
         depth = int(np.median(ahead[full]))

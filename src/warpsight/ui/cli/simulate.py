@@ -26,6 +26,10 @@ def command(
             "streams:NAME, batch*2, device:H100.",
         ),
     ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="What a step takes without the recorder, whose cost is then taken out: 4.8ms."),
+    ] = None,
     process: options.Process = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the re-timed recording as this new trace.")
@@ -39,10 +43,13 @@ def command(
     Every launch, kernel, copy and wait of the recording happens again as soon as what it waited for has happened. NAME is a
     regular expression; of `host`, `graphs`, `fuse` and `batch` it names ranges.
     """
+    from warpsight.api import choice
     from warpsight.api.trace import open as open_trace
 
+    choice.nanoseconds(step, "--step")
+
     with open_trace(trace) as opened:
-        found = opened.simulate(*(what or ()), process=process or (), out=out, force=force)
+        found = opened.simulate(*(what or ()), process=process or (), step=step, out=out, force=force)
         with output.text(None) as stream:
             if as_json:
                 stream.write(output.json_text({"trace": opened.path, **found.to_json()}))
