@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime.program import MOVED, NO_LAG, Program
+from warpsight.analysis.steps import iterations
 from warpsight.model.work import COPY, SET
 from warpsight.simulate import devices, graphs, selecting, sharing
 from warpsight.simulate.change import Change
@@ -134,7 +136,25 @@ def _streams(trace: Trace, program: Program, change: Change, lean: int) -> Progr
     apart = _aside(program, change, chosen)
     moved = np.zeros(len(program), bool)
     moved[chosen] = True
-    return sharing.slowed(trace, apart, moved, lean) if len(chosen) else apart
+    return sharing.slowed(trace, _joined(trace, apart, moved), moved, lean) if len(chosen) else apart
+
+
+def _joined(trace: Trace, program: Program, moved: Column) -> Program:
+    """The moved work and the rest of an iteration both begin after all work of the iteration before."""
+    start, end = program.graph.start, program.graph.end
+    sources, targets = [], []
+    for found in iterations.find(trace):
+        if len(found.work) != len(program.graph.work):
+            continue
+        pieces = [found.rows_of(number) for number in range(len(found))]
+        for before, after in pairwise(pieces):
+            for one, two in ((before[moved[before]], after[~moved[after]]), (before[~moved[before]], after[moved[after]])):
+                if len(one) and len(two):
+                    sources.append(int(one[np.argmax(end[one])]))
+                    targets.append(int(two[np.argmin(start[two])]))
+    source, target = (np.array(one, np.int64) + program.base for one in (sources, targets))
+    lag = np.zeros(len(source), np.int64)
+    return program.but(links=program.links.joined(source, target, lag, MOVED))
 
 
 def _aside(program: Program, change: Change, chosen: Column) -> Program:
