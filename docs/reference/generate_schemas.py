@@ -61,14 +61,21 @@ class Report(TypedDict):
     bytes: int | None
 
 
-class Finding(TypedDict):
-    severity: str
-    text: str
-    values: dict[str, Any]
-    rule: NotRequired[str]
-    cost_ns: NotRequired[int]
-    evidence: NotRequired[list[Any]]
-    advice: NotRequired[Any]
+Finding = TypedDict(
+    "Finding",
+    {
+        "severity": str,
+        "class": str,  # a keyword, so no class statement can have it
+        "text": str,
+        "values": dict[str, Any],
+        "rule": NotRequired[str],
+        "name": NotRequired[str],
+        "share_ns": NotRequired[int],
+        "saves_ns": NotRequired[int],
+        "evidence": NotRequired[list[Any]],
+        "advice": NotRequired[Any],
+    },
+)
 
 
 class Table(TypedDict):

@@ -54,7 +54,7 @@ PRINTING = {
     "dot",
     "fail",
 }
-RENAMED = {"no_source": "source", "no_flows": "flows", "no_counters": "counters"}
+RENAMED = {"no_source": "source", "no_flows": "flows", "no_counters": "counters", "no_rows": "rows"}
 #: Option of one verb that belongs to its printing, or to another form of the call.
 OWN = {
     "query": {"everything"}, "diff": {"after"}, "merge": {"gpu", "weight", "summary", "compat"}, "pack": {"trace", "unpack"},

@@ -32,7 +32,7 @@ class Analyzed:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The verdict's findings, most costly first, then those of the analyses."""
+        """The verdict's findings in reading order, then those of the analyses."""
         own = () if self.verdict is None else self.verdict.findings
         return (*own, *(finding for result in self.results.values() for finding in result.findings))
 
@@ -108,7 +108,7 @@ class Questions(StoredTrace):
         end: Time | None = None,
         top: int | None = None,
     ) -> Analyzed:
-        """What is wrong with the program, most costly first; with `names` these analyses instead (:meth:`analyses`).
+        """Where the devices' time went, why they were idle, what to change; with `names` these analyses (:meth:`analyses`).
 
         Args:
             names: analyses to run, as `"critical-path"`.
@@ -116,7 +116,7 @@ class Questions(StoredTrace):
             device: As in :meth:`stats`.
             stream: As there.
             process: As there.
-            begin: As there; without a time the verdict judges the steady state of the main loop.
+            begin: As there; without a time the verdict judges everything from the first to the last device work.
             end: As there.
             top: rows of each table at most; None and 0 are all.
 
@@ -282,7 +282,7 @@ class Questions(StoredTrace):
             top: rows of a table at most; None and 0 are all.
 
         Raises:
-            UsageError: when neither trace has what `by` asks for.
+            UsageError: when neither trace has what `by` asks for, or one of them lacks a device.
         """
         from warpsight.analysis.diff.compare import compare
         from warpsight.formats.importing import open_any
@@ -290,8 +290,8 @@ class Questions(StoredTrace):
         if not isinstance(before, StoredTrace):
             with open_any(before) as opened:
                 return self.diff(opened, by=by, process=process, device=device, top=top)
-        rows = choice.rows(self, device=device, process=process)
-        found = compare(before, self, rows, rows)
+        chosen = [choice.rows(trace, device=device, process=process) for trace in (before, self)]
+        found = compare(before, self, chosen[0], chosen[1])
         if by is not None and by not in found.result.tables:
             raise UsageError(
                 f"neither trace has what by={by!r} asks for; there is: {', '.join(found.result.tables)}"

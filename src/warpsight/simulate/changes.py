@@ -113,7 +113,11 @@ def _host(trace: Trace, program: Program, change: Change, lean: int) -> Program:
     if not hit.any():
         return _without_match(program, change, "range that held up the host")
     points, inside, length = points[hit], inside[hit], (end - begin)[hit]
-    factor = change.nanoseconds * len(ranges) / max(int(inside.sum()), 1) if change.nanoseconds is not None else change.factor
+    factor = (
+        change.nanoseconds * len(ranges) / max(int(inside.sum()), 1)
+        if change.nanoseconds is not None
+        else change.factor
+    )
     lag = program.lag.copy()
     own = lag[points] * (inside / np.maximum(length, 1))
     lag[points] = np.round(lag[points] - own * (1 - factor))
@@ -148,7 +152,10 @@ def _joined(trace: Trace, program: Program, moved: Column) -> Program:
             continue
         pieces = [found.rows_of(number) for number in range(len(found))]
         for before, after in pairwise(pieces):
-            for one, two in ((before[moved[before]], after[~moved[after]]), (before[~moved[before]], after[moved[after]])):
+            for one, two in (
+                (before[moved[before]], after[~moved[after]]),
+                (before[~moved[before]], after[moved[after]]),
+            ):
                 if len(one) and len(two):
                     sources.append(int(one[np.argmax(end[one])]))
                     targets.append(int(two[np.argmin(start[two])]))

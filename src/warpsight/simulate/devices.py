@@ -23,7 +23,10 @@ _USUAL = {
     "MI250X": "MI250X",
 }  # fmt: skip
 #: Kernels that the matrix units bound: products, convolutions and attention, as libraries and compilers call them.
-_MATRIX = re.compile(r"gemm|gemv|cutlass|cublas|nvjet|wgmma|mma|conv|wgrad|dgrad|flash|fmha|attention|Cijk_|matmul|xmma|sdpa", re.I)
+_MATRIX = re.compile(
+    r"gemm|gemv|cutlass|cublas|nvjet|wgmma|mma|conv|wgrad|dgrad|flash|fmha|attention|Cijk_|matmul|xmma|sdpa",
+    re.I,
+)
 #: Device work that no faster device makes shorter (ns).
 _SHORTEST = 1_500
 
@@ -40,10 +43,14 @@ def factors(trace: Trace, work: Work, name: str, lean: int) -> tuple[Column, str
     tried = (peaks.of_device(one) for one in (_USUAL.get(name.upper(), name), name.upper()))
     other = next((found for found in tried if found is not None), None)
     if other is None or not other.bandwidth:
-        raise UsageError(f"device:{name}: there are no peaks of a device of that name; name it as its driver does")
+        raise UsageError(
+            f"device:{name}: there are no peaks of a device of that name; name it as its driver does"
+        )
     own = [one for one in peaks.of_trace(trace).values() if one.bandwidth]
     if not own:
-        raise UsageError(f"device:{name}: the trace's own device is not known, so there is nothing to compare with")
+        raise UsageError(
+            f"device:{name}: the trace's own device is not known, so there is nothing to compare with"
+        )
     bandwidth, rate = _ratios(own[0], other)
     matrix = {-1: min(bandwidth, rate), 0: rate, 1: max(bandwidth, rate)}[lean]
     names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())

@@ -76,7 +76,11 @@ class Ranges:
                 table, {"start": 0, "duration": -1, "thread": 0, "process": 0} | ({name: 0} if name == "name_id" else {}),
                 ["name"] if name == "name" else [],
             )  # fmt: skip
-            ids = dict(enumerate(coded["name"])) if name == "name" else dict(trace.sql("SELECT id, name FROM name").fetchall())
+            ids = (
+                dict(enumerate(coded["name"]))
+                if name == "name"
+                else dict(trace.sql("SELECT id, name FROM name").fetchall())
+            )
             wanted = [number for number, text in ids.items() if text and change.matches(text)]
             rows = np.flatnonzero(np.isin(columns[name], wanted) & (columns["duration"] > 0))
             code, found = device_work.numbered([columns["process"][rows], columns["thread"][rows]])

@@ -73,7 +73,9 @@ class _Room:
         for number, count, threads, registers, shared in rows:
             blocks[number] = count
             if of_device is not None:
-                fitting[number] = max(blocks_per_multiprocessor(of_device, int(threads), registers, shared)[0], 1)
+                fitting[number] = max(
+                    blocks_per_multiprocessor(of_device, int(threads), registers, shared)[0], 1
+                )
         waves, spread, packed = (np.zeros(len(program)) for _ in range(3))
         waves[: len(work)] = (blocks / (units * fitting))[work.name_id]
         spread[: len(work)] = np.minimum(blocks / units, 1)[work.name_id]

@@ -50,7 +50,9 @@ def write(trace: Trace, found: Simulated, path: str | os.PathLike[str], force: b
             writer.add(table, rows)
         what = "; ".join(change.text for change in found.changes) or "nothing"
         cause = f"times are those of a simulation in which this is different: {what}"
-        writer.add("loss", [{"source": "simulate", "kind": "times", "cause": cause, "count": 0, "severity": "note"}])
+        writer.add(
+            "loss", [{"source": "simulate", "kind": "times", "cause": cause, "count": 0, "severity": "note"}]
+        )
         writer.describe(**{k: v for k, v in trace.manifest.items() if k not in _OWN_ENTRIES})
 
 
@@ -107,11 +109,16 @@ class _Clock:
         """Rows of a table with its times moved."""
         names = rows.column_names
         if "start" in names:
-            start, duration = _numbers(rows, "start"), _numbers(rows, "duration") if "duration" in names else None
+            start, duration = (
+                _numbers(rows, "start"),
+                _numbers(rows, "duration") if "duration" in names else None,
+            )
             begin = self._at(rows, start)
             rows = _replaced(rows, "start", begin)
             if duration is not None:
-                end = self._at(rows, np.where((duration == _NULL) | (start == _NULL), _NULL, start + duration))
+                end = self._at(
+                    rows, np.where((duration == _NULL) | (start == _NULL), _NULL, start + duration)
+                )
                 length = np.where(end == _NULL, _NULL, np.maximum(end - begin, 0))
                 rows = _replaced(rows, "duration", np.where(duration < 0, duration, length))
         if "time" in names:

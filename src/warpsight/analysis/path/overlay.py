@@ -17,7 +17,7 @@ from warpsight.analysis.path.critical_path import (
     segments,
     trace_back,
 )
-from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_OUT, STREAM, OnPath, Overlay
+from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_OUT, OnPath, Overlay
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
@@ -78,9 +78,11 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     arrows[link, np.where(at_end[link], END_OUT, BEGIN_OUT)] = number
     reached = np.where(~on_device[link + 1] & at_end[link + 1], END_IN, BEGIN_IN)
     arrows[link + 1, reached] = number
-    threads = (graph.calls.thread.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
+    threads = (
+        (graph.calls.thread.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
+    )
     streams = np.array([queue.stream for queue in graph.queues] or [0], np.int64)[graph.queue[:count]]
-    device = _side(graph.work, streams & STREAM, row, arrows, on_device)
+    device = _side(graph.work, streams, row, arrows, on_device)
     row = row.astype(np.int64)
     row[~on_device] = graph.by_thread.call[row[~on_device]]
     return device, _side(graph.calls, threads, row, arrows, ~on_device)

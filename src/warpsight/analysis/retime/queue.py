@@ -55,7 +55,9 @@ def with_launch_queue(program: Program) -> Program:
     near = returned - released <= np.maximum(_NEAR, 0.1 * (returned - begun))
     blocked = (released > begun) & (released <= returned) & near
     function = graph.calls.function[graph.by_thread.call[point >> 1]].astype(np.int64)
-    own = usual.by_code(returned - begun, function, np.flatnonzero(released <= begun), len(graph.calls.functions), _OWN)
+    own = usual.by_code(
+        returned - begun, function, np.flatnonzero(released <= begun), len(graph.calls.functions), _OWN
+    )
     wake = int(np.median((returned - released)[blocked])) if blocked.any() else 0
     gap = np.where(blocked, returned - released, np.minimum(wake, returned - released))
     lag = program.lag.copy()

@@ -140,9 +140,7 @@ def _with_more(
     order = np.argsort(entry, kind="stable")
     current = -1
     others: list[tuple[int, int]] = []
-    for at, one, lag in zip(
-        entry[order].tolist(), where[order].tolist(), lags[order].tolist(), strict=True
-    ):
+    for at, one, lag in zip(entry[order].tolist(), where[order].tolist(), lags[order].tolist(), strict=True):
         if at != current and others:
             yield current, others
             others = []

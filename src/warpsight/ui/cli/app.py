@@ -69,7 +69,10 @@ VERBS: dict[str, Verb] = {
     "stats": Verb(
         "Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.", "Read"
     ),
-    "analyze": Verb("Say what is wrong with a program, most costly first, or run analyses by name.", "Read"),
+    "analyze": Verb(
+        "Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.",
+        "Read",
+    ),
     "diff": Verb("Compare two traces: what changed, and whether it is more than noise.", "Read"),
     "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),

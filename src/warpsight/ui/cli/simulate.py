@@ -28,7 +28,10 @@ def command(
     ] = None,
     step: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="What a step takes without the recorder, whose cost is then taken out: 4.8ms."),
+        typer.Option(
+            metavar="TIME",
+            help="What a step takes without the recorder, whose cost is then taken out: 4.8ms.",
+        ),
     ] = None,
     process: options.Process = None,
     out: Annotated[

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsight.analysis.base.result import Finding, Result
+    from warpsight.analysis.rules.verdict import Verdict
     from warpsight.model import Trace
     from warpsight.model.selection import Rows
 
@@ -56,7 +57,10 @@ class Tools:
         self, trace: str, names: list[str] | None = None, begin_s: float | None = None, end_s: float | None = None,
         rows: int = DEFAULT_ROWS,
     ) -> dict[str, Any]:  # fmt: skip
-        """Say what is wrong with a recorded program: a verdict, then findings with cost, evidence and advice, costliest first.
+        """Say where the GPUs' time went, why they were idle, and what to change first.
+
+        `account` has every nanosecond of every device from its first to its last work, once, by class and name. `findings`
+        have a `share_ns` of it, largest first, or what a change `saves_ns` at most, with evidence and advice.
 
         With `names` run these analyses instead (for example utilization, gaps, iterations, critical-path, memory; a wrong name
         is answered with the list of all). Times are ns. `begin_s` and `end_s` choose a part, in seconds since the begin.
@@ -67,9 +71,7 @@ class Tools:
         opened = self._places.open(trace)
         chosen = _window(opened, begin_s, end_s)
         if not names:
-            found = verdict(opened, chosen)
-            return _bounded({"headline": found.headline, "summary": found.summary, "judged": found.chosen,
-                             "judged_ns": found.length, "findings": [f.to_json() for f in found.findings]})  # fmt: skip
+            return _verdict(verdict(opened, chosen), rows)
         asked = [(name, analysis(name)) for name in names]
         return {name: _result(one.run(opened, chosen), rows) for name, one in asked}
 
@@ -132,6 +134,16 @@ class Tools:
 
         found = compare(self._places.open(before), self._places.open(after))
         return {"headline": found.headline, "verdict": found.verdict, **_result(found.result, rows)}
+
+
+def _verdict(found: Verdict, rows: int) -> dict[str, Any]:
+    """A verdict with the first rows of the account."""
+    limit = min(max(rows, 1), MOST_ROWS)
+    answer = found.to_json() | {"judged_ns": found.length}
+    account = answer["account"]
+    if len(account) > limit:
+        answer |= {"account": account[:limit], "account_rows_in_all": len(account)}
+    return _bounded(answer)
 
 
 def _window(trace: Trace, begin_s: float | None, end_s: float | None) -> Rows:

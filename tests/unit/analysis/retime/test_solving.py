@@ -1,7 +1,7 @@
 """The solver against a simulator that computes every moment from its definition, one by one."""
 
 import random
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,7 +22,9 @@ def recording(tmp_path, seed, steps=120):
 def event_by_event(program):
     """Begin and end of every device node, and every point of the threads, from what each waits for."""
     links = {}
-    for source, target, lag in zip(program.links.source, program.links.target, program.links.lag, strict=True):
+    for source, target, lag in zip(
+        program.links.source, program.links.target, program.links.lag, strict=True
+    ):
         links.setdefault(int(target), []).append((int(source), int(lag)))
     members = {}
     for node, group in zip(program.meetings.node, program.meetings.group, strict=True):
@@ -30,7 +32,7 @@ def event_by_event(program):
     group_of = {node: group for group, nodes in members.items() for node in nodes}
     base, graph = program.base, program.graph
 
-    @lru_cache(maxsize=None)
+    @cache
     def moment(point):
         if point >= base:
             node = point - base
@@ -42,7 +44,7 @@ def event_by_event(program):
         times += [moment(source) + lag for source, lag in links.get(point, ())]
         return max(times) + int(program.after[point])
 
-    @lru_cache(maxsize=None)
+    @cache
     def begin(node):
         times = [moment(source) + lag for source, lag in links.get(base + node, ())]
         place, previous = int(program.place[node]), int(program.previous[node])
