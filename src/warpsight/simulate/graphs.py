@@ -114,7 +114,7 @@ def without_host_time(program: Program, first: Column, last: Column) -> Column:
     np.add.at(step, place[2 * first + 1] + 1, 1)
     np.add.at(step, np.maximum(place[2 * last + 1], place[2 * first + 1]) + 1, -1)
     within = np.cumsum(step)[:-1] > 0
-    lag = program.lag.copy()
+    lag: Column = program.lag.copy()
     points = within if sequence is None else within[place]
     lag[points] = np.minimum(lag[points], 0)
     return lag

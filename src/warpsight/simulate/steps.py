@@ -59,7 +59,7 @@ def durations(found: Iterations, times: Times) -> Column:
 
 def counted(found: Iterations) -> Column:
     """Which iterations make the step time: the steady ones, without the last, after which no pause was seen."""
-    chosen = found.steady.copy()
+    chosen: Column = found.steady.copy()
     if not chosen.any():
         chosen[:] = True
     if int(chosen.sum()) > 1:

@@ -127,7 +127,7 @@ class _Clock:
 
     def _at(self, rows: pa.Table, moment: Column) -> Column:
         known = moment != _NULL
-        out = moment.copy()
+        out: Column = moment.copy()
         if "thread" not in rows.column_names or "process" not in rows.column_names:
             out[known] = self._mapped(None, moment[known])
             return out

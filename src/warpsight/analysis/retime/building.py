@@ -14,7 +14,7 @@ import numpy.typing as npt
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.dependencies import DependencyGraph
 from warpsight.analysis.retime import meetings, polls, queue, usual, waiting
-from warpsight.analysis.retime.program import Links, Program
+from warpsight.analysis.retime.program import Links, Meetings, Program
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class _Building:
         links = Links(
             base + self.other_source, base + self.other_target, lag, self.other_kind.astype(np.int8)
         )
-        nothing = meetings.Meetings(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        nothing = Meetings(np.zeros(0, np.int64), np.zeros(0, np.int64))
         return Program(
             graph=graph, origin=origin, before=before, lag=steps, after=np.zeros(base, np.int64), place=self.place,
             arrival=arrival, from_begin=self.from_begin, previous=self.previous, gap=gap, delay=delay,

@@ -72,7 +72,7 @@ def _ended_just_before(program: Program, source: Column, begun: Column, returned
     Some launches need more room than one. For the others the source stays.
     """
     graph = program.graph
-    out = source.copy()
+    out: Column = source.copy()
     late = returned - graph.end[source] > np.maximum(_NEAR, 0.1 * (returned - begun))
     for number in np.unique(graph.queue[source[late]]).tolist():
         mine = np.flatnonzero(late & (graph.queue[source] == number) & (graph.end[source] > begun))
@@ -88,7 +88,7 @@ def _launches(program: Program) -> Column:
     order = program.graph.order
     if order is None:
         return np.zeros(0, np.int64)
-    real = order[(program.place[order] >= 0) & (program.graph.kind[order] != WAIT)].astype(np.int64)
+    real: Column = order[(program.place[order] >= 0) & (program.graph.kind[order] != WAIT)].astype(np.int64)
     if not len(real):
         return real
     place, queue = program.place[real], program.graph.queue[real]

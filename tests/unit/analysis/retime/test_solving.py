@@ -103,7 +103,8 @@ def test_collectives_end_after_their_last_member_has_come(tmp_path, seed):
                 clock[rank] += draw.randint(10_000, 90_000)
             arrived = max(clock)
             for rank in (0, 1):
-                rows["launch"].append({"start": clock[rank] - 5_000, "duration": 2_000, "function": "cudaLaunchKernel", "captured": False,
+                rows["launch"].append({"start": clock[rank] - 5_000, "duration": 2_000, "function": "cudaLaunchKernel",
+                                       "captured": False,
                                        "thread": 1, "process": rank, "correlation": number + 1})  # fmt: skip
                 rows["kernel"].append({"start": clock[rank], "duration": arrived + 30_000 - clock[rank], "name_id": name,
                                        "device": rank, "context": 1, "stream": 7, "graph_level": False, "process": rank,
