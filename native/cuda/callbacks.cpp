@@ -16,6 +16,7 @@
 #include "cuda/resources.h"
 #include "ring/shape_cache.h"
 #include "runtime/kernel_filter.h"
+#include "runtime/own_time.h"
 #include "runtime/runtime.h"
 #include "stacks/stacks.h"
 
@@ -156,6 +157,7 @@ void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId c
     if (__builtin_expect(detach_wanted(), false)) return detach_at(call);
     const auto domain_id = static_cast<uint8_t>(domain);
     if (!recording()) return outside_of_range(domain_id, cbid, call);
+    const OwnTime own(OwnSite::cuda);
     if (call.callbackSite == CUPTI_API_ENTER) return enter(domain_id, cbid, call);
     return leave(domain_id, cbid, call);
   }

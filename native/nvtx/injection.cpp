@@ -3,6 +3,7 @@
 #include "nvtx/abi.h"
 #include "nvtx/events.h"
 #include "nvtx/names.h"
+#include "runtime/own_time.h"
 #include "runtime/runtime.h"
 
 namespace warpsight::nvtx {
@@ -15,18 +16,36 @@ uint64_t start_ex(const EventAttributes* a) { return start(default_domain(), eve
 uint64_t start_a(const char* message) { return start(default_domain(), event_of(message)); }
 uint64_t start_w(const wchar_t* message) { return start(default_domain(), event_of(message)); }
 void range_end(uint64_t id) { end(default_domain(), id); }
-int push_ex(const EventAttributes* a) { return push(default_domain(), event_of(default_domain(), a)); }
-int push_a(const char* message) { return push(default_domain(), event_of(message)); }
-int push_w(const wchar_t* message) { return push(default_domain(), event_of(message)); }
-int range_pop() { return pop(default_domain()); }
+int push_ex(const EventAttributes* a) {
+  const OwnTime own(OwnSite::range);
+  return push(default_domain(), event_of(default_domain(), a));
+}
+int push_a(const char* message) {
+  const OwnTime own(OwnSite::range);
+  return push(default_domain(), event_of(message));
+}
+int push_w(const wchar_t* message) {
+  const OwnTime own(OwnSite::range);
+  return push(default_domain(), event_of(message));
+}
+int range_pop() {
+  const OwnTime own(OwnSite::range);
+  return pop(default_domain());
+}
 
 void domain_mark(void* d, const EventAttributes* a) { mark(domain_of(d), event_of(domain_of(d), a)); }
 uint64_t domain_start(void* d, const EventAttributes* a) {
   return start(domain_of(d), event_of(domain_of(d), a));
 }
 void domain_end(void* d, uint64_t id) { end(domain_of(d), id); }
-int domain_push(void* d, const EventAttributes* a) { return push(domain_of(d), event_of(domain_of(d), a)); }
-int domain_pop(void* d) { return pop(domain_of(d)); }
+int domain_push(void* d, const EventAttributes* a) {
+  const OwnTime own(OwnSite::range);
+  return push(domain_of(d), event_of(domain_of(d), a));
+}
+int domain_pop(void* d) {
+  const OwnTime own(OwnSite::range);
+  return pop(domain_of(d));
+}
 
 std::string text(const char* message) { return message != nullptr ? message : ""; }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ring/arena.h"
+#include "runtime/own_time.h"
 #include "runtime/state.h"
 #include "stacks/stacks.h"
 
@@ -78,6 +79,7 @@ WARPSIGHT_EXPORT int ws_counter(const char* name, double value, const char* unit
 }
 
 WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
+  const OwnTime own(OwnSite::range);
   const uint32_t depth = t_depth++;  // counted always: a recording may begin or end inside a range
   if (!recording()) return 0;
   Marker row = marker(kPush);
@@ -89,6 +91,7 @@ WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
 }
 
 WARPSIGHT_EXPORT int ws_pop() {
+  const OwnTime own(OwnSite::range);
   if (t_depth) --t_depth;
   if (!recording()) return 0;
   Marker row = marker(kPop);
@@ -127,7 +130,10 @@ WARPSIGHT_EXPORT int ws_memory(int operation, uint64_t address, uint64_t bytes, 
 // 0 rows written, 1 rows dropped, in this process since its recording began.
 WARPSIGHT_EXPORT uint64_t ws_statistics(int which) {
   const RingStatistics statistics = ring_statistics();
-  return which == 0 ? statistics.written : which == 1 ? statistics.dropped : 0;
+  if (which == 0) return statistics.written;
+  if (which == 1) return statistics.dropped;
+  const ArenaHeader* here = arena();
+  return which == 2 && here ? now_ns() - here->start_monotonic : 0;
 }
 
 // An arena without a connection, for the launcher's own rows; its descriptor (which stays the library's) or

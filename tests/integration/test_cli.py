@@ -89,6 +89,8 @@ def test_a_trace_that_is_not_there_is_one_line_and_exit_1(arguments, tmp_path):
         (("query", "T", "--top", "1", "--tail", "1"), "exclude each other"),
         (("export", "T", "--to", "svg"), "formats: perfetto, chrome"),
         (("export", "T", "--kind", "kernels"), "there is no kind"),
+        (("export", "T", "--to", "chrome", "--critical-path"), "Perfetto's format only"),
+        (("stats", "T", "ops", "--by", "stack"), "no grouping 'stack' of operators"),
         (("export", "T", "--from", "2s", "--until", "1s"), "window is empty"),
     ],
 )
@@ -105,7 +107,19 @@ def test_wrong_usage_is_a_message_and_exit_2(trace, arguments, message, tmp_path
     [("info", ("T",)), ("query", ("T", "--head", "2")), ("version", ())]
     + [
         ("stats", ("T", s))
-        for s in ("kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync")
+        for s in (
+            "kernels",
+            "copies",
+            "api",
+            "launches",
+            "nvtx",
+            "events",
+            "memory",
+            "counters",
+            "sync",
+            "ops",
+            "modules",
+        )
     ]
     + [("export", ("T", "-o", "out", "--to", f)) for f in ("perfetto", "chrome")],
 )

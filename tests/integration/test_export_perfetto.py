@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.synthetic_trace import Plan, make
+from warpsight.analysis.path.critical_path import critical_path
+from warpsight.analysis.path.overlay import overlay
 from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
@@ -21,6 +23,8 @@ class Decoded:
 
     def __init__(self, data):
         self.tracks, self.slices, self.samples = {}, [], defaultdict(list)
+        #: By number of an arrow of an overlay the times of its ends.
+        self.arrows = defaultdict(list)
         clocks, interned, track_of, opened = {}, {}, {}, {}
         for packet in pb.Trace.FromString(data).packet:
             sequence = packet.trusted_packet_sequence_id
@@ -70,12 +74,19 @@ class Decoded:
                 values,
                 tuple(event.flow_ids),
             )
+            self._arrows(event, time)
         elif event.type == event.TYPE_SLICE_END:
+            self._arrows(event, time)
             track, start, *rest = opened.pop(sequence)
             self.slices.append((track, start, time, *rest))
         else:
             number = event.counter_value if event.HasField("counter_value") else event.double_counter_value
             self.samples[self.tracks[track].name].append((time, number))
+
+    def _arrows(self, event, time):
+        for flow in event.flow_ids:
+            if flow >> 60 == 0xC:
+                self.arrows[flow].append(time)
 
 
 def export(trace, selection=None, form=writer):
@@ -180,6 +191,28 @@ def test_a_selection_is_kept_to(trace):
     assert Counter((s[1], s[2]) for s in found.slices) == Counter(expected)
     assert not found.samples
     assert not any(s[6] for s in found.slices)
+
+
+def test_the_critical_path_is_a_track_with_arrows_along_it(trace, decoded):
+    drawn = Decoded(export(trace, Selection(overlay=overlay(trace)))[0])
+    segments = sorted(s[1:4] for s in drawn.slices if s[4] == "critical path")
+    path = critical_path(trace).tables["path"].to_pylist()
+    assert [(begin, end - begin) for begin, end, _ in segments] == [(r["start"], r["duration"]) for r in path]
+    (track,) = {drawn.tracks[s[0]].name for s in drawn.slices if s[4] == "critical path"}
+    assert track == "Critical path"
+    assert len(drawn.arrows) > len(path) // 8
+    assert {len(ends) for ends in drawn.arrows.values()} == {2}  # each leaves one row and reaches another
+    others = [s[:5] for s in drawn.slices if s[4] != "critical path"]
+    assert Counter(s[1:] for s in others) == Counter(s[1:5] for s in decoded.slices)
+
+
+def test_a_window_of_the_critical_path(trace):
+    begin = trace.sql("SELECT min(start) + 100000000 FROM kernel").fetchall()[0][0]
+    selection = Selection(begin, begin + 50_000_000, flows=False, overlay=overlay(trace))
+    drawn = Decoded(export(trace, selection)[0])
+    segments = [s for s in drawn.slices if s[4] == "critical path"]
+    assert segments and all(s[2] > begin and s[1] < begin + 50_000_000 for s in segments)
+    assert not drawn.arrows
 
 
 def test_an_empty_trace_is_an_empty_file_that_reads(tmp_path):

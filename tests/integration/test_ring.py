@@ -123,6 +123,16 @@ def test_a_slow_step_is_noticed(standin: Standin, tmp_path: Path) -> None:
         assert trace.manifest["window"]["reason"].startswith("slow step: step took ")
 
 
+def test_a_slow_iteration_is_noticed(standin: Standin, tmp_path: Path) -> None:
+    slow = "for n in range(30):\n    time.sleep(0.5 if n == 20 else 0.005); ws.step()"
+    options = ("--ring", "30s", "--trigger", "slow-step=5", "-o", str(tmp_path / "r.warp"))
+    done = standin.run("record", "-q", *options, "--", *then_wait(tmp_path, slow))
+    assert done.returncode == 0, done.stderr
+    (made,) = traces(tmp_path)
+    with warpsight.model.open(made) as trace:
+        assert trace.manifest["window"]["reason"].startswith("slow step: iteration took ")
+
+
 def test_a_worker_that_crashes_leaves_a_trace_while_the_program_goes_on(
     standin: Standin, tmp_path: Path
 ) -> None:

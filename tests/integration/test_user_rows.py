@@ -346,3 +346,22 @@ def test_the_innermost_frame_of_what_a_program_reports_is_its_own(
         ("decorated", "user", 8), ("emit", "user", 5), ("entered", "user", 9), ("inside", "decorated", 13),
         ("mark", "user", 6), ("reported", "user", 10), ("with", "user", 7),
     ]  # fmt: skip
+
+
+def test_steps_and_statistics_of_a_program_that_is_recorded_from_outside(
+    library: Path, tmp_path: Path
+) -> None:
+    text = (
+        "import warpsight as ws, json\n"
+        "for number in range(4):\n    ws.emit('work'); ws.step()\n"
+        "print(json.dumps(ws.statistics()))"
+    )
+    found = record(
+        library, tmp_path / "a.warp", [sys.executable, "-c", text], "--sample", "off", "--counters", "off"
+    )
+    assert found.code == 0, found.err
+    steps = found.sql("SELECT name, duration, attributes FROM user_event WHERE kind = 'step' ORDER BY start")
+    assert steps == [("step", 0, f'{{"step":{number}}}') for number in range(1, 5)]
+    told = json.loads(found.out)
+    assert told["emitted"] == told["kept"] + told["dropped"] and told["kept"] >= 8 and told["dropped"] == 0
+    assert 0 < told["duration"] < 60_000_000_000

@@ -67,11 +67,12 @@ class Questions(StoredTrace):
         name: str | None = None,
         top: int | None = None,
     ) -> Result:
-        """Sums of kernels, copies, api, launches, nvtx, events, memory, counters or sync: one table, longest total first.
+        """Sums of kernels, copies, api, launches, nvtx, events, memory, counters, sync, ops or modules: one table, longest first.
 
         Args:
             subject: one of these.
-            by: group kernels by name, shape, stack, device, stream, process, range or op; memory by stack.
+            by: group kernels by name, shape, stack, device, stream, process, range or op; memory by stack; ops by name, shapes,
+                family or forward; modules by name or class.
             names: kernel names demangled, short or mangled.
             latency: add the wait between launch call and kernel.
             device: Only these devices, by id.
@@ -89,6 +90,10 @@ class Questions(StoredTrace):
 
         rows = choice.rows(self, begin, end, device, stream, process, name)
         found = stats(self, subject, rows, by=by, names=names, latency=latency)
+        if subject == "modules" and top:
+            from warpsight.analysis.ops.modules import largest
+
+            return replace(found, tables={name: largest(table, top) for name, table in found.tables.items()})
         return _cut(found, top)
 
     def analyze(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -133,6 +133,7 @@ class Writing(Questions):
         process: Numbers = (),
         flows: bool = True,
         counters: bool = True,
+        critical_path: bool = False,
         include_paths: bool = False,
         include_arguments: bool = False,
         include_environment: bool = False,
@@ -152,6 +153,7 @@ class Writing(Questions):
             kind: only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, memory or counter.
             flows: with arrows from launches to their work.
             counters: with counters.
+            critical_path: draw the critical path over the timeline: a track of its segments, arrows along it (perfetto only).
             include_paths: keep paths, user and host names as recorded; secrets never.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
@@ -160,7 +162,8 @@ class Writing(Questions):
             Where it is, its bytes, and counts of slices, samples and so on, by the format.
 
         Raises:
-            UsageError: for a format or kind that does not exist, or a file that is what is read.
+            UsageError: for a format or kind that does not exist, a file that is what is read, or a critical path in a format
+                that has no room for it.
             WarpsightError: when the file exists or cannot be written.
         """
         from warpsight.formats.registry import exporter
@@ -169,6 +172,8 @@ class Writing(Questions):
         from warpsight.model.sharing.shared import INCLUDABLE, shared
 
         chosen = exporter(to)
+        if critical_path and to != "perfetto":
+            raise UsageError("the critical path can be drawn in Perfetto's format only")
         wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
         first, last = choice.window(self, begin, end)
         selection = Selection(
@@ -182,6 +187,11 @@ class Writing(Questions):
         with shared(self, tuple(name for name, asked in wanted if asked)) as told:
             if parts:
                 return _write_parts(told, chosen, parts, path, force)
+            if critical_path:
+                from warpsight.analysis.path.overlay import overlay
+                from warpsight.model.selection import Rows
+
+                selection = replace(selection, overlay=overlay(told, Rows(processes=selection.processes)))
             name = "" if _is_stream(path) else Path(cast(Any, path)).name
             with opened(path, force) as raw, packed(name, raw) as file:
                 counts = chosen.write(told, file, selection)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from warpsight.errors import UsageError
+
+if TYPE_CHECKING:
+    from warpsight.formats.writing.overlay import Overlay
 
 #: What `--kind` can name, and the tables behind it.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -39,6 +43,8 @@ class Selection:
     kinds: Sequence[str] = ()
     flows: bool = True
     counters: bool = True
+    #: A path to draw over the timeline; only Perfetto's format has room for one.
+    overlay: Overlay | None = None
 
     def __post_init__(self) -> None:
         """Refuse a kind that does not exist and a window that is empty."""

@@ -94,10 +94,11 @@ class Recording:
     def step(self) -> None:
         """An iteration has ended: begins and ends recording by the schedule, and marks the step in the trace."""
         if self._server is None:
+            _outside.step()
             return
         self._done_steps += 1
         if self._attached:
-            library.use().ws_emit(b"step", 0, 0, b"step", b'{"step":%d}' % self._done_steps)
+            _mark_step(self._done_steps)
         if not self._attached and self._done_steps == self._skip:
             self._attach()
         elif self._attached and self._steps and self._done_steps == self._skip + self._steps:
@@ -230,12 +231,46 @@ def stop() -> dict[str, Any]:
     return _current[-1].stop() if _current else {}
 
 
+class _Outside:
+    """The recording of this process that was started from outside, by `warpsight record` or `attach`."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def step(self) -> None:
+        """Mark the end of an iteration in the trace."""
+        if library.recording():
+            self._steps += 1
+            _mark_step(self._steps)
+
+    def statistics(self) -> dict[str, int]:
+        """Rows of this process, and for how long it has been recorded (ns); empty when nothing records."""
+        if not library.recording():
+            return {}
+        found = library.use()
+        written, dropped, duration = (int(found.ws_statistics(which)) for which in range(3))
+        return {"emitted": written + dropped, "kept": written, "dropped": dropped, "duration": duration}
+
+
+_outside = _Outside()
+
+
+def _mark_step(number: int) -> None:
+    library.use().ws_emit(b"step", 0, 0, b"step", b'{"step":%d}' % number)
+
+
 def step() -> None:
     """Say that an iteration of the program's main loop has ended; free when nothing records."""
     if _current:
         _current[-1].step()
+    else:
+        _outside.step()
 
 
 def statistics() -> dict[str, int]:
-    """Statistics of the running recording (see :meth:`Recording.statistics`); empty when there is none."""
-    return _current[-1].statistics() if _current else {}
+    """Statistics of the running recording; empty when there is none.
+
+    Under `warpsight record` these are rows that this process emitted, kept and lost, and the duration in ns; a recording that
+    the process made itself also knows its processes and bytes (:meth:`Recording.statistics`).
+    """
+    return _current[-1].statistics() if _current else _outside.statistics()

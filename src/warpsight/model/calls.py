@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model import work
+
 if TYPE_CHECKING:
     from warpsight.model import Trace
     from warpsight.model.work import Work
 
 Column = NDArray[Any]
+#: Rows of table sync of this kind make a stream wait, not the host.
+STREAM_WAIT = "stream wait event"
 #: Stands for the duration of a call that had not returned.
 NO_DURATION = np.iinfo(np.int64).min
 
@@ -21,8 +25,8 @@ NO_DURATION = np.iinfo(np.int64).min
 class Calls:
     """Calls as columns (ns): all rows of table launch, then all of table api where it was asked for.
 
-    `end` is `start` for a call that had not returned (`unreturned` lists those); `correlation` and `thread` are as recorded,
-    -1 and 0 where unknown; `function` indexes `functions`.
+    `end` is the last moment of the trace's calls and device work for a call that had not returned (`unreturned` lists those);
+    `correlation` and `thread` are as recorded, -1 and 0 where unknown; `function` indexes `functions`.
     """
 
     start: Column
@@ -58,15 +62,15 @@ def load(trace: Trace, *, api: bool = False) -> Calls:
     return trace.kept.get("launch calls", lambda: _launches(load(trace, api=True)))
 
 
-def of_work(trace: Trace, work: Work, *, api: bool = False) -> tuple[Calls, Column]:
+def of_work(trace: Trace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:
     """The calls, and for each row of work the index of the one it came from, -1 none; kept as long as the work is."""
     issued = load(trace, api=api)
-    with work.lock:
-        if api not in work.calls:
-            found = issued.of(work.process, work.correlation)
+    with rows.lock:
+        if api not in rows.calls:
+            found = issued.of(rows.process, rows.correlation)
             found.flags.writeable = False
-            work.calls[api] = found
-    return issued, work.calls[api]
+            rows.calls[api] = found
+    return issued, rows.calls[api]
 
 
 def _all(trace: Trace) -> Calls:
@@ -85,6 +89,8 @@ def _all(trace: Trace) -> Calls:
     unreturned = np.flatnonzero(duration == NO_DURATION)
     end = np.maximum(duration, 0, out=duration)
     end += columns["start"]
+    if len(unreturned):
+        end[unreturned] = max(int(end.max()), int(work.everything(trace).work.end.max(initial=0)))
     kind = np.int16 if len(functions) < 1 << 15 else np.int32
     found = Calls(columns["start"], end, columns["thread"], columns["process"], columns["correlation"], columns["stack"],
                   columns["name_id"], columns["function"].astype(kind), functions, unreturned, count)  # fmt: skip

@@ -173,6 +173,21 @@ def _before(edges: Times, at: Column) -> Times:
     return out
 
 
+def containing(end: Column) -> Column:
+    """For each range (sorted by begin, longer first) the nearest earlier one that ends no earlier, -1 none.
+
+    Jumps are taken by all ranges at once, each over everything its last place had jumped over: about log(n) passes.
+    """
+    place = np.arange(-1, len(end) - 1)
+    left = np.arange(len(end))
+    while True:
+        left = left[place[left] >= 0]
+        left = left[end[place[left]] < end[left]]
+        if not len(left):
+            return place
+        place[left] = place[place[left]]
+
+
 def windows(begin: int, end: int, count: int | None = None, width: int | None = None) -> Times:
     """Edges of equal windows over [begin, end]: `count` of them, or of `width` each (the last one may be shorter).
 

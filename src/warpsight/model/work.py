@@ -67,6 +67,8 @@ class Work:
     finish: int
     unfinished: int = 0
     reversed: int = 0
+    #: The place of each row among all work of the trace; None: these are all.
+    source: Column | None = None
     #: Device (None: unknown) → indices of its queues.
     devices: dict[int | None, list[int]] = field(default_factory=dict)
     #: The rows of each device and of each queue, once they were asked for.
@@ -196,7 +198,7 @@ def _everything(trace: Trace) -> Everything:
         order = order.astype(np.int32) if len(order) < 1 << 31 else order
     begin, finish = _window(_ALL, start, end)
     work = Work(start, end, kind, queue, columns["name_id"], columns["process"], columns["correlation"], columns["stack"],
-                queues, begin, finish, len(unfinished["process"]), len(backwards), _devices(queues))  # fmt: skip
+                queues, begin, finish, len(unfinished["process"]), len(backwards), devices=_devices(queues))  # fmt: skip
     work.protect()
     moved = [_moved(kind, order, number) for number in (COPY, SET)]
     return Everything(work, backwards, moved[0], moved[1], unfinished, order, finished)
@@ -259,7 +261,7 @@ def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
         start, end = (np.clip(c, begin, max(finish, begin)) for c in (start, end))
     found = Work(start, end, work.kind[chosen], number[work.queue[chosen]], work.name_id[chosen], work.process[chosen],
                  work.correlation[chosen], work.stack[chosen], queues, begin, finish, _unfinished(trace, whole, rows),
-                 backwards, _devices(queues))  # fmt: skip
+                 backwards, chosen, _devices(queues))  # fmt: skip
     found.protect()
     return found
 

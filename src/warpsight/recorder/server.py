@@ -229,6 +229,8 @@ class Server:
         self._listener.close()
         overhead = {"duration_ns": duration, "launcher_cpu_ns": cpu, "drain_cpu_ns": self._loop.cpu_ns,
                     "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
+        for site, (calls, time_ns) in self._loop.own_time.items():
+            overhead |= {f"own_{site}_calls": calls, f"own_{site}_ns": time_ns}
         self._command = command or []
         request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-#: Parts of file names that are no part of the user's own program.
-LIBRARY = ("site-packages/", "dist-packages/", "lib/python3", "<frozen", "<string>", "/torch/", "importlib")
+import re
+from functools import lru_cache
+
+#: Files and modules that are no part of the user's own program: installed packages, Python's own library, frameworks by the
+#: short paths that their profilers print, and code without a file.
+_LIBRARY = re.compile(
+    r"site-packages/|dist-packages/|lib/python\d|<frozen|<string>|<built-in|^nn\.Module|"
+    r"(^|[/( ])(torch|jax|jaxlib|numpy|tensorflow|triton|importlib|contextlib|threading|runpy|multiprocessing|concurrent|"
+    r"asyncio|functools|ipykernel|IPython|traitlets)(/|\.py|\.)"
+)
+
+
+@lru_cache(maxsize=65_536)
+def is_library(frame: str) -> bool:
+    """Whether a frame, a file or a function's text belongs to a library."""
+    return _LIBRARY.search(frame) is not None
 
 
 def user_frames(frames: tuple[str, ...], count: int = 2) -> str:
     """The innermost frames outside of libraries, innermost first; library frames where there are no others."""
-    own = [f for f in frames if not any(part in f for part in LIBRARY)] or list(frames)
+    own = [f for f in frames if not is_library(f)] or list(frames)
     return " ← ".join(own[::-1][:count])

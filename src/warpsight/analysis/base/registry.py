@@ -125,10 +125,15 @@ ANALYSES: dict[str, Analysis] = {
         "critical_path",
         "What the recorded time was spent on, along the chain of what released what.",
     ),
+    "account": Analysis(
+        "warpsight.analysis.account.questions",
+        "spans",
+        "Every nanosecond of every device, once: what it computed and copied, and why it was idle.",
+    ),
     "gaps": Analysis(
-        "warpsight.analysis.account",
+        "warpsight.analysis.account.questions",
         "gaps",
-        "Why the devices were idle: every gap with one cause and its evidence.",
+        "Why the devices were idle: every gap, cut along time by cause.",
     ),
     "states": Analysis(
         "warpsight.analysis.stats.states",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,10 @@ class Finding:
         text: One sentence that stands alone, with its numbers written for people.
         values: The numbers of the text, in base units (ns, B).
         rule: Name of the rule that found it, `family/name`; None when no rule did.
-        cost_ns: Wall-clock time that would be saved at most if this were fixed, in ns; None when it costs no time or
-            nobody can tell. Findings are ordered by it, so it must never be a sum over what ran in parallel.
+        kind: Class of the account (`compute`, `host`, …) whose time this is about; None for everything else.
+        name: The kernel, call, annotation or function that it is about.
+        share_ns: Its part of the account, summed over devices, ns.
+        saves_ns: Time that the recorded span would be shorter without it, ns; None when nobody can tell.
         evidence: Short texts or small mappings (a row each) that show it: times, names, stacks; the best first.
         advice: What to do about it, as sentences in the imperative.
     """
@@ -30,17 +32,35 @@ class Finding:
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)
     rule: str | None = None
-    cost_ns: int | None = None
+    saves_ns: int | None = None
     evidence: tuple[str | Mapping[str, Any], ...] = ()
     advice: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    share_ns: int | None = None
+
+    @property
+    def class_name(self) -> str:
+        """Class of the account, else `loss`, `lever` (a change that saves time) or `note`."""
+        if self.kind is not None:
+            return self.kind
+        return "loss" if self.severity == "loss" else "note" if self.saves_ns is None else "lever"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; what is not known is left out."""
-        out: dict[str, Any] = {"severity": self.severity, "text": self.text, "values": dict(self.values)}
-        if self.rule is not None:
-            out["rule"] = self.rule
-        if self.cost_ns is not None:
-            out["cost_ns"] = self.cost_ns
+        out: dict[str, Any] = {
+            "severity": self.severity,
+            "class": self.class_name,
+            "text": self.text,
+            "values": dict(self.values),
+        }
+        optional = {
+            "rule": self.rule,
+            "name": self.name,
+            "share_ns": self.share_ns,
+            "saves_ns": self.saves_ns,
+        }
+        out |= {key: value for key, value in optional.items() if value is not None}
         if self.evidence:
             out["evidence"] = [e if isinstance(e, str) else dict(e) for e in self.evidence]
         if self.advice is not None:
@@ -86,14 +106,19 @@ def with_units(table: pa.Table, **unit: str) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def most_costly_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding, ...]:
-    """Findings in the order people should read them: errors, loss, warnings, notes, each by the time they cost; stable.
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings in the order people should read them.
 
-    So the first that costs something is the one a verdict's headline names.
+    Errors and loss come first, then the account's classes by their share, then changes by what they save, then notes; stable.
     """
-    order = {"error": 0, "loss": 1, "warning": 2, "note": 3}
+    order = {"error": 0, "loss": 1}
 
     def key(finding: Finding) -> tuple[int, int]:
-        return order.get(finding.severity, 3), -(finding.cost_ns or 0)
+        rank = order.get(finding.severity)
+        if rank is not None:
+            return rank, 0
+        if finding.kind is not None:
+            return 2, -(finding.share_ns or 0)
+        return (3, -finding.saves_ns) if finding.saves_ns is not None else (4, 0)
 
     return tuple(sorted(findings, key=key))

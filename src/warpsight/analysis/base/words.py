@@ -20,6 +20,14 @@ def size(count: float) -> str:
     return f"{_digits(count)} TiB"
 
 
+def operations(count: float) -> str:
+    """12.3 TFLOP, 45.6 MFLOP, 890 FLOP."""
+    for limit, unit in ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):
+        if abs(count) >= limit * 0.9995:
+            return f"{_digits(count / limit)} {unit}"
+    return f"{count:.0f} FLOP"
+
+
 def _digits(value: float) -> str:
     size = abs(value)
     return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:,.0f}"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.base.frames import LIBRARY
+from warpsight.analysis.base.frames import is_library
 from warpsight.analysis.diff.roles import role
 from warpsight.analysis.ranges import open as ranges
 from warpsight.analysis.steps import iterations
-from warpsight.analysis.steps.announcements import LEAST
 from warpsight.analysis.steps.iterations import Iterations
+from warpsight.analysis.steps.repeated import LEAST
 from warpsight.model import intervals
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -162,5 +162,5 @@ def _without_empty(place: Column, texts: list[str]) -> tuple[Column, list[str]]:
 
 def _stack(frames: tuple[str, ...]) -> str:
     """The user's own frames, innermost first, by function and file: lines move when a program is edited."""
-    own = [f for f in frames if not any(part in f for part in LIBRARY)] or list(frames)
+    own = [f for f in frames if not is_library(f)] or list(frames)
     return _ADDRESS.sub("#", " ← ".join(_PLACE.sub(r" (\1)", frame) for frame in own[::-1][:4]))

@@ -72,7 +72,7 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
     none = np.zeros(0, np.int64)
     if not len(graph):
         return CriticalPath(graph, none, none, none, none)
-    points = _chain(graph.parent, int(np.argmax(graph.time)))
+    points = chain(graph.parent, int(np.argmax(graph.time)))
     base = 2 * len(graph.calls)
     device = points >= base
     node = np.where(device, points - base, 0)
@@ -97,7 +97,7 @@ def trace_back(graph: DependencyGraph) -> CriticalPath:
     )
 
 
-def _chain(parent: Column, last: int) -> Column:
+def chain(parent: Column, last: int) -> Column:
     """A point and its ancestors. Runs in which each parent is the place before are taken in one step."""
     heads = np.flatnonzero(
         parent != np.arange(-1, len(parent) - 1, dtype=parent.dtype)
@@ -117,9 +117,9 @@ def _chain(parent: Column, last: int) -> Column:
     lengths = begin - np.array(ends) + 1
     # The place in the chain and the point add up to the same number all along a run.
     sums = begin + np.cumsum(lengths) - lengths
-    chain: Column = np.repeat(sums, lengths)
-    chain -= np.arange(len(chain), dtype=parent.dtype)
-    return chain.astype(parent.dtype)
+    out: Column = np.repeat(sums, lengths)
+    out -= np.arange(len(out), dtype=parent.dtype)
+    return out.astype(parent.dtype)
 
 
 def critical_path(trace: Trace, rows: Rows = _ALL) -> Result:

@@ -19,6 +19,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.model import calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
+from warpsight.model.intervals import containing
 from warpsight.model.selection import Rows
 from warpsight.model.work import Work
 
@@ -91,11 +92,22 @@ def load(trace: Trace, source: str = "marker") -> Ranges:
     """The ranges of table `marker`, or the framework's operators of table `op`."""
     kind = "kind = 'start/end'" if source == "marker" else "false"
     is_range = "kind <> 'instant'" if source == "marker" else "duration IS NOT NULL"
+    return selected(trace, source, is_range, kind)
+
+
+def selected(trace: Trace, source: str, where: str, shared: str = "false") -> Ranges:
+    """The rows of table `marker` or `op` that a condition selects; `shared` tells which hold for their whole process."""
     sql = f"""SELECT process, thread, start, CASE WHEN duration IS NULL THEN {_OPEN} ELSE start + greatest(duration, 0) END AS e,
-        coalesce(name_id, 0), {kind}
-        FROM {source}_ids WHERE {is_range} AND start IS NOT NULL ORDER BY process, thread, start, e DESC"""
+        coalesce(name_id, 0), {shared}
+        FROM {source}_ids WHERE {where} AND start IS NOT NULL ORDER BY process, thread, start, e DESC"""
     data = trace.sql(sql).to_arrow_table()
-    process, thread, start, end, name, shared = (c.to_numpy() for c in data.columns)
+    return arranged(*(c.to_numpy() for c in data.columns))
+
+
+def arranged(
+    process: Column, thread: Column, start: Column, end: Column, name: Column, shared: Column
+) -> Ranges:
+    """Ranges of columns that are sorted by process, thread, begin, longer first."""
     code, (processes, threads) = device_work.numbered([process, thread])
     edges = np.searchsorted(code, np.arange(len(processes) + 1)) if len(code) else np.zeros(1, np.int64)
     groups = {
@@ -107,21 +119,6 @@ def load(trace: Trace, source: str = "marker") -> Ranges:
         inner = containing(end[where])
         parent[where] = np.where(inner >= 0, inner + where.start, -1)
     return Ranges(start, end, process, thread, name, shared, parent, code, groups)
-
-
-def containing(end: Column) -> Column:
-    """For each range (sorted by begin, longer first) the nearest earlier one that ends no earlier, -1 none.
-
-    Jumps are taken by all ranges at once, each over everything its last place had jumped over: about log(n) passes.
-    """
-    place = np.arange(-1, len(end) - 1)
-    left = np.arange(len(end))
-    while True:
-        left = left[place[left] >= 0]
-        left = left[end[place[left]] < end[left]]
-        if not len(left):
-            return place
-        place[left] = place[place[left]]
 
 
 def _innermost(start: Column, end: Column, parent: Column, moment: Column) -> Column:
@@ -208,7 +205,7 @@ def projected(trace: Trace, rows: Rows = _ALL) -> Projection:
     np.minimum.at(first, place[inside], work.start[inside])
     np.maximum.at(last, place[inside], work.end[inside])
     total = own.copy()
-    for level in _levels(found.parent):
+    for level in levels(found.parent):
         up = found.parent[level]
         np.add.at(total, up, total[level])
         np.add.at(count, up, count[level])
@@ -253,7 +250,7 @@ def _summed(group: Column, values: Column, groups: int) -> Column:
     return out
 
 
-def _levels(parent: Column) -> list[Column]:
+def levels(parent: Column) -> list[Column]:
     """The indices of all ranges that have a parent, deepest level first."""
     depth, level = np.zeros(len(parent), np.int64), np.flatnonzero(parent >= 0)
     place = parent.copy()

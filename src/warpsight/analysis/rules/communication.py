@@ -1,4 +1,4 @@
-"""Communication that nothing hides."""
+"""Collectives in which ranks wait for a slow one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
-from warpsight.model.work import COMMUNICATION, KERNEL
+from warpsight.model.work import COMMUNICATION
 
 #: A rank is a straggler when the others spend this much more time in collectives than it does.
 _STRAGGLER = 1.3
@@ -18,35 +18,13 @@ _STRAGGLER = 1.3
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about communication kernels."""
-    yield from _exposed(facts)
     yield from _straggler(facts)
-
-
-def _exposed(facts: Facts) -> Iterator[Finding]:
-    """Per device, the time in which nothing was computed beside collectives."""
-    work = facts.work
-    for device, index in work.per_device():
-        own = intervals.clipped(work.of_kind(COMMUNICATION, among=index), *facts.window)
-        if not own.total:
-            continue
-        exposed = intervals.difference(own, work.of_kind(KERNEL, among=index)).total
-        if exposed < 0.02 * facts.length:
-            continue
-        hidden = 1 - exposed / own.total
-        text = (
-            f"exposed communication: GPU {device} spends {exposed / facts.length:.0%} of the time in collectives with no "
-            f"computation beside them ({hidden:.0%} of the communication is hidden)"
-        )
-        yield Finding("warning", text, {"device": device, "exposed": exposed, "total": own.total},
-                      "communication/exposed", exposed, (),
-                      "Overlap it: smaller or earlier gradient buckets, prefetching of parameters, a stream of its own; "
-                      "where ranks wait for a slow one, the slow one is the cause.")  # fmt: skip
 
 
 def _straggler(facts: Facts) -> Iterator[Finding]:
     """The rank that arrives last waits least in collectives: the others' extra time there is spent waiting for it."""
     work = facts.work
-    chosen = np.flatnonzero(facts.inside & (work.kind == COMMUNICATION))
+    chosen = np.flatnonzero(work.kind == COMMUNICATION)
     processes = np.unique(work.process[chosen])
     if len(processes) < 2:
         return

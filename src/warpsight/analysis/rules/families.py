@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from warpsight.analysis.base.result import Finding, Result, most_costly_first
+from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model.selection import Rows
@@ -16,39 +16,40 @@ if TYPE_CHECKING:
 _ALL = Rows()
 #: Family → what its rules are about.
 FAMILIES = {
-    "recording": "what is missing, what failed, what recording cost",
-    "idle": "idle GPUs: waits, launches, calls, the host's own code, data loading",
-    "copies": "pageable, synchronous and small copies and fills",
+    "recording": "what is missing, what failed",
+    "shares": "what the devices' time was spent on, and why they were idle",
+    "waits": "waits that keep the host from running ahead",
+    "launches": "short kernels launched one by one, full launch queues",
+    "copies": "pageable, synchronous, small and repeated copies",
     "streams": "streams that could overlap and do not",
     "loops": "iterations that stand out",
     "leaks": "memory: leaks, churn, invalid frees, a device nearly full",
     "clocks": "clocks below their maximum",
-    "communication": "communication that nothing hides",
+    "communication": "ranks that wait for a slow one",
     "outside": "the program's time before its first device work and after its last",
-    "kernels": "kernels that take most of the time or do not fill the device",
+    "kernels": "kernels that do not fill the device",
 }
 
 
 def run(facts: Facts) -> tuple[Finding, ...]:
-    """All findings about a trace: what breaks the program first, then the most costly."""
+    """All findings about a trace, in reading order: errors, loss, the account, changes that save time, notes."""
     found: list[Finding] = []
     for family in FAMILIES:
         module = importlib.import_module(f"warpsight.analysis.rules.{family}")
         found += module.check(facts)
-    return most_costly_first(found)
+    return in_order(found)
 
 
 def findings(trace: Trace, rows: Rows = _ALL) -> Result:
     """Everything the rules have to say.
 
     Tables:
-        findings: rule, severity, cost (wall-clock time saved at most, ns), share of the judged time, text, advice.
+        findings: rule, severity, class, name, share (part of the account, ns), saves (ns), text, advice.
     """
-    facts = Facts(trace, rows)
-    found = run(facts)
+    found = run(Facts(trace, rows))
     listed = [
-        {"rule": f.rule, "severity": f.severity, "cost": f.cost_ns, "text": f.text, "advice": f.advice,
-         "share": None if f.cost_ns is None else f.cost_ns / facts.length * 100} for f in found
+        {"rule": f.rule, "severity": f.severity, "class": f.class_name, "name": f.name, "share": f.share_ns,
+         "saves": f.saves_ns, "text": f.text, "advice": f.advice} for f in found
     ]  # fmt: skip
-    columns = "rule:string severity:string cost:int64:ns share:float64:% text:string advice:string"
+    columns = "rule:string severity:string class:string name:string share:int64:ns saves:int64:ns text:string advice:string"
     return Result({"findings": table(columns, listed)}, found)

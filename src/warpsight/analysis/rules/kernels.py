@@ -1,45 +1,18 @@
-"""Kernels: what the device spends its time on, and launches that do not fill it."""
+"""Kernels whose launches do not fill the device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
-from warpsight.model.work import COMMUNICATION, distinct, summed
 
-#: A kernel worth naming by itself takes this share of the window.
-_HOT = 0.3
 _SMALL = 0.3
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about kernels."""
-    yield from _hottest(facts)
     yield from _small_grids(facts)
-
-
-def _hottest(facts: Facts) -> Iterator[Finding]:
-    work = facts.work
-    rows = np.flatnonzero(facts.inside & (work.kind <= COMMUNICATION))
-    if not len(rows):
-        return
-    ids, inverse = distinct(work.name_id[rows])
-    total = summed(inverse, (work.end - work.start)[rows], len(ids))
-    best = int(np.argmax(total))
-    share = float(total[best]) / (facts.length * max(len(facts.busy), 1))
-    if share < _HOT:
-        return
-    name = facts.trace.sql("SELECT short FROM name WHERE id = $id", id=int(ids[best])).fetchall()
-    label = name[0][0] if name else "?"
-    count = int((inverse == best).sum())
-    text = f"{share:.0%} of the time is in one kernel, {label} ({count:,} times)"
-    stack = facts.common_stack(work.stack[rows[inverse == best]])
-    evidence = (f"launched by {facts.stack_text(stack)}",) if stack else ()
-    yield Finding("note", text, {"time": int(total[best]), "count": count, "kernel": label}, "kernels/hottest", None, evidence,
-                  "Whatever makes this kernel faster makes the program faster: profile it by itself next.")  # fmt: skip
 
 
 def _small_grids(facts: Facts) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Findings about iterations."""
     for one in facts.iterations:
         for finding in iterations.slow(one):
-            if (finding.cost_ns or 0) >= 0.01 * facts.length:
+            if (finding.saves_ns or 0) >= 0.01 * facts.length:
                 text = "slow iteration: " + finding.text
                 yield replace(finding, text=text, rule="loops/slow-iteration", evidence=_difference(facts, one, finding),
                               advice=_ADVICE)  # fmt: skip

@@ -15,7 +15,6 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _lost(facts)
     yield from doubts(facts.work)
     yield from _failed(facts)
-    yield from _overhead(facts)
 
 
 def _lost(facts: Facts) -> Iterator[Finding]:
@@ -29,6 +28,9 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 
 
 def _failed(facts: Facts) -> Iterator[Finding]:
+    results = (facts.trace.columns(table, {"result": 0})[0]["result"] for table in ("launch", "api"))
+    if not any(column.any() for column in results):
+        return
     where = Rows(processes=facts.rows.processes).where(device=False, stream=False)
     rows = facts.trace.sql(
         f"""SELECT function, result, count(*) AS n FROM (SELECT function, result FROM api WHERE {where} UNION ALL
@@ -40,17 +42,3 @@ def _failed(facts: Facts) -> Iterator[Finding]:
         yield Finding("error" if launched else "warning", f"{function} returned error {code} {count:,} times",
                       {"function": function, "result": code, "count": count}, "recording/failed-calls", None, (),
                       "Check the return code of this call in the program; later results may be wrong.")  # fmt: skip
-
-
-def _overhead(facts: Facts) -> Iterator[Finding]:
-    begin, end = facts.window
-    rows = facts.trace.sql(
-        f"""SELECT kind, sum(duration)::BIGINT, count(*) FROM overhead WHERE start >= {begin} AND start < {end}
-            GROUP BY kind ORDER BY 2 DESC""").fetchall()  # fmt: skip
-    total = sum(row[1] for row in rows)
-    if rows and total >= 0.02 * facts.length:
-        kind, time, count = rows[0]
-        text = f"the recorder itself took up to {total / facts.length:.0%} of the time, most in {kind} ({count:,} times)"
-        yield Finding(
-            "note", text, {"time": int(total), "kind": kind, "most": int(time)}, "recording/overhead"
-        )

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Findings about streams that wait for each other, one per device."""
     work = facts.work
     for device, index in work.per_device():
-        index = index[facts.inside[index] & (work.kind[index] <= COMMUNICATION)]
+        index = index[work.kind[index] <= COMMUNICATION]
         if len(index) < 20:
             continue
         length = work.end[index] - work.start[index]

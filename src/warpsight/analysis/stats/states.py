@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from warpsight.analysis.account.host import STREAM_WAIT
 from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.stats.utilization import nothing
 from warpsight.model import calls, intervals
 from warpsight.model import work as device_work
-from warpsight.model.calls import Calls
+from warpsight.model.calls import STREAM_WAIT, Calls
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows
 from warpsight.model.work import Queue, Work

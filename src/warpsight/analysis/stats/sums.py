@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 #: What `stats` can be asked about.
-SUBJECTS = ("kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync")
+SUBJECTS = (
+    "kernels", "copies", "api", "launches", "nvtx", "events", "memory", "counters", "sync", "ops", "modules",
+)  # fmt: skip
 #: How kernels can be grouped.
 BY = ("name", "shape", "stack", "device", "stream", "process", "range", "op")
+#: Subjects that group in ways of their own, and have no other options.
+_OWN_GROUPS = ("ops", "modules")
 #: Which form of a kernel's name groups and shows it.
 NAMES = ("demangled", "short", "mangled")
 _ALL = Rows()
@@ -42,7 +46,8 @@ def stats(
         trace: The trace.
         subject: One of :data:`SUBJECTS`.
         rows: Which rows count. Shares are of the rows that count.
-        by: How kernels (and, for memory, `name` or `stack`) are grouped, one of :data:`BY`.
+        by: How kernels (and, for memory, `name` or `stack`) are grouped, one of :data:`BY`; operators by name, shapes, family or
+            forward, modules by name or class.
         names: The form of kernel names, one of :data:`NAMES`.
         latency: Add how long kernels waited after their launch call began (joins every kernel with its launch).
 
@@ -51,13 +56,15 @@ def stats(
     """
     for value, known, what in (
         (subject, SUBJECTS, "subject"),
-        (by, BY, "grouping"),
+        (by, (by,) if subject in _OWN_GROUPS else BY, "grouping"),
         (names, NAMES, "form of names"),
     ):
         if value not in known:
             raise UsageError(f"there is no {what} {value!r}: {', '.join(known)}")
     if latency and subject != "kernels":
         raise UsageError("latency is about kernels only")
+    if subject in _OWN_GROUPS:
+        return _of_framework(trace, subject, rows, by)
     if subject == "kernels":
         return _kernels(trace, rows, by, names, latency)
     if subject in ("memory", "counters"):
@@ -65,6 +72,16 @@ def stats(
 
         return levels.memory(trace, rows, by) if subject == "memory" else levels.counters(trace, rows)
     return _SIMPLE[subject](trace, rows)
+
+
+def _of_framework(trace: Trace, subject: str, rows: Rows, by: str) -> Result:
+    if subject == "ops":
+        from warpsight.analysis.ops.operators import operators
+
+        return operators(trace, rows, by)
+    from warpsight.analysis.ops.modules import modules
+
+    return modules(trace, rows, by)
 
 
 def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Result:

@@ -1,12 +1,13 @@
-"""The iterations of a program's main loop: found in what it announced, else in the repetition of its kernels.
+"""The iterations of a program's main loop: found in what it announced, else in the repetition of its launches.
 
-An iteration is the device work launched in one turn of the loop. It lasts from the begin of its first work to the begin of the
-next iteration's first (the last one: to the end of its work), so iterations tile the time and a pause belongs to the turn before.
+Iterations are turns of the launching thread. A turn's device work is what was launched in it, joined by id; work whose launch is
+not in the trace goes with the work before it on its stream. On the device an iteration lasts from the begin of its first work to
+the begin of the next one's first (the last one: to the end of its work), so iterations tile the time and a pause belongs to the
+turn before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.analysis.base import words
-from warpsight.analysis.base.result import Finding, Result, most_costly_first
+from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
-from warpsight.analysis.steps import announcements, repetition
-from warpsight.analysis.steps.announcements import LEAST, Announced
+from warpsight.analysis.steps import announced, repeated
+from warpsight.analysis.steps.turns import Turns
 from warpsight.model import calls, intervals
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -31,8 +32,9 @@ Column = npt.NDArray[Any]
 _ALL = Rows()
 #: An iteration this many times from the median is an outlier, if it is also far outside of the spread.
 OUTLIER, OUTLIER_SPREADS = 1.3, 5.0
-#: A loop counts when its turns cover this share of the time with device work.
-_COVERED = 0.3
+#: Among turns found by repetition those can stand out whose numbers of launches differ by this share at most, if a turn has
+#: so many launches and there are so many turns: what repeats in less may be anything.
+_SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,15 @@ class Iterations:
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def median(self) -> int:
+        """The middle of the lengths of the steady state, ns; the last turn, which has no pause after it, only counts alone."""
+        chosen = self.steady.copy()
+        if int(chosen.sum()) > 1:
+            chosen[-1] = False
+        lengths = self.duration[chosen] if chosen.any() else self.duration
+        return int(np.median(lengths)) if len(lengths) else 0
+
     def rows_of(self, number: int) -> Column:
         """Indices into `work` of one iteration's device work."""
         stop = int(self.first[number + 1]) if number + 1 < len(self.first) else len(self.rows)
@@ -86,98 +97,65 @@ def find(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> list[Iter
 
 def _found(trace: Trace, work: Work) -> list[Iterations]:
     issued, call = calls.of_work(trace, work, api=True)
-    when = np.where(call >= 0, issued.start[np.maximum(call, 0)], work.start) if len(issued) else work.start
-    announced = announcements.load(trace)
+    known = call >= 0
+    when = np.where(known, issued.start[np.maximum(call, 0)], work.start) if len(issued) else work.start
     out = []
     for process in device_work.distinct(work.process)[0].tolist():
         mine = np.flatnonzero(work.process == process)
-        if (when[mine][1:] < when[mine][:-1]).any():
-            mine = mine[np.argsort(when[mine], kind="stable")]
-        waits = _waits(trace, process)
-        one = _announced(announced, process, work, mine, when) or _repeated(
-            work, process, mine, when[mine], waits
+        launched = mine[known[mine]] if known[mine].any() else mine
+        launched = launched[np.argsort(when[launched], kind="stable")]
+        threads = (
+            np.unique(issued.thread[call[launched][call[launched] >= 0]]) if len(issued) else launched[:0]
         )
-        if one is not None:
-            out.append(one)
+        turns = (
+            announced.best(trace, process, work, launched, when[launched], threads)
+            or repeated.best(trace, process, work, launched, when[launched])
+            or announced.best(trace, process, work, launched, when[launched], threads, 2)
+        )
+        single = announced.single(trace, process, work, launched, when[launched])
+        # One step of the framework's own is one iteration, whatever repeats inside of it.
+        if single is not None and (turns is None or turns.weak or (single.sure and not turns.announced)):
+            turns = single
+        if turns is not None:
+            out.append(_made(process, turns, work, mine, launched))
     return out
 
 
-# -- what the program announced
-
-
-def _announced(
-    announced: Sequence[Announced], process: int, work: Work, mine: Column, when: Column
-) -> Iterations | None:
-    """The best of the loops that ranges, profiler steps and `ws.step()` tell of."""
-    best: tuple[tuple[int, float], Iterations] | None = None
-    times = when[mine]
-    for source, label, begin, end in (loop for one in announced for loop in one.loops(process)):
-        first = np.searchsorted(times, begin, side="left")
-        last = np.searchsorted(times, end, side="left")
-        filled = last > first
-        if int(filled.sum()) < LEAST:
-            continue
-        begin, first = begin[filled], first[filled]
-        texts = [text for text, good in zip(label, filled.tolist(), strict=True) if good]
-        rows = mine[: int(last[filled][-1])]
-        made = _made(process, source, texts, work, rows, first)
-        covered = float(made.duration.sum()) / max(work.finish - work.begin, 1)
-        named = "step" in source or bool(announcements.STEP_NAMES.search(source))
-        rank = (int(covered >= _COVERED) + int(named), covered)
-        if covered >= _COVERED / 3 and (best is None or rank > best[0]):
-            best = rank, made
-    return None if best is None else best[1]
-
-
-# -- what repeats by itself
-
-
-def _waits(trace: Trace, process: int) -> Column:
-    """When the host began to wait: a loop often waits once per turn, where its kernels alone show shorter repetitions."""
-    found = trace.sql(f"""SELECT start FROM sync WHERE process = {process} AND kind <> 'stream wait event'
-                          ORDER BY start""").fetchnumpy()["start"]  # fmt: skip
-    times: Column = np.ma.getdata(found)
-    return times
-
-
-def _repeated(work: Work, process: int, mine: Column, when: Column, waits: Column) -> Iterations | None:
-    """The loop that the sequence of device work shows, with the host's waits as marks in it."""
-    names = work.name_id[mine].astype(np.int64) * 4 + work.kind[mine]
-    ended = np.maximum.accumulate(work.end[mine]) if len(mine) else mine
-    gap = np.zeros(len(mine), np.int64)
-    gap[1:] = np.maximum(work.start[mine][1:] - ended[:-1], 0)
-    before = np.searchsorted(when, waits, side="right")  # a wait stands before this row
-    at = before + np.arange(len(before))
-    own = np.ones(len(mine) + len(at), bool)
-    own[at] = False
-    sequence, pauses = np.full(len(own), -1, np.int64), np.zeros(len(own), np.int64)
-    sequence[own], pauses[own] = names, gap
-    found = repetition.find(sequence, pauses)
-    if found is None:
-        return None
-    rows = np.cumsum(own) - own  # rows before each place
-    first, last = rows[found.begins], int(found.begins[-1]) + found.period
-    first = first[
-        np.r_[True, first[1:] > first[:-1]]
-    ]  # a turn that begins with a wait begins with the row after it
-    first = first[first < len(mine)]
-    if len(first) < LEAST:
-        return None
-    stop = len(mine) if last >= len(rows) else int(rows[last])
-    stop = max(stop, int(first[-1]) + 1)
-    period = int(np.median(np.diff(first)))
-    source = f"repetition of {period:,} kernels and copies"
-    return _made(process, source, [""] * len(first), work, mine[:stop], first)
-
-
-def _made(process: int, source: str, label: list[str], work: Work, rows: Column, first: Column) -> Iterations:
-    start = np.minimum.reduceat(work.start[rows], first)
-    start = np.maximum.accumulate(start)
-    end = int(work.end[rows[int(first[-1]) :]].max())
+def _made(process: int, turns: Turns, work: Work, mine: Column, launched: Column) -> Iterations:
+    """Iterations of turns; `launched` are the rows with a launch that the turns number, in order, among all rows `mine`."""
+    turn = np.full(len(work), -1, np.int64)
+    turn[launched] = turns.of_launch
+    if len(launched) < len(mine):
+        _carried_on(turn, work, mine, launched)
+    rows = mine[turn[mine] >= 0]
+    rows = rows[np.argsort(turn[rows], kind="stable")]
+    numbers, first = np.unique(turn[rows], return_index=True)
+    start = np.maximum.accumulate(np.minimum.reduceat(work.start[rows], first))
+    end = int(np.maximum.reduceat(work.end[rows], first)[-1])
     duration = np.diff(np.append(start, max(end, int(start[-1]))))
     steady = steady_state(duration)
+    label = [turns.label[i] for i in numbers.tolist()]
     outlier = steady & outliers(duration, steady)
-    return Iterations(process, source, start, duration, first, rows, steady, outlier, label, work)
+    if (
+        not turns.announced
+    ):  # a turn with other work in it may hold the end of one loop and the begin of the next
+        size = np.diff(np.append(first, len(rows)))
+        usual = float(np.median(size))
+        outlier &= np.abs(size - usual) <= _SAME * usual
+        outlier &= (usual >= _LEAST_WORK) & (len(start) >= _LEAST_TURNS)
+    return Iterations(process, turns.source, start, duration, first, rows, steady, outlier, label, work)
+
+
+def _carried_on(turn: Column, work: Work, mine: Column, launched: Column) -> None:
+    """Give rows without a launch the turn of the row before them on their stream."""
+    has = np.zeros(len(work), bool)
+    has[launched] = True
+    for _, rows in work.per_queue():
+        if not len(rows) or work.process[rows[0]] != work.process[mine[0]]:
+            continue
+        last = np.maximum.accumulate(np.where(has[rows], np.arange(len(rows)), -1))
+        carried = np.where(last >= 0, turn[rows[np.maximum(last, 0)]], -1)
+        turn[rows] = np.where(has[rows], turn[rows], carried)
 
 
 def steady_state(duration: Column) -> Column:
@@ -193,15 +171,19 @@ def steady_state(duration: Column) -> Column:
     places = np.flatnonzero(near)
     if len(places) < 2:
         return ~steady
-    for place in places.tolist():
-        if near[place : place + 3].sum() * 3 >= 2 * len(near[place : place + 3]):
-            steady[place : places[-1] + 1] = True
-            return steady
-    return ~steady
+    following = np.concatenate([np.cumsum(near[::-1])[::-1], np.zeros(3, np.int64)])
+    left = np.minimum(3, count - places)
+    good = places[(following[places] - following[places + 3 if count > 2 else places + left]) * 3 >= 2 * left]
+    if not len(good):
+        return ~steady
+    steady[good[0] : places[-1] + 1] = True
+    return steady
 
 
 def outliers(duration: Column, among: Column) -> Column:
     """Iterations far from the median of the steady ones: by a factor, and by their own spread (median deviation)."""
+    if int(among.sum()) < 3:  # nothing says what is usual
+        return np.zeros(len(duration), bool)
     usual = float(np.median(duration[among]))
     spread = 1.4826 * float(np.median(np.abs(duration[among] - usual)))
     far = np.abs(duration - usual) > max(OUTLIER_SPREADS * spread, (OUTLIER - 1) * usual)
@@ -237,7 +219,7 @@ def iterations(trace: Trace, rows: Rows = _ALL, work: Work | None = None) -> Res
         ),
         "iterations": _listed(found),
     }
-    return Result(tables, most_costly_first(findings))
+    return Result(tables, in_order(findings))
 
 
 def _listed(found: list[Iterations]) -> pa.Table:
@@ -268,21 +250,20 @@ def _busy(one: Iterations) -> Column:
 
 def slow(one: Iterations) -> list[Finding]:
     """The iterations that took longer than the steady state explains, as one finding."""
+    if not one.outlier.any():
+        return []
     usual = float(np.median(one.duration[one.steady]))
     late = np.flatnonzero(one.outlier & (one.duration > usual))
-    if not len(late):
-        return []
-    if len(late) > max(0.1 * int(one.steady.sum()), 1):  # not outliers, but a loop with two kinds of turns
+    if not len(late) or usual <= 0:
         return []
     late = late[np.argsort(-one.duration[late], kind="stable")]
     cost = int((one.duration[late] - usual).sum())
     worst = int(late[0])
     name = one.label[worst] or f"iteration {worst}"
     times = one.duration[worst] / usual
-    text = (
-        f"{name} took {words.duration(one.duration[worst])}, {times:.1f} times the usual {words.duration(usual)}"
-        + (f"; {len(late)} of {int(one.steady.sum())} iterations stand out" if len(late) > 1 else "")
-    )
+    text = f"{name} took {words.duration(one.duration[worst])}, {times:.1f} times the usual {words.duration(usual)}"
+    if len(late) > 1:
+        text += f"; {len(late):,} of {int(one.steady.sum()):,} iterations stand out"
     values = {"iterations": len(late), "usual": usual, "worst": int(one.duration[worst]), "number": worst,
               "label": one.label[worst], "process": one.process}  # fmt: skip
-    return [Finding("warning", text, values, rule="iterations/outlier", cost_ns=cost)]
+    return [Finding("warning", text, values, rule="iterations/outlier", saves_ns=cost)]

@@ -77,8 +77,15 @@ u4 claims           rings claimed so far, recycled ones included (atomic)
 u4 next_segment     number of the drainer's next segment file, so that a second drainer goes on counting
 u4 forced_flush     the flush_request that is to be forced: incomplete records come too, without times
 u4 reserved0        zero
+u8[4] own_calls     calls of the program that the recorder was in, by OWN_SITES (atomic)
+u8[4] own_ns        time it took in them, estimated from every OWN_SAMPLED-th (atomic)
 """),
 )
+
+#: Where the recorder runs on the program's threads: in callbacks of CUDA's calls, in ranges (NVTX and ws.annotate), around
+#: OpenCL's calls. One in OWN_SAMPLED of each is timed.
+OWN_SITES = ("cuda", "range", "opencl")
+OWN_SAMPLED = 32
 
 RING_DESCRIPTOR = Struct(
     "RingDescriptor",

@@ -15,7 +15,7 @@ TYPES = {
     "event": pa.int64(), "event_sync": pa.int64(), "_external": pa.int64(), "device": pa.int16(), "pool_size": pa.int64(),
     "pool_used": pa.int64(), "_thread": pa.int64(), "context": pa.int32(), "stream": pa.int32(), "process": pa.int32(),
     "thread": pa.int32(), "function": pa.string(), "kind": pa.string(), "category": pa.string(), "address": pa.uint64(),
-    "stack": pa.int32(), "start": pa.int64(), "duration": pa.int64(), "time": pa.int64(),
+    "_forward_thread": pa.int64(), "stack": pa.int32(), "start": pa.int64(), "duration": pa.int64(), "time": pa.int64(),
 }  # fmt: skip
 
 

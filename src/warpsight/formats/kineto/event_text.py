@@ -138,7 +138,8 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
     """A statement per table; `{where}` and `{process}` are to be filled in. `stacks`: calls and operators show theirs."""
     made = {}
     runtime = """CASE WHEN t.function LIKE 'cu%' AND t.function NOT LIKE 'cuda%' THEN 'cuda_driver' ELSE 'cuda_runtime' END"""
-    stack = """(SELECT to_json(string_agg(frame, ';' ORDER BY depth DESC))::VARCHAR FROM frames f WHERE f.id = t.stack)"""
+    stack = """(SELECT to_json(string_agg(frame, ';' ORDER BY depth DESC))::VARCHAR FROM frames f WHERE f.id = t.stack
+        AND NOT EXISTS (SELECT 1 FROM stack s WHERE s.id = t.stack AND s.method = 'forward'))"""
     shown = (("Call stack", stack),) if stacks else ()
     called = (("correlation", "t.correlation"), *shown)
     told = (("kernel", "to_json(t.demangled)::VARCHAR"), *_SHAPE, _SHARED)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from warpsight.formats.kineto.backward import BackwardStacks, accumulates
 from warpsight.formats.kineto.columns import constant
 from warpsight.formats.kineto.columns import table as as_table
 from warpsight.formats.kineto.held import Held
@@ -22,10 +23,15 @@ Int64 = NDArray[np.int64]
 
 def finish(held: Held, stacks: PythonStacks, placing: Placing) -> None:
     """Write all rows that were held."""
-    with closing(Ordered()) as by_external, closing(Ordered()) as by_correlation:
-        _operators(held, stacks, placing, by_external)
+    with (
+        closing(Ordered()) as by_external,
+        closing(Ordered()) as by_correlation,
+        closing(BackwardStacks(placing.target.definitions)) as backward,
+    ):
+        _forwards(held, stacks, placing, backward)
+        _operators(held, stacks, placing, by_external, backward)
         for table in ("launch", "api"):
-            _calls(table, held, stacks, placing, by_external, by_correlation)
+            _calls(table, held, stacks, placing, by_external, by_correlation, backward)
         _device_work(held, placing, by_correlation)
     with closing(Ordered()) as operators, closing(Ordered()) as begins:
         _links(held, placing, operators, begins)
@@ -40,14 +46,29 @@ def _device_work(held: Held, placing: Placing, by_correlation: Ordered) -> None:
             placing.target.add(table, _with_process(rows, placing.main))
 
 
-def _operators(held: Held, stacks: PythonStacks, placing: Placing, by_external: Ordered) -> None:
+def _forwards(held: Held, stacks: PythonStacks, placing: Placing, backward: BackwardStacks) -> None:
+    """Join backward with its forward, where both are in the file and the forward has stacks."""
+    adding = placing.names_for(accumulates)
+    for rows in held.tables("op"):
+        if rows["_forward_thread"].null_count == len(rows):
+            continue  # of a version that tells no threads, or without autograd
+        found, _ = _told(rows, stacks.at(_ints(rows["_thread"]), _ints(rows["start"])), stacks)
+        backward.add(rows, found, adding)
+    backward.finish()
+
+
+def _operators(
+    held: Held, stacks: PythonStacks, placing: Placing, by_external: Ordered, backward: BackwardStacks
+) -> None:
     """Write operators; keeps their stacks by external id, for calls that have none of their own."""
     for rows in held.tables("op"):
-        found = stacks.at(_ints(rows["_thread"]), _ints(rows["start"]))
-        found, told = _told(rows, found, stacks)
+        threads, start = _ints(rows["_thread"]), _ints(rows["start"])
+        found, told = _told(rows, stacks.at(threads, start), stacks)
         if told:
             _keep(by_external, _ints(rows["correlation"]), found)
-        rows = rows.append_column("stack", _nullable(found)).drop_columns(["_thread", "_call_stack"])
+        found = np.where(found == 0, backward.at(threads, start), found)
+        rows = rows.append_column("stack", _nullable(found))
+        rows = rows.drop_columns(["_thread", "_call_stack", "_forward_thread"])
         placing.target.add("op", rows)
 
 
@@ -67,13 +88,15 @@ def _calls(
     placing: Placing,
     by_external: Ordered,
     by_correlation: Ordered,
+    backward: BackwardStacks,
 ) -> None:
     """Write calls; keeps their stacks by correlation."""
     for rows in held.tables(table):
-        found = stacks.at(_ints(rows["_thread"]), _ints(rows["start"]))
-        found, _ = _told(rows, found, stacks)
+        threads, start = _ints(rows["_thread"]), _ints(rows["start"])
+        found, _ = _told(rows, stacks.at(threads, start), stacks)
         if by_external:
             found = np.where(found == 0, _found(by_external, _ints(rows["_external"])), found)
+        found = np.where(found == 0, backward.at(threads, start), found)
         _keep(by_correlation, _ints(rows["correlation"]), found)
         rows = rows.append_column("stack", _nullable(found)).drop_columns(
             ["_thread", "_external", "_call_stack"]

@@ -123,6 +123,7 @@ def operators(group: Group, placing: Placing, texts: Texts) -> Columns:
         "correlation": group.integers("External id"),
         "shapes": texts.column(group, "Input Dims"),
         "attributes": texts.members(group, OPERATOR_COLUMNS),
+        "_forward_thread": group.integers("Fwd thread id"),
         "_call_stack": group.mapped(text, pa.string(), "Call stack"),
         **placing.where(group),
     }

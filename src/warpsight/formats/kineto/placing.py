@@ -114,6 +114,10 @@ class Placing:
         ids.append(self.target.name("") if bool((codes < 0).any()) else 0)
         return np.array(ids, np.int32)[codes]
 
+    def names_for(self, fits: Callable[[str], bool]) -> frozenset[int]:
+        """Ids of the events' names that a condition holds for."""
+        return frozenset(number for raw, number in self._names.items() if fits(text(raw) or ""))
+
     def _known(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
         found = cache.get(key)
         if found is None:

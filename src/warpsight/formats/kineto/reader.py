@@ -33,7 +33,8 @@ from warpsight.formats.target import Target
 COVERAGE = Coverage(
     kept=(
         "operators (shapes, sequence numbers, all other arguments as JSON); Python functions, as ranges and as stacks of "
-        "operators, calls and device work; `Call stack` where there are no Python functions",
+        "operators, calls and device work; `Call stack` where there are no Python functions; work in backward has the stack of "
+        "its forward, with a frame `backward` below (method `forward`)",
         "runtime and driver calls of CUDA, HIP, XPU and MTIA; kernels, copies, fills, waits, recorded events; graph ids",
         "collectives with payload, group and rank; forward-backward links; memory events; counters; annotations on host "
         "and device; profiler steps; device properties; rank and world size; times to the nanosecond",
@@ -69,6 +70,9 @@ _RUNTIME = frozenset((
     "privateuse1_driver", "runtime", "driver",
 ))  # fmt: skip
 _KERNEL = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_kernel"))
+#: Categories as schema 1 spelled them (PyTorch 1.8 and 1.9).
+_SCHEMA_1 = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
+             "Operator": "cpu_op"}  # fmt: skip
 _DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
     "gpu_memcpy": ("memcpy", device_rows.memcpys),
@@ -150,7 +154,7 @@ class _Reading:
             if phase == "M":
                 self._name(group)
             elif category != "ac2g":
-                self._group(phase, category, group)
+                self._group(phase, _SCHEMA_1.get(category, category), group)
 
     def _name(self, group: Group) -> None:
         fields = (group.values(field) for field in (".name", ".pid", ".tid", "name"))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from warpsight.formats.perfetto.wire import Column, Constant, Fixed64, Message, Part, Varint, number, text
+from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_OUT
 from warpsight.formats.writing.timeline import (
     ADDRESSES,
     CATEGORIES,
@@ -130,13 +131,23 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
     # Not `terminating`: all kernels of a graph launch share one flow.
     flows = (column for column in (data.flow, data.waited, data.waits) if column is not None)
     event.extend(Fixed64(47, column, column != 0) for column in flows)
+    end: Part = Constant(text(11, number(9, _END)))
+    if data.arrows is not None:
+        event.extend(_arrow(data.arrows[:, place]) for place in (BEGIN_IN, BEGIN_OUT))
+        outward = (_arrow(data.arrows[:, place]) for place in (END_IN, END_OUT))
+        end = Message(11, [Constant(number(9, _END)), *outward])
     interned += interned_names(29, strings)
     last = np.concatenate([[origin], data.end[:-1]])
     common = number(10, sequence) + number(13, _NEEDED)
     return begin_sequence(sequence, data.track, origin, interned), [
         Message(1, [Varint(8, data.start - last), Constant(common), Message(11, event)]),
-        Message(1, [Varint(8, data.end - data.start), Constant(common + text(11, number(9, _END)))]),
+        Message(1, [Varint(8, data.end - data.start), Constant(common), end]),
     ]
+
+
+def _arrow(column: Column) -> Fixed64:
+    """An arrow's end, where there is one. Viewers connect the events with one number in order of time."""
+    return Fixed64(47, column, column != 0)
 
 
 def _category(column: Column) -> list[Part]:

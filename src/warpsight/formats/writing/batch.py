@@ -24,6 +24,7 @@ OPTIONAL = (
     "flow",
     "waited",
     "waits",
+    "arrows",
     "attributes",
 )
 _ALWAYS = ("key", "start", "end", "name", "category")
@@ -50,6 +51,7 @@ class Batch:
     flow: Column | None = None
     waited: Column | None = None
     waits: Column | None = None
+    arrows: Column | None = None
     attributes: Column | None = None
 
     def __len__(self) -> int:

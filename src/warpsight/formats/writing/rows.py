@@ -34,6 +34,7 @@ class Reader:
         """Prepare; nothing but sums is read yet."""
         self.trace = trace
         self.selection = selection
+        self.texts = texts
         self.queries = Queries(trace, selection, texts)
         self.origin = self.queries.origin
         self._uuids = count(1)
@@ -65,7 +66,11 @@ class Reader:
         return next(self._uuids)
 
     def pieces(self) -> Iterator[Slices | Counter]:
-        """Every process's threads and devices, then counters."""
+        """The overlay, every process's threads and devices, then counters."""
+        overlay = self.selection.overlay
+        if overlay is not None:
+            track = Track(self.uuid(), overlay.name)
+            yield overlay.slices(track, self.texts, self.selection.begin, self.selection.end)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="read") as pool:
             for track, process in self.processes():
                 tracks = _ProcessTracks(self, track, process)
@@ -100,6 +105,7 @@ class Reader:
         joined = self.queries.correlations(process) if self.selection.flows else None
         self.shared_flows = np.empty(0, np.uint64) if joined is None else joined.shared
         edges = self.queries.edges(process)
+        overlay = self.selection.overlay
 
         def read(window: Window) -> tuple[Batch, Batch]:
             device, host = self.queries.device(process, window), self.queries.host(process, window)
@@ -107,6 +113,9 @@ class Reader:
                 joined.connect(device)
                 joined.connect(host)
             _depend(device, edges, process)
+            if overlay is not None and self.selection.flows:
+                overlay.connect(device, process, device=True)
+                overlay.connect(host, process, device=False)
             return device, host
 
         ahead: deque[Future[tuple[Batch, Batch]]] = deque()

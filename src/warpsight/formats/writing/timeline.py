@@ -65,6 +65,8 @@ class Slices:
     #: Explicit dependencies: the flow that begins here, and one that ends here; 0 none
     waited: Column | None = None
     waits: Column | None = None
+    #: Arrows of an overlay, four per slice: into and out of its begin, into and out of its end; 0 none
+    arrows: Column | None = None
     #: What the program told of a row: members of a JSON object without its braces; empty is nothing
     attributes: Column | None = None
     #: The flow begins at these slices instead of ending there
@@ -118,6 +120,7 @@ CATEGORIES = (
     "sample",
     "overhead",
     "build",
+    "critical path",
 )
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 

@@ -46,7 +46,7 @@ id           int32  -   from 1, unique in the trace
 parent       int32? -   the caller's stack
 frame        int32  -   innermost frame (table frame)
 depth        int32  -   frames, 1 at the root
-method       string -   frame chain, with GIL, unwinder, imported, remote, waiter (of the thread that waits for it)
+method       string -   frame chain, with GIL, unwinder, imported, remote, waiter (the waiting thread's), forward (its forward's)
 cut          bool   -   outer frames beyond the depth limit are missing
 """,
 )

@@ -73,9 +73,17 @@ class Header:
         """The flush asked for last is done."""
         return self._number("flush_request", "I") == self._number("flush_done", "I")
 
+    def own_time(self) -> dict[str, tuple[int, int]]:
+        """For each of layout.OWN_SITES the stays of the recorder on the program's threads, and their time (ns)."""
+        calls, times = (self._numbers(name) for name in ("own_calls", "own_ns"))
+        return {site: (calls[i], times[i]) for i, site in enumerate(layout.OWN_SITES) if calls[i]}
+
     def close(self) -> None:
         """Unmap."""
         self._map.close()
+
+    def _numbers(self, name: str) -> tuple[int, ...]:
+        return struct.unpack_from("<4Q", self._map, _OFFSETS[name])
 
     def _number(self, name: str, kind: str) -> int:
         return int(struct.unpack_from("<" + kind, self._map, _OFFSETS[name])[0])

@@ -67,6 +67,8 @@ class DrainLoop:
         self.seen = 0
         self.drained_bytes = 0
         self.lost_rows = 0
+        #: By site (layout.OWN_SITES): stays of the recorder on threads of processes that have ended, and their time in ns.
+        self.own_time: dict[str, tuple[int, int]] = {}
         self.cpu_ns = 0
         self.write_error = 0
         self._polled_fds: list[int] = []
@@ -267,6 +269,9 @@ class DrainLoop:
         target.drainer.poll(True)
         self.drained_bytes += target.drainer.bytes
         self.lost_rows += target.drainer.lost_rows
+        for site, (calls, time_ns) in target.header.own_time().items():
+            known = self.own_time.get(site, (0, 0))
+            self.own_time[site] = known[0] + calls, known[1] + time_ns
         self._note_error(target.drainer.write_error)
         self._note_error(-target.finish())
         ending = Ending(target.pid, target.arena, how, time.monotonic_ns(), abrupt)

@@ -66,7 +66,9 @@ VERBS: dict[str, Verb] = {
     ),
     "pack": Verb("Make one file of a trace folder.", "Record"),
     "info": Verb("Show what a trace holds, how it was taken and what is missing.", "Read"),
-    "stats": Verb("Sum up kernels, copies, API calls, ranges, events, memory or counters.", "Read"),
+    "stats": Verb(
+        "Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.", "Read"
+    ),
     "analyze": Verb("Say what is wrong with a program, most costly first, or run analyses by name.", "Read"),
     "diff": Verb("Compare two traces: what changed, and whether it is more than noise.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),

@@ -44,6 +44,13 @@ def command(
         bool, typer.Option("--no-flows", help="No arrows from launches to their work.")
     ] = False,
     no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
+    critical_path: Annotated[
+        bool,
+        typer.Option(
+            "--critical-path",
+            help="Draw the critical path over the timeline: a track of its segments and arrows along it (perfetto only).",
+        ),
+    ] = False,
     include_paths: options.IncludePaths = False,
     include_arguments: options.IncludeArguments = False,
     include_environment: options.IncludeEnvironment = False,
@@ -66,7 +73,8 @@ def command(
     with open_trace(trace) as opened:
         written = opened.export(
             to, output.target(out), force=force, begin=begin, end=end, device=device or (), stream=stream or (),
-            kind=kind or (), process=process or (), flows=not no_flows, counters=not no_counters, include_paths=include_paths,
+            kind=kind or (), process=process or (), flows=not no_flows, counters=not no_counters, critical_path=critical_path,
+            include_paths=include_paths,
             include_arguments=include_arguments, include_environment=include_environment,
         )  # fmt: skip
         _tell(written, to, as_json)

@@ -11,6 +11,8 @@ from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.analysis.base.result import Result
     from warpsight.model import Trace
 
@@ -20,13 +22,15 @@ def command(
     subject: Annotated[
         str,
         typer.Argument(
-            help="kernels, copies, api, launches, nvtx, events, memory, counters or sync.", metavar="SUBJECT"
+            help="kernels, copies, api, launches, nvtx, events, memory, counters, sync, ops or modules.",
+            metavar="SUBJECT",
         ),
     ] = "kernels",
     by: Annotated[
         str,
         typer.Option(
-            help="Group kernels by name, shape, stack, device, stream, process, range or op; memory by stack."
+            help="Group kernels by name, shape, stack, device, stream, process, range or op; memory by stack; operators by "
+            "name, shapes, family or forward; modules by name or class."
         ),
     ] = "name",
     names: options.Names = "demangled",
@@ -48,10 +52,11 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
-    """Sum up kernels, copies, API calls, ranges, events, memory or counters.
+    """Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
 
     Times are exact: percentiles interpolate between neighbours, nothing is sampled. Shares are of the time of the rows
-    that count.
+    that count. `ops` are a framework's operators: host and device time, FLOP and bytes by models of what they compute, and the
+    share of the device's peak. `modules` are the modules of a PyTorch model as a tree, backward with its forward.
     """
     if csv and as_json:
         raise UsageError("--csv and --json exclude each other")
@@ -71,10 +76,16 @@ def _print(
 ) -> None:
     from dataclasses import replace
 
-    from warpsight.ui.render import loss, tables
+    from warpsight.ui.render import loss, tables, terminal
 
     limit = top or None if top is not None or csv or as_json else 20
     ((name, table),) = result.tables.items()
+    left = 0
+    if name == "modules" and limit is not None:
+        from warpsight.analysis.ops.modules import largest
+
+        left, table = len(table), largest(table, limit)
+        left -= len(table)
     with output.text(out, force) as stream:
         if as_json:
             cut = replace(result, tables={name: table if limit is None else table.slice(0, limit)})
@@ -84,6 +95,19 @@ def _print(
         elif not len(table):
             stream.write(f"no {name} in {trace.path} with these conditions\n")
         else:
-            tables.show(table, top=limit, stream=stream)
+            tables.show(_indented(table), top=limit, stream=stream)
+            if left:
+                terminal.note(f"… {left:,} smaller modules; --top {left + len(table)} shows all")
     loss.findings(result.findings)
     loss.warn(trace)
+
+
+def _indented(table: pa.Table) -> pa.Table:
+    """A tree with its names indented, for people: what depth, path, class and number say can be seen."""
+    if "depth" not in table.column_names:
+        return table
+    import pyarrow as pa
+
+    rows = zip(table["module"].to_pylist(), table["depth"].to_pylist(), strict=True)
+    names = pa.array(["  " * depth + name for name, depth in rows], pa.string())
+    return table.drop_columns(["depth", "path", "class", "number"]).set_column(0, "module", names)

@@ -85,7 +85,7 @@ def _finding(finding: Finding) -> str:
         else ""
     )
     cost = (
-        f" <span style='opacity:.7'>({numbers.duration(finding.cost_ns)})</span>" if finding.cost_ns else ""
+        f" <span style='opacity:.7'>({numbers.duration(finding.saves_ns)})</span>" if finding.saves_ns else ""
     )
     advice = f'<div style="opacity:.75">{html.escape(finding.advice)}</div>' if finding.advice else ""
     return f'<div style="{style}">{html.escape(finding.text)}{cost}</div>{advice}'

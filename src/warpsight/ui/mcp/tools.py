@@ -76,7 +76,7 @@ class Tools:
     def stats(
         self, trace: str, subject: str = "kernels", by: str = "name", rows: int = DEFAULT_ROWS
     ) -> dict[str, Any]:
-        """Sum up one subject: kernels, copies, api, launches, nvtx, events, memory, counters or sync; longest total first.
+        """Sum up one subject: kernels, copies, api, launches, nvtx, events, memory, counters, sync, ops, modules; longest first.
 
         Kernels can be grouped `by` name, shape, stack, device, stream or process. Times are ns.
         """

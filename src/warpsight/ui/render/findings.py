@@ -27,7 +27,7 @@ def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -
     room = None if everything else LINES - len(lines) - 2
     hidden = 0
     for number, finding in enumerate(found.findings, 1):
-        block = describe(finding, number, found.length, stream, brief=not everything and number > 3)
+        block = describe(finding, number, found.account.span, stream, brief=not everything and number > 3)
         if room is not None and (hidden or len(block) > room):
             hidden += 1
             continue
@@ -46,11 +46,13 @@ def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -
 def describe(
     finding: Finding, number: int, length: int, stream: IO[str], *, brief: bool = False
 ) -> list[str]:
-    """The lines of one finding; `length` is the judged time that its share is of (ns)."""
+    """The lines of one finding; `length` is the time that shares are of: the devices' spans together (ns)."""
     color, plain = (_COLORS.get(finding.severity, ""), "\033[0m") if terminal.colored(stream) else ("", "")
     cost = finding.severity
-    if finding.cost_ns is not None:
-        cost = f"{finding.cost_ns / max(length, 1):.0%}, {numbers.duration(finding.cost_ns)}"
+    if finding.share_ns is not None:
+        cost = f"{finding.share_ns / max(length, 1):.0%}, {numbers.duration(finding.share_ns)}"
+    elif finding.saves_ns is not None:
+        cost = f"saves up to {finding.saves_ns / max(length, 1):.0%}, {numbers.duration(finding.saves_ns)}"
     head = _wrapped(f"{number}. [{cost}] {finding.text}", "   ")
     lines = [f"{color}{head[0]}{plain}", *head[1:]]
     if brief:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|B|MHz|W)\b)")
+_WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|[kMGTP]?FLOP(?:\/[sB])?|B|MHz|W)\b)")
 #: Folders of a path that ends in a file and its line; one folder that was shortened already is no match.
 _FOLDERS = re.compile(r"(?<![^\s(])(?!…/[^/\s()]*:\d)[^\s()]*/(?=[^/\s()]+:\d)")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -40,6 +40,14 @@ def rate(per_second: float) -> str:
     return f"{per_second:.0f} B/s"
 
 
+def operations(count: float) -> str:
+    """Floating-point operations in decimal units: 12.3 TFLOP."""
+    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(count) >= scale * 0.9995:
+            return f"{_digits(count / scale)} {prefix}FLOP"
+    return f"{count:.0f} FLOP"
+
+
 def cell(value: Any, unit: str = "") -> str:
     """A table cell; None is an empty one."""
     if value is None:
@@ -53,6 +61,10 @@ def cell(value: Any, unit: str = "") -> str:
             return size(value)
         if unit == "B/s":
             return rate(value)
+        if unit in ("FLOP", "FLOP/s"):
+            return operations(value) + unit.removeprefix("FLOP")
+        if unit == "FLOP/B":
+            return _digits(value)
         if unit == "%":
             return f"{value:.1f} %"
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"

@@ -167,7 +167,7 @@ def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
     window = material.verdict.length if material.verdict is not None else 0
     out = []
     for finding in material.findings[:_FINDINGS]:
-        cost = finding.cost_ns
+        cost = finding.share_ns if finding.share_ns is not None else finding.saves_ns
         out.append({
             "severity": finding.severity, "text": _sentence(text(finding.text)), "advice": text(finding.advice or ""),
             "rule": finding.rule or "", "cost": numbers.duration(cost) if cost else "",
@@ -210,20 +210,21 @@ def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
         )
     causes, top = (material.gaps.tables.get(name) for name in ("causes", "top"))
     if causes is not None and len(causes):
-        head = {"device": "Device", "cause": "Cause", "gaps": "Gaps", "time": "Time", "longest": "Longest"}
+        head = {"class": "Cause", "name": "In", "gaps": "Gaps", "time": "Time", "longest": "Longest"}
         out["causes"] = cells.table(
-            "cause-table", "Idle time by cause", causes, head, top=100, text=text, bar="time"
+            "cause-table", "Idle time by cause", causes, head, top=100, text=text, bar="time", wide=("name",)
         )
     if top is not None and len(top):
         head = {
             "begin": "At",
             "duration": "Length",
             "device": "Device",
-            "cause": "Cause",
-            "evidence": "What shows it",
+            "causes": "Causes",
+            "host": "The host was in",
+            "next": "Then came",
         }
         out["gaps"] = cells.table("gap-table", "Longest gaps", top, head, top=_GAPS, text=text, bar="duration", origin=origin,
-                                  wide=("evidence",))  # fmt: skip
+                                  wide=("causes", "host", "next"))  # fmt: skip
     summary = material.iterations.tables.get("summary")
     if summary is not None and len(summary):
         head = {"process": "Process", "source": "Found by", "iterations": "All", "steady": "Steady", "median": "Median",

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from warpsight.analysis.base.result import Finding, Result, most_costly_first
+from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows, begin_of
 
@@ -48,7 +48,7 @@ class Material:
             return self.verdict.findings
         found = [f for result in (self.gaps, self.iterations, self.kernels, self.copies)
                  for f in result.findings]  # fmt: skip
-        return most_costly_first(list({f.text: f for f in found}.values()))
+        return in_order(list({f.text: f for f in found}.values()))
 
 
 def collect(trace: Trace, rows: Rows) -> Material:
@@ -79,7 +79,7 @@ def _verdict(trace: Trace, rows: Rows) -> Verdict:
 
 
 def _gaps(trace: Trace, rows: Rows) -> Result:
-    from warpsight.analysis.account import gaps
+    from warpsight.analysis.account.questions import gaps
 
     return gaps(trace, rows)
 

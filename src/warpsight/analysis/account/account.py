@@ -1,0 +1,216 @@
+"""The account: every nanosecond of every device from its first to its last work, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account import gaps as gaps_of
+from warpsight.analysis.account import naming, pieces
+from warpsight.analysis.account.busy import by_group
+from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, COPY, HOST, IDLE
+from warpsight.analysis.account.gaps import Gaps
+from warpsight.analysis.account.naming import HostTime
+from warpsight.analysis.account.pieces import Pieces
+from warpsight.model import calls as host_calls
+from warpsight.model import kernel_names
+from warpsight.model import work as device_work
+from warpsight.model.calls import Calls
+from warpsight.model.selection import Rows
+from warpsight.model.work import COMMUNICATION as COLLECTIVE
+from warpsight.model.work import KERNEL, KINDS, Work, distinct, numbered, summed
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_ALL = Rows()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the account.
+
+    Attributes:
+        kind: Place of the class in :data:`~warpsight.analysis.account.classes.CLASSES`.
+        name: Kernel (:func:`warpsight.model.kernel_names.family`), collective, direction of a copy, call, annotation or
+            function.
+        time: ns, summed over devices.
+        count: Rows of device work, or pieces of idle time.
+    """
+
+    kind: int
+    name: str
+    time: int
+    count: int
+
+    @property
+    def class_name(self) -> str:
+        """The class, in words."""
+        return CLASSES[self.kind]
+
+
+@dataclass(frozen=True)
+class Account:
+    """The account of some device work; times in ns.
+
+    Attributes:
+        span: Summed length of the devices' spans.
+        entries: The rows, the most time first; they add up to `span`.
+        gaps: The idle stretches.
+        pieces: The idle time by class.
+        host: The host's part of it by name.
+    """
+
+    work: Work
+    calls: Calls
+    call: Column
+    span: int
+    entries: tuple[Entry, ...]
+    gaps: Gaps
+    pieces: Pieces
+    host: tuple[HostTime, ...]
+
+    def time(self, *kinds: int) -> int:
+        """Time of some classes."""
+        return sum(entry.time for entry in self.entries if entry.kind in kinds)
+
+    def share(self, *kinds: int) -> float:
+        """Share of the span of some classes, 0 to 1."""
+        return self.time(*kinds) / max(self.span, 1)
+
+    def of(self, kind: int) -> tuple[Entry, ...]:
+        """The rows of a class, the most time first."""
+        return tuple(entry for entry in self.entries if entry.kind == kind)
+
+    @cached_property
+    def devices(self) -> dict[int | None, dict[str, int]]:
+        """For each device its span and its time by class."""
+        out: dict[int | None, dict[str, int]] = {}
+        length = self.pieces.length
+        device = self.gaps.device[self.pieces.gap]
+        for number, (name, (index, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
+            idle = np.bincount(
+                self.pieces.kind[device == number], weights=length[device == number], minlength=len(CLASSES)
+            ).astype(np.int64)
+            times = dict(zip(CLASSES, idle.tolist(), strict=True))
+            times |= {"compute": one.total[0], "communication": one.total[1], "copy": one.total[2]}
+            out[name] = {"span": _span(self.work, index), **times}
+        return out
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The rows as plain data."""
+        return [
+            {"class": entry.class_name, "name": entry.name, "ns": entry.time, "count": entry.count}
+            for entry in self.entries
+        ]
+
+
+def account(trace: Trace, rows: Rows = _ALL) -> Account:
+    """The account of the device work that the rows select; kept while the trace is open."""
+    return trace.kept.get(("account", rows.key()), lambda: _account(trace, device_work.load(trace, rows)))
+
+
+def _account(trace: Trace, work: Work) -> Account:
+    calls, call = host_calls.of_work(trace, work, api=True)
+    found = gaps_of.find(work, calls, call)
+    parts = pieces.cut(trace, work, calls, found)
+    host = naming.host_time(trace, calls, found, parts)
+    entries = [*_worked(trace, work, found), *_idle(parts, host)]
+    span = sum(_span(work, index) for index, _ in found.busy)
+    ordered = tuple(sorted(entries, key=lambda entry: -entry.time))
+    return Account(work, calls, call, span, ordered, found, parts, tuple(host))
+
+
+def _span(work: Work, index: Column) -> int:
+    """From the first begin to the last end of a device's work."""
+    if not len(index):
+        return 0
+    end = np.maximum(work.end[index], work.start[index])
+    return int(end.max()) - int(work.start[index[0]])
+
+
+def _worked(trace: Trace, work: Work, found: Gaps) -> list[Entry]:
+    """Compute and communication by kernel, copies and fills by direction."""
+    out: list[Entry] = []
+    own = np.zeros(len(work))
+    total = np.zeros(3, np.int64)
+    for index, one in found.busy:
+        own[index] = one.own
+        total += one.total
+    names: dict[int, str] = {}
+    if len(work):
+        names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    for kind, number in ((KERNEL, COMPUTE), (COLLECTIVE, COMMUNICATION)):
+        mine = np.flatnonzero(work.kind == kind)
+        ids, place = distinct(work.name_id[mine])
+        times = by_group(place, own[mine], int(total[number]), len(ids))
+        counts = np.bincount(place, minlength=len(ids))
+        merged: dict[str, tuple[int, int]] = {}
+        for one_id, time, count in zip(ids.tolist(), times.tolist(), counts.tolist(), strict=True):
+            name = kernel_names.family(names.get(one_id) or "?")
+            known = merged.get(name, (0, 0))
+            merged[name] = known[0] + time, known[1] + count
+        out += [Entry(number, name, time, count) for name, (time, count) in merged.items()]
+    return out + _copied(trace, work, own, int(total[COPY]))
+
+
+def _copied(trace: Trace, work: Work, own: Column, total: int) -> list[Entry]:
+    mine = np.flatnonzero(work.kind > COLLECTIVE)
+    if not len(mine):
+        return []
+    labels, code = copy_names(trace, work, mine)
+    times = by_group(code, own[mine], total, len(labels))
+    counts = np.bincount(code, minlength=len(labels))
+    return [
+        Entry(COPY, name, time, count)
+        for name, time, count in zip(labels, times.tolist(), counts.tolist(), strict=True)
+        if count
+    ]
+
+
+def copy_names(trace: Trace, work: Work, mine: Column) -> tuple[list[str], Column]:
+    """Names of copies (`memcpy HtoD, pageable`) and fills, and for each of these rows of work the place of its name."""
+    texts = ["memset"]
+    code = np.zeros(len(mine), np.int64)
+    moved = np.flatnonzero(work.kind[mine] == KINDS.index("copy"))
+    if len(moved):
+        copies, source = device_work.everything(trace).copies
+        place = mine[moved] if work.source is None else work.source[mine[moved]]
+        row = source[np.searchsorted(copies, place)]
+        columns, coded = trace.columns("memcpy", {}, ["kind", "source_kind", "destination_kind"])
+        kind = columns["kind"][row]
+        pageable = np.zeros(len(row), bool)
+        for end in ("source_kind", "destination_kind"):
+            if "pageable" in coded[end]:
+                pageable |= columns[end][row] == coded[end].index("pageable")
+        group, (kinds, ends) = numbered([kind, pageable.astype(np.int8)])
+        code[moved] = group + 1
+        texts += [
+            f"memcpy {coded['kind'][one] if one >= 0 else 'unknown'}" + (", pageable" if held else "")
+            for one, held in zip(kinds.tolist(), ends.tolist(), strict=True)
+        ]
+    return texts, code
+
+
+def _idle(parts: Pieces, host: list[HostTime]) -> list[Entry]:
+    out = [Entry(HOST, one.name, one.time, len(one.pieces)) for one in host if one.time]
+    length = parts.length
+    for kind in IDLE:
+        if kind == HOST:
+            continue
+        mine = parts.of(kind)
+        if not len(mine):
+            continue
+        names, place = distinct(parts.name[mine])
+        times = summed(place, length[mine], len(names))
+        counts = np.bincount(place, minlength=len(names))
+        out += [
+            Entry(kind, parts.names[name], time, count)
+            for name, time, count in zip(names.tolist(), times.tolist(), counts.tolist(), strict=True)
+        ]
+    return out

@@ -1,0 +1,111 @@
+"""When a device worked, on what, and when it did nothing.
+
+Every instant belongs to one row at most in each of three tiers: kernels first, then collectives, then copies and fills. Rows of
+one tier that run at the same time share the instant equally, so the rows' own times add up to the time of their tier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
+from warpsight.model import intervals
+from warpsight.model import work as device_work
+from warpsight.model.intervals import Intervals
+
+Column = NDArray[Any]
+#: Tier of each kind of device work (:data:`warpsight.model.work.KINDS`).
+TIER = np.array([COMPUTE, COMMUNICATION, COPY, COPY], np.int8)
+
+
+@dataclass(frozen=True)
+class Busy:
+    """One device's work, in ns.
+
+    Attributes:
+        own: Each row's share of the instants that belong to its tier.
+        total: Time of each tier: compute, communication, copy.
+        idle_begin: Begin of each stretch without any work between the first and the last.
+        idle_end: Its end.
+        next: The row that begins there.
+    """
+
+    own: Column
+    total: tuple[int, int, int]
+    idle_begin: Column
+    idle_end: Column
+    next: Column
+
+
+def busy(start: Column, end: Column, kind: Column) -> Busy:
+    """The busy and idle time of rows sorted by `start`; `kind` indexes :data:`warpsight.model.work.KINDS`."""
+    end = np.maximum(end, start)
+    own = np.zeros(len(start))
+    total = []
+    higher = intervals.EMPTY
+    for number in range(3):
+        rows = np.flatnonzero(TIER[kind] == number)
+        begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
+        mine = intervals.union(begin, stop)
+        own[rows] = _own(begin, stop, higher)
+        total.append(mine.total - intervals.intersection(mine, higher).total)
+        higher = mine if not len(higher) else intervals.merged(higher, mine) if len(mine) else higher
+    following = np.searchsorted(start, higher.start[1:], "left")
+    return Busy(own, (total[0], total[1], total[2]), higher.end[:-1], higher.start[1:], following)
+
+
+def _own(start: Column, end: Column, higher: Intervals) -> Column:
+    """Each row's share of the instants that no higher tier has; rows that run at the same time share them equally."""
+    own = (end - start).astype(float)
+    if not len(start):
+        return own
+    reach = np.maximum.accumulate(end)
+    first = np.ones(len(start), bool)  # begins when all before it have ended
+    np.greater_equal(start[1:], reach[:-1], out=first[1:])
+    alone = first & np.append(first[1:], True)
+    if len(higher):
+        covered = intervals.coverage(higher, start, end)
+        own -= covered
+    together = np.flatnonzero(~alone)
+    if len(together):
+        own[together] = _shared(start[together], end[together], higher)
+    return own
+
+
+def _shared(start: Column, end: Column, higher: Intervals) -> Column:
+    """Own time of rows that overlap each other.
+
+    Between two neighboring moments at which one of them begins or ends, the time that no higher tier has is divided by the
+    number of rows that run; `done` is how much a row that ran from the beginning would have got by each moment.
+    """
+    count = len(start)
+    moments = np.concatenate([start, end])
+    order = np.argsort(moments, kind="stable")
+    place = np.empty(2 * count, np.int64)
+    place[order] = np.arange(2 * count)
+    moments = moments[order]
+    free = np.diff(moments, append=moments[-1])
+    if len(higher):
+        free = free - np.diff(intervals.measure(higher, moments), append=0)
+        free[-1] = 0
+    depth = np.cumsum(np.where(order < count, 1, -1))
+    share = np.where(depth > 0, free / np.maximum(depth, 1), 0.0)
+    done = np.concatenate([np.zeros(1), np.cumsum(share)])
+    out: Column = done[place[count:]] - done[place[:count]]
+    return out
+
+
+def by_group(group: Column, own: Column, total: int, groups: int) -> Column:
+    """Whole nanoseconds of each group; they add up to `total` exactly, the largest group takes what rounding left."""
+    if not groups:
+        return np.zeros(0, np.int64)
+    if len(own) and float(own.max()) * len(own) < 1 << 52 and (own == np.rint(own)).all():
+        out = device_work.summed(group, own.astype(np.int64), groups)
+    else:
+        out = np.rint(np.bincount(group, weights=own, minlength=groups)).astype(np.int64)
+    out[int(np.argmax(out))] += total - int(out.sum())
+    return out

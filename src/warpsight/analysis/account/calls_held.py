@@ -1,0 +1,212 @@
+"""What held host threads: API calls that block or work long, and the recorder's own work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model import api_names
+from warpsight.model import work as device_work
+from warpsight.model.calls import Calls
+from warpsight.model.work import Work, numbered
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_NO_THREAD = np.iinfo(np.int32).min
+#: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
+LONG = 100_000
+#: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
+#: queue, which CUPTI reports there too.
+NOT_THE_RECORDERS = (
+    "command buffer full",
+    "driver compiler",
+    "compiler",
+    "lazy",
+    "module load",
+    "runtime triggered",
+    "unknown",
+)
+#: Host waits without a row of their call, by kind of table sync.
+_WAITS = {"stream": "stream synchronization", "context": "device synchronization", "event": "event synchronization",
+          "finish": "clFinish", "wait for events": "clWaitForEvents"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis for the moments of all threads: each thread has a stretch of it to itself.
+
+    `thread` of the calls and of anything else is turned into the number of its stretch by :meth:`number`.
+    """
+
+    keys: dict[tuple[int, int], int]
+    origin: int
+    width: int
+
+    def number(self, process: Column, thread: Column) -> Column:
+        """The number of each (process, thread), -1 for threads that are not on the axis."""
+        if len(self.keys) == 1:
+            ((own_process, own_thread),) = self.keys
+            return np.where((process == own_process) & (thread == own_thread), 0, -1)
+        code, found = numbered([process, thread])
+        keys = zip(found[0].tolist(), found[1].tolist(), strict=True)
+        place = np.array([self.keys.get(key, -1) for key in keys], np.int64)
+        return place[code] if len(place) else np.zeros(0, np.int64)
+
+    def at(self, number: Column, moment: Column) -> Column:
+        """The place of a moment of a thread; moments outside of the axis are moved to its ends."""
+        out: Column = number * self.width + np.clip(moment - self.origin, 0, self.width - 1)
+        return out
+
+
+def axis(process: Column, thread: Column, begin: int, end: int) -> Axis:
+    """The axis of some threads from `begin` to `end` (ns)."""
+    _, found = numbered([process, thread])
+    keys = zip(found[0].tolist(), found[1].tolist(), strict=True)
+    return Axis({key: i for i, key in enumerate(keys)}, begin, max(end - begin, 0) + 2)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Stretches of an :class:`Axis`, disjoint and ascending; `name` indexes `names`."""
+
+    start: Column
+    end: Column
+    name: Column
+    names: list[str]
+
+
+def names(calls: Calls) -> list[str]:
+    """What the names of :func:`blocking_calls` index: the functions, and waits whose call is not in the trace."""
+    return [*calls.functions, *_WAITS.values()]
+
+
+def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
+    """The calls that block or work long, of the threads on the axis; of nested ones the outermost."""
+    held = np.array([api_names.blocks(function) for function in calls.functions], bool)
+    gpu = np.array([api_names.is_gpu_api(function) for function in calls.functions], bool)
+    chosen = np.zeros(len(calls), bool)
+    if len(calls):
+        chosen = held[calls.function] | (gpu[calls.function] & (calls.end - calls.start >= LONG))
+        chosen[blocking_copies(trace, work, calls)] = True
+    index = np.flatnonzero(chosen)
+    number = on.number(calls.process[index], calls.thread[index])
+    good = number >= 0
+    index, number = index[good], number[good]
+    start, end = on.at(number, calls.start[index]), on.at(number, calls.end[index])
+    name = calls.function[index].astype(np.int64)
+    waits = _waits_without_call(trace, calls, on, len(calls.functions))
+    start, end, name = (np.concatenate(pair) for pair in zip((start, end, name), waits, strict=True))
+    return _disjoint(start, end, name, names(calls))
+
+
+def blocking_copies(trace: Trace, work: Work, calls: Calls) -> Column:
+    """Calls of copies that held their caller until the copy was done: synchronous ones, and those of pageable memory."""
+    whole = device_work.everything(trace)
+    rows, source = whole.copies
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    columns, coded = trace.columns("memcpy", {"asynchronous": 1}, ["source_kind", "destination_kind"])
+    held = columns["asynchronous"][source] == 0
+    for name in ("source_kind", "destination_kind"):
+        if "pageable" in coded[name]:
+            held |= columns[name][source] == coded[name].index("pageable")
+    call = calls.of(whole.work.process[rows], whole.work.correlation[rows])
+    good = held & (call >= 0)
+    # The call of a copy to the device may return when the data is staged, before the copy is done.
+    good[good] = calls.end[call[good]] >= whole.work.end[rows[good]]
+    out: Column = call[good]
+    return out
+
+
+def _waits_without_call(trace: Trace, calls: Calls, on: Axis, first: int) -> tuple[Column, Column, Column]:
+    """Host waits of table sync whose call is not in the trace: nobody says which thread waited, so all of the process did."""
+    none = np.zeros(0, np.int64)
+    if not trace.count("sync"):
+        return none, none, none
+    columns, texts = trace.columns(
+        "sync", {"start": 0, "duration": 0, "process": 0, "correlation": -1}, ["kind"]
+    )
+    kinds = texts["kind"]
+    code = np.array([list(_WAITS).index(kind) if kind in _WAITS else -1 for kind in kinds] + [-1], np.int64)
+    kind = code[columns["kind"]]
+    lone = kind >= 0
+    if len(calls) and lone.any():
+        lone &= calls.of(columns["process"], columns["correlation"]) < 0
+    rows = np.flatnonzero(lone)
+    parts = []
+    for (process, _), number in on.keys.items():
+        mine = rows[columns["process"][rows] == process]
+        begin = columns["start"][mine]
+        where = np.full(len(mine), number)
+        parts.append(
+            (on.at(where, begin), on.at(where, begin + columns["duration"][mine]), kind[mine] + first)
+        )
+    if not parts:
+        return none, none, none
+    start, end, name = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return start, end, name
+
+
+def recorder_work(trace: Trace, on: Axis) -> Held:
+    """What the recorder itself is known to have done on the threads of the axis.
+
+    Rows that do not tell their thread count for all of the process.
+    """
+    none = np.zeros(0, np.int64)
+    if not trace.count("overhead"):
+        return Held(none, none, none, [])
+    numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
+    columns, texts = trace.columns("overhead", numbers, ["kind"])
+    kinds = [text.casefold() for text in texts["kind"]]
+    own = np.array([not any(word in kind for word in NOT_THE_RECORDERS) for kind in kinds] + [False])
+    index = np.flatnonzero(own[columns["kind"]])
+    parts = [(index, on.number(columns["process"][index], columns["thread"][index]))]
+    anywhere = index[columns["thread"][index] == _NO_THREAD]
+    for (process, _), place in on.keys.items() if len(anywhere) else ():
+        mine = anywhere[columns["process"][anywhere] == process]
+        parts.append((mine, np.full(len(mine), place)))
+    index, number = (np.concatenate(column) for column in zip(*parts, strict=True))
+    index, number = index[number >= 0], number[number >= 0]
+    begin = columns["start"][index]
+    start, end = on.at(number, begin), on.at(number, begin + columns["duration"][index])
+    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"])
+
+
+def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
+    """Moments of the axis, ascending, at which the recorder's callbacks ran after calls and in ranges, and how long each (ns).
+
+    The recorder times some of its callbacks; each counts with the mean of its kind. Traces of others have none.
+    """
+    cost = trace.manifest.get("overhead") or {}
+    at, took = [np.zeros(0, np.int64)], [np.zeros(0)]
+    if cost.get("own_cuda_calls") and len(calls):
+        number = on.number(calls.process, calls.thread)
+        rows = np.flatnonzero(number >= 0)
+        at.append(on.at(number[rows], calls.end[rows]))
+        # Two callbacks a call; what the first one takes stands before the call's begin, but is of the same order.
+        took.append(np.full(len(rows), 2 * cost["own_cuda_ns"] / cost["own_cuda_calls"]))
+    if cost.get("own_range_calls") and trace.count("marker"):
+        columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "thread": 0})
+        number = on.number(columns["process"], columns["thread"])
+        rows = np.flatnonzero((number >= 0) & (columns["duration"] >= 0))
+        for moment in (columns["start"][rows], (columns["start"] + columns["duration"])[rows]):
+            at.append(on.at(number[rows], moment))
+            took.append(np.full(len(rows), cost["own_range_ns"] / cost["own_range_calls"]))
+    moments, lengths = np.concatenate(at), np.concatenate(took)
+    order = np.argsort(moments, kind="stable")
+    return moments[order], lengths[order]
+
+
+def _disjoint(start: Column, end: Column, name: Column, names: list[str]) -> Held:
+    """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off."""
+    order = np.lexsort((-end, start))
+    start, end, name = start[order], end[order], name[order]
+    before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+    start = np.maximum(start, before)
+    real = end > start
+    return Held(start[real], end[real], name[real], names)

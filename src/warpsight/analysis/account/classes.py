@@ -1,0 +1,34 @@
+"""The classes of the account: what a device's time is made of."""
+
+from __future__ import annotations
+
+#: A device computes wherever a kernel runs that is no collective; it communicates where only collectives (and copies) run, and
+#: copies where only copies and fills run. The others are idle time, by cause.
+CLASSES = (
+    "compute",
+    "communication",
+    "copy",
+    "launch",
+    "blocked_call",
+    "host",
+    "other_stream",
+    "recorder",
+    "unknown",
+)
+COMPUTE, COMMUNICATION, COPY, LAUNCH, BLOCKED_CALL, HOST, OTHER_STREAM, RECORDER, UNKNOWN = range(
+    len(CLASSES)
+)
+#: Classes of idle time.
+IDLE = (LAUNCH, BLOCKED_CALL, HOST, OTHER_STREAM, RECORDER, UNKNOWN)
+#: The meaning of each class, for legends and help.
+MEANING = {
+    "compute": "kernels",
+    "communication": "collectives that no kernel hides",
+    "copy": "copies and fills that no kernel hides",
+    "launch": "inside launch calls, and from them to the device",
+    "blocked_call": "in API calls that hold the host: waits, allocation, loading of code, blocking copies",
+    "host": "the host's own code before the next launch",
+    "other_stream": "the next work was launched and waited for another stream, device or rank",
+    "recorder": "the recorder's own work",
+    "unknown": "nothing in the trace says why",
+}

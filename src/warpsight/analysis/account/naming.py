@@ -1,0 +1,163 @@
+"""The names of host time: which annotation or function covers it.
+
+Host time is named step by step: the name that covers nearly all of what has no name yet, the most specific of those that do;
+where none does, the name that covers most. Annotations that people or frameworks wrote come before functions, the user's own
+functions before a library's, and those before a framework's operators.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account import calls_held, ranges_over, stacks_over
+from warpsight.analysis.account.calls_held import Axis
+from warpsight.analysis.account.classes import HOST
+from warpsight.analysis.account.gaps import Gaps
+from warpsight.analysis.account.pieces import Pieces
+from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, Ranges
+from warpsight.analysis.base.frames import is_library
+from warpsight.model.calls import Calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: A name covers nearly all of some time at this share of it, most of it at that share, and some of it worth naming.
+NEARLY, MOST, SOME = 0.9, 0.5, 0.1
+#: Names given to host time before the rest is left without.
+_NAMES = 6
+#: Annotations that only number the iterations: they say when, not what.
+_TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#?\d*$", re.IGNORECASE)
+UNNAMED = "the host's own code"
+
+
+@dataclass(frozen=True)
+class HostTime:
+    """Host time with one name.
+
+    Attributes:
+        name: The annotation or function; :data:`UNNAMED` for the rest.
+        time: Host time it covers, ns, without what an earlier name has; summed over devices.
+        function: The user's innermost function that covers nearly all of that time too, with its place; "" where unknown.
+        pieces: Indices of the pieces it covers.
+    """
+
+    name: str
+    time: int
+    function: str
+    pieces: Column
+
+
+def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[HostTime]:
+    """All host time by name, the most first; the times add up to the host time of the account."""
+    rows = pieces.of(HOST)
+    if not len(rows):
+        return []
+    call = gaps.call[pieces.gap[rows]]
+    process, thread = calls.process[call], calls.thread[call]
+    on = calls_held.axis(process, thread, int(pieces.begin[rows].min()), int(pieces.end[rows].max()))
+    number = on.number(process, thread)
+    begin, end = on.at(number, pieces.begin[rows]), on.at(number, pieces.end[rows])
+    ranges = ranges_over.load(trace, on, begin, end)
+    functions = _functions_at(trace, on, calls, pieces, rows, number, call)
+    out: list[HostTime] = []
+    left = np.arange(len(rows))
+    whole = int((end - begin).sum())
+    while len(left) and len(out) < _NAMES:
+        total = int((end - begin)[left].sum())
+        if total < 0.02 * whole:
+            break
+        chosen = _announced(ranges, begin[left], end[left], total)
+        if chosen is None:
+            break
+        text, inside = chosen
+        covered = left[inside]
+        time = int((end - begin)[covered].sum())
+        out.append(HostTime(text, time, functions(covered), rows[covered]))
+        left = left[~inside]
+    if len(left):
+        time = int((end - begin)[left].sum())
+        function = functions(left)
+        out.append(HostTime(function.split(" (")[0] if function else UNNAMED, time, function, rows[left]))
+    return sorted(out, key=lambda one: -one.time)
+
+
+def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[str, Column] | None:
+    """The name that ranges give to most of these stretches, and which of the stretches it covers for the larger part."""
+    if not len(ranges.names):
+        return None
+    time, length = ranges.over(begin, end)
+    library = np.array([is_library(name) for name in ranges.names], bool)
+    turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
+    groups = (
+        (ranges.level == ANNOTATION) & ~turns,
+        (ranges.level == FUNCTION) & ~library,
+        (ranges.level == FUNCTION) & library,
+        ranges.level == OPERATOR,
+    )
+    # A turn of the loop says when, not what: it names what nothing else does.
+    tries = [(least, group) for least in (NEARLY, MOST, SOME) for group in groups]
+    for least, group in (*tries, (NEARLY, turns)):
+        names = np.flatnonzero(group & (time >= least * total))
+        if not len(names):
+            continue
+        near = names[time[names] >= NEARLY * time[names].max()]
+        name = int(near[np.argmin(length[near])])
+        before = ranges_over.measure(*ranges.of(name))
+        inside: Column = (before(end) - before(begin)) * 2 >= end - begin
+        if inside.any():
+            return ranges.names[name], inside
+    return None
+
+
+def _functions_at(
+    trace: Trace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
+) -> Callable[[Column], str]:
+    """A function that names the user's function that nearly all of some pieces were in, by stacks."""
+    if not trace.count("stack"):
+        return lambda chosen: ""
+    tree = stacks_over.functions(trace)
+
+    def named(chosen: Column) -> str:
+        some = chosen[np.argsort(-pieces.length[rows[chosen]], kind="stable")[:200_000]]
+        found = stacks_over.over(
+            trace, on, calls, number[some], pieces.begin[rows[some]], pieces.end[rows[some]], call[some]
+        )
+        if not len(found.node):
+            return ""
+        time, depth = stacks_over.by_function(tree, found)
+        total = float(found.time.sum())
+        own = np.array([not is_library(text) and not is_library(name)
+                        for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
+        for group in (own, ~own):
+            near = np.flatnonzero(group & (time >= NEARLY * total))
+            if not len(near):
+                near = np.flatnonzero(group & (time >= MOST * total))
+            if len(near):
+                best = int(near[np.argmax(depth[near])])
+                return _with_line(trace, tree, found, best)
+        return ""
+
+    return named
+
+
+def _with_line(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacked, function: int) -> str:
+    """The function with its file and the line that most of the time was spent at, as `name (file:line)`."""
+    weight: dict[str, float] = {}
+    order = np.argsort(-found.time)[:512]
+    texts = trace.stacks(set(found.stack[order].tolist()) - {0})
+    for stack, time in zip(found.stack[order].tolist(), found.time[order].tolist(), strict=True):
+        for text in reversed(texts.get(stack, ())):
+            if text.split(" (")[0] == tree.names[function]:
+                weight[text] = weight.get(text, 0.0) + time
+                break
+    if not weight:
+        return f"{tree.names[function]} ({tree.files[function]})"
+    return max(weight, key=lambda text: weight[text])

@@ -1,0 +1,262 @@
+"""Idle stretches cut into pieces, each with the class it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account import calls_held
+from warpsight.analysis.account.calls_held import Held
+from warpsight.analysis.account.classes import (
+    BLOCKED_CALL,
+    HOST,
+    LAUNCH,
+    OTHER_STREAM,
+    RECORDER,
+    UNKNOWN,
+)
+from warpsight.analysis.account.gaps import Gaps
+from warpsight.model import api_names
+from warpsight.model.calls import Calls
+from warpsight.model.work import Work
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: Name of idle time that no call has.
+NO_CALL = "work whose launch is not in the trace"
+#: Name of the time that the recorder's callbacks took on the program's threads, as sampled in the recording.
+CALLBACKS = "the recorder's callbacks"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of idle stretches as columns (ns).
+
+    Attributes:
+        gap: Place of the stretch in :class:`~warpsight.analysis.account.gaps.Gaps`.
+        kind: Place of the class in :data:`~warpsight.analysis.account.classes.CLASSES`.
+        name: Index into `names`.
+    """
+
+    gap: Column
+    begin: Column
+    end: Column
+    kind: Column
+    name: Column
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.gap)
+
+    @property
+    def length(self) -> Column:
+        """Length of each piece, ns."""
+        out: Column = self.end - self.begin
+        return out
+
+    def of(self, *kinds: int) -> Column:
+        """Indices of the pieces of some classes."""
+        return np.flatnonzero(np.isin(self.kind, kinds))
+
+
+def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
+    """All idle time in pieces, by class; host pieces have no name yet, since that is found by all of them together."""
+    names = [*calls.functions, "", NO_CALL]
+    known = np.flatnonzero(gaps.known)
+    parts = [_of_the_thread(trace, work, calls, gaps, known, names)]
+    parts.append(_afterwards(trace, work, calls, gaps, known, names))
+    lost = np.flatnonzero(~gaps.known)
+    parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8),
+                  np.full(len(lost), names.index(NO_CALL))))  # fmt: skip
+    gap, begin, end, kind, name = (np.concatenate(column) for column in zip(*parts, strict=True))
+    real = end > begin
+    return Pieces(gap[real], begin[real], end[real], kind[real], name[real], names)
+
+
+def _of_the_thread(
+    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
+) -> tuple[Column, ...]:
+    """From the moment the device falls idle to the call's return, by what the launching thread was in.
+
+    The recorder's own work comes first, then the call itself, then calls that hold the host; the rest is the host's own code.
+    """
+    rows = known[gaps.returned[known] > gaps.begin[known]]
+    if not len(rows):
+        return rows, rows, rows, rows.astype(np.int8), rows
+    call = gaps.call[rows]
+    process, thread = calls.process[call], calls.thread[call]
+    on = calls_held.axis(process, thread, int(gaps.begin[rows].min()), int(gaps.returned[rows].max()))
+    number = on.number(process, thread)
+    begin, issued, returned = (
+        on.at(number, moment[rows]) for moment in (gaps.begin, gaps.issued, gaps.returned)
+    )
+    recorders = calls_held.recorder_work(trace, on)
+    inside, in_call = _split((rows, issued, returned), recorders)
+    before, left = _split((rows, begin, issued), recorders)
+    blocking = calls_held.blocking_calls(trace, work, calls, on)
+    blocked, left = _split(left, blocking)
+    since = _since(left, np.concatenate([blocking.end, returned]))
+    callbacks, left = _callbacks(left, since, calls_held.own_time(trace, calls, on), len(recorders.names))
+    recorded = [np.concatenate(pieces) for pieces in zip(inside, before, callbacks, strict=True)]
+    own = np.array([_numbered(names, text) for text in (*recorders.names, CALLBACKS)], np.int64)
+    waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
+    unnamed = np.full(len(left[0]), names.index(""))
+    function = calls.function[gaps.call[in_call[0]]].astype(np.int64)
+    out = []
+    for gap, start, stop, name, kind in (
+        (*recorded[:3], own[recorded[3]], RECORDER),
+        (*in_call, function, LAUNCH),
+        (*blocked[:3], waits[blocked[3]], BLOCKED_CALL),
+        (*left, unnamed, HOST),
+    ):
+        where = start // on.width * on.width - on.origin
+        out.append((gap, start - where, stop - where, np.full(len(gap), kind, np.int8), name))
+    return tuple(np.concatenate(column) for column in zip(*out, strict=True))
+
+
+def _since(left: tuple[Column, Column, Column], ends: Column) -> Column:
+    """Since when the host has been on its way to the call that ends each piece's gap: the last of `ends` before the piece.
+
+    Those are the ends of calls that held the host, and of calls that ended an earlier gap. Until then the device, not the host,
+    set the pace; since then whatever the host did, while the device still worked too, made the call come later.
+    """
+    ordered = np.sort(ends)
+    place = np.searchsorted(ordered, left[1], "right") - 1
+    return np.where(place >= 0, ordered[np.maximum(place, 0)], left[1]) if len(ordered) else left[1]
+
+
+def _callbacks(
+    left: tuple[Column, Column, Column], since: Column, own: tuple[Column, Column], name: int
+) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
+    """The part of host pieces that the recorder's callbacks took, cut off at their begin; `own` is when and how long (ns)."""
+    gap, begin, end = left
+    at, took = own
+    total = np.concatenate([np.zeros(1), np.cumsum(took)])
+    inside = total[np.searchsorted(at, end, "left")] - total[np.searchsorted(at, since, "left")]
+    cut = np.minimum(begin + np.rint(inside).astype(np.int64), end)
+    return (gap, begin, cut, np.full(len(gap), name)), (gap, cut, end)
+
+
+def _numbered(names: list[str], text: str) -> int:
+    if text not in names:
+        names.append(text)
+    return names.index(text)
+
+
+def _split(
+    pieces: tuple[Column, Column, Column], held: Held
+) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
+    """The parts of pieces (gap, begin, end) that held stretches cover, with the stretch's name, and the parts that are left.
+
+    Pieces may overlap each other, as those of two devices that one thread feeds do; held stretches may not.
+    """
+    gap, begin, end = pieces
+    first = np.searchsorted(held.end, begin, "right")
+    count = np.maximum(np.searchsorted(held.start, end, "left") - first, 0)
+    mine = np.repeat(np.arange(len(gap)), count)
+    nth = np.arange(len(mine)) - np.repeat(np.cumsum(count) - count, count)
+    theirs = nth + first[mine]
+    start, stop = np.maximum(begin[mine], held.start[theirs]), np.minimum(end[mine], held.end[theirs])
+    covered = (gap[mine], start, stop, held.name[theirs])
+    # What is left of a piece lies before its first covered part, between two of them, and after the last.
+    order = np.argsort(np.concatenate([mine, np.arange(len(gap))]), kind="stable")
+    whose = np.concatenate([mine, np.arange(len(gap))])[order]
+    until = np.concatenate([start, end])[order]
+    then = np.concatenate([stop, end])[order]
+    since = np.concatenate([begin[:1], then[:-1]])
+    fresh = np.append(True, whose[1:] != whose[:-1]) if len(whose) else np.zeros(0, bool)
+    since = np.where(fresh, begin[whose], since) if len(whose) else since
+    real = until > since
+    return covered, (gap[whose[real]], since[real], until[real])
+
+
+def _afterwards(
+    trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
+) -> tuple[Column, ...]:
+    """From the call's return to the work: latency as long as that is usual, else waiting for something."""
+    rows = known[gaps.end[known] > gaps.returned[known]]
+    took = gaps.end[rows] - gaps.returned[rows]
+    kind = np.full(len(rows), LAUNCH, np.int8)
+    name = calls.function[gaps.call[rows]].astype(np.int64)
+    late = np.flatnonzero(took > gaps.limit[rows])
+    if len(late):
+        function = _stream_wait(trace, work, calls, gaps.row[rows[late]], gaps.call[rows[late]])
+        waited = function >= 0
+        kind[late] = np.where(waited, OTHER_STREAM, UNKNOWN)
+        after = np.array([_numbered(names, f"after {text}") for text in calls.functions], np.int64)
+        name[late] = np.where(waited, function, after[name[late]])
+    return rows, gaps.returned[rows], gaps.end[rows], kind, name
+
+
+def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Column) -> Column:
+    """The function by which the stream of each row was made to wait since the work before it was launched, -1 none.
+
+    A wait counts when it was issued after the call of the stream's previous work and before the row's own call: for the row's
+    stream, or, where the trace does not tell the wait's stream, by the launching thread.
+    """
+    index = np.flatnonzero(
+        np.array([api_names.makes_stream_wait(f) for f in calls.functions], bool)[calls.function]
+    )
+    out = np.full(len(row), -1, np.int64)
+    if not len(index):
+        return out
+    stream = _streams_of_waits(trace, calls, index)
+    previous = _previous_issue(work, calls, row)
+    order = np.argsort(calls.start[index], kind="stable")
+    index, stream = index[order], stream[order]
+    times = calls.start[index]
+    low = np.searchsorted(times, previous, "left")
+    high = np.searchsorted(times, calls.start[call], "right")
+    wanted = np.array([queue.stream for queue in work.queues], np.int64)[work.queue[row]]
+    for place in range(len(row)):  # only stretches longer than latency come here
+        near = index[low[place] : high[place]]
+        known = stream[low[place] : high[place]]
+        fits = (calls.process[near] == calls.process[call[place]]) & (
+            (known == wanted[place]) | ((known == _ANY) & (calls.thread[near] == calls.thread[call[place]]))
+        )
+        if fits.any():
+            out[place] = calls.function[near[np.flatnonzero(fits)[-1]]]
+    return out
+
+
+#: Stands for a stream that the trace does not tell.
+_ANY = np.iinfo(np.int64).min
+
+
+def _streams_of_waits(trace: Trace, calls: Calls, index: Column) -> Column:
+    """The stream that each stream-wait call names, where table sync has it."""
+    out = np.full(len(index), _ANY, np.int64)
+    if not trace.count("sync"):
+        return out
+    numbers = {"process": 0, "correlation": -1, "stream": 0}
+    columns, texts = trace.columns("sync", numbers, ["kind"])
+    if "stream wait event" not in texts["kind"]:
+        return out
+    mine = np.flatnonzero(columns["kind"] == texts["kind"].index("stream wait event"))
+    found = calls.of(columns["process"][mine], columns["correlation"][mine])
+    place = np.full(len(calls), -1, np.int64)
+    place[index] = np.arange(len(index))
+    good = (found >= 0) & (place[np.maximum(found, 0)] >= 0)
+    out[place[found[good]]] = columns["stream"][mine][good]
+    return out
+
+
+def _previous_issue(work: Work, calls: Calls, row: Column) -> Column:
+    """When the work before each row on its stream was issued; long ago where there is none or its call is not known."""
+    queue = work.queue[row]
+    out = np.full(len(row), np.iinfo(np.int64).min, np.int64)
+    call = work.calls[True]
+    for number, rows in enumerate(work.per_queue()):
+        mine = np.flatnonzero(queue == number)
+        if not len(mine):
+            continue
+        place = np.searchsorted(rows[1], row[mine]) - 1
+        before = rows[1][np.maximum(place, 0)]
+        good = (place >= 0) & (call[before] >= 0)
+        out[mine[good]] = calls.start[call[before[good]]]
+    return out

@@ -1,0 +1,166 @@
+"""The account as tables: `analyze TRACE account` and `analyze TRACE gaps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from warpsight.analysis.account.account import Account, account
+from warpsight.analysis.account.classes import CLASSES, HOST, IDLE, UNKNOWN
+from warpsight.analysis.base.doubts import doubts
+from warpsight.analysis.base.result import Finding, Result
+from warpsight.analysis.base.tables import table
+from warpsight.analysis.stats.utilization import nothing, share
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_ALL = Rows()
+#: Gaps whose evidence is written out.
+TOP = 20
+
+
+def spans(trace: Trace, rows: Rows = _ALL) -> Result:
+    """The account: every nanosecond of every device from its first to its last work, once, by class and name.
+
+    Returns:
+        Table `account`: class, name, time (ns, summed over devices), share of the devices' spans, count (rows of device work,
+        or pieces of idle time). Table `devices`: for each device its span and its time by class (ns).
+    """
+    found = account(trace, rows)
+    listed = [
+        {"class": e.class_name, "name": e.name, "time": e.time, "share": share(e.time, found.span), "count": e.count}
+        for e in found.entries
+    ]  # fmt: skip
+    devices = [{"device": device, **times} for device, times in found.devices.items()]
+    columns = " ".join(f"{name}:int64:ns" for name in CLASSES)
+    tables = {
+        "account": table("class:string name:string time:int64:ns share:float64 count:int64", listed),
+        "devices": table(f"device:int16 span:int64:ns {columns}", devices),
+    }
+    return Result(tables, doubts(found.work) + nothing(found.work) + _unexplained(found))
+
+
+def gaps(trace: Trace, rows: Rows = _ALL, *, top: int = TOP) -> Result:
+    """Every idle gap of every device, cut along time by cause; the causes add up to the idle time of the account.
+
+    Returns:
+        Table `causes`: class, name, gaps it has a part in, time (ns), share of the idle time, its longest piece. Table `top`:
+        the longest gaps, the part of each class, what ended it and where the host was. Table `gaps`: all of them by device
+        and begin, with the time of each class.
+    """
+    found = account(trace, rows)
+    parts = _parts(found)
+    longest = _longest(found.gaps.end - found.gaps.begin, top)
+    tables = {"causes": _causes(found), "top": _top(trace, found, parts, longest), "gaps": _all(found, parts)}
+    return Result(tables, doubts(found.work) + nothing(found.work) + _unexplained(found))
+
+
+def _parts(found: Account) -> dict[int, Column]:
+    """Time of each idle class in each gap, ns."""
+    out = {}
+    for kind in IDLE:
+        mine = found.pieces.of(kind)
+        out[kind] = np.zeros(len(found.gaps), np.int64)
+        np.add.at(out[kind], found.pieces.gap[mine], found.pieces.length[mine])
+    return out
+
+
+def _longest(length: Column, top: int) -> Column:
+    """Indices of the longest gaps, the longest first, of equal ones the earliest first."""
+    near = np.arange(len(length))
+    if 0 < top < len(length):  # of a million gaps only the candidates are sorted
+        near = np.flatnonzero(length >= np.partition(length, len(length) - top)[len(length) - top])
+    out: Column = near[np.argsort(-length[near], kind="stable")]
+    return out[:top] if top else out
+
+
+def _causes(found: Account) -> pa.Table:
+    pieces = found.pieces
+    length = pieces.length
+    idle = max(int(length.sum()), 1)
+    listed = []
+    for entry in found.entries:
+        if entry.kind not in IDLE:
+            continue
+        mine = pieces_of(found, entry.kind, entry.name)
+        listed.append({
+            "class": entry.class_name, "name": entry.name, "gaps": len(np.unique(pieces.gap[mine])), "time": entry.time,
+            "share": entry.time / idle, "longest": int(length[mine].max(initial=0)),
+        })  # fmt: skip
+    spec = "class:string name:string gaps:int64 time:int64:ns share:float64 longest:int64:ns"
+    return table(spec, listed)
+
+
+def pieces_of(found: Account, kind: int, name: str) -> Column:
+    """The pieces of idle time behind a row of the account."""
+    if kind == HOST:
+        return np.concatenate([one.pieces for one in found.host if one.name == name])
+    mine = found.pieces.of(kind)
+    named = np.array([text == name for text in found.pieces.names], bool)
+    out: Column = mine[named[found.pieces.name[mine]]]
+    return out
+
+
+def _top(trace: Trace, found: Account, parts: dict[int, Column], rows: Column) -> pa.Table:
+    """The longest gaps: what each was made of, the work that ended it, and the name of the host's part."""
+    names = dict(trace.sql("SELECT id, short FROM name").fetchall())
+    where = np.full(len(found.pieces), -1)
+    for place, one in enumerate(found.host):
+        where[one.pieces] = place
+    host_of = np.full(len(found.gaps), -1)
+    mine = found.pieces.of(HOST)
+    host_of[found.pieces.gap[mine]] = where[mine]
+    listed = [_described(found, parts, gap, names, int(host_of[gap])) for gap in rows.tolist()]
+    spec = "device:int16 begin:int64:ns duration:int64:ns causes:string next:string call:string host:string"
+    return table(spec, listed)
+
+
+def _described(
+    found: Account, parts: dict[int, Column], gap: int, names: dict[int, str], host: int
+) -> dict[str, Any]:
+    row, call = int(found.gaps.row[gap]), int(found.gaps.call[gap])
+    times = {CLASSES[kind]: int(part[gap]) for kind, part in parts.items() if part[gap]}
+    kind = int(found.work.kind[row])
+    return {
+        "device": found.gaps.devices[int(found.gaps.device[gap])],
+        "begin": int(found.gaps.begin[gap]),
+        "duration": int(found.gaps.end[gap] - found.gaps.begin[gap]),
+        "causes": ", ".join(
+            f"{name} {time / 1e3:,.1f} µs" for name, time in sorted(times.items(), key=lambda item: -item[1])
+        ),
+        "next": names.get(int(found.work.name_id[row]), "?") if kind < 2 else ("copy", "fill")[kind - 2],
+        "call": found.calls.functions[int(found.calls.function[call])] if call >= 0 else None,
+        "host": found.host[host].name if host >= 0 else None,
+    }
+
+
+def _all(found: Account, parts: dict[int, Column]) -> pa.Table:
+    """Every gap as a row, without a Python object per gap."""
+    ns = {"unit": "ns"}
+    gaps = found.gaps
+    device = [-1 if device is None else device for device in gaps.devices] or [-1]
+    columns: dict[str, Column] = {
+        "device": np.array(device, np.int16)[gaps.device],
+        "begin": gaps.begin,
+        "duration": gaps.end - gaps.begin,
+        **{CLASSES[kind]: part for kind, part in parts.items()},
+    }
+    fields = [
+        pa.field(name, pa.from_numpy_dtype(values.dtype), metadata=None if name == "device" else ns)
+        for name, values in columns.items()
+    ]
+    return pa.Table.from_arrays([pa.array(values) for values in columns.values()], schema=pa.schema(fields))
+
+
+def _unexplained(found: Account) -> tuple[Finding, ...]:
+    time, idle = found.time(UNKNOWN), found.time(*IDLE)
+    if not time or time * 50 < found.span:
+        return ()
+    text = f"nothing in the trace says why the devices were idle for {share(time, idle):.0%} of the idle time"
+    return (Finding("note", text, {"time": time, "idle": idle}),)

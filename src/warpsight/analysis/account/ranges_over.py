@@ -1,0 +1,162 @@
+"""Annotations, functions and operators over time: what the host's own code was doing, where the trace has ranges.
+
+A name is judged by all the time it covers, over all pieces of host time together: never by the innermost range at one moment,
+never by counting gaps. Names that differ in numbers only (`step 1`, `step 2`) are one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account.calls_held import Axis
+from warpsight.model.work import distinct
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: Levels of names: what people or frameworks announced, Python functions, operators of a framework.
+ANNOTATION, FUNCTION, OPERATOR = range(3)
+_NUMBER = re.compile(r"\d+")
+#: Names of operators: lower case with namespaces, and autograd's nodes. Old profilers list annotations among them.
+_OPERATOR = re.compile(r"^[a-z_0-9]+(::\S.*)?$|Backward\d*$|^autograd::|^torch::")
+_FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges of the launching threads as columns, on their :class:`Axis`; `name` indexes `names`.
+
+    Only the outermost of nested ranges with one name are kept: a function that calls itself covers its time once.
+    """
+
+    start: Column
+    end: Column
+    name: Column
+    names: list[str]
+    level: Column
+
+    def over(self, begin: Column, end: Column) -> tuple[Column, Column]:
+        """Time of some stretches that each name covers, and the summed length of its ranges that cover any, in ns."""
+        before = measure(begin, end)
+        covered = before(self.end) - before(self.start)
+        hit = np.flatnonzero(covered)
+        time = _sum(self.name[hit], covered[hit], len(self.names))
+        return time, _sum(self.name[hit], (self.end - self.start)[hit], len(self.names))
+
+    def of(self, name: int) -> tuple[Column, Column]:
+        """Begins and ends of the ranges with a name, ascending."""
+        mine = np.flatnonzero(self.name == name)
+        return self.start[mine], self.end[mine]
+
+
+def load(trace: Trace, on: Axis, begin: Column, end: Column) -> Ranges:
+    """The ranges that cover some of these stretches of the axis."""
+    before = measure(begin, end)
+    known: dict[tuple[int, str], int] = {}
+    names: list[str] = []
+    levels: list[int] = []
+    parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    for level, columns, texts in _sources(trace):
+        where = on.number(columns["process"], columns["thread"])
+        good = np.flatnonzero((where >= 0) & (columns["duration"] > 0))
+        start = on.at(where[good], columns["start"][good])
+        stop = on.at(where[good], columns["start"][good] + columns["duration"][good])
+        hit = np.flatnonzero(before(stop) > before(start))
+        ids, place = distinct(columns["name"][good][hit])
+        code = np.zeros(len(ids), np.int64)
+        for i, one in enumerate(ids.tolist()):
+            text = texts.get(one, "")
+            key = level, _NUMBER.sub("#", text)
+            if key not in known:
+                known[key] = len(names)
+                names.append(text)
+                levels.append(level)
+            code[i] = known[key]
+        parts.append((start[hit], stop[hit], code[place]))
+    start, stop, code = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    kept = _outermost(start, stop, code)
+    return Ranges(start[kept], stop[kept], code[kept], names, np.array(levels, np.int64))
+
+
+def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], dict[int, str]]]:
+    """Ranges by level: their columns (`name` is an id) and the text of each id."""
+    texts: dict[int, str] = {}
+    if trace.count("marker") or trace.count("op"):
+        texts = dict(trace.sql("SELECT id, name FROM name").fetchall())
+    if trace.count("marker"):
+        columns, coded = trace.columns("marker", {**_FIELDS, "name_id": 0}, ["category"])
+        columns["name"] = columns.pop("name_id")
+        kinds = coded["category"]
+        function = columns["category"] == (
+            kinds.index("python_function") if "python_function" in kinds else -2
+        )
+        yield ANNOTATION, {name: column[~function] for name, column in columns.items()}, texts
+        yield FUNCTION, {name: column[function] for name, column in columns.items()}, texts
+    if trace.count("user_event"):
+        columns, coded = trace.columns("user_event", _FIELDS, ["name"])
+        yield ANNOTATION, columns, dict(enumerate(coded["name"]))
+    if trace.count("op"):
+        columns, _ = trace.columns("op", {**_FIELDS, "name_id": 0})
+        columns["name"] = columns.pop("name_id")
+        ids, place = distinct(columns["name"])
+        operator = np.array([_OPERATOR.search(texts.get(i) or "") is not None for i in ids.tolist()], bool)[
+            place
+        ]
+        yield OPERATOR, {name: column[operator] for name, column in columns.items()}, texts
+        yield ANNOTATION, {name: column[~operator] for name, column in columns.items()}, texts
+
+
+class measure:
+    """Gives, for moments of an axis, the time of some stretches before them; stretches may overlap and count each then."""
+
+    def __init__(self, begin: Column, end: Column) -> None:
+        """Sort the ends of the stretches."""
+        self._edges = []
+        for edges, sign in ((np.sort(begin), 1), (np.sort(end), -1)):
+            if len(edges):
+                total = np.concatenate([np.zeros(1, np.int64), np.cumsum(edges - edges[0])])
+                self._edges.append((edges, total, sign))
+
+    def __call__(self, at: Column) -> Column:
+        """Time before each moment.
+
+        The sum over stretches of min(max(at - begin, 0), length) is what has begun by then less what has ended.
+        """
+        out = np.zeros(len(at), np.int64)
+        for edges, total, sign in self._edges:
+            count = np.searchsorted(edges, at, "left")
+            out += sign * (
+                (at - edges[0]) * count - total[count]
+            )  # products may wrap around; the sum does not
+        return out
+
+
+def _outermost(start: Column, stop: Column, code: Column) -> Column:
+    """Indices of the ranges that do not lie inside another of the same name."""
+    order = np.lexsort((-stop, start, code))
+    code, stop = code[order], stop[order]
+    # The latest end of the same name so far: names are kept apart by an offset larger than any moment.
+    span = int(stop.max(initial=0)) + 1
+    if int(code.max(initial=0)) < (1 << 62) // span:
+        reach = np.maximum.accumulate(code * span + stop) - code * span
+    else:
+        reach = stop.copy()
+        for rows in np.split(np.arange(len(code)), np.flatnonzero(np.diff(code)) + 1):
+            reach[rows] = np.maximum.accumulate(stop[rows])
+    inside = np.zeros(len(code), bool)
+    inside[1:] = (code[1:] == code[:-1]) & (reach[:-1] >= stop[1:])
+    kept: Column = order[~inside]
+    return kept
+
+
+def _sum(group: Column, values: Column, groups: int) -> Column:
+    out = np.zeros(groups, np.int64)
+    np.add.at(out, group, values)
+    return out

@@ -1,0 +1,173 @@
+"""Functions over time by stacks: what the host's own code was doing, where the trace has samples or stacks of launches.
+
+The time of a piece is shared equally by the samples of its thread that fall into it. A piece without samples lies between two
+calls; the functions on the stacks of both were running all the while.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account.calls_held import Axis
+from warpsight.model.calls import Calls
+from warpsight.model.work import distinct, numbered
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The stack tree by functions instead of lines: `node` of each stack id, `parent`, `depth` and `function` of each node.
+
+    Node 0 is the root. `names` has the text of each function, `files` the file it is in.
+    """
+
+    node: Column
+    parent: Column
+    depth: Column
+    function: Column
+    names: list[str]
+    files: list[str]
+
+
+def functions(trace: Trace) -> Functions:
+    """The functions of all stacks, kept while the trace is open."""
+    return trace.kept.get("stack functions", lambda: _functions(trace))
+
+
+def _functions(trace: Trace) -> Functions:
+    frames = trace.sql("SELECT id, function, coalesce(file, '') FROM frame").fetchall()
+    known: dict[tuple[str, str], int] = {}
+    of_frame = np.zeros(max((row[0] for row in frames), default=0) + 1, np.int64)
+    for number, function, file in frames:
+        of_frame[number] = known.setdefault((function, file), len(known))
+    rows = trace.sql(
+        "SELECT id, coalesce(parent, 0) AS parent, frame, depth FROM stack ORDER BY depth, id"
+    ).fetchnumpy()
+    ids, parents, frame, depths = (
+        np.ma.getdata(rows[c]).astype(np.int64) for c in ("id", "parent", "frame", "depth")
+    )
+    node = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+    parent, depth, function = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], [np.full(1, -1)]
+    count = 1
+    for level in distinct(depths)[
+        0
+    ].tolist():  # a stack's parent lies one level further out, so its node is known
+        here = np.flatnonzero(depths == level)
+        up, own = node[parents[here]], of_frame[frame[here]]
+        code, (ups, owns) = numbered([up, own])
+        node[ids[here]] = count + code
+        parent.append(ups)
+        function.append(owns)
+        depth.append(np.full(len(ups), level))
+        count += len(ups)
+    listed = list(known)
+    return Functions(node, np.concatenate(parent), np.concatenate(depth), np.concatenate(function),
+                     [name for name, _ in listed], [file for _, file in listed])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Host time by stack node: `time` of each entry (ns) spent at `node` or deeper, and the stack it was read from."""
+
+    node: Column
+    time: Column
+    stack: Column
+    sampled: Column
+
+
+def over(
+    trace: Trace, on: Axis, calls: Calls, number: Column, begin: Column, end: Column, call: Column
+) -> Stacked:
+    """Where pieces of host time were: thread number, begin and end on the trace's clock (ns), and the call that ends each."""
+    tree = functions(trace)
+    begins, ends = on.at(number, begin), on.at(number, end)
+    at, stack = _samples(trace, on)
+    first, last = np.searchsorted(at, begins, "left"), np.searchsorted(at, ends, "left")
+    count = np.maximum(last - first, 0)
+    which = np.repeat(np.arange(len(begin)), count)
+    sample = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + first[which]
+    weight = (ends - begins)[which] / np.maximum(count[which], 1)
+    seen = stack[sample] if len(stack) else np.zeros(0, np.int64)
+    left = np.flatnonzero((count == 0) & (call >= 0))
+    before = _call_before(on, calls, begins[left])
+    after = calls.stack[call[left]].astype(np.int64) if len(calls) else np.zeros(0, np.int64)
+    good = (before > 0) & (after > 0)
+    left, before, after = left[good], before[good], after[good]
+    shared = _common(tree, tree.node[before], tree.node[after])
+    return Stacked(
+        np.concatenate([tree.node[seen], shared]),
+        np.concatenate([weight, (ends - begins)[left].astype(float)]),
+        np.concatenate([seen, after]),
+        np.concatenate([np.ones(len(seen), bool), np.zeros(len(left), bool)]),
+    )
+
+
+def _samples(trace: Trace, on: Axis) -> tuple[Column, Column]:
+    """Places on the axis and stacks of the samples of its threads, ascending."""
+    if not trace.count("sample"):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    columns, _ = trace.columns("sample", {"time": 0, "thread": 0, "process": 0, "stack": 0})
+    number = on.number(columns["process"], columns["thread"])
+    good = np.flatnonzero((number >= 0) & (columns["stack"] > 0))
+    at = on.at(number[good], columns["time"][good])
+    order = np.argsort(at, kind="stable")
+    return at[order], columns["stack"][good][order].astype(np.int64)
+
+
+def _call_before(on: Axis, calls: Calls, at: Column) -> Column:
+    """The stack of the last call with one that began before each moment on its thread, 0 none."""
+    rows = np.flatnonzero(calls.stack > 0)
+    number = on.number(calls.process[rows], calls.thread[rows])
+    rows, number = rows[number >= 0], number[number >= 0]
+    if not len(rows):
+        return np.zeros(len(at), np.int64)
+    places = on.at(number, calls.start[rows])
+    order = np.argsort(places, kind="stable")
+    places, rows = places[order], rows[order]
+    last = np.searchsorted(places, at, "left") - 1
+    same = (last >= 0) & (places[np.maximum(last, 0)] // on.width == at // on.width)
+    return np.where(same, calls.stack[rows[np.maximum(last, 0)]], 0).astype(np.int64)
+
+
+def _common(tree: Functions, one: Column, other: Column) -> Column:
+    """The innermost function node that two nodes share."""
+    one, other = one.copy(), other.copy()
+    while True:
+        apart = one != other
+        if not apart.any():
+            return one
+        deeper = apart & (tree.depth[one] >= tree.depth[other])
+        shallow = apart & (tree.depth[other] >= tree.depth[one])
+        one[deeper] = tree.parent[one[deeper]]
+        other[shallow] = tree.parent[other[shallow]]
+
+
+def by_function(tree: Functions, found: Stacked) -> tuple[Column, Column]:
+    """Time at or below each function (ns), a recursive one once, and its mean depth; by index of `tree.names`."""
+    nodes, place = distinct(found.node)
+    time = np.bincount(place, weights=found.time, minlength=len(nodes))
+    leaf, at = np.arange(len(nodes)), nodes.astype(np.int64)
+    pairs = [np.zeros(0, np.int64)]
+    depths = [np.zeros(0, np.int64)]
+    count = len(tree.names)
+    while True:
+        inner = at > 0
+        leaf, at = leaf[inner], at[inner]
+        if not len(leaf):
+            break
+        pairs.append(leaf * count + tree.function[at])
+        depths.append(tree.depth[at])
+        at = tree.parent[at]
+    pair, first = np.unique(np.concatenate(pairs), return_index=True)
+    function, weight = pair % max(count, 1), time[pair // max(count, 1)]
+    total = np.bincount(function, weights=weight, minlength=count)
+    depth = np.bincount(function, weights=weight * np.concatenate(depths)[first], minlength=count)
+    return total, depth / np.maximum(total, 1e-9)

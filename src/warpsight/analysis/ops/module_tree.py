@@ -1,0 +1,98 @@
+"""Modules as a tree, and which of them is running: what the three sources of modules have in common.
+
+A node is a module below the module that called it. The sources give each piece of work a node; the tree adds up.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+Column = NDArray[Any]
+#: What torch's profiler calls the range of a module, and its number among the instances of its class.
+PREFIX = "nn.Module: "
+_INSTANCE = re.compile(r"^(.*?)(?:_(\d+))?$", re.DOTALL)
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A node: its name, its class, its number among instances of the class where one is known."""
+
+    name: str
+    kind: str
+    number: int | None
+
+
+def named(text: str) -> Module:
+    """The module of a range's name: `nn.Module: Linear_3`, or a path such as `model.layers.0.mlp`."""
+    if text.startswith(PREFIX):
+        found = _INSTANCE.match(text.removeprefix(PREFIX))
+        assert found is not None
+        number = found[2]
+        return Module(text.removeprefix(PREFIX), found[1], None if number is None else int(number))
+    return Module(text, _NUMBER.sub("*", text), None)
+
+
+@dataclass
+class Tree:
+    """Nodes in the order in which they were met; `parent` is -1 for the outermost.
+
+    Attributes:
+        parent: The node around each.
+        module: What each is.
+        calls: How often each ran, None when the source does not tell.
+        host: Host time of its runs, ns; None when the source does not tell.
+    """
+
+    parent: list[int] = field(default_factory=list)
+    module: list[Module] = field(default_factory=list)
+    calls: list[int] | None = None
+    host: list[int] | None = None
+    #: What tells each node from others below the same one.
+    keys: list[Any] = field(default_factory=list)
+    _numbers: dict[Any, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def node(self, parent: int, key: Any, module: Module) -> int:
+        """The number of a node below another, made when it is new; `key` tells it from others there."""
+        number = self._numbers.setdefault((parent, key), len(self.parent))
+        if number == len(self.parent):
+            self.parent.append(parent)
+            self.module.append(module)
+            self.keys.append(key)
+        return number
+
+    def ordered(self, weight: Column) -> tuple[list[int], list[int]]:
+        """All nodes with those inside them behind, the heaviest first; and the depth of each in that order."""
+        children: dict[int, list[int]] = {}
+        for node in sorted(range(len(self)), key=lambda node: (-weight[node], node)):
+            children.setdefault(self.parent[node], []).append(node)
+        order, depth, waiting = [], [], [(node, 0) for node in reversed(children.get(-1, []))]
+        while waiting:
+            node, level = waiting.pop()
+            order.append(node)
+            depth.append(level)
+            waiting += [(inner, level + 1) for inner in reversed(children.get(node, []))]
+        return order, depth
+
+    def path(self, node: int) -> list[int]:
+        """A node and those around it, innermost first."""
+        out = []
+        while node >= 0:
+            out.append(node)
+            node = self.parent[node]
+        return out
+
+    def summed(self, own: Column) -> Column:
+        """The sum of each node and all inside it: nodes come after those around them."""
+        total: Column = own.copy()
+        for node in range(len(self) - 1, -1, -1):
+            if self.parent[node] >= 0:
+                total[self.parent[node]] += total[node]
+        return total

@@ -1,0 +1,45 @@
+"""What to do about each class of the account."""
+
+from __future__ import annotations
+
+from warpsight.analysis.account.account import Account
+from warpsight.analysis.account.classes import (
+    BLOCKED_CALL,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    HOST,
+    LAUNCH,
+    OTHER_STREAM,
+    RECORDER,
+    UNKNOWN,
+)
+from warpsight.model import api_names
+
+_TEXTS = {
+    COMPUTE: "Whatever makes this kernel faster makes the program faster: profile it by itself next.",
+    COMMUNICATION: "Overlap it: smaller or earlier gradient buckets, prefetching of parameters, a stream of its own; where "
+    "ranks wait for a slow one, the slow one is the cause.",
+    COPY: "Copy from pinned memory on a stream of its own beside the kernels, keep on the device what does not change, and "
+    "collect small copies into large ones.",
+    HOST: "Do this work while the GPU is busy: launch before it, move it to another thread or process, or do less of it.",
+    LAUNCH: "Launch less often: fuse kernels, batch more work into each, or replay the sequence as a CUDA graph.",
+    OTHER_STREAM: "Look at what the event waits for: start that work earlier, or remove the dependency.",
+    RECORDER: "Record less (fewer ranges, no host samples): this time is not the program's.",
+    UNKNOWN: "Record from the program's start and all of its GPU work: what this work waited for, or who launched it, is not "
+    "in the trace.",
+}
+_WAIT = "Wait later and less often: read results once per several steps, and let the host run ahead of the device."
+_ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
+
+
+def of(kind: int, found: Account) -> str:
+    """Advice for a class; for blocking calls by what the call is for."""
+    if kind != BLOCKED_CALL:
+        return _TEXTS[kind]
+    name = found.of(kind)[0].name
+    if api_names.waits(name) or "synchronization" in name:
+        return _WAIT
+    if api_names.blocks(name) and any(word in name for word in ("alloc", "Alloc", "Free")):
+        return _ALLOCATION
+    return "Call it once, before the loop, or beside the device's work."

@@ -1,0 +1,73 @@
+"""Launching: programs whose device waits for one short launch after the other, and full launch queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warpsight.analysis.account.classes import HOST, LAUNCH
+from warpsight.analysis.base import words
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.rules.facts import Facts
+from warpsight.model.work import COMMUNICATION
+
+#: Host work between two launches up to this is a matter of launching (ns).
+_SHORT = 100_000
+#: Said when launching holds the device up for this share of the time, and when this share of the launches ends a gap.
+_LEAST, _MANY = 0.15, 0.3
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Findings about launches."""
+    yield from _bound(facts)
+    yield from _queue_full(facts)
+
+
+def _bound(facts: Facts) -> Iterator[Finding]:
+    """The device is done before the next launch arrives, again and again."""
+    found = facts.account
+    pieces, gaps = found.pieces, found.gaps
+    mine = pieces.of(LAUNCH, HOST)
+    mine = mine[pieces.length[mine] <= _SHORT]
+    time = int(pieces.length[mine].sum())
+    kernels = int((found.work.kind <= COMMUNICATION).sum())
+    late = int((gaps.known & (gaps.issued > gaps.begin)).sum())
+    if time < _LEAST * found.span or late < _MANY * max(kernels, 1):
+        return
+    rows = np.flatnonzero(found.work.kind <= COMMUNICATION)
+    length = float(np.median((found.work.end - found.work.start)[rows]))
+    waits = float(np.median((gaps.end - gaps.begin)[gaps.known & (gaps.issued > gaps.begin)]))
+    text = (
+        f"launch-bound: {late:,} of {kernels:,} kernels are launched after the GPU has run dry; {words.duration(waits)} pass "
+        f"between kernels of {words.duration(length)} (medians)"
+    )
+    stack = facts.common_stack(found.work.stack[gaps.row[gaps.known]])
+    evidence = (f"most launched by {facts.stack_text(stack)}",) if stack else ()
+    yield Finding("warning", text, {"launches": late, "time": time}, "launches/launch-bound",
+                  int(time / max(len(found.devices), 1)), evidence,
+                  "Give the GPU more work per launch: fuse kernels (torch.compile), batch, or replay a CUDA graph.")  # fmt: skip
+
+
+def _queue_full(facts: Facts) -> Iterator[Finding]:
+    """The host is held in launch calls because the launch queue is full: the device is the bottleneck, as it should be."""
+    found = facts.account
+    calls = found.calls
+    rows = np.flatnonzero(found.work.kind <= COMMUNICATION)
+    called = found.call[rows]
+    ahead = np.zeros(len(calls), bool)
+    # Only calls that return before their work begins can have waited for room in the queue.
+    good = called >= 0
+    ahead[called[good][calls.end[called[good]] <= found.work.start[rows[good]]]] = True
+    called = np.flatnonzero(ahead)
+    if len(called) < 100:
+        return
+    length = calls.end[called] - calls.start[called]
+    held = length > max(10 * float(np.median(length)), 50_000)
+    time = int(length[held].sum())
+    if time < 0.1 * facts.length or found.share(0, 1) < 0.9:
+        return
+    share = time / facts.length
+    text = f"the host is held in {int(held.sum()):,} launch calls for {share:.0%} of the time: the launch queue is full"
+    yield Finding("note", text, {"calls": int(held.sum()), "time": time}, "launches/queue-full", None, (),
+                  "The device is the bottleneck: make kernels faster, not launches.")  # fmt: skip

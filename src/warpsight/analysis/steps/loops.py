@@ -1,0 +1,156 @@
+"""Loops that a program announced: marks and ranges that come again and again on one thread."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.model.work import distinct, numbered, split
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = npt.NDArray[Any]
+_NUMBER = re.compile(r"\d+")
+#: What frameworks put around or at the begin of every turn of a main loop, whatever the program is: torch.profiler's steps, the
+#: fetch of a batch from torch's DataLoader.
+_FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
+#: Names that people give to turns of a main loop: of several loops that could be it, one with such a name is.
+TURN_NAMES = re.compile(
+    r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])",
+    re.IGNORECASE,
+)
+#: With more turns than this a range is no turn of a main loop; patterns of names looked at in each table.
+MOST, _PATTERNS = 200_000, 48
+#: How a loop was announced; lower ranks say more.
+MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Turns of a loop on one thread, by begin (ns).
+
+    Attributes:
+        rank: MARKED (`ws.step()`), FRAMEWORK, COUNTED (names that count up: `batch 3`), REPEATED (one name again and again).
+        source: How it was announced, in words.
+        end: End of each turn's range; the begin of the next where it was marked.
+        label: Text of each turn.
+        named: Its name is one that people give to turns.
+    """
+
+    rank: int
+    source: str
+    process: int
+    thread: int
+    begin: Column
+    end: Column
+    label: list[str]
+    named: bool
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+
+def load(trace: Trace) -> tuple[Loop, ...]:
+    """The loops a program announced, kept while the trace is open."""
+    return trace.kept.get("announced loops", lambda: tuple(_load(trace)))
+
+
+_FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
+
+
+def _load(trace: Trace) -> Iterator[Loop]:
+    if trace.count("user_event"):
+        yield from _events(trace)
+    if trace.count("marker"):
+        columns, coded = trace.columns("marker", {**_FIELDS, "name_id": 0}, ["category", "kind"])
+        kinds = coded["category"]
+        # Functions are how a turn does its work; what a profiler drew on the device's side is no announcement.
+        left_out = [
+            kinds.index(kind) for kind in ("python_function", "gpu_user_annotation", "Trace") if kind in kinds
+        ]
+        keep = (columns["duration"] > 0) & ~np.isin(columns["category"], left_out)
+        yield from _ranges(trace, {name: columns[name][keep] for name in (*_FIELDS, "name_id")}, "range")
+    if trace.count("op"):
+        columns, _ = trace.columns("op", {**_FIELDS, "name_id": 0})
+        like = "name LIKE 'ProfilerStep#%' OR name LIKE 'enumerate(%'"
+        ids = [row[0] for row in trace.sql(f"SELECT id FROM name WHERE {like}").fetchall()]
+        keep = (columns["duration"] > 0) & np.isin(columns["name_id"], ids)
+        yield from _ranges(trace, {name: column[keep] for name, column in columns.items()}, "operator")
+
+
+def _events(trace: Trace) -> Iterator[Loop]:
+    """`ws.step()`, each of which ends a turn, and events with a duration."""
+    columns, coded = trace.columns("user_event", _FIELDS, ["name", "kind"])
+    kinds = coded["kind"]
+    step = columns["kind"] == (kinds.index("step") if "step" in kinds else -2)
+    marks = np.flatnonzero(step & (columns["duration"] == 0))
+    group, (processes, threads) = numbered([columns["process"][marks], columns["thread"][marks]])
+    for number, rows in enumerate(split(group, len(processes))):
+        ends = np.sort(columns["start"][marks[rows]])
+        begin = np.concatenate([[np.iinfo(np.int64).min], ends[:-1]])
+        label = [str(turn) for turn in range(len(ends))]
+        yield Loop(
+            MARKED, "ws.step()", int(processes[number]), int(threads[number]), begin, ends, label, True
+        )
+    rest = np.flatnonzero(columns["duration"] > 0)
+    texts = dict(enumerate(coded["name"]))
+    yield from _grouped(
+        {name: columns[name][rest] for name in _FIELDS}, columns["name"][rest], texts, "event"
+    )
+
+
+def _ranges(trace: Trace, columns: dict[str, Column], what: str) -> Iterator[Loop]:
+    name = columns.pop("name_id")
+    used = distinct(name)[0].tolist()
+    listed = ", ".join(map(str, used)) if len(used) < 10_000 else "SELECT id FROM name"
+    texts = dict(trace.sql(f"SELECT id, name FROM name WHERE id IN ({listed or 'NULL'})").fetchall())
+    yield from _grouped(columns, name, texts, what)
+
+
+def _grouped(columns: dict[str, Column], name: Column, texts: dict[int, str], what: str) -> Iterator[Loop]:
+    """Loops among ranges: those of one thread whose names differ in numbers only and that do not overlap."""
+    ids, place = distinct(name)
+    patterns: dict[str, int] = {}
+    code = np.array(
+        [patterns.setdefault(_NUMBER.sub("#", texts.get(i) or ""), len(patterns)) for i in ids.tolist()]
+        or [0]
+    )[place]
+    listed = list(patterns)
+    group, (processes, threads, codes) = numbered([columns["process"], columns["thread"], code])
+    length = np.bincount(group, weights=columns["duration"].astype(float), minlength=len(codes))
+    count = np.bincount(group, minlength=len(codes))
+    framework = np.array([_FRAMEWORK.match(listed[c]) is not None for c in codes.tolist()], bool)
+    likely = np.flatnonzero(count <= MOST)
+    likely = likely[np.lexsort((-length[likely], ~framework[likely]))][:_PATTERNS]
+    rows_of = split(group, len(codes))
+    for number in likely.tolist():
+        rows = rows_of[number]
+        rows = rows[np.lexsort((-columns["duration"][rows], columns["start"][rows]))]
+        begin = columns["start"][rows]
+        end = begin + columns["duration"][rows]
+        reach = np.maximum.accumulate(end)
+        outer = np.append(True, begin[1:] >= reach[:-1]) if len(rows) else np.zeros(0, bool)
+        if int(outer.sum()) < len(rows) * 0.5:  # a function that calls itself, not a loop
+            continue
+        rows, begin, end = rows[outer], begin[outer], end[outer]
+        label = [texts.get(i) or "" for i in name[rows].tolist()]
+        pattern = listed[int(codes[number])]
+        rank = FRAMEWORK if framework[number] else COUNTED if _counts_up(label) else REPEATED
+        shown = pattern if rank != REPEATED else label[0]
+        yield Loop(rank, f"{what} {shown!r}", int(processes[number]), int(threads[number]), begin, end, label,
+                   TURN_NAMES.search(pattern) is not None)  # fmt: skip
+
+
+def _counts_up(label: list[str]) -> bool:
+    """Whether the numbers in the names go up from turn to turn: layers count up too, but begin again in every turn."""
+    if len(label) < 2 or len(set(label)) < len(label):
+        return False
+    numbers = [tuple(map(int, _NUMBER.findall(text))) for text in label[:2000]]
+    return all(one < other for one, other in itertools.pairwise(numbers))

@@ -1,0 +1,71 @@
+"""The main loop in the repetition of a program's launches, where nothing announces it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.steps import repetition
+from warpsight.analysis.steps.turns import Turns
+from warpsight.model import api_names, calls
+from warpsight.model.calls import STREAM_WAIT
+from warpsight.model.work import Work
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = npt.NDArray[Any]
+#: A loop has at least this many turns.
+LEAST = 3
+
+
+def best(trace: Trace, process: int, work: Work, launched: Column, when: Column) -> Turns | None:
+    """The loop that the sequence of launches shows, with the host's waits as marks in it; None without one.
+
+    A loop often waits for the device once per turn, where its kernels alone show shorter repetitions.
+    """
+    waits = _waits(trace, process)
+    waits = waits[(waits >= (when[0] if len(when) else 0))]
+    names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
+    ended = np.maximum.accumulate(work.end[launched]) if len(launched) else launched
+    gap = np.zeros(len(launched), np.int64)
+    gap[1:] = np.maximum(work.start[launched][1:] - ended[:-1], 0)
+    before = np.searchsorted(when, waits, side="right")  # a wait stands before this launch
+    at = before + np.arange(len(before))
+    own = np.ones(len(launched) + len(at), bool)
+    own[at] = False
+    sequence, pauses = np.full(len(own), -1, np.int64), np.zeros(len(own), np.int64)
+    sequence[own], pauses[own] = names, gap
+    found = repetition.find(sequence, pauses)
+    if found is None:
+        return None
+    rows = np.cumsum(own) - own  # launches before each place
+    first = rows[found.begins]
+    first = np.unique(
+        first[first < len(launched)]
+    )  # a turn that begins with a wait begins with the launch after it
+    if len(first) < LEAST:
+        return None
+    last = int(found.begins[-1]) + found.period
+    stop = len(launched) if last >= len(rows) else max(int(rows[last]), int(first[-1]) + 1)
+    turn = np.searchsorted(first, np.arange(len(launched)), "right") - 1
+    turn[stop:] = -1
+    marked = len(np.unique(np.searchsorted(first, before, "right"))) if len(before) else 0
+    source = f"repetition of {int(np.median(np.diff(first))):,} kernels and copies"
+    return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
+
+
+def _waits(trace: Trace, process: int) -> Column:
+    """When the host began to wait for the device, ascending."""
+    found = trace.sql(
+        f"SELECT start FROM sync WHERE process = {process} AND kind <> '{STREAM_WAIT}' ORDER BY start"
+    ).fetchnumpy()["start"]
+    times: Column = np.ma.getdata(found)
+    if len(times):
+        return times
+    issued = calls.load(trace, api=True)
+    held = np.array([api_names.waits(name) for name in issued.functions], bool)
+    mine = (issued.process == process) & held[issued.function] if len(issued) else np.zeros(0, bool)
+    return np.sort(issued.start[mine])

@@ -1,0 +1,31 @@
+"""Turns of a loop as launches see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+Column = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """For each launch, in order of time, the number of its turn.
+
+    Attributes:
+        source: How the loop was found, in words.
+        of_launch: Number of the turn, -1 for launches in none.
+        label: Text of each turn, "" where there is none.
+        announced: The program or its framework says where turns begin; else repetition does.
+        sure: A mark or a framework's own step says so.
+        weak: No wait of the host marks the turns of a repetition.
+    """
+
+    source: str
+    of_launch: Column
+    label: list[str]
+    announced: bool = True
+    sure: bool = False
+    weak: bool = False

@@ -1,0 +1,90 @@
+"""A path laid over a timeline: its segments on a track of their own, and arrows between the rows it goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpsight.formats.writing.batch import Batch
+from warpsight.formats.writing.timeline import CATEGORY, Column, Slices, Texts, Track
+
+#: Arrows of a row: into its begin, out of its begin, into its end, out of its end; 0 is none.
+BEGIN_IN, BEGIN_OUT, END_IN, END_OUT = range(4)
+#: Numbers of arrows have these bits set, so that they are nobody else's flows.
+_SALT = np.uint64(0xC << 60)
+#: The number of a stream in the key of device work, and in the place of a row.
+STREAM = 0xFFFFFF
+_CALLS = (CATEGORY["launch"], CATEGORY["api"])
+
+
+@dataclass(frozen=True)
+class OnPath:
+    """Rows that a path goes through, known by process, begin and place (a thread, or the number of a stream).
+
+    `arrows` has four numbers for each, 0 for none.
+    """
+
+    process: Column
+    start: Column
+    place: Column
+    arrows: Column
+
+    def of(self, process: int, start: Column, place: Column) -> Column:
+        """The arrows of other rows, zeros for those that the path does not go through."""
+        out = np.zeros((len(start), 4), np.uint64)
+        own = np.flatnonzero(self.process == process)
+        if not len(own) or not len(start):
+            return out
+        # Each begin and each place gets a number, in order, so that a pair is one number.
+        starts, places = np.unique(self.start[own]), np.unique(self.place[own])
+        width = len(places)
+        keys = np.searchsorted(starts, self.start[own]) * width + np.searchsorted(places, self.place[own])
+        order = np.argsort(keys, kind="stable")
+        at = np.minimum(np.searchsorted(starts, start), len(starts) - 1)
+        also = np.minimum(np.searchsorted(places, place), width - 1)
+        known = np.flatnonzero((starts[at] == start) & (places[also] == place))
+        wanted = at[known] * width + also[known]
+        found = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+        hit = keys[order[found]] == wanted
+        out[known[hit]] = self.arrows[own[order[found[hit]]]]
+        return out
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A path: segments in order of time that do not overlap, named by `labels[label]`, and the rows it goes through."""
+
+    name: str
+    start: Column
+    end: Column
+    label: Column
+    labels: Sequence[str]
+    device: OnPath
+    host: OnPath
+
+    def slices(self, track: Track, texts: Texts, begin: int | None, end: int | None) -> Slices:
+        """The segments that reach into a time, as slices of a track."""
+        keep = np.ones(len(self.start), bool)
+        if begin is not None:
+            keep &= self.end > begin
+        if end is not None:
+            keep &= self.start < end
+        names = np.array([texts.name(text) for text in self.labels], np.int64)
+        count = int(keep.sum())
+        category = np.full(count, CATEGORY["critical path"], np.int8)
+        return Slices(track, self.start[keep], self.end[keep], names[self.label[keep]], category)
+
+    def connect(self, batch: Batch, process: int, *, device: bool) -> None:
+        """Give the rows of a batch that the path goes through their arrows."""
+        if not len(batch):
+            return
+        # Waits of the host lie beside the work of their stream, with keys below 0.
+        rows = np.flatnonzero(batch.key >= 0 if device else np.isin(batch.category, _CALLS))
+        side = self.device if device else self.host
+        place = batch.key[rows] & STREAM if device else batch.key[rows] >> 1
+        arrows = np.zeros((len(batch), 4), np.uint64)
+        arrows[rows] = side.of(process, batch.start[rows], place)
+        if arrows.any():
+            batch.arrows = np.where(arrows > 0, arrows ^ _SALT, np.uint64(0))
