@@ -43,6 +43,7 @@ BACKENDS: tuple[Backend, ...] = (
         platform=4,
         functions=(Functions(7, "maca", prefixes=("mc", "wc")),),
         library="mcpti",
+        callback_libraries=("libmcpti",),
         program="mcTracer",
     ),
     Backend(

@@ -62,6 +62,8 @@ class Backend:
     functions: tuple[Functions, ...] = ()
     #: The library that hands over records of device work: the source of what it loses.
     library: str = ""
+    #: Libraries between a program and the recorder's callbacks, by a part of their path: no callers in stacks.
+    callback_libraries: tuple[str, ...] = ()
     #: The vendor's recorder, a program, and what it takes of duration, delay, template and pid.
     program: str = ""
     tool_options: tuple[str, ...] = ()
