@@ -188,7 +188,7 @@ def test_each_recorder_gets_its_arguments_in_its_own_order(machine: Machine) -> 
             assert found == expected
         else:  # the program's exit code is told apart from the recorder's by a Python that passes its arguments on
             assert found[-2:] == ["/bin/true", "-x"]
-            teller = next(part for part in found if part.endswith("/telling.py"))
+            teller = next(part for part in found if part.endswith("/exit_code.py"))
             assert found.index("--own=a b") < found.index(teller)
             assert not any(" " in part for part in found[found.index("--own=a b") + 1 :])
 

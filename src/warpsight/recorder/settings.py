@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +15,7 @@ from warpsight.recorder.options import BOTH, PROCESS, Option
 _ROWS = options.of_scope(options.RECORDING)
 
 
+@dataclass(frozen=True)
 class Settings(RecordingValues):
     """Options of a recording that go with each other."""
 

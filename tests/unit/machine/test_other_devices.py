@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.machine import discovery, opencl, vendors
+from warpsight.machine import discovery, opencl, other_devices
 from warpsight.machine.device import Device
 
 AMD_PROPERTIES = """cpu_cores_count 0
@@ -72,7 +72,7 @@ def amd(machine: Machine) -> None:
 
 def test_amd_comes_from_the_kernel_and_its_name_from_amd_smi(machine: Machine) -> None:
     amd(machine)
-    found = vendors.devices(2, machine.sys)
+    found = other_devices.devices(2, machine.sys)
     assert [d.name for d in found] == ["AMD GPU 0x74a1 (gfx942)"]
     device = found[0]
     assert (device.index, device.vendor, device.platform, device.pci) == (2, "AMD", "rocm", "0000:05:00.0")
@@ -87,14 +87,14 @@ def test_amd_comes_from_the_kernel_and_its_name_from_amd_smi(machine: Machine) -
         2048,
         "amdgpu",
     )
-    assert vendors.missing(found, machine.sys) == [
+    assert other_devices.missing(found, machine.sys) == [
         "AMD: marketing names are not known: neither amd-smi nor rocm-smi is installed"
     ]
     row = {"gpu": 0, "asic": {"market_name": "AMD Instinct MI300X"}, "bus": {"bdf": "0000:05:00.0"}}
     machine.tool("amd-smi", json.dumps([row]))
-    found = vendors.devices(0, machine.sys)
+    found = other_devices.devices(0, machine.sys)
     assert found[0].name == "AMD Instinct MI300X (gfx942)"
-    assert vendors.missing(found, machine.sys) == []
+    assert other_devices.missing(found, machine.sys) == []
 
 
 def test_metax_devices_say_that_recording_them_in_process_is_untested(
@@ -104,11 +104,11 @@ def test_metax_devices_say_that_recording_them_in_process_is_untested(
     monkeypatch.delenv("WARPSIGHT_MCPTI", raising=False)
     monkeypatch.setenv("LD_LIBRARY_PATH", "")
     monkeypatch.setenv("MACA_PATH", str(tmp_path / "maca"))
-    assert vendors.devices(0, machine.sys)[0].runtime is None
+    assert other_devices.devices(0, machine.sys)[0].runtime is None
     library = tmp_path / "maca/lib/libmcpti.so"
     library.parent.mkdir(parents=True)
     library.write_text("")
-    (found,) = vendors.devices(0, machine.sys)
+    (found,) = other_devices.devices(0, machine.sys)
     assert found.runtime == f"MCPTI ({library}); recording in process is untested on hardware"
 
 
@@ -116,7 +116,7 @@ def test_amd_names_of_rocm_smi_with_its_warnings(machine: Machine) -> None:
     amd(machine)
     machine.tool("rocm-smi", 'WARNING: AMD GPU device(s) is/are in a low-power state.\n'
                  '{"card0": {"Card Series": "AMD Instinct MI300X", "PCI Bus": "0000:05:00.0"}}')  # fmt: skip
-    assert vendors.devices(0, machine.sys)[0].name == "AMD Instinct MI300X (gfx942)"
+    assert other_devices.devices(0, machine.sys)[0].name == "AMD Instinct MI300X (gfx942)"
 
 
 def test_intel_metax_and_ascend(machine: Machine) -> None:
@@ -125,14 +125,14 @@ def test_intel_metax_and_ascend(machine: Machine) -> None:
     machine.card("0000:0e:00.0", 0x9999, 0x4000, 0x030200, "metax")
     machine.card("0000:c1:00.0", 0x19E5, 0xD802, 0x120000, "devdrv_device_driver")
     machine.card("0000:03:00.0", 0x19E5, 0x1711, 0x030000, "hibmc-drm")  # the server's own display, no NPU
-    found = vendors.devices(0, machine.sys)
+    found = other_devices.devices(0, machine.sys)
     assert [(d.vendor, d.name, d.memory_bytes, d.clock_khz, d.kind) for d in found] == [
         ("Intel", "Intel GPU 0x0bd5", 137_438_953_472, 1_600_000, "gpu"),
         ("MetaX", "MetaX GPU 0x4000", None, None, "gpu"),
         ("Huawei", "Ascend NPU 0xd802", None, None, "accelerator"),
     ]
     assert [d.index for d in found] == [0, 1, 2]
-    assert len(vendors.missing(found, machine.sys)) == 3
+    assert len(other_devices.missing(found, machine.sys)) == 3
     card = {
         "device_name": "Intel(R) Data Center GPU Max 1550",
         "pci_bdf_address": "0000:29:00.0",
@@ -145,21 +145,21 @@ def test_intel_metax_and_ascend(machine: Machine) -> None:
         "| 0                         | 0000:C1:00.0  | 0           0    / 0          3342 / 65536         |",
     ]
     machine.tool("npu-smi", "\n".join(chip))
-    found = vendors.devices(0, machine.sys)
+    found = other_devices.devices(0, machine.sys)
     assert [(d.name, d.uuid, d.memory_bytes) for d in found] == [
         ("Intel(R) Data Center GPU Max 1550", "0000-1", 137_438_953_472),
         ("MXC500", "0000:0e:00.0", None),
         ("Ascend 910B3", "0000:c1:00.0", 65536 << 20),
     ]
-    assert vendors.missing(found, machine.sys) == []
+    assert other_devices.missing(found, machine.sys) == []
 
 
 def test_without_sysfs_absent_tools_are_not_taken_for_absent_hardware(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert vendors.devices(0, tmp_path) == []
-    said = vendors.missing([], tmp_path)
+    assert other_devices.devices(0, tmp_path) == []
+    said = other_devices.missing([], tmp_path)
     assert said[0] == "AMD: not looked for: no sysfs here, and neither amd-smi nor rocm-smi is installed"
     assert len(said) == 4
 
@@ -168,7 +168,7 @@ def test_a_tool_that_hangs_or_prints_rubbish_costs_nothing_but_the_name(machine:
     amd(machine)
     machine.tool("amd-smi", "{not json")
     machine.tool("rocm-smi", "[1, 2]")
-    assert vendors.devices(0, machine.sys)[0].name == "AMD GPU 0x74a1 (gfx942)"
+    assert other_devices.devices(0, machine.sys)[0].name == "AMD GPU 0x74a1 (gfx942)"
 
 
 def test_an_opencl_gpu_of_a_known_vendor_is_not_listed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_an_opencl_gpu_of_a_known_vendor_is_not_listed_twice(monkeypatch: pytest
             compute_capability=None, warp_size=64,
         )  # fmt: skip
 
-    monkeypatch.setattr(discovery.vendors, "devices", lambda first: [card])
+    monkeypatch.setattr(discovery.other_devices, "devices", lambda first: [card])
     monkeypatch.setattr(discovery, "_cuda_devices", list)
     listed = [
         one("same, no address", None),
