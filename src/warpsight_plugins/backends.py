@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpsight.machine.backends.backend import Backend, Functions
+from warpsight.machine.backends.backend import Backend, Functions, Variable
 
 _HERE = Path(__file__).parent
 
@@ -28,6 +28,7 @@ BACKENDS: tuple[Backend, ...] = (
         platform=3,
         functions=(Functions(5, "hip", _HERE / "rocm/hip_functions.txt"),),
         library="rocprofiler-sdk",
+        sets=(Variable("ROCP_TOOL_LIBRARIES", "rocprofiler-sdk", "`libwarpsight.so` behind what was there"),),
         program="rocprofv3", tool_options=("duration", "delay"),
     ),
     Backend("intel", "Intel's GPUs", "warpsight_plugins.intel", ("devices",), vendor="Intel"),
@@ -44,6 +45,10 @@ BACKENDS: tuple[Backend, ...] = (
         functions=(Functions(7, "maca", prefixes=("mc", "wc")),),
         library="mcpti",
         callback_libraries=("libmcpti",),
+        variables=(
+            Variable("WARPSIGHT_MCPTI", "recorded process", "The `libmcpti.so` to use instead of the one that is found."),
+        ),
+        sets=(Variable("LD_PRELOAD", "the dynamic linker", "`libwarpsight_maca.so` before what was there"),),
         program="mcTracer",
     ),
     Backend(

@@ -2,7 +2,7 @@
 
 * the command line of `record`, and what `attach` and `watch` share with it (:mod:`warpsight.ui.cli.recording`),
 * the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
-* keyword arguments of `ws.record` and `ws.run`, and their types (`option_types.py`, by `scripts/generate_options.py`),
+* keyword arguments of `ws.record` and `ws.run`, and their types (`option_types.py`, by `scripts/generate_option_types.py`),
 * keys of a configuration file (:mod:`warpsight.recorder.config_file`),
 * the pages `docs/reference/options.md` and `docs/reference/environment.md`.
 

@@ -69,6 +69,7 @@ def test_a_check_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
     def disk() -> checks.Check:
         raise OSError("stale handle")
 
+    monkeypatch.setattr(checks, "RECORDERS", ())
     monkeypatch.setattr(checks, "HOST", (disk,))
     (found,) = checks.run()
     assert found.state == checks.DEGRADED

@@ -30,6 +30,17 @@ class Functions:
 
 
 @dataclass(frozen=True)
+class Variable:
+    """An environment variable of a backend, for the page of them: the user's, or one that `record` sets."""
+
+    name: str
+    #: Who reads it.
+    reader: str
+    #: What it means, or what it is set to.
+    meaning: str
+
+
+@dataclass(frozen=True)
 class Backend:
     """One backend: cheap to list. What it does is in modules of its package, each imported on first use.
 
@@ -64,6 +75,9 @@ class Backend:
     library: str = ""
     #: Libraries between a program and the recorder's callbacks, by a part of their path: no callers in stacks.
     callback_libraries: tuple[str, ...] = ()
+    #: Variables that a user may set, and that `record` sets for others to read.
+    variables: tuple[Variable, ...] = ()
+    sets: tuple[Variable, ...] = ()
     #: The vendor's recorder, a program, and what it takes of duration, delay, template and pid.
     program: str = ""
     tool_options: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Writes src/warpsight/recorder/option_types.py from the table of options: `python scripts/generate_options.py`."""
+"""Writes src/warpsight/recorder/option_types.py from the table of options: `python scripts/generate_option_types.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TARGET = ROOT / "src/warpsight/recorder/option_types.py"
 #: Types of stored values, and of keywords.
 STORED = {options.CHOICE: "str", options.SWITCH: "bool", options.WHOLE: "int", options.NUMBER: "float", options.TEXT: "str",
           options.TEXTS: "tuple[str, ...]", options.PATH: "Path | None"}  # fmt: skip
-HEAD = '''"""Types of the options of a recording. Generated from options.py by scripts/generate_options.py; a test keeps it current."""
+HEAD = '''"""Types of the options of a recording. Generated from options.py by scripts/generate_option_types.py; a test keeps it current."""
 
 from __future__ import annotations
 
