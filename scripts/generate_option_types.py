@@ -17,7 +17,7 @@ TARGET = ROOT / "src/warpsight/recorder/option_types.py"
 #: Types of stored values, and of keywords.
 STORED = {options.CHOICE: "str", options.SWITCH: "bool", options.WHOLE: "int", options.NUMBER: "float", options.TEXT: "str",
           options.TEXTS: "tuple[str, ...]", options.PATH: "Path | None"}  # fmt: skip
-HEAD = '''"""Types of the options of a recording. Generated from options.py by scripts/generate_option_types.py; a test keeps it current."""
+HEAD = '''"""Types of the options of a recording, generated from options.py by scripts/generate_option_types.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def text() -> str:
     command = options.of_scope(options.COMMAND, options.VENDOR)
     parts = [
         HEAD,
-        _values("RecordingValues", "Options of a recording; the defaults are those of `warpsight record`.", recording),
+        _values(
+            "RecordingValues",
+            "Options of a recording; the defaults are those of `warpsight record`.",
+            recording,
+        ),
         _values("CommandValues", "Options of `warpsight record` itself, and of vendors' recorders.", command),
         _keywords("RecordingOptions", "Keyword arguments of `ws.record`.", "TypedDict", recording),
         _keywords(

@@ -1,6 +1,6 @@
-"""Writes options.md and the tables of environment.md from the tables of options and of backends:
+"""Writes options.md and the tables of environment.md from the tables of options and of backends.
 
-    python docs/reference/generate_options.py
+python docs/reference/generate_options.py
 """
 
 from __future__ import annotations
@@ -102,7 +102,11 @@ def _section(row: Option, *, in_file: bool) -> str:
 
 def _reader(row: Option) -> str:
     """Who acts on an option, in which backends."""
-    who = {options.LAUNCHER: "`record`", options.PROCESS: "the recorder in the process", options.BOTH: "both"}[row.reader]
+    who = {
+        options.LAUNCHER: "`record`",
+        options.PROCESS: "the recorder in the process",
+        options.BOTH: "both",
+    }[row.reader]
     backends = [*row.backends, *(one.name for one in registry.acting_on(row.name))] if row.backends else []
     return who + (f", with backend {', '.join(backends)}" if backends else "")
 
@@ -119,7 +123,9 @@ def _variables(rows: Iterable[Option]) -> str:
         meaning = option_help.text(row).replace("|", "\\|")
         if row in options.OPTIONS:
             meaning = f"`{row.flag}`: {meaning}"
-        lines.append(f"| `{row.environment}` | {option_help.values(row).replace('|', ', ')} | {_default(row)} | {meaning} |")
+        lines.append(
+            f"| `{row.environment}` | {option_help.values(row).replace('|', ', ')} | {_default(row)} | {meaning} |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -23,12 +23,12 @@ def header(rows: tuple[Any, ...]) -> str:
     """The whole file."""
     numbers = [f"constexpr uint8_t kBackend{row.name.capitalize()} = {row.platform};\n" for row in rows]
     numbers += [
-        f"constexpr uint16_t kApi{one.name.capitalize()} = {one.domain};\n" for row in rows for one in row.functions
+        f"constexpr uint16_t kApi{one.name.capitalize()} = {one.domain};\n"
+        for row in rows
+        for one in row.functions
     ]
     hooks = [f"__attribute__((weak)) void register_{row.name}_backend(bool beginning);\n" for row in rows]
-    calls = [
-        f"  if (register_{row.name}_backend) register_{row.name}_backend(beginning);\n" for row in rows
-    ]
+    calls = [f"  if (register_{row.name}_backend) register_{row.name}_backend(beginning);\n" for row in rows]
     inner = ", ".join(f'"{library}"' for row in rows for library in row.callback_libraries)
     return f"""// Generated from warpsight_plugins/backends.py by generate_backends.py; do not edit.
 #pragma once

@@ -58,7 +58,9 @@ class Member:
         if self.enumeration:
             return f"  read_choice({name}, {self.array()}, {target});\n"
         if row.type == self.table.CHOICE and self.on() != "on":
-            pairs = ", ".join(f"{{{json.dumps(c)}, {'true' if c == self.on() else 'false'}}}" for c in row.choices)
+            pairs = ", ".join(
+                f"{{{json.dumps(c)}, {'true' if c == self.on() else 'false'}}}" for c in row.choices
+            )
             return f"  static constexpr std::pair<const char*, bool> {self.array()}[] = {{{pairs}}};\n" \
                    f"  read_choice({name}, {self.array()}, {target});\n"  # fmt: skip
         if self.switch:

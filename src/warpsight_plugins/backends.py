@@ -13,7 +13,13 @@ _HERE = Path(__file__).parent
 
 BACKENDS: tuple[Backend, ...] = (
     Backend(
-        "nsys", "Nsight Systems", "warpsight_plugins.nsys_recorder", ("tool",), vendor="NVIDIA", program="nsys", tool_options=("duration", "delay")
+        "nsys",
+        "Nsight Systems",
+        "warpsight_plugins.nsys_recorder",
+        ("tool",),
+        vendor="NVIDIA",
+        program="nsys",
+        tool_options=("duration", "delay"),
     ),
     Backend(
         "rocm",
@@ -29,7 +35,8 @@ BACKENDS: tuple[Backend, ...] = (
         functions=(Functions(5, "hip", _HERE / "rocm/hip_functions.txt"),),
         library="rocprofiler-sdk",
         sets=(Variable("ROCP_TOOL_LIBRARIES", "rocprofiler-sdk", "`libwarpsight.so` behind what was there"),),
-        program="rocprofv3", tool_options=("duration", "delay"),
+        program="rocprofv3",
+        tool_options=("duration", "delay"),
     ),
     Backend("intel", "Intel's GPUs", "warpsight_plugins.intel", ("devices",), vendor="Intel"),
     Backend(
@@ -46,7 +53,11 @@ BACKENDS: tuple[Backend, ...] = (
         library="mcpti",
         callback_libraries=("libmcpti",),
         variables=(
-            Variable("WARPSIGHT_MCPTI", "recorded process", "The `libmcpti.so` to use instead of the one that is found."),
+            Variable(
+                "WARPSIGHT_MCPTI",
+                "recorded process",
+                "The `libmcpti.so` to use instead of the one that is found.",
+            ),
         ),
         sets=(Variable("LD_PRELOAD", "the dynamic linker", "`libwarpsight_maca.so` before what was there"),),
         program="mcTracer",
@@ -57,7 +68,8 @@ BACKENDS: tuple[Backend, ...] = (
         "warpsight_plugins.ascend",
         ("tool", "devices"),
         vendor="Huawei",
-        program="msprof", tool_options=("duration", "delay"),
+        program="msprof",
+        tool_options=("duration", "delay"),
     ),
     Backend(
         "metal",
@@ -65,13 +77,15 @@ BACKENDS: tuple[Backend, ...] = (
         "warpsight_plugins.metal",
         ("tool", "devices"),
         vendor="Apple",
-        program="xctrace", tool_options=("duration", "template"),
+        program="xctrace",
+        tool_options=("duration", "template"),
     ),
     Backend(
         "uprobe",
         "launches and their host stacks of any process, through perf",
         "warpsight_plugins.uprobe",
         ("tool",),
-        program="perf", tool_options=("duration", "pid"),
+        program="perf",
+        tool_options=("duration", "pid"),
     ),
 )

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests import generated_headers
-
 from tests.integration.launcher_stand_in import Launcher, finish
 
 ROOT = Path(__file__).parents[2]

@@ -125,4 +125,6 @@ def request(backend: Backend, given: Given) -> Request:
         arguments = tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(f"--backend-args {text!r}: {error}") from None
-    return Request(given.get("duration"), given.get("delay"), given.get("template"), given.get("pid"), arguments)
+    return Request(
+        given.get("duration"), given.get("delay"), given.get("template"), given.get("pid"), arguments
+    )

@@ -60,7 +60,9 @@ def gather(command_line: Mapping[str, Any], environment: Mapping[str, str], fold
         if found is not None:
             values[option.name], sources[option.name] = found
     given = Given(values, sources, config.path)
-    return given.without([name for name, source in sources.items() if _is_idle(options.BY_NAME[name], source, given)])
+    return given.without(
+        [name for name, source in sources.items() if _is_idle(options.BY_NAME[name], source, given)]
+    )
 
 
 def _find(option: Option, command_line: Mapping[str, Any], environment: Mapping[str, str],
@@ -84,7 +86,11 @@ def of_command_line(option: Option, value: Any) -> Any:
     """
     if isinstance(value, bool):
         return value
-    return option_values.of_text(option, value) if isinstance(value, str) else option_values.of_texts(option, value)
+    return (
+        option_values.of_text(option, value)
+        if isinstance(value, str)
+        else option_values.of_texts(option, value)
+    )
 
 
 def _sourced(read: Any, option: Option, value: Any, source: str) -> Any:

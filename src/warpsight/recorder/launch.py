@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from warpsight.errors import WarpsightError
 from warpsight.recorder import join
-from warpsight.recorder.server import Server
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.server import Server
 from warpsight.recorder.settings import Settings
 from warpsight.recorder.signals import Signals
 

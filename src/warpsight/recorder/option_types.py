@@ -1,4 +1,4 @@
-"""Types of the options of a recording. Generated from options.py by scripts/generate_option_types.py; a test keeps it current."""
+"""Types of the options of a recording, generated from options.py by scripts/generate_option_types.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of options: from texts (command line, environment), from Python or a configuration file, and whether they are allowed."""
+"""Values of options: read from texts (command line, environment), from Python or a configuration file, and checked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Every option of a recording, one row each. What names an option anywhere else is made from this table:
+"""Every option of a recording, one row each.
 
-* the command line of `record`, and what `attach` and `watch` share with it (:mod:`warpsight.ui.cli.recording`),
+What names an option anywhere else is made from this table:
+
+* the command line of `record` (:mod:`warpsight.ui.cli.recording`),
 * the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
 * keyword arguments of `ws.record` and `ws.run`, and their types (`option_types.py`, by `scripts/generate_option_types.py`),
 * keys of a configuration file (:mod:`warpsight.recorder.config_file`),
@@ -15,7 +17,15 @@ from dataclasses import dataclass
 from typing import Any
 
 # Types of values
-CHOICE, SWITCH, WHOLE, NUMBER, TEXT, TEXTS, PATH = "choice", "switch", "whole", "number", "text", "texts", "path"
+CHOICE, SWITCH, WHOLE, NUMBER, TEXT, TEXTS, PATH = (
+    "choice",
+    "switch",
+    "whole",
+    "number",
+    "text",
+    "texts",
+    "path",
+)
 # Groups, in the order of the help
 COMMON, WHAT, COST, RING, OUTPUT, TOOL = (
     "Common options", "What to record", "Cost and size", "Flight recorder", "Output", "Other backends",
@@ -169,8 +179,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("print_env", SWITCH, False, "Print the variables that record programs of this shell, until it ends.", OUTPUT,
            COMMAND, variable="-"),
     # Other backends
-    Option("recorder", CHOICE, "auto", "Of a backend that has two: warpsight's recorder in the process (own), the vendor's program "
-           "(vendor), or own where it can run (auto).", TOOL, VENDOR, choices=("auto", "own", "vendor"), listed="both"),
+    Option("recorder", CHOICE, "auto", "Of a backend that has two: warpsight's recorder in the process (own), the vendor's "
+           "program (vendor), or own where it can run (auto).", TOOL, VENDOR, choices=("auto", "own", "vendor"), listed="both"),
     Option("backend_args", TEXT, "", "Arguments for a vendor's recorder, as one text quoted like a shell's.", TOOL, VENDOR,
            metavar="ARGS", python="str | Sequence[str | os.PathLike[str]]"),
     Option("keep", SWITCH, False, "Keep what a vendor's recorder wrote, beside the trace.", TOOL, VENDOR),

@@ -24,10 +24,10 @@ from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
+from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
-from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.settings import Settings
 from warpsight.recorder.summary import Summary
 from warpsight.recorder.unrecorded import Unrecorded

@@ -51,9 +51,7 @@ class Settings(RecordingValues):
             if value == option.default or acts_on(self.backend, option):
                 continue
             flag = option.flag if value is True else f"{option.flag} {value}"
-            raise UsageError(
-                f"{flag} is {_whose(option)}: it does not go with --backend {self.backend}"
-            )
+            raise UsageError(f"{flag} is {_whose(option)}: it does not go with --backend {self.backend}")
 
     def to_json(self) -> dict[str, Any]:
         """For the manifest."""

@@ -7,8 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from warpsight.recorder.served import Served
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.served import Served
 from warpsight.recorder.settings import Settings
 
 

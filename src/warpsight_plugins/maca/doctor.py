@@ -24,9 +24,7 @@ def checks() -> list[Check]:
         return [Check(_FEATURE, DEGRADED, f"{path}: {problem}")]
     shown = f"{path}, API version {version}"
     if version < library.OLDEST:
-        return [
-            Check(_FEATURE, MISSING, f"{shown}, older than {library.OLDEST}", "install a newer MACA SDK")
-        ]
+        return [Check(_FEATURE, MISSING, f"{shown}, older than {library.OLDEST}", "install a newer MACA SDK")]
     return [Check(_FEATURE, DEGRADED, f"{shown}: {library.UNTESTED}")]
 
 

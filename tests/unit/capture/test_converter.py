@@ -213,9 +213,7 @@ def test_launches_whose_kernels_are_not_timed_are_not_lost_kernels(recording: Re
 def test_functions_that_only_the_process_knows_have_the_names_it_told(recording: Recording) -> None:
     arena = recording.process(1)
     with recording.file(arena, "definitions") as out:
-        out.write(
-            "ApiFunction", {"domain": [MACA] * 2, "number": [1, 2], "name": [12, 13]}, writer=7
-        )
+        out.write("ApiFunction", {"domain": [MACA] * 2, "number": [1, 2], "name": [12, 13]}, writer=7)
     with recording.file(arena) as out:
         out.write("Api", launches(1, 3, domain=MACA, function=[1, 2, 9], flags=0))
     with recording.finish() as trace:

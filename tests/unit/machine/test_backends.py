@@ -16,7 +16,9 @@ from warpsight.machine.backends.backend import Backend
 SOURCE = Path(__file__).parents[3] / "src"
 #: Packages that must work with any backend, so that none of them names one.
 CORE = ("recorder", "machine", "capture", "inside", "api", "ui")
-PRODUCTS = re.compile(r"rocm|rocprof|\bhip\w*|\bmaca\b|metax|mcpti|mctracer|msprof|xctrace|ascend", re.IGNORECASE)
+PRODUCTS = re.compile(
+    r"rocm|rocprof|\bhip\w*|\bmaca\b|metax|mcpti|mctracer|msprof|xctrace|ascend", re.IGNORECASE
+)
 
 
 def install(folder: Path, table: str, tool: str = "") -> dict[str, str]:
@@ -91,7 +93,7 @@ def test_every_backend_has_what_its_row_says(row: Backend) -> None:
             "doctor": ("checks", "libraries"),
         }[part]  # fmt: skip
         assert all(hasattr(module, name) for name in needed), (part, needed)
-    assert not row.in_process or row.platform and row.api
+    assert not row.in_process or (row.platform and row.api)
     assert not row.external or row.program
     for functions in row.functions:
         assert functions.names is None or functions.names.is_file()

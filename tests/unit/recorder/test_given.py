@@ -86,7 +86,9 @@ def test_triggers_of_the_environment_wait_for_a_ring(tmp_path: Path) -> None:
         Settings(**gather({"triggers": ["crash"]}, {}, tmp_path).of_scope("recording"))
 
 
-def test_a_files_options_that_the_backend_does_not_take_are_left_out_and_others_refused(tmp_path: Path) -> None:
+def test_a_files_options_that_the_backend_does_not_take_are_left_out_and_others_refused(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "warpsight.toml").write_text('[record]\ncubins = true\nstacks = "both"\ntemplate = "x"\n')
     given = gather({"backend": "opencl"}, {}, tmp_path)
     kept = backend_choice.fitting(given, backend_choice.choose(given))

@@ -102,7 +102,7 @@ class Backend:
         return importlib.import_module(f"{self.package}.{name}")
 
     def recorder(self) -> InProcess:
-        """warpsight's own recorder of the API."""
+        """Warpsight's own recorder of the API."""
         found: InProcess = self.part("in_process")
         return found
 

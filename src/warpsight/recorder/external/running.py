@@ -47,7 +47,9 @@ def record(backend: Backend, program: Sequence[str], path: Path, request: Reques
     name, tool = backend.name, tools.of(backend)
     command = tool.find()
     if command is None:
-        raise WarpsightError(f"--backend {name} runs {backend.program}, and there is none here: {tool.advice}")
+        raise WarpsightError(
+            f"--backend {name} runs {backend.program}, and there is none here: {tool.advice}"
+        )
     if os.path.lexists(path) and not force:
         raise TraceError(f"{path} exists already; -f replaces it")
     try:
@@ -141,7 +143,9 @@ def _wait_for(command: Sequence[str]) -> int:
     return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 
-def _import(backend: Backend, folder: Path, path: Path, code: int, force: bool) -> tuple[Imported | None, str]:
+def _import(
+    backend: Backend, folder: Path, path: Path, code: int, force: bool
+) -> tuple[Imported | None, str]:
     """The trace, or why there is none: the program's exit code must not be lost for it."""
     from warpsight.formats.importing import import_files
 

@@ -36,7 +36,7 @@ EXIT_LOSS = 3
 _OF_THE_WHOLE = ("path", "export", "strict", "kernel_log", "ring", "max_size", "duration", "delay")
 
 
-@takes(*options.BY_NAME)
+@takes(options.OPTIONS)
 def command(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to record.")
@@ -60,7 +60,9 @@ def command(
     if asked.print_env:
         return _print_environment(program, asked, settings, choice)
     _check_program(program, asked.pid, choice)
-    where = asked.path or (Path(f"{asked.pid}.warp") if asked.pid else default_output(program, force=asked.force))
+    where = asked.path or (
+        Path(f"{asked.pid}.warp") if asked.pid else default_output(program, force=asked.force)
+    )
     if asked.export:
         from warpsight.ui.cli import record_export
 
@@ -70,8 +72,14 @@ def command(
 
         code = record_external.record(choice, where, program, given, asked)
     else:
-        alone = [options.BY_NAME[name].spelled[0] for name in _OF_THE_WHOLE if given.by_hand(name) and given.get(name)]
-        code = record(where, program, settings, force=asked.force, strict=asked.strict, export=asked.export, alone=alone)
+        alone = [
+            options.BY_NAME[name].spelled[0]
+            for name in _OF_THE_WHOLE
+            if given.by_hand(name) and given.get(name)
+        ]
+        code = record(
+            where, program, settings, force=asked.force, strict=asked.strict, export=asked.export, alone=alone
+        )
     if asked.open:
         _open(where)
     raise typer.Exit(code)

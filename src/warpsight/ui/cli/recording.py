@@ -1,10 +1,9 @@
-"""Options of a recording on the command line, from their table: for `record`, and for verbs that share some of them."""
+"""Options of a recording on the command line, from their table."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -15,12 +14,8 @@ from warpsight.recorder.options import Option
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def takes(*names: str, **changes: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Add options to a command that has `**given`: None where one was not given, else the text, texts, or switch.
-
-    `changes` are fields of a row that this verb has otherwise: `stacks={"help": "…"}`.
-    """
-    rows = [replace(options.BY_NAME[name], **changes.get(name, {})) for name in names]
+def takes(rows: Iterable[Option]) -> Callable[[Command], Command]:
+    """Add options to a command that has `**values`: None where one was not given, else the text, texts, or switch."""
 
     def add(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
