@@ -1,16 +1,26 @@
 #include "runtime/own_time.h"
 
 namespace warpsight {
+namespace {
 
-thread_local uint32_t OwnTime::t_stays[4];
+// A longer stay is rare (the thread lost its processor, or the ring was full) and stands for itself alone.
+constexpr uint64_t kUsualMost = 50'000;
+
+}  // namespace
+
+thread_local OwnTime::Next OwnTime::t_next[4];
 
 void OwnTime::add() {
   const uint64_t took = now_ns() - start_;
+  const uint32_t stays = next_.distance;
+  next_.random = next_.random * 1664525 + 1013904223;  // Numerical Recipes' generator: its high bits are good
+  next_.left = next_.distance = kOwnSampled / 2 + (next_.random >> 16) % kOwnSampled;
   ArenaHeader* header = arena();
   if (!header) return;
+  const auto site = static_cast<uint32_t>(site_);
   // Relaxed: sums that the launcher reads when the process has ended; nothing is published by them.
-  __atomic_fetch_add(&header->own_calls[site_], kOwnSampled, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&header->own_ns[site_], took * kOwnSampled, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&header->own_calls[site], stays, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&header->own_ns[site], took * (took < kUsualMost ? stays : 1), __ATOMIC_RELAXED);
 }
 
 }  // namespace warpsight

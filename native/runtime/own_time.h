@@ -1,5 +1,4 @@
-// How much of the program's time the recorder takes: every kOwnSampled-th of its stays on a thread of the
-// program is timed.
+// How much of the program's time the recorder takes: one in kOwnSampled of its stays on a thread of the program is timed.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,8 @@ enum class OwnSite : uint32_t { cuda, range, opencl };
 // Stands for one stay in the recorder, from construction to destruction.
 class OwnTime {
  public:
-  explicit OwnTime(OwnSite site) : site_(static_cast<uint32_t>(site)) {
-    if (__builtin_expect(++t_stays[site_] % kOwnSampled == 0, false)) start_ = now_ns();
+  explicit OwnTime(OwnSite site) : next_(t_next[static_cast<uint32_t>(site)]), site_(site) {
+    if (__builtin_expect(--next_.left == 0, false)) start_ = now_ns();
   }
   ~OwnTime() {
     if (__builtin_expect(start_ != 0, false)) add();
@@ -25,9 +24,15 @@ class OwnTime {
   OwnTime& operator=(const OwnTime&) = delete;
 
  private:
+  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of a
+  // call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
+  struct Next {
+    uint32_t left = kOwnSampled, distance = kOwnSampled, random = 1;
+  };
   void add();  // to the arena's header, for all stays since the last one timed
-  static thread_local uint32_t t_stays[4];
-  uint32_t site_;
+  static thread_local Next t_next[4];
+  Next& next_;
+  OwnSite site_;
   uint64_t start_ = 0;  // 0: this stay is not timed
 };
 

@@ -12,7 +12,9 @@ from tests.integration import standin_programs
 from tests.integration.recorded import record
 from tests.integration.standin_programs import Standin
 from warpsight.analysis.account import account
+from warpsight.analysis.account.calls_held import CUPTI_CALL
 from warpsight.analysis.account.classes import RECORDER
+from warpsight.analysis.account.own_cost import own_cost
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_callbacks_of_launches_are_timed_and_stand_in_the_account(standin: Stand
     assert cost["own_cuda_ns"] < cost["duration_ns"]
     assert sum(entry.time for entry in found.entries) == found.span
     (mine,) = [entry for entry in found.of(RECORDER) if entry.name == "the recorder's callbacks"]
-    assert 0 < mine.time <= cost["own_cuda_ns"]
+    assert 0 < mine.time <= cost["own_cuda_ns"] + launches * CUPTI_CALL
 
 
 def test_ranges_of_a_program_are_timed(library: Path, tmp_path: Path) -> None:
@@ -49,3 +51,17 @@ def test_ranges_of_a_program_are_timed(library: Path, tmp_path: Path) -> None:
     assert 3900 <= cost["own_range_calls"] <= 4000
     assert cost["own_range_ns"] > 0
     assert "own_cuda_calls" not in cost
+
+
+def test_the_summary_and_the_account_agree_on_what_recording_cost(standin: Standin, tmp_path: Path) -> None:
+    steps = standin.program("init", "rate:work:20000:4000", "sync")
+    path = tmp_path / "a.warp"
+    done = standin.run("record", "--sample", "off", "--counters", "off", "-o", str(path), "--", *steps)
+    assert done.returncode == 0, done.stderr
+    with warpsight.model.open(path) as trace:
+        found = account(trace)
+        cost = own_cost(trace)
+    assert cost is not None
+    recorder = found.time(RECORDER)
+    assert cost.waited == recorder
+    assert f"the program ran about {recorder / (found.span - recorder):.1%} longer" in done.stderr

@@ -6,11 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Estimated nanoseconds in the program: a launch with its kernel's record (mostly CUPTI's), its stack, any other
-#: recorded call, a device record without a launch of its own (a node of a graph). Rounded from differences between runs
-#: on one H200 host (docs/explanation/overhead.md), but for the other calls, which are a guess: hence "about".
-LAUNCH_NS, STACK_NS, CALL_NS, NODE_NS = 1000, 700, 300, 160
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -39,21 +34,6 @@ class Summary:
         """What the manifest says is missing."""
         found = self.finished.get("loss", [])
         return list(found) if isinstance(found, list) else []
-
-    @property
-    def own_cost(self) -> float:
-        """Estimated share of the run that recording took: work in the program's threads plus the launcher's CPU."""
-        rows = self.rows
-        launches, device = (
-            rows.get("launch", 0),
-            rows.get("kernel", 0) + rows.get("memcpy", 0) + rows.get("memset", 0),
-        )
-        calls = rows.get("api", 0) + rows.get("marker", 0) + rows.get("user_event", 0)
-        stacks = launches if rows.get("stack", 0) else 0
-        inside = (
-            launches * LAUNCH_NS + stacks * STACK_NS + calls * CALL_NS + max(device - launches, 0) * NODE_NS
-        )
-        return (inside + self.overhead.get("launcher_cpu_ns", 0)) / max(self.duration, 1)
 
 
 def amount(count: float, units: tuple[str, ...] = ("", " thousand", " million", " billion")) -> str:

@@ -20,6 +20,9 @@ Column = NDArray[Any]
 _NO_THREAD = np.iinfo(np.int32).min
 #: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
 LONG = 100_000
+#: What CUPTI takes of each recorded call besides our callbacks: it calls them, and writes records (ns). No program can measure
+#: this in itself. Fitted on one H200 host by benchmarks/gpu/own_cost.py: docs/explanation/overhead.md.
+CUPTI_CALL = 1200
 #: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
 #: queue, which CUPTI reports there too.
 NOT_THE_RECORDERS = (
@@ -189,7 +192,7 @@ def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
         rows = np.flatnonzero(number >= 0)
         at.append(on.at(number[rows], calls.end[rows]))
         # Two callbacks a call; what the first one takes stands before the call's begin, but is of the same order.
-        took.append(np.full(len(rows), 2 * cost["own_cuda_ns"] / cost["own_cuda_calls"]))
+        took.append(np.full(len(rows), CUPTI_CALL + 2 * cost["own_cuda_ns"] / cost["own_cuda_calls"]))
     if cost.get("own_range_calls") and trace.count("marker"):
         columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "thread": 0})
         number = on.number(columns["process"], columns["thread"])

@@ -100,16 +100,18 @@ def _of_the_thread(
     before, left = _split((rows, begin, issued), recorders)
     blocking = calls_held.blocking_calls(trace, work, calls, on)
     blocked, left = _split(left, blocking)
-    since = _since(left, np.concatenate([blocking.end, returned]))
-    callbacks, left = _callbacks(left, since, calls_held.own_time(trace, calls, on), len(recorders.names))
-    recorded = [np.concatenate(pieces) for pieces in zip(inside, before, callbacks, strict=True)]
-    own = np.array([_numbered(names, text) for text in (*recorders.names, CALLBACKS)], np.int64)
+    ends = np.sort(np.concatenate([blocking.end, returned]))
+    own = calls_held.own_time(trace, calls, on)
+    callbacks, left = _callbacks(left, ends, own, len(recorders.names))
+    late, in_call = _callbacks(in_call, ends, own, len(recorders.names), callbacks)
+    recorded = [np.concatenate(pieces) for pieces in zip(inside, before, callbacks, late, strict=True)]
+    recorder = np.array([_numbered(names, text) for text in (*recorders.names, CALLBACKS)], np.int64)
     waits = np.array([_numbered(names, text) for text in calls_held.names(calls)] or [0], np.int64)
     unnamed = np.full(len(left[0]), names.index(""))
     function = calls.function[gaps.call[in_call[0]]].astype(np.int64)
     out = []
     for gap, start, stop, name, kind in (
-        (*recorded[:3], own[recorded[3]], RECORDER),
+        (*recorded[:3], recorder[recorded[3]], RECORDER),
         (*in_call, function, LAUNCH),
         (*blocked[:3], waits[blocked[3]], BLOCKED_CALL),
         (*left, unnamed, HOST),
@@ -119,26 +121,36 @@ def _of_the_thread(
     return tuple(np.concatenate(column) for column in zip(*out, strict=True))
 
 
-def _since(left: tuple[Column, Column, Column], ends: Column) -> Column:
-    """Since when the host has been on its way to the call that ends each piece's gap: the last of `ends` before the piece.
-
-    Those are the ends of calls that held the host, and of calls that ended an earlier gap. Until then the device, not the host,
-    set the pace; since then whatever the host did, while the device still worked too, made the call come later.
-    """
-    ordered = np.sort(ends)
-    place = np.searchsorted(ordered, left[1], "right") - 1
-    return np.where(place >= 0, ordered[np.maximum(place, 0)], left[1]) if len(ordered) else left[1]
-
-
 def _callbacks(
-    left: tuple[Column, Column, Column], since: Column, own: tuple[Column, Column], name: int
+    pieces: tuple[Column, Column, Column],
+    ends: Column,
+    own: tuple[Column, Column],
+    name: int,
+    already: tuple[Column, Column, Column, Column] | None = None,
 ) -> tuple[tuple[Column, Column, Column, Column], tuple[Column, Column, Column]]:
-    """The part of host pieces that the recorder's callbacks took, cut off at their begin; `own` is when and how long (ns)."""
-    gap, begin, end = left
+    """The part of pieces that the recorder's callbacks took, cut off at their begin, and what is left.
+
+        the device  ████████|                    gap                    |███
+        the host  ──┬─ call ─┬┬─ host ──┬┬─ host ──┬┬─ call ─┬─ latency ─
+                  since     callbacks  callbacks   callbacks
+
+    A gap is longer by all that the recorder did since the host has been on its way to the call that ends the gap, also while the
+    device still worked. It is on its way since the last of `ends` before the piece: ends of calls that held the host, and of
+    calls that ended an earlier gap. `own` is when the callbacks ran and for how long (ns), `already` what was cut off pieces
+    before these of the same gaps.
+    """
+    gap, begin, end = pieces
     at, took = own
+    place = np.searchsorted(ends, begin, "right") - 1
+    since = np.where(place >= 0, ends[np.maximum(place, 0)], begin) if len(ends) else begin
     total = np.concatenate([np.zeros(1), np.cumsum(took)])
     inside = total[np.searchsorted(at, end, "left")] - total[np.searchsorted(at, since, "left")]
-    cut = np.minimum(begin + np.rint(inside).astype(np.int64), end)
+    if already is not None and len(gap):
+        order = np.argsort(gap)
+        mine = order[np.minimum(np.searchsorted(gap, already[0], sorter=order), len(gap) - 1)]
+        counts = (gap[mine] == already[0]) & (already[1] >= since[mine])
+        inside -= np.bincount(mine[counts], (already[2] - already[1])[counts], len(gap))
+    cut = np.clip(begin + np.rint(inside).astype(np.int64), begin, end)
     return (gap, begin, cut, np.full(len(gap), name)), (gap, cut, end)
 
 

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.recorder.results import Highlights, highlights
 from warpsight.recorder.summary import Summary, amount, seconds, size
+from warpsight.ui.cli.record_highlights import Highlights, highlights
 from warpsight.ui.render import terminal
 
 
@@ -86,10 +86,15 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
         )
     if not summary.processes:
         out.append("  no process used a GPU through CUDA or OpenCL, and none announced anything itself")
-    out.append(
-        f"  own cost:   about {summary.own_cost:.1%} of the run (an estimate; warpsight bench measures)"
-    )
+    out.append(f"  own cost:   {_own_cost(summary, found)}")
     return out
+
+
+def _own_cost(summary: Summary, found: Highlights | None) -> str:
+    used = f"{seconds(summary.overhead.get('launcher_cpu_ns', 0))} of processor time beside it"
+    if found is None or found.own_cost is None:
+        return used
+    return f"the program ran about {found.own_cost:.1%} longer; {used}"
 
 
 def losses(summary: Summary, most: int = 4) -> list[str]:

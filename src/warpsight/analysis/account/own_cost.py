@@ -1,0 +1,56 @@
+"""By how much recording made a run longer, from what the recorder measured of itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warpsight.analysis.account.account import account
+from warpsight.analysis.account.classes import RECORDER
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """What recording cost (ns).
+
+    Attributes:
+        span: From the first to the last work of the device that lost the most.
+        waited: How long that device waited for the recorder.
+    """
+
+    span: int
+    waited: int
+
+    @property
+    def longer(self) -> float:
+        """By which part of its bare time recording made the run longer."""
+        return self.waited / max(self.span - self.waited, 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "longer": round(self.longer, 4)}
+
+
+def own_cost(trace: Trace) -> OwnCost | None:
+    """The cost of recording as the account has it; None without device work or for recordings that did not measure it.
+
+    Where the device was busy all the time, what the recorder took on the host cost nothing.
+    """
+    if not any(name.startswith("own_") for name in trace.manifest.get("overhead") or {}):
+        return None
+    found = account(trace)
+    recorder = found.pieces.of(RECORDER)
+    if not found.gaps.devices:
+        return None
+    device = found.gaps.device[found.pieces.gap[recorder]]
+    waited = np.bincount(
+        device, weights=found.pieces.length[recorder], minlength=len(found.gaps.devices)
+    ).astype(np.int64)
+    spans = [times["span"] for times in found.devices.values()]
+    most = int(np.argmax(waited / np.maximum(spans, 1)))
+    return OwnCost(spans[most], int(waited[most]))

@@ -1,0 +1,65 @@
+"""The few questions a recording's summary asks of the trace that was just written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import warpsight.model
+from warpsight.analysis.account import account
+from warpsight.analysis.account.classes import IDLE
+from warpsight.analysis.account.own_cost import own_cost
+
+
+@dataclass(frozen=True)
+class KernelShare:
+    """A kernel and its share of all kernel time."""
+
+    name: str
+    calls: int
+    duration: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Highlights:
+    """What the summary tells of a trace.
+
+    Attributes:
+        stacks: Number of distinct ones.
+        busy: Share of the time between first and last device work in which the devices worked; None without any.
+        span: That time of the device that has the longest (ns).
+        own_cost: By which part recording made the program longer; None where the recorder measured nothing.
+    """
+
+    kernels: tuple[KernelShare, ...]
+    stacks: int
+    busy: float | None
+    span: int
+    own_cost: float | None
+
+
+_TOP = """
+WITH sums AS (SELECT name_id, count(*) AS calls, sum(duration) AS time FROM kernel_ids WHERE start IS NOT NULL GROUP BY 1)
+SELECT coalesce(n.short, '?'), calls, time, time / sum(time) OVER () FROM sums LEFT JOIN name n ON n.id = name_id
+ORDER BY time DESC LIMIT 3
+"""
+
+
+def highlights(path: Path) -> Highlights:
+    """Top kernels, distinct stacks, how busy the devices were, and what recording cost."""
+    with warpsight.model.open(path) as trace:
+        top = [
+            KernelShare(name, calls, int(time), share)
+            for name, calls, time, share in trace.sql(_TOP).fetchall()
+        ]
+        found = account(trace)
+        spans = [times["span"] for times in found.devices.values()]
+        cost = own_cost(trace)
+        return Highlights(
+            tuple(top),
+            trace.count("stack"),
+            1 - found.share(*IDLE) if found.span else None,
+            max(spans, default=0),
+            cost.longer if cost else None,
+        )
