@@ -125,6 +125,7 @@ SUITES = (
     ),
     _pytest("unit", 2, 1200),
     _pytest("golden", 2, 600),
+    _pytest("truth", 2, 900),
     _pytest("integration", 2, 1800),
     _pytest("gpu", 0, 300),
     Suite("examples", "tests", lambda: [sys.executable, "examples/run.py", "--test"], _last_line, 240),
@@ -142,9 +143,11 @@ def environment() -> dict[str, str]:
     kept["PYTHONUNBUFFERED"] = "1"
     if any(shutil.which(compiler) for compiler in ("c++", "g++", "clang++")):
         kept["WARPSIGHT_REQUIRE_LIBRARY"] = "1"
-    real_traces = ROOT.parent / "shared" / "data"
-    if real_traces.is_dir():  # real traces of other tools, too large and not ours to keep in the repository
-        kept["WARPSIGHT_TEST_DATA"] = str(real_traces)
+    # Real traces of other tools, and experts' accounts of some: too large and not ours to keep in the repository.
+    for variable, name in (("WARPSIGHT_TEST_DATA", "data"), ("WARPSIGHT_TEST_VERDICTS", "verdicts")):
+        folder = ROOT.parent / "shared" / name
+        if folder.is_dir():
+            kept[variable] = str(folder)
     return kept
 
 

@@ -4,7 +4,8 @@ usage: own_cost.py [--rounds 3] [--seconds 3] [--workloads add,decode8,train,jax
 
 The PyTorch workloads run bare and recorded in turn inside one process, in blocks of `--seconds`; a JAX loop decides at its start
 whether to emit ranges, so whole processes run in turn: bare, recorded, recorded, bare. Printed for each workload, one JSON line:
-by how much recording made a step longer, by its mean time (`total`) and by the lower quartile of its times (`p25`), and `stated`, what :func:`warpsight.analysis.account.own_cost` says of each recording.
+by how much recording made a step longer, by its mean time (`total`) and by the lower quartile of its times (`p25`), and
+`stated`, what :func:`warpsight.analysis.account.own_cost` says of each recording.
 """
 
 from __future__ import annotations

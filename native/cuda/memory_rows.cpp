@@ -198,7 +198,7 @@ void write_memory_row(const ApiRule& rule, const CUpti_CallbackData& call, const
   row.stack = call_row.stack;
   row.operation = operation;
   row.kind = memory_kind(rule);
-  row.allocator = intern_c(rule.domain == CUPTI_CB_DOMAIN_RUNTIME_API ? "CUDA runtime" : "CUDA driver");
+  row.allocator = intern_c("CUDA");  // runtime and driver free what the other allocated
   row.device = device_of_call(call);
   const Ordered* const ordered = ordered_call(rule);
   if (ordered != nullptr) row.stream = stream_id(call, argument<uint64_t>(call, ordered->stream));

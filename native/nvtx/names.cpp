@@ -52,11 +52,11 @@ void name_category(Domain& domain, uint32_t category, const std::string& name) {
 }
 
 uint32_t id_of(RegisteredString& string) {
-  uint32_t id = string.id.load(std::memory_order_relaxed);
-  if (id == 0 && !string.text.empty()) {
-    id = intern(string.text);
-    string.id.store(id, std::memory_order_relaxed);
-  }
+  const uint64_t known = string.id.load(std::memory_order_relaxed);
+  const uint32_t generation = definitions_generation();
+  if (known >> 32 == generation && static_cast<uint32_t>(known) != 0) return static_cast<uint32_t>(known);
+  const uint32_t id = intern(string.text);
+  string.id.store(static_cast<uint64_t>(generation) << 32 | id, std::memory_order_relaxed);
   return id;
 }
 

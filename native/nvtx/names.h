@@ -12,7 +12,7 @@ namespace warpsight::nvtx {
 // A string the program registered; its handle is the address. Never freed: a program may use it for ever.
 struct RegisteredString {
   std::string text;
-  std::atomic<uint32_t> id{0};  // interned at its first use in a recording
+  std::atomic<uint64_t> id{0};  // generation << 32 | id, from its first use in a recording on
 };
 
 constexpr uint32_t kNamedCategories =

@@ -142,7 +142,7 @@ void write_memory(HostCall& call, uint8_t operation, uint64_t address, uint64_t 
     row.context = known->id;
     row.device = known->device;
   }
-  row.allocator = intern_c(function_name(call.function));
+  row.allocator = intern_c("OpenCL");  // the family: any of its functions frees what another allocated
   row.operation = operation;
   row.kind = kind;
   write(row);

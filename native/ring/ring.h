@@ -92,6 +92,11 @@ struct Cursor {
 constexpr uint32_t kKinds = 40;
 extern __thread Cursor* t_cursors;  // kKinds cursors of this thread, nullptr before its first row
 extern uint64_t g_epoch;  // arena generation << 32 | session (atomic); a change ends every open block
+// Ids of definitions that a caller keeps are good for as long as this stays the same: a forked child numbers
+// anew.
+inline uint32_t definitions_generation() {
+  return static_cast<uint32_t>(__atomic_load_n(&g_epoch, __ATOMIC_RELAXED) >> 32);
+}
 
 template <class Row>
 inline bool write(const Row& row, OnFull on_full = OnFull::drop) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +100,45 @@ def test_what_cannot_be_merged_is_one_line(tmp_path: Path) -> None:
         "-c", str(GOLDEN / "stacks.txt"), "-g", str(GOLDEN / "gpu.json"), "-w", "joules", cwd=tmp_path
     )
     assert done.returncode == 2 and "count, time, bytes" in done.stderr
+
+
+def lines_at(times: list[int], pid: int = 4711) -> str:
+    return "".join(f"{time} python {pid} {pid} 1 main;step;cudaLaunchKernel\n" for time in times)
+
+
+def test_stacks_on_the_wall_clock_find_their_launches(tmp_path: Path) -> None:
+    wall = 1_790_000_000_000_000_000
+    text = (GOLDEN / "stacks.txt").read_text()
+    moved = re.sub(r"^\d+(?= )", lambda found: str(int(found[0]) + wall), text, flags=re.MULTILINE)
+    (tmp_path / "wall.txt").write_text(moved)
+    counts = []
+    for stacks in (GOLDEN / "stacks.txt", tmp_path / "wall.txt"):
+        done = merge(
+            "-c", str(stacks), "-g", str(GOLDEN / "gpu.json"), "-o", "x", "-f", "--json", cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        counts.append(json.loads(done.stdout)["counts"])
+    assert counts[0] == counts[1] and counts[0]["matched"] >= 85
+
+
+def test_stacks_of_which_none_finds_a_launch_are_an_error_and_nothing_is_written(tmp_path: Path) -> None:
+    launches = (GOLDEN / "stacks.txt").read_text().splitlines()
+    (tmp_path / "other.txt").write_text(
+        "".join(
+            f"{line.split(' ')[0]} other {pid} {pid} 1 main;cudaLaunchKernel\n"
+            for line in launches
+            for pid in (1, 2)
+        )
+    )
+    (tmp_path / "damaged.txt").write_text(
+        "99999999999999999999 python 4711 4711 1 main;cudaLaunchKernel\n" * 3
+    )
+    for stacks, why in (
+        ("other.txt", "none of its "),
+        ("damaged.txt", "has no stack with a time (3 lines were not understood)"),
+    ):
+        for out in ("out.folded", "out.warp", "-"):
+            done = merge("-c", stacks, "-g", str(GOLDEN / "gpu.json"), "-o", out, cwd=tmp_path)
+            assert done.returncode == 1, done.stderr
+            assert done.stderr.startswith(f"warpsight: {stacks}") and why in done.stderr
+            assert not done.stdout and not (tmp_path / out).exists()

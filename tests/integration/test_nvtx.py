@@ -84,6 +84,16 @@ def test_extended_payloads_become_attributes(outcome: Outcome) -> None:
     assert json.loads(arena.texts[marker(arena, "", INSTANT)["attributes"]]) == expected
 
 
+def test_a_payload_that_comes_again_is_what_it_was(outcome: Outcome) -> None:
+    arena = outcome.only
+    rows = arena.rows("Marker")
+    named = list(zip(rows, arena.names(rows), strict=True))
+    turns = [json.loads(arena.texts[row["attributes"]]) for row, name in named if name == "turn"]
+    assert turns == [{"operation": ("multiply", "add")[i % 2], "number": i % 3} for i in range(2001)]
+    told = [json.loads(arena.texts[row["attributes"]])["text"] for row, name in named if name == "told"]
+    assert told == ["first", "second"]  # at one address
+
+
 def test_a_named_thread_keeps_its_name(outcome: Outcome) -> None:
     arena = outcome.only
     assert "loader" in arena.names(arena.rows("Thread"))

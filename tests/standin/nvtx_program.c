@@ -82,6 +82,59 @@ static void extended_payload(void) {
   nvtxMarkPayload(domain, &data, 1);
 }
 
+typedef struct {
+  nvtxStringHandle_t operation;
+  uint64_t number;
+} Turn;
+
+typedef struct {
+  const char* text;
+} Told;
+
+// The same few payloads again and again, as a loop attaches them; `text` may point at the same place and mean something new.
+static void repeated_payloads(void) {
+  static const nvtxPayloadSchemaEntry_t entries[] = {
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "operation", 0, 0, offsetof(Turn, operation), 0, 0},
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, "number", 0, 0, offsetof(Turn, number), 0, 0},
+  };
+  static const nvtxPayloadSchemaEntry_t told_entries[] = {
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, "text", 0, 0, offsetof(Told, text), 0, 0},
+  };
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("turns");
+  nvtxPayloadSchemaAttr_t schema;
+  memset(&schema, 0, sizeof schema);
+  schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+  schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+  schema.entries = entries;
+  schema.numEntries = 2;
+  schema.payloadStaticSize = sizeof(Turn);
+  const uint64_t id = nvtxPayloadSchemaRegister(domain, &schema);
+  schema.entries = told_entries;
+  schema.numEntries = 1;
+  schema.payloadStaticSize = sizeof(Told);
+  const uint64_t told_id = nvtxPayloadSchemaRegister(domain, &schema);
+  const nvtxStringHandle_t names[2] = {nvtxDomainRegisterStringA(domain, "multiply"),
+                                       nvtxDomainRegisterStringA(domain, "add")};
+  nvtxEventAttributes_t a = attributes("turn");
+  a.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  a.reserved0 = 1;
+  for (uint64_t i = 0; i < 2001; ++i) {
+    const Turn turn = {names[i % 2], i % 3};
+    const nvtxPayloadData_t data = {id, sizeof turn, &turn};
+    a.payload.ullValue = (uint64_t)(uintptr_t)&data;
+    nvtxDomainMarkEx(domain, &a);
+  }
+  char text[8] = "first";
+  const Told told = {text};
+  const nvtxPayloadData_t data = {told_id, sizeof told, &told};
+  a.message.ascii = "told";
+  a.payload.ullValue = (uint64_t)(uintptr_t)&data;
+  nvtxDomainMarkEx(domain, &a);
+  strcpy(text, "second");
+  nvtxDomainMarkEx(domain, &a);
+}
+
 static void* named_thread(void* unused) {
   nvtxNameOsThreadA((uint32_t)syscall(SYS_gettid), "loader");
   nvtxRangePushA("in a thread");
@@ -93,6 +146,7 @@ int main(void) {
   default_domain();
   own_domain();
   extended_payload();
+  repeated_payloads();
   pthread_t thread;
   pthread_create(&thread, NULL, named_thread, NULL);
   pthread_join(thread, NULL);

@@ -77,8 +77,14 @@ def rows(
     trace: Trace, begin: Time | None = None, end: Time | None = None, device: Numbers | None = (), stream: Numbers | None = (),
     process: Numbers | None = (), name: str | None = None,
 ) -> Rows:  # fmt: skip
-    """The rows that the options choose in a trace."""
+    """The rows that the options choose in a trace.
+
+    Raises:
+        UsageError: for what is no time, and for a device that is not in the trace.
+    """
+    from warpsight.model import device_ids
     from warpsight.model.selection import Rows
 
+    device_ids.check(trace, numbers(device))
     first, last = window(trace, begin, end)
     return Rows(first, last, numbers(device), numbers(stream), numbers(process), name)

@@ -78,9 +78,12 @@ class Choice:
         """The conditions, for this trace.
 
         Raises:
-            UsageError: for a rank or iteration it has not.
+            UsageError: for a rank, iteration or device it has not.
         """
+        from warpsight.model import device_ids
         from warpsight.model.selection import Rows
+
+        device_ids.check(trace, self.device)
 
         processes = list(self.process)
         for rank in self.rank:

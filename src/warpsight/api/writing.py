@@ -133,6 +133,7 @@ class Writing(Questions):
         process: Numbers = (),
         flows: bool = True,
         counters: bool = True,
+        rows: bool = True,
         critical_path: bool = False,
         include_paths: bool = False,
         include_arguments: bool = False,
@@ -153,6 +154,7 @@ class Writing(Questions):
             kind: only kernel, memcpy, memset, sync, launch, api, nvtx, op, event, sample, overhead, build, memory or counter.
             flows: with arrows from launches to their work.
             counters: with counters.
+            rows: perfetto, chrome and kineto files also hold the rows that they show, so that importing one gives the same trace.
             critical_path: draw the critical path over the timeline: a track of its segments, arrows along it (perfetto only).
             include_paths: keep paths, user and host names as recorded; secrets never.
             include_arguments: keep the arguments of recorded commands.
@@ -162,8 +164,8 @@ class Writing(Questions):
             Where it is, its bytes, and counts of slices, samples and so on, by the format.
 
         Raises:
-            UsageError: for a format or kind that does not exist, a file that is what is read, or a critical path in a format
-                that has no room for it.
+            UsageError: for a format, kind or device that does not exist, a file that is what is read, or a critical path in a
+                format that has no room for it.
             WarpsightError: when the file exists or cannot be written.
         """
         from warpsight.formats.registry import exporter
@@ -175,10 +177,9 @@ class Writing(Questions):
         if critical_path and to != "perfetto":
             raise UsageError("the critical path can be drawn in Perfetto's format only")
         wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
-        first, last = choice.window(self, begin, end)
+        part = choice.rows(self, begin, end, device, stream, process)
         selection = Selection(
-            first, last, choice.numbers(device), choice.numbers(stream), choice.numbers(process), choice.words(kind),
-            flows, counters,
+            part.begin, part.end, part.devices, part.streams, part.processes, choice.words(kind), flows, counters, rows
         )  # fmt: skip
         path = Path(trace_stem(self.path) + chosen.suffix) if out is None else out
         if not _is_stream(path) and _same(path, self.path):

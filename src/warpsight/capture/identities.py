@@ -8,8 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.capture.columns import Nullable, one_value, spread
+from warpsight.model.device_ids import new_id
 
 Array = npt.NDArray[Any]
+#: kFirstClDevice of native/opencl/objects.h.
+_FIRST_OPENCL_DEVICE = 256
+
+
+def driver_index(number: int) -> int:
+    """What the driver calls the device that recorded rows call `number`: they count OpenCL's from 256, apart from CUDA's."""
+    return number - _FIRST_OPENCL_DEVICE if number >= _FIRST_OPENCL_DEVICE else number
 
 
 class Processes:
@@ -32,29 +40,30 @@ class Processes:
 
 
 class Devices:
-    """Devices of the trace by UUID; ids from 0."""
+    """Devices of the trace by UUID; a device's id is its index in the first process that saw it, or the next free number."""
 
     def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
         self.rows: list[dict[str, Any]] = rows or []
-        self._ids: dict[str, int] = {row["uuid"]: row["device"] for row in self.rows}
+        self._known: dict[str, dict[str, Any]] = {row["uuid"]: row for row in self.rows}
+        self._taken: set[int] = {row["device"] for row in self.rows}
 
     def intern(self, row: dict[str, Any]) -> int:
         """The id of a device given as a row of table `device` without its id."""
-        number = self._ids.get(row["uuid"])
-        if number is None:
-            number = self._ids[row["uuid"]] = len(self.rows)
-            self.rows.append({"device": number, **row})
+        known = self._known.get(row["uuid"])
+        if known is None:
+            known = self._known[row["uuid"]] = {"device": new_id(row["index"], self._taken), **row}
+            self._taken.add(known["device"])
+            self.rows.append(known)
         else:  # counters and recorders each know some columns of one device
-            known = self.rows[number]
             known.update({name: value for name, value in row.items() if known.get(name) is None})
-        return number
+        return int(known["device"])
 
     def unknown(self, index: int) -> int:
         """The id of a device that rows name by index but no recorder described."""
         return self.intern(
             {
                 "uuid": f"unknown-{index}",
-                "index": index,
+                "index": driver_index(index),
                 "name": "unknown",
                 "vendor": "unknown",
                 "platform": "cuda",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any
 
@@ -17,7 +16,6 @@ from warpsight.debug.gpucore.layout import Kind
 from warpsight.device_code.demangle import short
 
 _TIMEOUT_S = 60.0
-_ARGUMENTS = re.compile(r"\(.*$|<<<.*$")
 
 
 def compare(core: GpuCore) -> tuple[int, dict[str, Any]]:

@@ -143,12 +143,32 @@ def classify(samples: Sequence[Sample], note: str = "") -> HangSampling:
 
 def _moved(looks: Sequence[Sample], stayed: set[int]) -> bool:
     """Whether blocks of the grids that stayed came or went."""
-    held = [
-        {block for grid, *block_range in sample.blocks if grid in stayed for block in block_range}
-        for sample in looks
-    ]
-    extremes = [(min(blocks), max(blocks)) if blocks else None for blocks in held]
-    return len(set(extremes)) > 1
+    return len({_resident(sample, stayed) for sample in looks}) > 1
+
+
+def _resident(sample: Sample, stayed: set[int]) -> tuple[tuple[int, int, int], ...]:
+    """The blocks of some grids as (grid, first, last) of their linear numbers, ranges that touch joined.
+
+    cuda-gdb lists a range per PC, so the ranges of the same blocks change with the PCs.
+    """
+    shape = {kernel.grid_id: kernel.grid for kernel in sample.kernels}
+
+    def number(grid: int, block: cuda_gdb.Coordinates) -> int:
+        x, y, z = block
+        return x + shape[grid][0] * (y + shape[grid][1] * z)
+
+    ranges = sorted(
+        (grid, number(grid, first), number(grid, last))
+        for grid, first, last in sample.blocks
+        if grid in stayed
+    )
+    found: list[tuple[int, int, int]] = []
+    for grid, first, last in ranges:
+        if found and found[-1][0] == grid and first <= found[-1][2] + 1:
+            found[-1] = (grid, found[-1][1], max(last, found[-1][2]))
+        else:
+            found.append((grid, first, last))
+    return tuple(found)
 
 
 def _waits(pc: int, code: dict[int, str]) -> bool:

@@ -32,7 +32,6 @@ _SYMBOL = np.dtype(
 _RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _REL = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4")])
 _NOBITS = 8
-_LOW_RESERVED = 0xFF00
 _EXTENDED = 0xFFFF
 
 Array = np.ndarray[Any, np.dtype[Any]]

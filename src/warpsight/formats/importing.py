@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
+from warpsight.formats.enclosed import reading as enclosed
 from warpsight.formats.errors import FormatError
 from warpsight.formats.reading.content import described
 from warpsight.formats.source import Source
@@ -58,7 +59,7 @@ def import_files(
     """Read files of any known format into one new trace; several files become several processes (ranks) of it.
 
     Args:
-        paths: Files or folders.
+        paths: Files or folders; a folder of torch.profiler's files, one per rank, is read as those.
         out: The trace folder to make.
         form: The format of all of them; found by their content when None.
         force: Replace an existing trace at `out`, once everything has been read.
@@ -129,7 +130,7 @@ def is_trace(path: str) -> bool:
     if place.is_dir():
         own = (place / manifest.FILE).exists() or (place / "raw").is_dir()
         with Source(place) as source:
-            return own or registry.sniff(source) is None
+            return own or (registry.sniff(source) is None and not registry.files_of_ranks(place))
     return place.name == manifest.FILE or _is_pack(place)
 
 
@@ -164,7 +165,7 @@ def _read_all(
 
     files, described = [], []
     with Target(writer) as target:
-        for number, path in enumerate(paths):
+        for number, path in enumerate(file for given in paths for file in _files(given)):
             with Source(path) as source:
                 name = form or _sniffed(source)
                 target.begin(f"{number}:{source.name}")
@@ -177,6 +178,14 @@ def _read_all(
         target.describe(source=described[0] if len(described) == 1 else described)
         target.close()
     return tuple(files), dict(target.rows), tuple(target.losses)
+
+
+def _files(path: _Path) -> Sequence[_Path]:
+    """What to read at a path: itself, or the files of a job's ranks in a folder that is no format of its own."""
+    if not Path(path).is_dir():
+        return [path]
+    with Source(path) as source:
+        return [path] if registry.sniff(source) is not None else registry.files_of_ranks(Path(path)) or [path]
 
 
 def _sniffed(source: Source) -> str:
@@ -196,6 +205,8 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
         UsageError: for a format or option that does not exist.
     """
     chosen = registry.reader(name)
+    if chosen.encloses and not options and enclosed.read(source, target):
+        return
     for key in options:
         if key not in chosen.options:
             known = ", ".join(chosen.options) or "none"

@@ -21,9 +21,11 @@ A small file of each format lies in `tests/golden/formats/<name>/`; the damage t
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError
@@ -67,6 +69,10 @@ class Reader:
     options: Mapping[str, str] = field(default_factory=dict)
     #: Lower ranks are asked first; 0 is a format of its own, higher ones are formats that others are dialects of.
     rank: int = 0
+    #: A job leaves a file per rank: a folder of such files is read as one trace.
+    ranked: bool = False
+    #: Our own files of this format enclose the rows that they show (:mod:`warpsight.formats.enclosed`).
+    encloses: bool = False
 
     def _loaded(self) -> Any:
         return importlib.import_module(self.module)
@@ -125,7 +131,12 @@ _CORE_READERS: dict[str, Reader] = {
         rank=10,
     ),
     "kineto": Reader(
-        "torch.profiler's JSON (Kineto)", "warpsight.formats.kineto.reader", (".pt.trace.json",), rank=10
+        "torch.profiler's JSON (Kineto)",
+        "warpsight.formats.kineto.reader",
+        (".pt.trace.json",),
+        rank=10,
+        ranked=True,
+        encloses=True,
     ),
     "extended-folded": Reader(
         "Timed folded stacks of uprobe profilers", "warpsight.formats.folded.timed", rank=10
@@ -137,9 +148,15 @@ _CORE_READERS: dict[str, Reader] = {
         rank=20,
     ),
     "perfetto": Reader(
-        "Perfetto's protobuf", "warpsight.formats.perfetto.reader", (".pftrace", ".perfetto-trace"), rank=30
+        "Perfetto's protobuf",
+        "warpsight.formats.perfetto.reader",
+        (".pftrace", ".perfetto-trace"),
+        rank=30,
+        encloses=True,
     ),
-    "chrome": Reader("Chrome's trace events, any dialect", "warpsight.formats.chrome.reader", rank=40),
+    "chrome": Reader(
+        "Chrome's trace events, any dialect", "warpsight.formats.chrome.reader", rank=40, encloses=True
+    ),
 }
 
 _CORE_EXPORTERS: dict[str, Exporter] = {
@@ -217,11 +234,32 @@ def exporter(name: str) -> Exporter:
     return exporters[name]
 
 
-def sniff(source: Source) -> str | None:
-    """The format of a source by its content, None when no reader knows it."""
-    name = source.path.name.lower()
+def files_of_ranks(folder: Path) -> list[Path]:
+    """The files in a folder that are of a format which a job leaves a file per rank of, by name and number; often none."""
+    from warpsight.formats.source import Source
+
+    found = []
+    ranked = {name: form for name, form in _tables()[0].items() if form.ranked}
+    ends = tuple(suffix for form in ranked.values() for suffix in (*form.suffixes, ".json"))
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_file() and not path.name.startswith(".") and _plain_name(path).endswith(ends):
+            with Source(path) as source:
+                if sniff(source) in ranked:
+                    found.append(path)
+    return sorted(found, key=lambda path: [part.zfill(20) for part in re.split(r"(\d+)", path.name)])
+
+
+def _plain_name(path: Path) -> str:
+    """A file's name in lower case, without the suffix of its compression."""
+    name = path.name.lower()
     for end in (".gz", ".zst", ".zstd"):
         name = name.removesuffix(end)
+    return name
+
+
+def sniff(source: Source) -> str | None:
+    """The format of a source by its content, None when no reader knows it."""
+    name = _plain_name(source.path)
     readers = _tables()[0]
     likely = [form for form, r in readers.items() if name.endswith(r.suffixes)]
     rest = [form for form in readers if form not in likely]

@@ -43,6 +43,8 @@ class Selection:
     kinds: Sequence[str] = ()
     flows: bool = True
     counters: bool = True
+    #: Whether formats that can hold it carry the selection as rows too, for importing the file again.
+    enclosed: bool = True
     #: A path to draw over the timeline; only Perfetto's format has room for one.
     overlay: Overlay | None = None
 

@@ -32,7 +32,7 @@ class Target:
 
     Ids: `process`, `device`, `context`, `stream` and `thread` take the source's own key (a pid, a UUID, a pointer) and
     give the id to store in rows; asking again with the same key gives the same id and completes the row. Keys that are
-    numbers and fit the column are kept as they are where the schema allows it (threads, contexts, streams).
+    numbers and fit the column are kept as they are (threads from 0, contexts and streams of any sign).
 
     Parts of different tables are written beside the reading, and beside each other. Use it as a context manager: leaving
     it ends the writing, and without an error :meth:`close` has to come before.
@@ -45,6 +45,8 @@ class Target:
         self.scope = scope
         #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
         self.source: dict[str, Any] = {}
+        #: Exports of ours whose rows were read, and the parts of their traces (:mod:`warpsight.formats.enclosed`).
+        self.exports: set[tuple[int, int]] = set()
         #: Rows of table `loss` so far.
         self.losses: list[dict[str, Any]] = []
         self._identities = Identities()
@@ -123,7 +125,10 @@ class Target:
         return self._identities.thread(process, tid, name)
 
     def device(self, key: Any, **columns: Any) -> int:
-        """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`."""
+        """Id of a device by its key: a UUID where there is one, else a tuple that begins with :attr:`scope`.
+
+        Give the source's own number as `index` in the first call: it is the id, unless another device of the trace has it.
+        """
         return self._identities.device(key, columns)
 
     def context(self, process: int, context: Any, **columns: Any) -> int:

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 _GPU_API = re.compile(
-    r"_*(cuda|cu|hip|hsa_|cl|mc|ze|zes|acl|aclrt|rt|mu|musa|nccl|rccl|cublas|cudnn|cufft)(?=[A-Z_]|$)"
+    r"_*(cuda|cu|hip|hsa|cl|mc|ze|zes|acl|aclrt|rt|mu|musa|nccl|rccl|cublas|cudnn|cufft)(?=[A-Z_]|$)"
 )
 #: Waiting for the device, allocation and release, host registration, loading code, contexts and streams: what these do takes
 #: as long as it takes, and the caller stands still.

@@ -91,7 +91,8 @@ def _fill(column: pa.ChunkedArray, out: Column, at: int, fill: int, codes: dict[
             place[:] = np.array(known or [NO_TEXT], np.int32)[index]
         else:
             missing = _missing(chunk)
-            place[:] = _values(chunk, place.dtype)
+            # An older part may hold the column in a narrower type.
+            place[:] = _values(chunk, np.dtype(chunk.type.to_pandas_dtype()))
         if missing is not None:
             place[missing] = fill
 

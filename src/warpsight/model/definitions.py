@@ -18,9 +18,9 @@ from warpsight.device_code import demangle
 from warpsight.model import store
 from warpsight.model.schema import TABLES
 
-#: function, file, line, address, kind, build id
+#: The columns of :data:`FRAME_COLUMNS`.
 Frame = tuple[str, str | None, int | None, int | None, str, str | None]
-_FRAME_COLUMNS = ("function", "file", "line", "address", "kind", "build_id")
+FRAME_COLUMNS = ("function", "file", "line", "address", "kind", "build_id")
 _SHAPE_COLUMNS = tuple(c.name for c in TABLES["shape"].columns[1:])
 
 
@@ -111,7 +111,7 @@ class Definitions:
         return dict(zip(_SHAPE_COLUMNS, zip(*list(self._shapes)[first:], strict=True), strict=True))
 
     def _frame_rows(self, first: int) -> dict[str, Any]:
-        return dict(zip(_FRAME_COLUMNS, zip(*list(self._frames)[first:], strict=True), strict=True))
+        return dict(zip(FRAME_COLUMNS, zip(*list(self._frames)[first:], strict=True), strict=True))
 
     def _stack_rows(self, first: int) -> dict[str, Any]:
         parents, frames, methods, cuts = zip(*list(self._stacks)[first:], strict=True)
@@ -140,7 +140,7 @@ class Definitions:
             keys = zip(*(columns[name] for name in _SHAPE_COLUMNS), strict=True)
             self._shapes = dict(zip(keys, columns["id"], strict=True))
         elif table == "frame":
-            frames = zip(*(columns[name] for name in _FRAME_COLUMNS), strict=True)
+            frames = zip(*(columns[name] for name in FRAME_COLUMNS), strict=True)
             self._frames = dict(zip(frames, columns["id"], strict=True))
         else:
             parents = (parent or 0 for parent in columns["parent"])

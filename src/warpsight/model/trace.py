@@ -250,7 +250,7 @@ def _connect(folders: Sequence[Path], files: dict[str, list[str]]) -> duckdb.Duc
             *views.create(files),
         ):
             connection.execute(statement)
-    except duckdb.Error as error:
+    except (duckdb.Error, TraceError, OSError) as error:
         connection.close()
         raise TraceError(f"{folders[0]} cannot be read: {error}") from None
     return connection

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from warpsight.model.schema import LATER, TABLES
+from warpsight.errors import TraceError
+from warpsight.model.schema import LATER, TABLES, WIDENED
 
 _NAME = ("name", "demangled", "short")
 _SHAPE = tuple(c.name for c in TABLES["shape"].columns if c.name != "id")
@@ -58,24 +60,42 @@ def base(table: str, files: Sequence[str]) -> str:
     if not files:
         nulls = ", ".join(f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' for c in columns)
         return f"SELECT {nulls} WHERE false"
-    absent, mixed = _absent(table, files)
+    absent, narrow, mixed = _older(table, files)
     names = ", ".join(
-        f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' if c.name in absent else f'"{c.name}"'
+        f'CAST(NULL AS {_SQL_TYPES[c.type]}) AS "{c.name}"' if c.name in absent
+        else f'CAST("{c.name}" AS {_SQL_TYPES[c.type]}) AS "{c.name}"' if c.name in narrow
+        else f'"{c.name}"'
         for c in columns
-    )
+    )  # fmt: skip
     listed = ", ".join(quote(file) for file in files)
     return f"SELECT {names} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = {mixed})"
 
 
-def _absent(table: str, files: Sequence[str]) -> tuple[set[str], bool]:
-    """Later columns that no part has, and whether parts differ: one that was recovered may have newer parts at its end."""
-    later = set(LATER.get(table, ()))
-    if not later:
-        return later, False
+def _older(table: str, files: Sequence[str]) -> tuple[set[str], set[str], bool]:
+    """Columns that no part has, columns that some part holds in a narrower type, and whether the parts differ.
+
+    The parts of one process are of one version but for the last ones, which a newer version may have recovered.
+
+    Raises:
+        TraceError: when a part is damaged.
+    """
+    later, widened = set(LATER.get(table, ())), set(WIDENED.get(table, ()))
+    if not later | widened:
+        return set(), set(), False
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    first, last = (later - set(pq.read_schema(file).names) for file in (files[0], files[-1]))
-    return first & last, first != last
+    ends: dict[str, list[str]] = {}
+    for file in files:
+        ends.setdefault(os.path.dirname(file), []).append(file)
+    try:
+        schemas = [pq.read_schema(part) for parts in ends.values() for part in {parts[0], parts[-1]}]
+    except pa.ArrowException as error:
+        raise TraceError(f"a part of table {table} is damaged: {error}") from None
+    absent = [frozenset(later - set(schema.names)) for schema in schemas]
+    narrow = [frozenset(c for c in widened if schema.field(c).type != pa.int64()) for schema in schemas]
+    versions = set(zip(absent, narrow, strict=True))
+    return set(frozenset.intersection(*absent)), set(frozenset.union(*narrow)), len(versions) > 1
 
 
 def _looked_up(table: str) -> str:

@@ -32,8 +32,8 @@ TRACE_WIDE = frozenset(
 class TraceWriter:
     """Writes a new trace folder: intern names, stacks and shapes, :meth:`add` rows, close.
 
-    The folder becomes a trace when the writer is closed without an error; after one (leaving a `with` block
-    by an exception) nothing is left.
+    The folder becomes a trace when the writer is closed without an error; after one (in a `with` block, or in closing) nothing
+    is left.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -153,21 +153,21 @@ class TraceWriter:
         self._content.update(content)
 
     def close(self) -> None:
-        """Write definitions and manifest; the folder is a complete trace afterwards."""
+        """Write definitions and manifest; the folder is a complete trace afterwards, or gone when that fails."""
         if self._closed:
             return
+        try:
+            self._complete()
+        except BaseException:
+            self.abandon()
+            raise
+        self._closed = True
+
+    def _complete(self) -> None:
         for table, data in self.definitions.take().items():
             self._write(table, None, data)
-        manifest.write(
-            self.path,
-            {
-                **self._content,
-                "processes": self._small["process"],
-                "devices": self._small["device"],
-                "rows": self._rows,
-            },
-        )
-        self._closed = True
+        own = {"processes": self._small["process"], "devices": self._small["device"], "rows": self._rows}
+        manifest.write(self.path, {**self._content, **own})
 
     def abandon(self) -> None:
         """Remove what was written; the writer cannot be used afterwards."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def events(path: Path | str, warps_per_cta: int) -> list[Region]:
     for region in regions:
         number = number + 1 if region.global_warp_id == last else 0
         last = region.global_warp_id
-        numbered.append(Region(**{**region.row(), "region_id": number}))
+        numbered.append(replace(region, region_id=number))
     return numbered
 
 
@@ -89,15 +89,15 @@ def _event(event: dict[str, Any], warps_per_cta: int) -> Region | None:
 def merge(counts: dict[tuple[int, int], dict[str, int]], measured: Iterable[Region]) -> list[Region]:
     """Regions with both; those that only one file has keep what is known of them. Ordered by warp and region."""
     totals = {key: sum(by_instruction.values()) for key, by_instruction in counts.items()}
-    first = {warp: min(r for w, r in totals if w == warp) for warp in {w for w, _ in totals}}
+    first: dict[int, int] = {}
+    for warp, number in totals:
+        first[warp] = min(number, first.get(warp, number))
     out = []
     for region in measured:
         number = region.region_id + first.get(region.global_warp_id, 0)
         total = totals.pop((region.global_warp_id, number), None)
         rate = total / region.cycles if total is not None and region.cycles else None
-        out.append(
-            Region(**{**region.row(), "region_id": number, "total_instruction_count": total, "ipc": rate})
-        )
+        out.append(replace(region, region_id=number, total_instruction_count=total, ipc=rate))
     for (warp, number), total in totals.items():
         out.append(Region(None, None, None, warp, number, None, None, None, None, total, None))
     return sorted(out, key=lambda r: (r.global_warp_id, r.region_id))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.reading import stack_blocks, weighted
-from warpsight.formats.reading.samples import Samples, place
+from warpsight.formats.reading.samples import Samples, is_time, place
 from warpsight.formats.registry import Coverage, Options
 from warpsight.model.definitions import Frame
 
@@ -79,7 +79,8 @@ def parse_stacks(data: bytes) -> Samples:
     )
     blocks = _joined(blocks)
     found = pc.extract_regex(blocks.head, _HEAD)
-    valid = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    timed = pc.and_(found.is_valid(), is_time(found.field("time")))
+    valid = np.flatnonzero(timed.to_numpy(zero_copy_only=False))
     rows = found.take(pa.array(valid))
     time, pid, tid = (rows.field(name).cast(pa.int64()).to_numpy() for name in ("time", "pid", "tid"))
     function = rows.field("function").dictionary_encode()

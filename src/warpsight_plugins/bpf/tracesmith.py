@@ -140,7 +140,7 @@ def _allocations(target: Target, rows: Any, common: dict[str, Any]) -> None:
         "time": common["time"], "process": common["process"], "thread": common["thread"], "address": address,
         "operation": [_ALLOCATIONS[t] for t in rows["type"].tolist()], "bytes": memory["size"].view(np.int64),
         "kind": ["device"] * len(rows),
-        "allocator": ["hipMalloc" if t >= 40 else "cudaMalloc" for t in rows["type"].tolist()]})  # fmt: skip
+        "allocator": ["HIP" if t >= 40 else "CUDA" for t in rows["type"].tolist()]})  # fmt: skip
 
 
 def _others(target: Target, rows: Any, common: dict[str, Any]) -> None:

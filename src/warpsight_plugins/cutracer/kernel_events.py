@@ -22,7 +22,7 @@ WRITTEN = Coverage(
     ),
     lost=(
         "times: the format has none",
-        "the checksum of the kernel's code: it is empty",
+        "the checksum of the kernel's code where the trace has none (of recordings, the programs of OpenCL)",
         "all but launches: also the program's own events and counters",
     ),
     tested=(
@@ -42,15 +42,17 @@ _SHAPE = (
     "shared_static",
     "shared_dynamic",
 )
-#: A launch that does not say what it launched has it from its kernel.
+#: What a launch does not say (none or 0: CUPTI's launches have no registers) comes from its kernel, the checksum of its code too.
 _STATEMENT = f"""
-SELECT l.correlation, coalesce(l.demangled, l.name, k.demangled, k.name) AS name, l.stack, p.pid,
-  coalesce(k.stream, 0) AS stream, {", ".join(f"coalesce(l.{name}, k.{name}, 0) AS {name}" for name in _SHAPE)}
+SELECT l.correlation, coalesce(l.demangled, l.name, k.demangled, k.name) AS name, l.stack, p.pid, m.checksum,
+  coalesce(k.stream, 0) AS stream, {", ".join(f"coalesce(nullif(l.{name}, 0), k.{name}, 0) AS {name}" for name in _SHAPE)}
 FROM launch l LEFT JOIN process p ON p.process = l.process
 LEFT JOIN (
-  SELECT process, correlation, {", ".join(f"any_value({n}) AS {n}" for n in ("stream", "name", "demangled", *_SHAPE))}
+  SELECT process, correlation, {", ".join(f"any_value({n}) AS {n}" for n in ("stream", "name", "demangled", "module", *_SHAPE))}
   FROM kernel GROUP BY process, correlation
 ) k ON k.process = l.process AND k.correlation = l.correlation AND l.correlation <> 0
+LEFT JOIN (SELECT process, module, any_value(checksum) AS checksum FROM module GROUP BY ALL) m
+  ON m.process = k.process AND m.module = k.module
 WHERE coalesce(l.name, k.name) IS NOT NULL AND {{where}} ORDER BY l.start, l.process, l.correlation
 """
 
@@ -85,8 +87,9 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 
 def _launch(row: Mapping[str, Any], number: int, ids: Mapping[int, str]) -> dict[str, Any]:
+    checksum = f"{row['checksum']:016x}" if row["checksum"] else ""
     return {
-        "type": "kernel_launch", "kernel_launch_id": number, "kernel_name": row["name"], "kernel_checksum": "",
+        "type": "kernel_launch", "kernel_launch_id": number, "kernel_name": row["name"], "kernel_checksum": checksum,
         "grid": [row[f"grid_{axis}"] for axis in "xyz"], "block": [row[f"block_{axis}"] for axis in "xyz"],
         "nregs": row["registers"], "shmem": row["shared_static"] + row["shared_dynamic"], "stream_id": row["stream"],
         "callstack_id": ids.get(row["stack"]), "pid": row["pid"] or 0, "correlation_id": row["correlation"] or 0,

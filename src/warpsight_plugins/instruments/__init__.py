@@ -52,7 +52,8 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 def _is_bundle(folder: Path) -> bool:
-    return folder.name.endswith(".trace")
+    # Our own folder of Kineto files, one per process, ends alike.
+    return folder.name.endswith(".trace") and not folder.name.endswith(".pt.trace")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading import csv_columns
-from warpsight_plugins.rocprof.recording import Recording, blocks, kernel_name
+from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.reading.csv_columns import Columns
@@ -219,7 +219,7 @@ class _Reader:
                     "bytes": int(size[i]) or None,
                     "kind": "scratch" if "SCRATCH" in kinds[i].upper() else "device",
                     "device": devices[i],
-                    "allocator": names[i],
+                    "allocator": family(f"{kinds[i]} {names[i]}"),
                     "thread": int(thread[i]),
                     "process": int(process[i]),
                 }

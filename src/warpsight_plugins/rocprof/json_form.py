@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from warpsight.formats.reading.json_pieces import decode, mapped, records
-from warpsight_plugins.rocprof.recording import Recording, blocks, kernel_name
+from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
 
 if TYPE_CHECKING:
     from warpsight.formats.source import Source
@@ -358,7 +358,7 @@ class _Reader:
                     "kind": "scratch" if buffer == "scratch_memory" else "device",
                     "device": self._agents.get(record.agent_id.handle) if record.agent_id else None,
                     "correlation": record.correlation_id.internal or None,
-                    "allocator": name,
+                    "allocator": family(f"{buffer} {name}"),
                     "thread": thread,
                     "process": self._process,
                 }

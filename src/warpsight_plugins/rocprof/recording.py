@@ -47,6 +47,18 @@ def blocks(work_items: Array, group: Array) -> Array:
     return np.asarray(-(-work_items // size))
 
 
+def family(text: str) -> str:
+    """The family of allocators that an operation or level of ROCr's memory belongs to: each frees its own addresses."""
+    words = text.upper()
+    return (
+        "ROCm scratch"
+        if "SCRATCH" in words
+        else "ROCm virtual memory"
+        if "VMEM" in words or "VIRTUAL" in words
+        else "ROCm"
+    )
+
+
 class Recording:
     """Rows on their way to a target: columns are NumPy arrays or lists of equal length."""
 

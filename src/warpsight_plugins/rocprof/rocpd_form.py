@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.formats.reading.databases import Rows, Sqlite, numbered, whole
-from warpsight_plugins.rocprof.recording import Recording, blocks, kernel_name
+from warpsight_plugins.rocprof.recording import Recording, blocks, family, kernel_name
 from warpsight_plugins.rocprof.rpd_form import is_rpd, read_rpd
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class _Reader:
                         "kind": "scratch" if levels[i] == "SCRATCH" else "device",
                         "device": self._agents.get(int(who["agent_id"][i])),
                         "correlation": correlation[i],
-                        "allocator": f"{types[i]} {levels[i]}".lower(),
+                        "allocator": family(levels[i] or ""),
                         "thread": self._threads.get(int(who["tid"][i])),
                         "process": process[i],
                     }

@@ -8,7 +8,7 @@ modulo 2^64. TraceSmith's reader checks the magic only and never reads the devic
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MAGIC = b"SBT\0"
 HEADER = struct.Struct("<4sHHIIQQQQQQB7s")
@@ -88,15 +88,3 @@ class Device:
     threads: int = 0
     clock: int = 0
     warp: int = 32
-
-
-@dataclass(frozen=True)
-class Foreword:
-    """What stands around the events: metadata, devices, strings; `strings` keep the file's order."""
-
-    header: Header
-    metadata: Metadata | None = None
-    devices: tuple[Device, ...] = ()
-    strings: tuple[bytes, ...] = ()
-    #: What is missing because the file ends early, as sentences
-    missing: tuple[str, ...] = field(default=())

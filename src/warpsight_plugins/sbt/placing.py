@@ -221,7 +221,7 @@ class Placer:
                 self._streams[raw] = self.target.stream(self.process, context, raw)
         return {
             "device": _mapped(part.device, self._devices, np.int16),
-            "stream": _mapped(part.stream, self._streams, np.int32),
+            "stream": _mapped(part.stream, self._streams, np.int64),
             "context": _same(context, len(part)),
         }
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, NAMES, Build, copy, device, kernel, launch, messy_rows
+from warpsight.analysis.account.classes import CLASSES, IDLE
 from warpsight.analysis.base.registry import ANALYSES
 from warpsight.analysis.base.result import Result
 from warpsight.errors import WarpsightError
@@ -18,6 +19,7 @@ from warpsight.model.selection import Rows
 from warpsight.ui.cli.output import plain
 
 Answers = Callable[[str, str], Result | WarpsightError]
+IDLE_CLASSES = tuple(CLASSES[kind] for kind in IDLE)
 SHAPE = {"grid_x": 64, "grid_y": 1, "grid_z": 1, "block_x": 128, "block_y": 1, "block_z": 1, "registers": 32}
 GPU = device(0, compute_capability="9.0", multiprocessors=132, clock_khz=1_980_000)
 PROCESS = {"process": 0, "pid": 1, "host": "h", "command": "c", "executable": "e", "start": 0}
@@ -196,13 +198,17 @@ def test_times_add_up_however_wrong_the_clock(answers: Answers, case: str) -> No
             sum(r["time"] for r in rows("concurrency", "concurrency") if r["device"] == number)
             == row["window"]
         )
-    assert {r["device"]: r["idle"] for r in rows("gaps", "devices")} == {
-        d: r["idle"] for d, r in devices.items()
-    }
+    for row in rows("account", "devices"):
+        assert min(row[name] for name in CLASSES) >= 0
+        assert sum(row[name] for name in CLASSES) == row["span"]
+        assert row["compute"] + row["communication"] + row["copy"] == devices[row["device"]]["busy"]
+    assert sum(r["time"] for r in rows("account", "account")) == sum(
+        r["span"] for r in rows("account", "devices")
+    )
     for gap in rows("gaps", "gaps"):
-        shares = [gap[f"{s}_time"] for s in ("profiler", "sync", "copy", "api", "rest", "device")]
-        assert min(shares) >= 0
-        assert sum(shares) == gap["duration"] > 0
+        parts = [gap[name] for name in IDLE_CLASSES]
+        assert min(parts) >= 0
+        assert sum(parts) == gap["duration"] > 0
     for row in rows("states", "streams"):
         assert sum(row[s] for s in ("running", "waiting", "queued", "complete", "idle")) == row["window"]
 

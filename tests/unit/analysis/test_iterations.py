@@ -86,7 +86,7 @@ def profiler_step(writer, turn, host):
     ("mark", "source", "count"),
     [
         (marker, "range 'step #'", 10),
-        (step, "ws.step()", 9),
+        (step, "ws.step()", 10),
         (profiler_step, "operator 'ProfilerStep#'", 10),
     ],
 )

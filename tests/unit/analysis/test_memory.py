@@ -3,6 +3,8 @@ import random
 import pytest
 
 from warpsight.analysis.memory.use import NEVER, load, memory
+from warpsight.analysis.stats.overview_series import memory as series
+from warpsight.analysis.stats.sums import stats
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 
@@ -72,6 +74,25 @@ def test_layers_of_allocators_do_not_count_twice(tmp_path):
     assert {r["allocator"]: (r["peak"], r["at_end"]) for r in result.tables["summary"].to_pylist()} == {
         "CUDA": (100, 0), "caching allocator": (60, 0)}  # fmt: skip
     assert result.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("family", "makes", "frees"),
+    [("CUDA", "CUDA runtime", "CUDA driver"), ("CUDA", None, "CUDA"), ("CUDA", "cudaMalloc", "cuMemFree_v2"),
+     ("OpenCL", "clCreateBuffer", "clReleaseMemObject"), ("HIP", "hipMalloc", "hipFree"), ("pool", "pool", "pool")],
+)  # fmt: skip
+def test_a_free_belongs_to_the_allocation_of_its_family(tmp_path, family, makes, frees):
+    other = {"allocator": "another", "device": None}
+    rows = [row(1, "allocate", 4096, 100, allocator=makes), row(2, "allocate", 4096, 7, **other),
+            row(3, "free", 4096, allocator=frees, device=None), row(4, "free", 4096, **other)]  # fmt: skip
+    with opened(tmp_path / "t.warp", rows) as trace:
+        result = memory(trace)
+        numbers = stats(trace, "memory").tables["memory"].to_pylist()
+        lines = {line.name: (line.device, line.value.tolist()) for line in series(trace)}
+    assert result.tables["leaks"].num_rows == result.tables["errors"].num_rows == 0 and not result.findings
+    assert {(r["allocator"], r["device"], r["peak"], r["at_end"], r["unknown_frees"]) for r in numbers} == {
+        (family, 0, 100, 0, 0), ("another", None, 7, 0, 0)}  # fmt: skip
+    assert lines == {family: (0, [100, 0]), "another": (None, [7, 0])}
 
 
 def test_holders_of_the_peak_have_stack_and_range(tmp_path):

@@ -85,4 +85,5 @@ def test_answers_are_whole_whatever_the_rows(tmp_path, seed):
         r["duration"] for r in path
     )
     assert all(r["bytes"] >= 0 for r in results["memory"].tables["usage"].to_pylist())
-    assert all(f.cost_ns is None or f.cost_ns >= 0 for f in found.findings)
+    assert all(f.saves_ns is None or f.saves_ns >= 0 for f in found.findings)
+    assert sum(entry.time for entry in found.account.entries) == found.account.span

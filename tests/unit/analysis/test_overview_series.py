@@ -13,7 +13,7 @@ def operation(time, kind, address, size=None, device=0, allocator="cudaMalloc", 
 
 
 def random_operations(seed, count=400):
-    """Allocations and frees with reused addresses, frees of what was never seen, two devices."""
+    """Allocations and frees with reused addresses, frees of what was never seen, two devices in one space of addresses."""
     rng = np.random.default_rng(seed)
     rows, live = [], []
     for i in range(count):
@@ -24,7 +24,8 @@ def random_operations(seed, count=400):
         elif rng.random() < 0.05:
             rows.append(operation(at, "free", 999_999, device=int(rng.integers(2))))
         else:
-            key = (int(rng.integers(40)) * 256, int(rng.integers(2)))
+            device = int(rng.integers(2))
+            key = (device << 40 | int(rng.integers(40)) * 256, device)
             if key not in live:
                 live.append(key)
                 rows.append(operation(at, "allocate", key[0], int(rng.integers(1, 1 << 20)), key[1]))

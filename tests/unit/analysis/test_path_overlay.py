@@ -56,6 +56,17 @@ def test_rows_that_are_not_on_the_path_have_no_arrows(trace):
     assert not found.device.of(1, np.array([EPOCH + 50]), np.array([7])).any()  # another process
 
 
+def test_streams_are_known_by_their_whole_ids(build):
+    wide = [
+        kernel(EPOCH + 50, 200, correlation=1, stream=(1 << 40) + 7),
+        kernel(EPOCH + 250, 240, correlation=2, stream=-1),
+    ]
+    found = overlay(build(launch=[launch(EPOCH, 10, 1), launch(EPOCH + 200, 10, 2)], kernel=wide))
+    own = found.device.of(0, np.array([EPOCH + 250]), np.array([-1]))
+    assert own[:, BEGIN_IN].all()
+    assert not found.device.of(0, np.array([EPOCH + 50, EPOCH + 250]), np.array([7, (1 << 24) - 1])).any()
+
+
 def test_an_empty_trace_has_an_empty_path(build):
     found = overlay(build())
     assert not len(found.start)

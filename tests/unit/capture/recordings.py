@@ -42,8 +42,8 @@ class Recording:
         sequences = self._sequences.setdefault(arena, {})
         return SegmentWriter(path, pid=int(arena, 16), arena=int(arena, 16), sequences=sequences)
 
-    def process(self, number: int, uuid: str = "GPU-aaaa") -> str:
-        """A process with stacks 1 = main, 2 = main > step, a shape, a device; returns the arena."""
+    def process(self, number: int, uuid: str = "GPU-aaaa", device: int = 0) -> str:
+        """A process with stacks 1 = main, 2 = main > step, a shape, a device of this number; returns the arena."""
         arena = f"{number:016x}"
         with self.file(arena, "definitions") as out:
             out.write_strings({**STRINGS, 8: uuid})
@@ -77,9 +77,9 @@ class Recording:
             )
             out.write(
                 "Device",
-                {"device": [0], "name": 9, "uuid": 8, "vendor": 10, "platform": 1, "compute_major": 9},
+                {"device": [device], "name": 9, "uuid": 8, "vendor": 10, "platform": 1, "compute_major": 9},
             )
-            out.write("Context", {"context": [1], "device": 0, "api": 1})
+            out.write("Context", {"context": [1], "device": device, "api": 1})
         return arena
 
     def finish(self, **request: Any) -> Trace:

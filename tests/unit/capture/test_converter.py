@@ -181,6 +181,27 @@ def test_ids_of_two_processes_are_one_set(recording: Recording) -> None:
         ).fetchall() == [(0, "GPU-aaaa"), (1, "GPU-bbbb"), (2, "GPU-aaaa")]
 
 
+def test_a_device_keeps_the_number_that_its_first_process_gave_it(tmp_path):
+    recording = Recording(tmp_path / "run.warp")
+    for number, uuid, device in (
+        (1, "GPU-aaaa", 3),
+        (2, "GPU-bbbb", 3),
+        (3, "GPU-cccc", 0),
+        (4, "GPU-aaaa", 0),
+    ):
+        arena = recording.process(number, uuid, device)
+        with recording.file(arena) as out:
+            out.write("Api", launches(1, 1))
+            out.write("Kernel", kernels(1, 1, device=device))
+    with recording.finish() as trace:
+        rows = trace.sql(
+            """SELECT process, device, uuid, "index" FROM kernel JOIN device USING (device) ORDER BY 1"""
+        )
+        assert rows.fetchall() == [
+            (0, 3, "GPU-aaaa", 3), (1, 4, "GPU-bbbb", 3), (2, 0, "GPU-cccc", 0), (3, 3, "GPU-aaaa", 3)
+        ]  # fmt: skip
+
+
 def test_opencl_and_cuda_in_one_process_keep_their_calls_apart(recording: Recording) -> None:
     arena = recording.process(1)
     first = 0x40000000

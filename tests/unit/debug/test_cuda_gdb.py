@@ -91,6 +91,29 @@ def test_other_grids_or_other_blocks_are_progress(second: str) -> None:
     assert sample_process(1, count=2, interval_s=0, run=run).verdict == "no hang"
 
 
+def blocks_at(*ranges: tuple[int, int, int]) -> str:
+    """A look at one kernel of 16 blocks: (first block, last block, PC) in the order of cuda-gdb."""
+    kernel = (
+        "*      0      -   0    1 Active 0x0050000000000000000000000000000000 (16,1,1) (64,1,1) spin(int*) "
+    )
+    rows = "".join(
+        f"  ({first},0,0)   (0,0,0)     ({last},0,0)  (63,0,0)   {64 * (last - first + 1)} 0x{pc:016x} /src/spin.cu     9 \n"
+        for first, last, pc in ranges
+    )
+    return KERNELS.format(rows=kernel) + "Kernel 0\n" + rows
+
+
+def test_a_block_between_the_first_and_the_last_is_progress() -> None:
+    looked = [blocks_at((0, 0, 0x1000), (middle, middle, 0x1000), (9, 9, 0x1000)) for middle in (3, 4, 5)]
+    run, _ = looks(*looked)
+    assert sample_process(1, count=3, interval_s=0, run=run).verdict == "no hang"
+
+
+def test_the_same_blocks_at_other_places_are_no_progress() -> None:
+    run, _ = looks(blocks_at((0, 9, 0x1000)), blocks_at((0, 2, 0x1000), (3, 5, 0x1020), (6, 9, 0x1000)))
+    assert sample_process(1, count=2, interval_s=0, run=run).verdict == "looping"
+
+
 def test_kernels_without_threads_are_no_verdict() -> None:
     run, _ = looks(one_look([]), one_look([]))
     found = sample_process(1, count=2, interval_s=0, run=run)

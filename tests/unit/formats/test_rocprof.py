@@ -97,10 +97,10 @@ def test_json_copies_calls_and_memory(document: Path) -> None:
     ]
     assert stored(document, "select function, correlation, thread from api") == [("hipMalloc", 20, 78)]
     assert stored(
-        document, "select time, operation, address, bytes, kind, device from memory order by 1"
+        document, "select time, operation, address, bytes, kind, allocator, device from memory order by 1"
     ) == [
-        (301, "allocate", 0x7F0000001000, 4096, "device", 0),
-        (395, "allocate", 0, None, "scratch", 0),
+        (301, "allocate", 0x7F0000001000, 4096, "device", "ROCm", 0),
+        (395, "allocate", 0, None, "scratch", "ROCm scratch", 0),
     ]
 
 

@@ -19,6 +19,34 @@ from warpsight_plugins.speedscope import writer as speedscope
 GOLDEN = Path(__file__).parents[2] / "golden" / "formats"
 
 
+#: What 64 bits hold, and one more.
+LAST = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("command", ["python", "my tool"])
+def test_times_of_a_wall_clock_are_read_and_those_beyond_64_bits_are_counted(
+    tmp_path: Path, command: str
+) -> None:
+    times = (1_790_000_000_123_456_789, 5, LAST, LAST + 1, 10 * LAST)
+    lines = (f"{time} {command} 42 43 0 main;step;cudaLaunchKernel\n" for time in times)
+    (tmp_path / "stacks.txt").write_text("".join(lines))
+    with open_any(tmp_path / "stacks.txt") as trace:
+        assert trace.sql("SELECT start, thread FROM launch ORDER BY start").fetchall() == [
+            (time, 43) for time in sorted(times[:3])
+        ]
+        assert trace.sql("SELECT count FROM loss WHERE severity = 'lost'").fetchall() == [(2,)]
+
+
+def test_bpftrace_times_beyond_64_bits_are_no_heads_of_blocks(tmp_path: Path) -> None:
+    blocks = (
+        f"{time} python 42 43 cudaLaunchKernel\n        step+4\n        main+8\n\n"
+        for time in (LAST, LAST + 1)
+    )
+    (tmp_path / "stacks.txt").write_text("Attaching 1 probe...\n" + "".join(blocks))
+    with open_any(tmp_path / "stacks.txt") as trace:
+        assert trace.sql("SELECT start FROM launch").fetchall() == [(LAST,)]
+
+
 def test_extended_folded_lines_become_calls_with_their_stacks() -> None:
     path = GOLDEN / "extended-folded" / "stacks.txt"
     lines = [line for line in path.read_text().splitlines() if line.strip()]

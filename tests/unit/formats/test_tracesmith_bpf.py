@@ -40,7 +40,7 @@ def test_records_become_calls_allocations_and_events(tmp_path: Path) -> None:
         calls = trace.sql("SELECT function, start, bytes FROM api ORDER BY start").fetchall()
         assert calls == [("cudaMemcpy", 200, 4096), ("cudaDeviceSynchronize", 500, None)]
         memory = "SELECT operation, address, bytes, allocator, thread FROM memory"
-        assert trace.sql(memory).fetchall() == [("allocate", 0xDEAD, 512, "hipMalloc", 9)]
+        assert trace.sql(memory).fetchall() == [("allocate", 0xDEAD, 512, "HIP", 9)]
         event = trace.sql("SELECT name, attributes FROM user_event").fetchall()
         assert event == [("uvm_fault", '{"address":28672,"page_size":4096,"fault_type":1,"gpu":2}')]
 

@@ -73,3 +73,14 @@ def test_names_stacks_and_shapes_are_interned(tmp_path: Path) -> None:
         assert writer.shape(grid_x=1) == writer.shape(grid_x=1) != writer.shape(grid_x=2)
         with pytest.raises(UsageError, match="no column grid"):
             writer.shape(grid=1)
+
+
+def test_a_close_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.warp"
+    writer = TraceWriter(path)
+    writer.add("sample", SAMPLE)
+    writer.describe(settings={"a manifest is JSON": object()})
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        writer.close()
+    assert list(tmp_path.iterdir()) == []
+    TraceWriter(path).close()  # and nothing is in the way of another attempt

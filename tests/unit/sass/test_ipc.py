@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.sass.traces import metadata, write
+from warpsight.sass import ipc
 from warpsight.ui.cli import app
 
 HISTOGRAM = 'warp_id,region_id,instruction,count\n9,0,"FFMA",300\n9,0,LDG.E,100\n9,1,FFMA,50\n3,0,FFMA,7\n'
@@ -61,3 +63,21 @@ def test_what_is_no_histogram_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
     wrong.write_text("a,b\n1,2\n")
     assert app.main(["sass", "ipc", "--histogram", str(wrong)]) == 1
     assert "expected the columns" in capsys.readouterr().err
+
+
+class Key(tuple[int, int]):
+    """A warp and a region that count how often they are looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        Key.looks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("warps", [10, 1000])
+def test_each_histogram_is_looked_at_a_few_times_however_many_warps_there_are(warps: int) -> None:
+    Key.looks = 0
+    rows = ipc.merge({Key((warp, 2)): {"FFMA": 1} for warp in range(warps)}, [])
+    assert [(row.global_warp_id, row.region_id) for row in rows] == [(warp, 2) for warp in range(warps)]
+    assert Key.looks <= 4 * warps

@@ -93,14 +93,20 @@ class Account:
         out: dict[int | None, dict[str, int]] = {}
         length = self.pieces.length
         device = self.gaps.device[self.pieces.gap]
-        for number, (name, (index, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
-            idle = np.bincount(
-                self.pieces.kind[device == number], weights=length[device == number], minlength=len(CLASSES)
-            ).astype(np.int64)
+        for number, (name, (_, one)) in enumerate(zip(self.gaps.devices, self.gaps.busy, strict=True)):
+            mine = device == number
+            idle = summed(self.pieces.kind[mine], length[mine], len(CLASSES))
             times = dict(zip(CLASSES, idle.tolist(), strict=True))
             times |= {"compute": one.total[0], "communication": one.total[1], "copy": one.total[2]}
-            out[name] = {"span": _span(self.work, index), **times}
+            out[name] = {"span": one.span, **times}
         return out
+
+    @property
+    def classes(self) -> tuple[tuple[int, int, Entry], ...]:
+        """Every class that has time, the most first: the class, its time (ns) and its largest row."""
+        kinds = dict.fromkeys(entry.kind for entry in self.entries if entry.time)
+        listed = [(kind, self.time(kind), self.of(kind)[0]) for kind in kinds]
+        return tuple(sorted(listed, key=lambda one: -one[1]))
 
     def to_json(self) -> list[dict[str, Any]]:
         """The rows as plain data."""
@@ -121,17 +127,9 @@ def _account(trace: Trace, work: Work) -> Account:
     parts = pieces.cut(trace, work, calls, found)
     host = naming.host_time(trace, calls, found, parts)
     entries = [*_worked(trace, work, found), *_idle(parts, host)]
-    span = sum(_span(work, index) for index, _ in found.busy)
+    span = sum(one.span for _, one in found.busy)
     ordered = tuple(sorted(entries, key=lambda entry: -entry.time))
     return Account(work, calls, call, span, ordered, found, parts, tuple(host))
-
-
-def _span(work: Work, index: Column) -> int:
-    """From the first begin to the last end of a device's work."""
-    if not len(index):
-        return 0
-    end = np.maximum(work.end[index], work.start[index])
-    return int(end.max()) - int(work.start[index[0]])
 
 
 def _worked(trace: Trace, work: Work, found: Gaps) -> list[Entry]:

@@ -40,6 +40,11 @@ class Busy:
     idle_end: Column
     next: Column
 
+    @property
+    def span(self) -> int:
+        """From the begin of the first work to the end of the last, ns; work of no length has no part in it."""
+        return sum(self.total) + int((self.idle_end - self.idle_begin).sum())
+
 
 def busy(start: Column, end: Column, kind: Column) -> Busy:
     """The busy and idle time of rows sorted by `start`; `kind` indexes :data:`warpsight.model.work.KINDS`."""

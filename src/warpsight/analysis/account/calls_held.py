@@ -23,6 +23,8 @@ LONG = 100_000
 #: What CUPTI takes of each recorded call besides our callbacks: it calls them, and writes records (ns). No program can measure
 #: this in itself. Fitted on one H200 host by benchmarks/gpu/own_cost.py: docs/explanation/overhead.md.
 CUPTI_CALL = 1200
+#: How much later a kernel begins for being timed by CUPTI (ns); fitted likewise.
+CUPTI_KERNEL = 1000
 #: Kinds of table overhead that the program would have had without a recorder: compiling and loading code, and a full launch
 #: queue, which CUPTI reports there too.
 NOT_THE_RECORDERS = (
@@ -203,6 +205,11 @@ def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
     moments, lengths = np.concatenate(at), np.concatenate(took)
     order = np.argsort(moments, kind="stable")
     return moments[order], lengths[order]
+
+
+def stamping_time(trace: Trace) -> int:
+    """How much later work begins for being timed, where that is known (ns)."""
+    return CUPTI_KERNEL if (trace.manifest.get("overhead") or {}).get("own_cuda_calls") else 0
 
 
 def _disjoint(start: Column, end: Column, name: Column, names: list[str]) -> Held:

@@ -46,13 +46,24 @@ class HostTime:
         name: The annotation or function; :data:`UNNAMED` for the rest.
         time: Host time it covers, ns, without what an earlier name has; summed over devices.
         function: The user's innermost function that covers nearly all of that time too, with its place; "" where unknown.
+        most: The user's innermost function that covers most of it, with its place; "" where that is `function`.
+        most_share: The part of the time that `most` covers, 0 to 1.
         pieces: Indices of the pieces it covers.
     """
 
     name: str
     time: int
     function: str
+    most: str
+    most_share: float
     pieces: Column
+
+    @property
+    def place(self) -> str:
+        """The name with its place in the program, where that is known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
+        if self.function.split(" (")[0] == self.name:
+            return self.function
+        return f"{self.name}, at {self.function}" if self.function else self.name
 
 
 def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[HostTime]:
@@ -80,12 +91,13 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
         text, inside = chosen
         covered = left[inside]
         time = int((end - begin)[covered].sum())
-        out.append(HostTime(text, time, functions(covered), rows[covered]))
+        out.append(HostTime(text, time, *functions(covered), rows[covered]))
         left = left[~inside]
     if len(left):
         time = int((end - begin)[left].sum())
-        function = functions(left)
-        out.append(HostTime(function.split(" (")[0] if function else UNNAMED, time, function, rows[left]))
+        function, most, share = functions(left)
+        name = function.split(" (")[0] if function else UNNAMED
+        out.append(HostTime(name, time, function, most, share, rows[left]))
     return sorted(out, key=lambda one: -one.time)
 
 
@@ -117,35 +129,47 @@ def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[
     return None
 
 
+#: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
+Places = tuple[str, str, float]
+_NOWHERE: Places = "", "", 0.0
+
+
 def _functions_at(
     trace: Trace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
-) -> Callable[[Column], str]:
-    """A function that names the user's function that nearly all of some pieces were in, by stacks."""
+) -> Callable[[Column], Places]:
+    """A function that names the user's functions that some pieces were in, by stacks."""
     if not trace.count("stack"):
-        return lambda chosen: ""
+        return lambda chosen: _NOWHERE
     tree = stacks_over.functions(trace)
 
-    def named(chosen: Column) -> str:
+    def named(chosen: Column) -> Places:
         some = chosen[np.argsort(-pieces.length[rows[chosen]], kind="stable")[:200_000]]
         found = stacks_over.over(
             trace, on, calls, number[some], pieces.begin[rows[some]], pieces.end[rows[some]], call[some]
         )
-        if not len(found.node):
-            return ""
-        time, depth = stacks_over.by_function(tree, found)
-        total = float(found.time.sum())
-        own = np.array([not is_library(text) and not is_library(name)
-                        for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
-        for group in (own, ~own):
-            near = np.flatnonzero(group & (time >= NEARLY * total))
-            if not len(near):
-                near = np.flatnonzero(group & (time >= MOST * total))
-            if len(near):
-                best = int(near[np.argmax(depth[near])])
-                return _with_line(trace, tree, found, best)
-        return ""
+        return _places(trace, tree, found) if len(found.node) else _NOWHERE
 
     return named
+
+
+def _places(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacked) -> Places:
+    """The innermost function that holds nearly all of the time, and the one that holds most: the user's own, if there are."""
+    time, depth = stacks_over.by_function(tree, found)
+    total = float(found.time.sum())
+    own = np.array([not is_library(text) and not is_library(name)
+                    for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
+    for group in (own, ~own):
+        most = np.flatnonzero(group & (time >= MOST * total))
+        if not len(most):
+            continue
+        inner = int(most[np.argmax(depth[most])])
+        nearly = most[time[most] >= NEARLY * total]
+        outer = int(nearly[np.argmax(depth[nearly])]) if len(nearly) else inner
+        text = _with_line(trace, tree, found, outer)
+        if inner == outer:
+            return text, "", 0.0
+        return text, _with_line(trace, tree, found, inner), float(time[inner]) / total
+    return _NOWHERE
 
 
 def _with_line(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacked, function: int) -> str:

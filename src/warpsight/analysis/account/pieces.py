@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 #: Name of idle time that no call has.
 NO_CALL = "work whose launch is not in the trace"
-#: Name of the time that the recorder's callbacks took on the program's threads, as sampled in the recording.
-CALLBACKS = "the recorder's callbacks"
+#: Name of the time that the recorder's callbacks took, as sampled in the recording, with CUPTI's part of it.
+CALLBACKS = "the recorder's callbacks and CUPTI's records"
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,13 @@ def _afterwards(
         kind[late] = np.where(waited, OTHER_STREAM, UNKNOWN)
         after = np.array([_numbered(names, f"after {text}") for text in calls.functions], np.int64)
         name[late] = np.where(waited, function, after[name[late]])
-    return rows, gaps.returned[rows], gaps.end[rows], kind, name
+    begin, end = gaps.returned[rows], gaps.end[rows]
+    # The device's clock is read around each kernel that a recorder asks for.
+    stamped = np.minimum(begin + calls_held.stamping_time(trace), end)
+    own = np.full(len(rows), _numbered(names, CALLBACKS))
+    recorder = np.full(len(rows), RECORDER, np.int8)
+    columns = (rows, rows), (begin, stamped), (stamped, end), (recorder, kind), (own, name)
+    return tuple(np.concatenate(pair) for pair in columns)
 
 
 def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Column) -> Column:

@@ -115,6 +115,8 @@ def _top(trace: Trace, found: Account, parts: dict[int, Column], rows: Column) -
         where[one.pieces] = place
     host_of = np.full(len(found.gaps), -1)
     mine = found.pieces.of(HOST)
+    # Of several names in a gap the longest piece's is written last.
+    mine = mine[np.argsort(found.pieces.length[mine], kind="stable")]
     host_of[found.pieces.gap[mine]] = where[mine]
     listed = [_described(found, parts, gap, names, int(host_of[gap])) for gap in rows.tolist()]
     spec = "device:int16 begin:int64:ns duration:int64:ns causes:string next:string call:string host:string"

@@ -7,24 +7,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from warpsight.analysis.base.result import Finding, Result, with_units
+from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
-
-#: Allocations with the time they were freed; a free takes the size and the stack of its allocation.
-_PAIRED = """
-WITH moves AS (
-  SELECT *, lag(bytes) OVER w AS allocated, lag(operation) OVER w AS before FROM memory
-  WHERE operation IN ('allocate', 'free') AND {where}
-  WINDOW w AS (PARTITION BY process, device, address ORDER BY time)),
-sized AS (
-  SELECT *, CASE WHEN operation = 'allocate' THEN bytes
-                 WHEN before = 'allocate' THEN -coalesce(allocated, bytes) ELSE 0 END AS change FROM moves),
-levels AS (
-  SELECT *, sum(change) OVER (PARTITION BY process, device, coalesce(allocator, '') ORDER BY time
-                              ROWS UNBOUNDED PRECEDING) AS level FROM sized)
-"""
 
 
 def memory(trace: Trace, rows: Rows, by: str) -> Result:
@@ -33,9 +20,10 @@ def memory(trace: Trace, rows: Rows, by: str) -> Result:
     if by == "stack":
         return _by_stack(trace, where)
     table = trace.sql(
-        _PAIRED.format(where=where)
-        + """
-        SELECT process, device, coalesce(allocator, '') AS allocator,
+        f"""WITH levels AS (
+          SELECT *, sum(change) OVER (PARTITION BY process, device, allocator ORDER BY time ROWS UNBOUNDED PRECEDING) AS level
+          FROM ({changes(where)}))
+        SELECT process, device, allocator,
           count(*) FILTER (operation = 'allocate') AS allocations, count(*) FILTER (operation = 'free') AS frees,
           coalesce(sum(bytes) FILTER (operation = 'allocate'), 0)::BIGINT AS total,
           greatest(max(level), 0)::BIGINT AS peak, sum(change)::BIGINT AS at_end,
@@ -52,12 +40,9 @@ def memory(trace: Trace, rows: Rows, by: str) -> Result:
 
 def _by_stack(trace: Trace, where: str) -> Result:
     found = trace.sql(
-        _PAIRED.format(where=where)
-        + """,
-        placed AS (SELECT *, lead(operation) OVER (PARTITION BY process, device, address ORDER BY time) AS after FROM sized)
-        SELECT coalesce(stack, 0) AS stack, count(*) AS allocations, sum(bytes)::BIGINT AS total,
+        f"""SELECT coalesce(stack, 0) AS stack, count(*) AS allocations, sum(bytes)::BIGINT AS total,
           coalesce(sum(bytes) FILTER (after IS DISTINCT FROM 'free'), 0)::BIGINT AS at_end
-        FROM placed WHERE operation = 'allocate' GROUP BY ALL ORDER BY total DESC, stack"""
+        FROM ({changes(where)}) WHERE operation = 'allocate' GROUP BY ALL ORDER BY total DESC, stack"""
     ).to_arrow_table()
     ids = found["stack"].to_pylist()
     frames = trace.stacks(i for i in ids if i)

@@ -108,7 +108,7 @@ ANALYSES: dict[str, Analysis] = {
     "findings": Analysis(
         "warpsight.analysis.rules",
         "findings",
-        "Everything the rules find, with what it costs and what to do.",
+        "Everything the rules find, with its share of the time or what it saves, and what to do.",
     ),
     "memory": Analysis(
         "warpsight.analysis.memory.use",

@@ -20,6 +20,11 @@ def size(count: float) -> str:
     return f"{_digits(count)} TiB"
 
 
+def times(count: int) -> str:
+    """once, twice, 1,234 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
 def operations(count: float) -> str:
     """12.3 TFLOP, 45.6 MFLOP, 890 FLOP."""
     for limit, unit in ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP")):

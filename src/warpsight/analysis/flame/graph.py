@@ -223,7 +223,10 @@ class _Part:
         groups = [_split(trace, leaves, by, labels) for by in shape.by]
         sources = tuple(level for level in shape.levels if level != "stack")
         moments = partial(_moments, trace, leaves)
-        chains = flame_ranges.chains(trace, sources, leaves.process, moments) if sources else None
+        chains = None
+        if sources:
+            beside = "stack" in shape.levels
+            chains = flame_ranges.chains(trace, sources, leaves.process, moments, beside)
         around = chains.of if chains else np.zeros(len(leaves), np.int64)
         keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape), around, leaves.leaf]
         first, weight, count = _grouped(keys, leaves.weight)

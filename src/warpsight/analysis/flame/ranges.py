@@ -27,6 +27,8 @@ _SOURCES = {
     "WHERE duration >= 0 AND kind <> 'instant'",
     "op": "SELECT start, start + duration AS stop, name_id, process, thread, false AS shared FROM op_ids WHERE duration >= 0",
 }
+#: Ranges that are functions with a stack of their own (torch.profiler's Python functions): frames of stacks show them already.
+_IN_STACKS = " AND NOT (category IS NOT DISTINCT FROM 'python_function' AND stack IS NOT NULL)"
 #: Turns of a loop are one frame: `step 17` and `ProfilerStep#18` become `step *` and `ProfilerStep#*`; `layer 3` stays.
 _TURN = re.compile(r"^(.*?(?:step|iter|iteration|epoch|batch|token|request)[\s#:_=-]*)\d+$", re.IGNORECASE)
 #: Deeper nests are cut: nothing a person wrote nests like that.
@@ -49,10 +51,17 @@ class Chains:
 
 
 def chains(
-    trace: Trace, sources: tuple[str, ...], process: Column, moments: Callable[[], tuple[Column, Column]]
+    trace: Trace,
+    sources: tuple[str, ...],
+    process: Column,
+    moments: Callable[[], tuple[Column, Column]],
+    beside_stacks: bool = False,
 ) -> Chains | None:
-    """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges."""
-    ranges = _Ranges.load(trace, sources)
+    """The chain at each row's moment (time, thread), such as its :func:`calls`; None when the trace has no ranges.
+
+    With `beside_stacks`, ranges that are frames of stacks too are left out.
+    """
+    ranges = _Ranges.load(trace, sources, beside_stacks)
     if ranges is None:
         return None
     time, thread = moments()
@@ -100,8 +109,9 @@ class _Ranges:
     texts: list[tuple[str, str]]
 
     @classmethod
-    def load(cls, trace: Trace, sources: tuple[str, ...]) -> _Ranges | None:
-        tables = [(s, trace.sql(_SOURCES[s]).to_arrow_table()) for s in sources]
+    def load(cls, trace: Trace, sources: tuple[str, ...], beside_stacks: bool) -> _Ranges | None:
+        asked = [(s, _SOURCES[s] + (_IN_STACKS if s == "range" and beside_stacks else "")) for s in sources]
+        tables = [(s, trace.sql(sql).to_arrow_table()) for s, sql in asked]
         tables = [(s, t) for s, t in tables if len(t)]
         if not tables:
             return None

@@ -23,14 +23,15 @@ Column = NDArray[Any]
 #: Weight → (unit, what one row of it is).
 WEIGHTS = {
     "time": ("ns", "time on the device, of kernels, copies and sets"),
-    "launches": ("", "kernels launched, those that never finished among them"),
+    "launches": (
+        "",
+        "kernels launched, those that never finished among them; launch calls where the trace has no kernels",
+    ),
     "bytes": ("B", "bytes copied and set"),
     "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
     "allocated": ("B", "bytes allocated"),
     "samples": ("", "samples of host threads"),
 }
-#: Kinds of leaves.
-LEAVES = ("kernel", "copy", "set", "allocation", flame_samples.RUNNING, flame_samples.WAITING)
 _COLUMNS = ("weight", "process", "device", "context", "stream", "correlation", "stack")
 _SET = "'memset'"
 
@@ -72,6 +73,8 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
     elif weight == "bytes":
         parts = [_moved(trace, rows, "memcpy", "bytes"), _moved(trace, rows, "memset", "bytes")]
     elif weight == "launches":
+        if _calls_alone(trace):
+            return _called(trace, rows, names)
         parts = [_launched(trace, rows, names)]
     else:
         cut = _cut(rows)
@@ -130,7 +133,7 @@ def _ran(trace: Trace, rows: Rows, names: str) -> _PartRows:
     chosen = np.flatnonzero(work.kind <= device_work.COMMUNICATION)
     queue = work.queue[chosen]
     places = np.array(
-        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int32
+        [(-1 if q.device is None else q.device, q.context, q.stream) for q in work.queues], np.int64
     ).reshape(-1, 3)
     columns = {"leaf": work.name_id[chosen], "weight": (work.end - work.start)[chosen], "process": work.process[chosen],
                "device": places[queue, 0], "context": places[queue, 1], "stream": places[queue, 2],
@@ -146,6 +149,29 @@ def _launched(trace: Trace, rows: Rows, names: str) -> _PartRows:
     ).to_arrow_table()
     columns = _columns(table)
     return columns, _names(trace, names, columns["leaf"]), "kernel"
+
+
+def _calls_alone(trace: Trace) -> bool:
+    """Whether launches were recorded without the device's side of them, as uprobes record them."""
+    return not trace.count("kernel") and trace.count("launch") > 0
+
+
+def _called(trace: Trace, rows: Rows, names: str) -> Leaves:
+    """Calls that launched something; each weighs 1. Their names are the kernels', where they are known."""
+    text = f"coalesce({'name' if names == 'mangled' else names}, function)"
+    condition, parameters = f"NOT captured AND {rows.where(device=False, stream=False)}", {}
+    if rows.name is not None:
+        condition, parameters = f"{condition} AND regexp_matches({text}, $pattern)", {"pattern": rows.name}
+    found = trace.sql(
+        f"""SELECT {text} AS text, 1::BIGINT AS weight, process, -1::SMALLINT AS device, -1::BIGINT AS context,
+            -1::BIGINT AS stream, -1::BIGINT AS correlation, coalesce(stack, 0) AS stack, start, thread
+            FROM launch WHERE {condition}""", **parameters)  # fmt: skip
+    columns, labels, kind = _coded(found.to_arrow_table(), "kernel")
+    moments = columns.pop("start"), columns.pop("thread")
+    count = len(columns["leaf"])
+    return Leaves(
+        **columns, labels=labels, kinds=[kind] * len(labels), measured=count, without_time=0, moments=moments
+    )
 
 
 def _columns(table: pa.Table) -> dict[str, Column]:

@@ -1,8 +1,8 @@
 """Memory: use over time, the peak and who held it, what was never freed, wrong frees, fragmentation, churn.
 
-Every free is paired with the allocation of its address before it. Allocators that sit on one another (torch's caching
-allocator on cudaMalloc) are layers of their own, so nothing counts twice; the CUDA runtime and driver are one layer, since
-either frees what the other allocated. All times are the trace's: nothing depends on when the analysis runs.
+Every free is paired with the allocation of its address before it, within a family (:mod:`warpsight.model.allocators`).
+Allocators that sit on one another (torch's caching allocator on cudaMalloc) are families of their own, so nothing counts twice.
+All times are the trace's: nothing depends on when the analysis runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
 from warpsight.model import work as device_work
+from warpsight.model.allocators import FAMILY
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
         f"""SELECT m.time, (m.operation = 'allocate') AS made, m.address AS address,
             coalesce(m.bytes, 0) AS bytes, coalesce(m.stack, 0) AS stack, coalesce(m.device, -1)::BIGINT AS device,
             m.process::BIGINT AS process, coalesce(m.thread, a.thread, -1)::BIGINT AS thread,
-            CASE WHEN allocator LIKE 'CUDA %' OR allocator IS NULL THEN 'CUDA' ELSE allocator END AS layer
+            {FAMILY} AS layer
             FROM (SELECT * FROM memory WHERE operation IN ('allocate', 'free') AND {where}) m
             LEFT JOIN (SELECT process, correlation, any_value(thread) AS thread FROM api
                        WHERE correlation IS NOT NULL AND function SIMILAR TO '.*(Alloc|Free).*' GROUP BY ALL) a

@@ -145,9 +145,10 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
     """Stacks from a file of any text format that has them, or from a trace's launches and samples.
 
     Raises:
-        FormatError: when the file is none of them.
+        FormatError: when the file is none of them, or has no stack with a time.
     """
     from warpsight.formats import registry
+    from warpsight.formats.errors import FormatError
     from warpsight.formats.importing import is_trace, open_any
     from warpsight.formats.source import Source
 
@@ -158,9 +159,17 @@ def load_samples(path: str | os.PathLike[str]) -> Samples:
             parse = registry.reader(form).stacks_parser() if form else None
             if parse is not None:
                 with source.open() as file:
-                    return parse(file.read())
+                    samples = parse(file.read())
+                if not len(samples):
+                    raise source.error(
+                        f"has no stack with a time ({samples.skipped:,} lines were not understood)"
+                    )
+                return samples
     with open_any(path) as trace:
-        return _from_trace(trace)
+        samples = _from_trace(trace)
+        if not len(samples):
+            raise FormatError(text, "has no stacks: neither its calls nor its samples have any")
+        return samples
 
 
 def _from_trace(trace: Trace) -> Samples:

@@ -144,6 +144,21 @@ class Merged:
             )
         return with_units(pa.Table.from_pylist(rows), time="ns", bytes="B")
 
+    def failure(self) -> str | None:
+        """Why no stack found its launch, as the end of a sentence; None when one did."""
+        counts = self.counts()
+        if counts["matched"]:
+            return None
+        if not counts["launches"]:
+            return "the GPU side has no launches"
+        if counts["foreign"] == counts["stacks"]:
+            return "they are of processes that the GPU side does not have"
+        if self.clock is not None and not self.clock.known:
+            return "the clocks of the two files cannot be related"
+        return (
+            f"{counts['launches']:,} launches on the GPU side are of other functions, or too far away in time"
+        )
+
     @property
     def span_ns(self) -> int:
         """From the first stack to the last."""

@@ -255,7 +255,7 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     device = path.point >= base
     node = np.where(device, path.point - base, 0)
     call = np.where(device, 0, path.point // 2)
-    stream = graph.stream[node] & 0xFFFFFF if len(graph.stream) else node
+    stream = np.array(graph.stream_ids.stream, np.int64)[graph.stream[node]] if len(graph.stream) else node
     thread = graph.calls.thread[call] & 0xFFFFFFFF if len(graph.calls) else call
     pieces = [
         pa.array(labels.points(path.point[at : at + _PIECE]), pa.string()).dictionary_encode()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from warpsight.analysis.path import host, order, rows
 from warpsight.analysis.path.order import Edges, Streams
 from warpsight.analysis.path.rows import WAIT, CallIndex, Calls, Work
+from warpsight.analysis.path.stream_ids import StreamIds
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class DependencyGraph:
     Attributes:
         start: Begin of each device node, ns.
         end: End of each device node, ns.
-        stream: Stream key of each device node.
+        stream: Number of each device node's stream, which `stream_ids` explains.
         kind: Kind of each device node (:data:`rows.NODE_KINDS`).
         time: Time of each point, ns.
         parent: The point that released each point last (for device work: its begin), -1 for none.
@@ -59,6 +60,7 @@ class DependencyGraph:
     clamped: int
     unplaced: int
     floor: int
+    stream_ids: StreamIds
     _parts: list[tuple[Column, Column, Column]]
 
     @property
@@ -97,9 +99,10 @@ class _Builder:
         self.trace = trace
         self.with_edges = edges
         self.calls = rows.calls(trace, chosen)
-        self.work = rows.work(trace, chosen)
-        self.waits = rows.waits(trace, chosen)
-        self.records = rows.records(trace, chosen)
+        self.ids = StreamIds()
+        self.work = rows.work(trace, chosen, self.ids)
+        self.waits = rows.waits(trace, chosen, self.ids)
+        self.records = rows.records(trace, chosen, self.ids)
         self.index = CallIndex(self.calls)
         self.points = host.Points.of(self.calls)
         self.edges = Edges()
@@ -166,13 +169,13 @@ class _Builder:
     def device(self) -> None:
         """Find what each node waited for, and which of it was the last."""
         work = self.work
-        kinds = order.stream_kinds(self.trace)
+        kinds = order.stream_kinds(self.trace, self.ids)
         in_graph = np.zeros(len(self.start), bool)
         in_graph[: len(work)] = work.graph != 0
         previous, overlap = self.lines.previous(self.start, in_graph)
         if kinds.unordered:
             previous[np.isin(self.stream, list(kinds.unordered))] = -1
-        order.default_stream_edges(self.lines, kinds, self.kind != WAIT, self.edges, DEFAULT)
+        order.default_stream_edges(self.lines, self.ids, kinds, self.kind != WAIT, self.edges, DEFAULT)
         first, second, contradicting = order.graph_edges(self.trace, work)
         inside = np.zeros(len(self.start), bool)
         inside[second] = True
@@ -274,8 +277,9 @@ class _Builder:
         one = self._chosen_waits("stream", "finish")
         parts += host.waits_of_streams(self.lines, waits, self.waiting, when, one, SYNC)
         all_streams = self._chosen_waits("context")
-        parts += host.waits_of_contexts(self.lines, waits.context, self.waiting, when, all_streams, SYNC)
-        parts += host.implicit_waits(self.lines, self.calls, self.end, SYNC)
+        context = waits.context
+        parts += host.waits_of_contexts(self.lines, self.ids, context, self.waiting, when, all_streams, SYNC)
+        parts += host.implicit_waits(self.lines, self.ids, self.calls, self.end, SYNC)
         for_event = self._chosen_waits("event")
         record = self.record_of[for_event]
         for_event, record = for_event[record >= 0], record[record >= 0]
@@ -309,7 +313,8 @@ class _Builder:
             time=np.concatenate([time, self.end]),
             parent=np.concatenate([self.parent_of_point, self.parent_of_node]),
             cause=np.concatenate([self.cause_of_point, self.cause_of_node]),
-            clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, _parts=self.parts,
+            clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, stream_ids=self.ids,
+            _parts=self.parts,
         )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def _attributes(graph: DependencyGraph, point: int, name: str, critical: bool) -
     if point >= base:
         node = point - base
         length = words.duration(int(graph.end[node] - graph.start[node]))
-        label = f"{name}\nstream {int(graph.stream[node]) & 0xFFFFFF}, {length}"
+        label = f"{name}\nstream {graph.stream_ids.stream[int(graph.stream[node])]}, {length}"
         style = 'style=filled, fillcolor="#d8e8ff"'
     else:
         call = point // 2

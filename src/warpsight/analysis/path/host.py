@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.path.order import NEVER, Streams, context_of
+from warpsight.analysis.path.order import NEVER, Streams
 from warpsight.analysis.path.rows import CallIndex, Calls, Waits
+from warpsight.analysis.path.stream_ids import StreamIds
 from warpsight.model import work as device_work
 
 Column = npt.NDArray[Any]
@@ -126,19 +127,20 @@ def waits_of_streams(
 
 
 def waits_of_contexts(
-    streams: Streams, context: Column, call: Column, when: Column, chosen: Column, kind: int
+    streams: Streams, ids: StreamIds, context: Column, call: Column, when: Column, chosen: Column, kind: int
 ) -> list[tuple[Column, Column, Column]]:
     """The waits for everything in a context: the latest work of each stream, once until the stream has newer work.
 
     A context that no stream belongs to stands for its whole process: not every source tells contexts.
     """
     out = []
-    known = {context_of(stream) for stream in streams.bounds}
+    known = {ids.context[stream] for stream in streams.bounds}
     for one in np.unique(context[chosen]).tolist():
         mine = chosen[context[chosen] == one]
         mine = mine[np.argsort(when[mine], kind="stable")]
+        process = ids.process_of_context[one]
         for stream in streams.bounds:
-            belongs = context_of(stream) == one if one in known else stream >> 48 == one >> 24
+            belongs = ids.context[stream] == one if one in known else ids.process[stream] == process
             if not belongs:
                 continue
             node = streams.before(stream, when[mine])
@@ -148,14 +150,14 @@ def waits_of_contexts(
 
 
 def implicit_waits(
-    streams: Streams, calls: Calls, end: Column, kind: int
+    streams: Streams, ids: StreamIds, calls: Calls, end: Column, kind: int
 ) -> list[tuple[Column, Column, Column]]:
     """Calls like cudaFree: the work that ended while they ran."""
     names = [i for i, name in enumerate(calls.functions) if name in IMPLICIT]
     at = np.flatnonzero(np.isin(calls.function, names)) if names else np.zeros(0, np.int64)
     out = []
     for stream in streams.bounds if len(at) else ():
-        mine = at[calls.process[at] == stream >> 48]
+        mine = at[calls.process[at] == ids.process[stream]]
         node = streams.before(stream, calls.start[mine])
         ended = np.where(node >= 0, end[np.maximum(node, 0)], NEVER)
         good = (ended > calls.start[mine]) & (ended <= calls.end[mine])

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.path.rows import CallIndex, Records, Waits, Work, by_group, columns
+from warpsight.analysis.path.stream_ids import StreamIds
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -130,43 +131,43 @@ class Streams:
 
 @dataclass(frozen=True)
 class Kinds:
-    """Which streams differ from ordinary ones, by stream key."""
+    """Which streams differ from ordinary ones, by the numbers of streams and contexts."""
 
-    #: Legacy default stream of each context key.
+    #: Legacy default stream of each context.
     null: dict[int, int]
     blocking: frozenset[int]
     unordered: frozenset[int]
 
 
-def stream_kinds(trace: Trace) -> Kinds:
+def stream_kinds(trace: Trace, ids: StreamIds) -> Kinds:
     """Read them from the tables context and stream; a stream whose flags are not known is taken as non-blocking."""
-    context = "(process::BIGINT << 24) | context::BIGINT"
-    key = "(process::BIGINT << 48) | (context::BIGINT << 24)"
-    null = trace.sql(f"""SELECT {context}, {key} | (null_stream & 16777215) FROM context
-                         WHERE null_stream IS NOT NULL AND api = 'cuda'""").fetchall()
-    flagged = trace.sql(f"""SELECT s.process, s.context, {key.replace("process", "s.process").replace("context::", "s.context::")}
-                            | (stream & 16777215), s.flags, coalesce(c.api, 'cuda')
-                            FROM stream s LEFT JOIN context c ON s.process = c.process AND s.context = c.context
-                            WHERE s.flags IS NOT NULL""").fetchall()  # fmt: skip
+    null = trace.sql("""SELECT process, context, null_stream FROM context
+                        WHERE null_stream IS NOT NULL AND api = 'cuda'""").fetchall()
+    flagged = trace.sql("""SELECT s.process, s.context, s.stream, s.flags, coalesce(c.api, 'cuda')
+                           FROM stream s LEFT JOIN context c ON s.process = c.process AND s.context = c.context
+                           WHERE s.flags IS NOT NULL""").fetchall()
+    known = [(ids.number(*where), flags, api) for *where, flags, api in flagged]
     return Kinds(
-        dict(null),
-        frozenset(k for _, _, k, flags, api in flagged if api == "cuda" and flags == _BLOCKING_STREAM),
-        frozenset(k for _, _, k, flags, api in flagged if api == "opencl" and flags & _OUT_OF_ORDER),
-    )
+        {ids.number_of_context(process, context): ids.number(process, context, stream) for process, context, stream in null},
+        frozenset(stream for stream, flags, api in known if api == "cuda" and flags == _BLOCKING_STREAM),
+        frozenset(stream for stream, flags, api in known if api == "opencl" and flags & _OUT_OF_ORDER),
+    )  # fmt: skip
 
 
-def default_stream_edges(streams: Streams, kinds: Kinds, real: Column, edges: Edges, kind: int) -> None:
+def default_stream_edges(
+    streams: Streams, ids: StreamIds, kinds: Kinds, real: Column, edges: Edges, kind: int
+) -> None:
     """Work on a legacy default stream waits for all blocking streams of its context, and they for it.
 
     `real` tells which nodes are work; waits of streams are over when their own time is, so none is a target.
 
     An edge that the one before it on the same stream already implies is left out, so there are at most two per node.
     """
-    for null in kinds.null.values():
+    for context, null in kinds.null.items():
         if null not in streams.bounds:
             continue
         for other in kinds.blocking:
-            if other == null or other not in streams.bounds or other >> 24 != context_of(null):
+            if other == null or other not in streams.bounds or ids.context[other] != context:
                 continue
             for one, two in ((null, other), (other, null)):
                 a, b = streams.bounds[one]
@@ -176,11 +177,6 @@ def default_stream_edges(streams: Streams, kinds: Kinds, real: Column, edges: Ed
                 source = streams.before(two, streams.issue[at])
                 new = np.r_[True, source[1:] != source[:-1]]
                 edges.add(np.where(new, source, -1), streams.order[at], kind)
-
-
-def context_of(stream: int) -> int:
-    """The context key of a stream key, as :data:`rows.columns` makes both."""
-    return stream >> 24
 
 
 def matched(waits: Waits, when: Column, records: Records, issued: Column, chosen: Column) -> Column:

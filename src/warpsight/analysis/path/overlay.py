@@ -17,7 +17,7 @@ from warpsight.analysis.path.critical_path import (
     segments,
     trace_back,
 )
-from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_OUT, STREAM, OnPath, Overlay
+from warpsight.formats.writing.overlay import BEGIN_IN, BEGIN_OUT, END_IN, END_OUT, OnPath, Overlay
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
@@ -79,7 +79,10 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     reached = np.where(~on_device[link + 1] & at_end[link + 1], END_IN, BEGIN_IN)
     arrows[link + 1, reached] = number
     threads = (graph.calls.thread & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
-    device = _side(graph.work, graph.stream & STREAM, row, arrows, on_device)
+    streams = np.array(graph.stream_ids.stream, np.int64)
+    device = _side(
+        graph.work, streams[graph.stream] if len(streams) else graph.stream, row, arrows, on_device
+    )
     return device, _side(graph.calls, threads, row, arrows, ~on_device)
 
 

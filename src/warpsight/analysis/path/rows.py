@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.path.stream_ids import StreamIds
 from warpsight.model import calls as shared_calls
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -22,9 +23,6 @@ KERNEL, COPY, SET, WAIT = 0, 1, 2, 3
 NODE_KINDS = ("kernel", "copy", "set", "wait")
 #: Kind of a node by the kind of device work: a communication kernel is a kernel here.
 _KIND_OF = np.array([KERNEL, KERNEL, COPY, SET], np.int8)
-#: A stream known by process, context and number, as one integer.
-_STREAM = "(process::BIGINT << 48) | (context::BIGINT << 24) | (stream & 16777215)"
-_CONTEXT = "(process::BIGINT << 24) | context::BIGINT"
 
 
 @dataclass
@@ -46,7 +44,10 @@ class Calls:
 
 @dataclass
 class Work:
-    """Device work. `name` is a name id of a kernel, or minus the place in :attr:`texts` of anything else."""
+    """Device work. `name` is a name id of a kernel, or minus the place in :attr:`texts` of anything else.
+
+    Streams and contexts are numbers that a :class:`StreamIds` gave; so they are in waits and records.
+    """
 
     start: Column
     end: Column
@@ -166,7 +167,7 @@ def dense(group: Column) -> Column:
     return np.searchsorted(np.unique(group), group)  # few groups: quicker than unique's inverse
 
 
-def work(trace: Trace, rows: Rows) -> Work:
+def work(trace: Trace, rows: Rows, ids: StreamIds) -> Work:
     """Kernels, copies and fills that finished and began in the time asked for, sorted by start."""
     whole = device_work.everything(trace)
     found = whole.work
@@ -175,7 +176,7 @@ def work(trace: Trace, rows: Rows) -> Work:
     def taken(column: Column) -> Column:
         return column if chosen is None else column[chosen]
 
-    stream = np.array([_stream_key(q.process, q.context, q.stream) for q in found.queues], np.int64)
+    stream = np.array([ids.number(q.process, q.context, q.stream) for q in found.queues], np.int64)
     name, blocking, texts = _moved(trace, whole)
     graph, node = _graphs(trace, whole)
     backwards = len(whole.reversed) if chosen is None else int(np.isin(whole.reversed, chosen).sum())
@@ -197,11 +198,6 @@ def _chosen(whole: Everything, rows: Rows) -> Column | None:
     if rows.end is not None:
         keep &= work.start < rows.end
     return np.flatnonzero(keep)
-
-
-def _stream_key(process: int, context: int, stream: int) -> int:
-    """What :data:`_STREAM` says in SQL."""
-    return (process << 48) | (context << 24) | (stream & 0xFFFFFF)
 
 
 def _moved(trace: Trace, whole: Everything) -> tuple[Column, Column, list[str]]:
@@ -257,26 +253,30 @@ def _graphs(trace: Trace, whole: Everything) -> tuple[Column, Column]:
     return graph, node
 
 
-def waits(trace: Trace, rows: Rows) -> Waits:
+def waits(trace: Trace, rows: Rows, ids: StreamIds) -> Waits:
     """Waits that succeeded. Event ids: the unique id of the record where the source has one, else the event."""
     code, kinds = coded(trace, "sync", "kind")
     part = columns(
         trace,
-        f"""SELECT start, {code} AS kind, coalesce(event_sync, event, 0)::BIGINT AS event, {_STREAM} AS stream,
-            {_CONTEXT} AS context, process, coalesce(correlation, 0) AS correlation FROM sync
+        f"""SELECT start, {code} AS kind, coalesce(event_sync, event, 0)::BIGINT AS event, stream, context, process,
+            coalesce(correlation, 0) AS correlation FROM sync
             WHERE coalesce(result, 0) = 0 AND {rows.where(device=False, stream=False)} ORDER BY start""",
     )
+    process, context = part["process"], part["context"]
+    part["stream"] = ids.numbers(process, context, part["stream"])
+    part["context"] = ids.numbers_of_contexts(process, context)
     return Waits(**part, kinds=kinds)
 
 
-def records(trace: Trace, rows: Rows) -> Records:
+def records(trace: Trace, rows: Rows, ids: StreamIds) -> Records:
     """Event records in order of their calls where those are known."""
     where = rows.where(time="coalesce(time, 0)", device=False, stream=False) if rows.processes else "true"
     part = columns(
         trace,
-        f"""SELECT coalesce(time, -1) AS time, coalesce(event_sync, event, 0)::BIGINT AS event, {_STREAM} AS stream,
-            process, coalesce(correlation, 0) AS correlation FROM event WHERE {where}""",
+        f"""SELECT coalesce(time, -1) AS time, coalesce(event_sync, event, 0)::BIGINT AS event, context, stream, process,
+            coalesce(correlation, 0) AS correlation FROM event WHERE {where}""",
     )
+    part["stream"] = ids.numbers(part["process"], part.pop("context"), part["stream"])
     return Records(**part)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from warpsight.analysis.account.account import Account
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
     COMMUNICATION,
@@ -33,11 +32,10 @@ _WAIT = "Wait later and less often: read results once per several steps, and let
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
 
-def of(kind: int, found: Account) -> str:
-    """Advice for a class; for blocking calls by what the call is for."""
+def of(kind: int, name: str) -> str:
+    """Advice for a class; for blocking calls by what the call of this name is for."""
     if kind != BLOCKED_CALL:
         return _TEXTS[kind]
-    name = found.of(kind)[0].name
     if api_names.waits(name) or "synchronization" in name:
         return _WAIT
     if api_names.blocks(name) and any(word in name for word in ("alloc", "Alloc", "Free")):

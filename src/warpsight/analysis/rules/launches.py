@@ -32,17 +32,21 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     mine = mine[pieces.length[mine] <= _SHORT]
     time = int(pieces.length[mine].sum())
     kernels = int((found.work.kind <= COMMUNICATION).sum())
-    late = int((gaps.known & (gaps.issued > gaps.begin)).sum())
+    # The launch call had not returned when the device fell idle.
+    dry = np.flatnonzero(
+        gaps.known & (gaps.returned > gaps.begin) & (found.work.kind[gaps.row] <= COMMUNICATION)
+    )
+    late = len(dry)
     if time < _LEAST * found.span or late < _MANY * max(kernels, 1):
         return
     rows = np.flatnonzero(found.work.kind <= COMMUNICATION)
     length = float(np.median((found.work.end - found.work.start)[rows]))
-    waits = float(np.median((gaps.end - gaps.begin)[gaps.known & (gaps.issued > gaps.begin)]))
+    waits = float(np.median((gaps.end - gaps.begin)[dry]))
     text = (
-        f"launch-bound: {late:,} of {kernels:,} kernels are launched after the GPU has run dry; {words.duration(waits)} pass "
+        f"launch-bound: {late:,} of {kernels:,} kernels are launched when the GPU has run dry; {words.duration(waits)} pass "
         f"between kernels of {words.duration(length)} (medians)"
     )
-    stack = facts.common_stack(found.work.stack[gaps.row[gaps.known]])
+    stack = facts.common_stack(found.work.stack[gaps.row[dry]])
     evidence = (f"most launched by {facts.stack_text(stack)}",) if stack else ()
     yield Finding("warning", text, {"launches": late, "time": time}, "launches/launch-bound",
                   int(time / max(len(found.devices), 1)), evidence,

@@ -74,8 +74,8 @@ def _leak(facts: Facts, found: Allocations, place: int, stack: int, mine: Column
     size = dict(facts.trace.sql("SELECT device, memory_bytes FROM device").fetchall()).get(device)
     if size:
         _, level = memory.usage(found, place)
-        left = (size - int(level[-1])) / (grown / max(end - begin, 1)) / 1e9
-        evidence.append(f"at this rate the device ({words.size(size)}) is full in {left:,.0f} s")
+        left = (size - int(level[-1])) / (grown / max(end - begin, 1))
+        evidence.append(f"at this rate the device ({words.size(size)}) is full in {words.duration(left)}")
     if stack:
         frames = facts.trace.stacks([stack]).get(stack, ())
         evidence.append(" ← ".join(frames[::-1][:4]))

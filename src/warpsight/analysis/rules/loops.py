@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 text = "slow iteration: " + finding.text
                 yield replace(finding, text=text, rule="loops/slow-iteration", evidence=_difference(facts, one, finding),
                               advice=_ADVICE)  # fmt: skip
-        yield from _jitter(one)
+        yield from _jitter(one, f" of process {one.process}" if len(facts.iterations) > 1 else "")
 
 
 _ADVICE = (
@@ -82,13 +82,14 @@ def _by_name(one: Iterations, number: int) -> dict[tuple[int, int], int]:
     return {(int(k) % 4, int(k) // 4): int(t) for k, t in zip(ids, total, strict=True)}
 
 
-def _jitter(one: Iterations) -> Iterator[Finding]:
+def _jitter(one: Iterations, whose: str) -> Iterator[Finding]:
     steady = one.duration[one.steady & ~one.outlier]
     if len(steady) < 10:
         return
     mean, spread = float(steady.mean()), float(steady.std())
     if mean <= 0 or spread < _JITTER * mean:
         return
-    text = f"iterations vary by {spread / mean:.0%} (standard deviation {words.duration(spread)} of {words.duration(mean)})"
+    spreads = f"{words.duration(spread)} of {words.duration(mean)}"
+    text = f"iterations{whose} vary by {spread / mean:.0%} (standard deviation {spreads})"
     yield Finding("note", text, {"mean": mean, "std": spread}, "loops/jitter", None, (),
                   "Compare runs with `warpsight diff`, which takes this spread into account.")  # fmt: skip

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.account import Account
-from warpsight.analysis.account.classes import CLASSES, IDLE
+from warpsight.analysis.account.classes import IDLE
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules import families
+from warpsight.analysis.rules import families, shares
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ALL = Rows()
 #: A change is named in the headline when it saves this share of the span.
 _WORTH = 0.05
+#: Where the steady state is this share of the span, its account is that of the span.
+_NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Loop:
         steady: Begin and end of the steady state on the device, ns; None without one.
         steady_count: Iterations in it.
         busy: Share of the steady state in which the devices worked, 0 to 1.
+        first: The largest share of the account of the steady state, where that is not the largest of the whole time.
     """
 
     count: int
@@ -41,6 +44,7 @@ class Loop:
     steady: tuple[int, int] | None
     steady_count: int
     busy: float
+    first: Finding | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -52,6 +56,8 @@ class Loop:
                 "count": self.steady_count,
                 "busy": self.busy,
             }
+            if self.first is not None:
+                out["steady"]["first"] = self.first.to_json()
         return out
 
 
@@ -61,13 +67,14 @@ class Verdict:
 
     Attributes:
         headline: One sentence: what breaks the program, or what most of the time goes into, and the change that saves most.
-        summary: One sentence about how the devices' time divides.
+        summary: One sentence: how busy the devices were, in all and in the main loop.
         window: Begin and end of the judged time, ns.
         chosen: How that was chosen, in words.
         length: Its length, ns.
         account: Every nanosecond of every device in it, by class and name.
         iterations: The main loop, None where there is none.
         findings: All findings in reading order.
+        leading: Those that the headline is made of.
     """
 
     headline: str
@@ -78,6 +85,7 @@ class Verdict:
     account: Account
     iterations: Loop | None
     findings: tuple[Finding, ...]
+    leading: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -94,36 +102,55 @@ def verdict(trace: Trace, rows: Rows = _ALL) -> Verdict:
     """Judge a recording: account for its time, run all rules and say what matters most."""
     facts = Facts(trace, rows)
     found = families.run(facts)
-    loop = _loop(facts)
+    loop = _loop(facts, found)
     asked = rows.begin is not None or rows.end is not None
     chosen = "the time asked for" if asked else "from the first to the last device work"
+    leading = _leading(facts, found)
     return Verdict(
-        _headline(facts, found), _summary(facts, loop), facts.window, chosen, facts.length, facts.account, loop, found
+        _headline(facts, leading), _summary(facts, loop), facts.window, chosen, facts.length, facts.account, loop, found, leading
     )  # fmt: skip
 
 
-def _loop(facts: Facts) -> Loop | None:
+def _loop(facts: Facts, found: tuple[Finding, ...]) -> Loop | None:
     if not facts.iterations:
         return None
     one: Iterations = max(facts.iterations, key=lambda one: (len(one), -one.process))
     steady = one.window() if int(one.steady.sum()) > 1 else None
     busy = facts.share_busy(*steady) if steady else 0.0
-    return Loop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy)
+    first = _first_of(facts, steady, found) if steady else None
+    return Loop(len(one), one.median, one.source, steady, int(one.steady.sum()), busy, first)
 
 
-def _headline(facts: Facts, found: tuple[Finding, ...]) -> str:
+def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...]) -> Finding | None:
+    """The largest share of the steady state, None where it is the largest of the whole time too."""
+    if steady[1] - steady[0] >= _NEARLY_ALL * facts.length:
+        return None
+    inside = Facts(facts.trace, replace(facts.rows, begin=steady[0], end=steady[1]))
+    first = next(shares.check(inside), None)
+    whole = next((one for one in found if one.kind is not None), None)
+    same = first is not None and whole is not None and (first.kind, first.name) == (whole.kind, whole.name)
+    return None if same else first
+
+
+def _leading(facts: Facts, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The first error, the largest share of the account, and the change that saves most, if it is worth it."""
+    errors = [f for f in found if f.severity == "error"]
+    shares = [f for f in found if f.kind is not None]
+    levers = [f for f in found if f.kind is None and (f.saves_ns or 0) >= _WORTH * facts.length]
+    return (*errors[:1], *shares[:1], *(lever for lever in levers[:1] if lever not in errors[:1]))
+
+
+def _headline(facts: Facts, leading: tuple[Finding, ...]) -> str:
     if not len(facts.work):
         if facts.work.unfinished:
             return f"no kernel finished: {facts.work.unfinished:,} were launched and never seen to run"
         return "no device work was recorded"
-    errors = [f for f in found if f.severity == "error"]
-    shares = [f for f in found if f.kind is not None]
-    levers = [f for f in found if f.kind is None and (f.saves_ns or 0) >= _WORTH * facts.length]
-    parts = [f.text for f in (*errors[:1], *shares[:1])]
-    if levers:
-        parts.append(
-            f"{levers[0].text} (up to {(levers[0].saves_ns or 0) / facts.length:.0%} less time without it)"
-        )
+    if not facts.account.span:
+        return f"all {len(facts.work):,} kernels, copies and fills that were recorded are of no length"
+    parts = [
+        f.text if f.kind is not None or not f.saves_ns
+        else f"{f.text} (up to {f.saves_ns / facts.length:.0%} less time without it)" for f in leading
+    ]  # fmt: skip
     return "; ".join(parts)
 
 
@@ -132,29 +159,13 @@ def _summary(facts: Facts, loop: Loop | None) -> str:
     if not account.span:
         return "nothing ran on a device"
     count = len(account.devices)
-    who = "the GPU was" if count == 1 else f"{count} GPUs were"
-    worked = [
-        f"{_NOUNS[kind]} {account.share(kind):.0%}" for kind in range(3) if account.share(kind) >= 0.005
-    ]
-    idle = [f"{_NOUNS[kind]} {account.share(kind):.0%}" for kind in IDLE if account.share(kind) >= 0.005]
-    text = f"{who} busy {1 - account.share(*IDLE):.0%} of {words.duration(account.span / max(count, 1))}"
-    text += f" ({', '.join(worked)})" if worked else ""
-    text += f"; idle: {', '.join(idle)}" if idle else ""
-    if loop is not None and loop.steady is not None:
-        share = (loop.steady[1] - loop.steady[0]) / facts.length
-        text += (
-            f"; the steady state of {loop.steady_count:,} iterations ({loop.source}) is {min(share, 1):.0%} of that, idle for "
-            f"{1 - loop.busy:.0%}"
-        )
-    return text
-
-
-_NOUNS = dict(
-    enumerate(
-        (
-            "kernels", "communication", "copies", "launching", "blocking calls", "host code", "other streams", "the recorder",
-            "unexplained",
-        )
-    )
-)  # fmt: skip
-assert len(_NOUNS) == len(CLASSES)
+    who, each = ("the GPU was", "") if count == 1 else (f"{count} GPUs were", " each")
+    text = f"{who} busy {1 - account.share(*IDLE):.0%} of {words.duration(account.span / count)}{each}"
+    if loop is None:
+        return text
+    found = f"of {words.duration(loop.median_ns)} ({loop.source})"
+    if loop.steady is None:
+        return f"{text}; {loop.count:,} iteration{'s' if loop.count > 1 else ''} {found}"
+    some = f"{loop.steady_count:,} of {loop.count:,}" if loop.steady_count < loop.count else f"{loop.count:,}"
+    text = f"{text}, and {loop.busy:.0%} of the loop's steady state: {some} iterations {found}"
+    return text if loop.first is None else f"{text}; in the steady state {loop.first.text}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.account import Account
 from warpsight.analysis.account.calls_held import axis
 from warpsight.analysis.account.classes import HOST
+from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import api_names
@@ -43,7 +44,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         function = calls.functions[int(functions[number])]
         count = len(chosen)
         per = f", {_rate(facts, count)}" if facts.steady else ""
-        text = f"{function} lets the GPU run dry {count:,} times{per}: the host works on after it while the GPU has nothing to do"
+        text = (
+            f"{function} lets the GPU run dry {words.times(count)}{per}: the host works on after it while the GPU has nothing "
+            "to do"
+        )
         stack = facts.common_stack(calls.stack[wait[chosen]])
         evidence = (f"called by {facts.stack_text(stack)}",) if stack else ()
         yield Finding("warning", text, {"count": count, "time": int(total[number])},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model.allocators import changes
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -43,38 +44,20 @@ def memory(trace: Trace, rows: Rows = _ALL, points: int = 1_000) -> list[Series]
     A free whose allocation was not seen changes nothing: memory allocated before the recording is not counted either.
     """
     where = rows.where(time="time", stream=False)
-    table = trace.sql(f"""SELECT time, operation = 'allocate' AS taken, address, coalesce(bytes, 0) AS bytes, process,
-        coalesce(device, -1) AS device, coalesce(allocator, '') AS allocator FROM memory
-        WHERE operation IN ('allocate', 'free') AND {where} ORDER BY time""").to_arrow_table()  # fmt: skip
+    table = trace.sql(f"""SELECT time, change, coalesce(device, -1) AS device, allocator FROM ({changes(where)})
+        ORDER BY time""").to_arrow_table()
     if not len(table):
         return []
-    time, taken, address, size, process, device = (c.to_numpy() for c in table.columns[:6])
+    time, change, device = (c.to_numpy() for c in table.columns[:3])
     coded = table.column("allocator").combine_chunks().dictionary_encode()
     allocator, names = coded.indices.to_numpy(), coded.dictionary.to_pylist()
-    change = _changes(taken, address, size.astype(np.int64), process, device)
     out = []
     for group in np.unique(np.stack([device, allocator], axis=1), axis=0).tolist():
         mine = np.flatnonzero((device == group[0]) & (allocator == group[1]))
         level = np.cumsum(change[mine])
         where_ = None if group[0] < 0 else group[0]
-        out.append(_stepped(names[group[1]] or "memory", where_, time[mine], level, points))
+        out.append(_stepped(names[group[1]], where_, time[mine], level, points))
     return sorted(out, key=lambda s: -int(s.high.max(initial=0)))
-
-
-def _changes(taken: Column, address: Column, size: Column, process: Column, device: Column) -> Column:
-    """What each operation adds: an allocation its bytes, a free what the allocation before it at its address took."""
-    order = np.lexsort((np.arange(len(address)), address, device, process))
-    same = np.zeros(len(order), bool)
-    same[1:] = (
-        (address[order[1:]] == address[order[:-1]]) & (device[order[1:]] == device[order[:-1]])
-        & (process[order[1:]] == process[order[:-1]])
-    )  # fmt: skip
-    before = np.zeros(len(order), np.int64)
-    held = same[1:] & taken[order[:-1]]
-    before[1:][held] = size[order[:-1]][held]
-    change = np.zeros(len(order), np.int64)
-    change[order] = np.where(taken[order], size[order], -before)
-    return change
 
 
 def _stepped(name: str, device: int | None, time: Column, level: Column, points: int) -> Series:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from warpsight.analysis.base import distribution
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.ranges.open import of_calls
+from warpsight.analysis.stats.stream_numbers import StreamNumbers
 from warpsight.errors import UsageError
 from warpsight.model import calls
 from warpsight.model.selection import Rows
@@ -86,9 +87,9 @@ def _of_framework(trace: Trace, subject: str, rows: Rows, by: str) -> Result:
 
 def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Result:
     where = f"{rows.where()}{named(trace, rows.name)}"
-    key = {"name": "name_id", "shape": "shape_id"}.get(by, by)
-    if by == "stream":  # a stream is known by process and context too
-        key = "(process::BIGINT << 48) | (context::BIGINT << 24) | (stream & 16777215)"
+    streams = StreamNumbers.of(trace) if by == "stream" else None
+    key = streams.expression if streams else {"name": "name_id", "shape": "shape_id"}.get(by, by)
+    source = streams.source if streams else "kernel_ids"
     if by in ("range", "op"):
         if latency:
             raise UsageError("latency cannot be grouped by range or op")
@@ -96,15 +97,16 @@ def _kernels(trace: Trace, rows: Rows, by: str, names: str, latency: bool) -> Re
     else:
         counted = distribution.count_pairs(
             trace.sql(
-                f"SELECT coalesce({key}, 0), coalesce(duration, {_MISSING}) FROM kernel_ids WHERE {where}"
+                f"SELECT coalesce({key}, 0), coalesce(duration, {_MISSING}) FROM {source} WHERE {where}"
             )
         )
     ids, histogram, missing = distribution.without(*counted, _MISSING)
-    onto, labels = _merged(_labels(trace, by, ids, names))
+    onto, labels = _merged(streams.columns(ids.tolist()) if streams else _labels(trace, by, ids, names))
     groups = int(onto.max(initial=-1)) + 1
     table = pa.table({**labels, **_summary(distribution.regroup(histogram, onto, groups))})
     if latency:
-        table = _with_latency(trace, table, key, where, dict(zip(ids.tolist(), onto.tolist(), strict=True)))
+        group_of = dict(zip(ids.tolist(), onto.tolist(), strict=True))
+        table = _with_latency(trace, table, key, f"{source} WHERE duration IS NOT NULL AND {where}", group_of)
     table = with_units(
         _by_total(table),
         **_NS,
@@ -153,9 +155,6 @@ def _labels(trace: Trace, by: str, ids: Any, names: str) -> dict[str, list[Any]]
     if by == "stack":
         frames = trace.stacks(i for i in wanted if i)
         return {"stack": [" ← ".join(frames.get(i, ())[::-1]) or "(none)" for i in wanted]}
-    if by == "stream":
-        return {"process": [i >> 48 for i in wanted], "context": [i >> 24 & 16777215 for i in wanted],
-                "stream": [i & 16777215 for i in wanted]}  # fmt: skip
     if by == "device":
         known = dict(trace.sql("SELECT device, name FROM device").fetchall())
         return {"device": wanted, "name": [known.get(i, "?") for i in wanted]}
@@ -195,10 +194,10 @@ def _summary(histogram: distribution.Histogram) -> dict[str, Any]:
     return out | {name: summary[name] for name in distribution.SUMMARY[2:]}
 
 
-def _with_latency(trace: Trace, table: pa.Table, key: str, where: str, group_of: dict[int, int]) -> pa.Table:
+def _with_latency(trace: Trace, table: pa.Table, key: str, rows: str, group_of: dict[int, int]) -> pa.Table:
     """Waiting time between the begin of the launch call and the begin of the kernel, and the time of the call."""
     joined = f"""(SELECT k.id, k.start - l.start AS latency, l.duration AS call FROM
-        (SELECT coalesce({key}, 0) AS id, start, process, correlation FROM kernel_ids WHERE duration IS NOT NULL AND {where}) k
+        (SELECT coalesce({key}, 0) AS id, start, process, correlation FROM {rows}) k
         JOIN launch_ids l ON k.process = l.process AND k.correlation = l.correlation)"""
     columns: dict[str, list[float | None]] = {}
     for value, wanted in (("latency", ("mean", "median", "p99")), ("call", ("mean",))):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _NUMBER = re.compile(r"\d+")
+_NUMBERED = re.compile(r"#?\d+")
 #: What frameworks put around or at the begin of every turn of a main loop, whatever the program is: torch.profiler's steps, the
 #: fetch of a batch from torch's DataLoader.
 _FRAMEWORK = re.compile(r"^ProfilerStep#|^enumerate\(DataLoader\)#")
@@ -119,7 +120,7 @@ def _grouped(columns: dict[str, Column], name: Column, texts: dict[int, str], wh
     ids, place = distinct(name)
     patterns: dict[str, int] = {}
     code = np.array(
-        [patterns.setdefault(_NUMBER.sub("#", texts.get(i) or ""), len(patterns)) for i in ids.tolist()]
+        [patterns.setdefault(_NUMBERED.sub("#", texts.get(i) or ""), len(patterns)) for i in ids.tolist()]
         or [0]
     )[place]
     listed = list(patterns)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from warpsight.capture.identities import driver_index
 from warpsight.machine.backends import registry
 from warpsight.model import store
 from warpsight.model.schema import TABLES
@@ -60,7 +61,7 @@ def device(arena: Arena, row: Any) -> Row:
         "clock_khz",
         "memory_clock_khz",
     )
-    index = int(row["device"])
+    index = driver_index(int(row["device"]))
     return {
         "index": index,
         "uuid": text(int(row["uuid"])) or f"unknown-{index}",
@@ -149,7 +150,7 @@ def _contexts(arena: Arena) -> Iterator[Row]:
         yield {
             "context": _small(row["context"]),
             "device": arena.device(int(row["device"]) & 0xFFFF),
-            "null_stream": _small(row["null_stream"]),
+            "null_stream": int(row["null_stream"]),
             "api": _platform(int(row["api"])),
         }
 
@@ -157,7 +158,7 @@ def _contexts(arena: Arena) -> Iterator[Row]:
 def _streams(arena: Arena) -> Iterator[Row]:
     for row in _last(arena, "Stream", "context", "stream"):
         yield {
-            "stream": _small(row["stream"]),
+            "stream": int(row["stream"]),
             "context": _small(row["context"]),
             "priority": _small(row["priority"]),
             "device": arena.device(int(row["device"]) & 0xFFFF),

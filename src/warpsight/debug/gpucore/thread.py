@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,8 +128,3 @@ def thread_state(core: GpuCore, lane: int, joined: Lanes | None = None) -> Threa
         core.data_of(Kind.LOCAL, lane),
         tuple(calls),
     )  # fmt: skip
-
-
-def register_rows(values: Sequence[int], prefix: str) -> list[tuple[str, int]]:
-    """Names and values: R0, R1, …."""
-    return [(f"{prefix}{number}", value) for number, value in enumerate(values)]

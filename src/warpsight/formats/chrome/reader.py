@@ -23,13 +23,14 @@ COVERAGE = Coverage(
         "CUPTI's dialect (`CUDA_Runtime`, `CUDA_Driver`, `GPU_Kernel`, `correlationId`) and warpsight's own: kernels, copies, "
         "fills, waits, launches and calls in their tables, with shapes and stacks; everything else as ranges with category "
         "and arguments; names of processes, threads, devices and streams; times to the nanosecond",
+        "warpsight's own export: all rows, where it has them and was not changed since it was written",
     ),
     lost=(
         "arrows (s, t, f) where both ends tell a correlation they repeat it; others are counted in `loss`",
         "object snapshots, memory dumps and sampled stacks (N, O, D, V, P; `stackFrames`): counted in `loss`",
         "colours (`cname`; not those of warpsight's own export), thread clocks (`tts`, `tdur`), flow binding points",
-        "of warpsight's own export: the parts of a name that the viewer is not shown (`void`, mangling), stack frames past the "
-        "32nd, ids of graphs, and what kind of memory a copy touched",
+        "of warpsight's own export without rows: the parts of a name that the viewer is not shown (`void`, mangling), stack "
+        "frames past the 32nd, ids of graphs, and what kind of memory a copy touched",
     ),
     tested=(
         "warpsight's own export of a trace of 3,000 kernels: the same kernels, launches, ranges and counters",

@@ -11,8 +11,8 @@ from warpsight.formats.chrome.events import ChromeEvent, text
 from warpsight.formats.target import Target
 
 _GPU = re.compile(r"^(?:GPU|Device|CUDA device)\s+(\d+)(?::\s*(.*))?$")
-_STREAM = re.compile(r"[Ss]tream\s+(\d+)")
-_CONTEXT = re.compile(r"[Cc]ontext\s+(\d+)")
+_STREAM = re.compile(r"[Ss]tream\s+(-?\d+)")
+_CONTEXT = re.compile(r"[Cc]ontext\s+(-?\d+)")
 
 
 @dataclass(frozen=True)

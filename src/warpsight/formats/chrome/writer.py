@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warpsight.formats.chrome.nvtx import reserved_color
+from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 from warpsight.formats.writing.rows import Reader
@@ -44,6 +45,7 @@ WRITTEN = Coverage(
         "a range's domain, category, colour (`#AARRGGBB`), payload and kind as member `nvtx` of `args`; also the nearest "
         "colour that the viewer reserves a name for (`cname`)",
         "times to the nanosecond",
+        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
     ),
     lost=(
         "per-row fields of table `attribute`; losses, devices beyond their names",
@@ -64,7 +66,8 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     texts = load_texts(trace)
     reader = Reader(trace, selection, texts)
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
-    writer = _Writer(file, texts)
+    summed = enclosed.Summed(file)
+    writer = _Writer(summed, texts)
     writer.begin(reader.origin)
     for piece in reader.pieces():
         if not len(piece):
@@ -78,13 +81,15 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
         else:
             writer.counter(piece)
             written["samples"] += len(piece)
-    writer.end()
+    summed.write(b"\n]")
+    enclosed.as_member(trace, selection, summed)
+    summed.write(b"}\n")
     written["tracks"] = len(writer.described)
     return written
 
 
 class _Writer:
-    def __init__(self, file: IO[bytes], texts: Texts) -> None:
+    def __init__(self, file: enclosed.Summed, texts: Texts) -> None:
         self.file = file
         self.texts = texts
         self.described: set[int] = set()
@@ -100,9 +105,6 @@ class _Writer:
         self.file.write(
             b'{"displayTimeUnit":"ns","otherData":' + msgspec.json.encode(other) + b',"traceEvents":['
         )
-
-    def end(self) -> None:
-        self.file.write(b"\n]}\n")
 
     def describe(self, track: Track) -> None:
         """Metadata events that name a process, a device or a thread."""

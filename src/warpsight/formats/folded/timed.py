@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.formats.reading.samples import Samples, place
+from warpsight.formats.reading.samples import Samples, is_time, place
 from warpsight.formats.registry import Coverage, Options
 from warpsight.model.definitions import Frame
 
@@ -32,7 +32,7 @@ COVERAGE = Coverage(
 )
 _LINE = re.compile(rb"^\s*(?:\x1b\[[0-9;]*m)*\s*\d+\s+\S.*?\s\d+\s+\d+\s+-?\d+\s+\S")
 _COLUMNS = (
-    r"^\s*(?P<time>\d{1,18})\s+(?P<comm>\S.*?)\s+(?P<pid>\d{1,9})\s+"
+    r"^\s*(?P<time>\d{1,19})\s+(?P<comm>\S.*?)\s+(?P<pid>\d{1,9})\s+"
     r"(?P<tid>\d{1,9})\s+(?P<cpu>-?\d+)\s+(?P<stack>\S.*?)\s*$"
 )
 _COLOURS = r"\x1b\[[0-9;]*m"
@@ -87,14 +87,15 @@ def _columns(lines: pa.Array) -> tuple[dict[str, pa.Array], int]:
     parts = pc.utf8_split_whitespace(lines, max_splits=5)
     if bool(pc.all(pc.equal(pc.list_value_length(parts), 6)).as_py()):
         found = [pc.list_element(parts, place) for place in range(6)]
-        widths = {0: 18, 2: 9, 3: 9, 4: 9}
+        widths = {0: 19, 2: 9, 3: 9, 4: 9}
         fits = (
             pc.match_substring_regex(found[place], rf"^\d{{1,{most}}}$") for place, most in widths.items()
         )
-        if all(bool(pc.all(column).as_py()) for column in fits):
+        if all(bool(pc.all(column).as_py()) for column in (*fits, is_time(found[0]))):
             return dict(zip(("time", "comm", "pid", "tid", "cpu", "stack"), found, strict=True)), 0
     rows = pc.extract_regex(lines, _COLUMNS)
     whole = rows.filter(rows.is_valid())
+    whole = whole.filter(is_time(whole.field("time")))
     return {name: whole.field(name) for name in ("time", "comm", "pid", "tid", "stack")}, len(rows) - len(
         whole
     )

@@ -13,7 +13,7 @@ TYPES = {
     "source_device": pa.int16(), "destination_device": pa.int16(), "name_id": pa.int32(), "bytes": pa.int64(),
     "sequence": pa.int64(), "shapes": pa.string(), "attributes": pa.string(), "_call_stack": pa.string(),
     "event": pa.int64(), "event_sync": pa.int64(), "_external": pa.int64(), "device": pa.int16(), "pool_size": pa.int64(),
-    "pool_used": pa.int64(), "_thread": pa.int64(), "context": pa.int32(), "stream": pa.int32(), "process": pa.int32(),
+    "pool_used": pa.int64(), "_thread": pa.int64(), "context": pa.int32(), "stream": pa.int64(), "process": pa.int32(),
     "thread": pa.int32(), "function": pa.string(), "kind": pa.string(), "category": pa.string(), "address": pa.uint64(),
     "_forward_thread": pa.int64(), "stack": pa.int32(), "start": pa.int64(), "duration": pa.int64(), "time": pa.int64(),
 }  # fmt: skip

@@ -72,7 +72,7 @@ KNOWN = frozenset((
     "wait_on_cuda_event_id", "event_id", "fromDevice", "inDevice", "toDevice", "fromContext", "inContext", "toContext",
     "Collective name", "dtype", "In msg nelems", "Out msg nelems", "Group size", "In split size", "Out split size",
     "Process Group Name", "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank", "Seq",
-    "Global rank start", "Global rank stride",
+    "Global rank start", "Global rank stride", "external id", "external ts",
 ))  # fmt: skip
 
 
@@ -248,6 +248,63 @@ def _bytes(dtype: bytes | None, inward: bytes | None, outward: bytes | None) -> 
     elements = max(integer(inward) or 0, integer(outward) or 0)
     return None if item is None or not elements else elements * item
 
+
+#: Members of MTIA's copies and events that a column holds, beside those of :data:`KNOWN`.
+MTIA_KNOWN = KNOWN | {"direction", "size", "seq_num"}
+_MTIA_TABLES = {"dma_request": "memcpy", "event_wait": "sync", "event_record": "event"}
+_DIRECTIONS = {
+    "HOST_TO_DEVICE": ("HtoD", "unknown", "device"),
+    "DEVICE_TO_HOST": ("DtoH", "device", "unknown"),
+    "DEVICE_TO_DEVICE": ("DtoD", "device", "device"),
+}
+
+
+def mtia_tables(group: Group) -> Any:
+    """The table of each thing that MTIA's control processor did, by its name."""
+    codes, names = group.codes(".name")
+    return np.array([_MTIA_TABLES.get(text(raw) or "", "kernel") for raw in names] + ["kernel"])[codes]
+
+
+def _mtia_copies(group: Group, placing: Placing) -> Columns:
+    def told(place: int) -> pa.Array:
+        return group.mapped(
+            lambda raw: _DIRECTIONS.get(text(raw) or "", ("unknown",) * 3)[place], pa.string(), "direction"
+        )
+
+    return {
+        "bytes": group.mapped(lambda raw: number(raw) or 0, pa.int64(), "size"),
+        "kind": told(0),
+        "source_kind": told(1),
+        "destination_kind": told(2),
+        "asynchronous": constant(True, group.rows),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
+    }
+
+
+def _mtia_waits(group: Group, placing: Placing) -> Columns:
+    return {
+        "kind": constant("stream wait event", group.rows),
+        "event": group.integers("seq_num"),
+        "event_sync": pa.nulls(group.rows, pa.int64()),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
+    }
+
+
+def _mtia_records(group: Group, placing: Placing) -> Columns:
+    return {
+        "event": pc.fill_null(group.integers("seq_num"), 0),
+        "event_sync": pa.nulls(group.rows, pa.int64()),
+        **placing.streams(group),
+        "correlation": group.integers("correlation"),
+    }
+
+
+#: What makes the columns of MTIA's rows, by table.
+MTIA: dict[str, Callable[[Group, Placing], Columns]] = {
+    "kernel": kernels, "memcpy": _mtia_copies, "sync": _mtia_waits, "event": _mtia_records,
+}  # fmt: skip
 
 _COLLECTIVE_EXTRAS = (
     "In msg nelems", "Out msg nelems", "In split size", "Out split size", "Process Group Description", "Process Group Ranks",

@@ -42,12 +42,10 @@ def members(*pairs: tuple[str, str]) -> str:
 
 _TOLD = json_members("t.attributes")
 _WHERE = "t.process = {process} AND {where}"
-#: What the format calls a device; one that table `device` does not name keeps the trace's own number.
-_INDEX = 'coalesce((SELECT "index" FROM device d WHERE d.device = t.device), t.device)'
 #: The track of device work, whose numbers the format cannot leave out.
-_TRACK = (f"coalesce({_INDEX}, 0)", "t.stream")
+_TRACK = ("coalesce(t.device, 0)", "t.stream")
 _DEVICE = (
-    ("device", _INDEX),
+    ("device", "t.device"),
     ("context", "t.context"),
     ("stream", "t.stream"),
     ("correlation", "t.correlation"),
@@ -128,7 +126,7 @@ def _names(process: int, pid: str) -> Iterator[tuple[str, str]]:
     )
     yield (
         "tracks",
-        f"""{head}"thread_name","pid":' || {_INDEX} || ',"tid":' || stream || ',"ts":0.000,"args":{{"name":' ||
+        f"""{head}"thread_name","pid":' || coalesce(t.device, 0) || ',"tid":' || stream || ',"ts":0.000,"args":{{"name":' ||
         {quoted("coalesce(t.name, 'stream ' || stream)")} || '}}}}' FROM stream t
         WHERE process = {process} AND device IS NOT NULL""",
     )
@@ -166,7 +164,7 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
     name = quoted(_case("t.kind", _SYNC, "t.kind"))
     arguments = members(("cuda_sync_kind", name), ("wait_on_cuda_event_id", "t.event"),
                         ("wait_on_cuda_event_record_corr_id", "t.event_sync"), *_DEVICE)  # fmt: skip
-    where = f"coalesce({_INDEX}, 0)"
+    where = "coalesce(t.device, 0)"
     made["sync"] = f"""SELECT {complete("'cuda_sync'", name, where, "t.stream", arguments)} FROM sync t"""
     made = {table: _with_frames(sql) + " WHERE {where} ORDER BY t.start" for table, sql in made.items()}
     made["user_event"] = _user_events(pid)
@@ -276,7 +274,7 @@ def _memory(pid: str) -> str:
     sign = "CASE t.operation WHEN 'free' THEN -t.bytes ELSE t.bytes END"
     arguments = members(
         ("Total Reserved", "t.pool_size"), ("Total Allocated", "t.pool_used"), ("Bytes", f"coalesce({sign}, 0)"),
-        ("Addr", "t.address"), ("Device Id", f"coalesce({_INDEX}, -1)"),
+        ("Addr", "t.address"), ("Device Id", "coalesce(t.device, -1)"),
         ("Device Type", "CASE WHEN t.device IS NULL THEN 0 ELSE 1 END"),
     )  # fmt: skip
     return f"""SELECT '{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":' || {pid} || ',"tid":' ||

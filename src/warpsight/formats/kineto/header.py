@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from warpsight.formats.enclosed.writing import MEMBER
 from warpsight.formats.kineto.placing import Placing
 from warpsight.formats.target import Target
 
@@ -16,6 +17,7 @@ _VERSIONS = (
     "with_modules", "profile_memory",
 )  # fmt: skip
 _DEVICE = {
+    "index": "index",  # not Kineto's own: our exports, where it is not the id
     "totalGlobalMem": "memory_bytes",
     "numSms": "multiprocessors",
     "maxComputeUnits": "multiprocessors",
@@ -28,7 +30,7 @@ _DEVICE = {
 #: Keys under which people store environments; those hold passwords and tokens.
 _SECRET = frozenset(("env", "environ", "environment", "env_vars"))
 _KNOWN = frozenset((*_VERSIONS, "deviceProperties", "distributedInfo", "schemaVersion", "displayTimeUnit", "traceName",
-                    "trace_id", "baseTimeNanoseconds"))  # fmt: skip
+                    "trace_id", "baseTimeNanoseconds", "recorder", MEMBER))  # fmt: skip
 
 
 def apply(header: Mapping[str, Any], placing: Placing) -> None:

@@ -91,8 +91,8 @@ class Placing:
             if key not in self._streams:
                 self._streams[key] = self._place(*key)
             places.append(self._streams[key])
-        found = np.array(places, np.int32)[codes]
-        return {"device": found[:, 0].astype(np.int16), "context": found[:, 1], "stream": found[:, 2]}
+        device, context, stream = np.array(places, np.int64)[codes].T
+        return {"device": device.astype(np.int16), "context": context.astype(np.int32), "stream": stream}
 
     def _place(self, device: Any, context: Any, stream: Any) -> tuple[int, int, int]:
         number = self.device(device)

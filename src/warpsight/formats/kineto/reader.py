@@ -7,6 +7,7 @@ which Python functions give; the process, which device work does not name) is he
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -43,8 +44,8 @@ COVERAGE = Coverage(
         "texts that are no valid JSON strings (quotes or bytes that do not belong): as they stand in the file",
     ),
     lost=(
-        "what Kineto derives and anybody can derive again: ac2g arrows (they repeat the correlation), External id of device "
-        "work, cbid, blocks and warps per SM, occupancy, memory bandwidth, record function id, Ev Idx",
+        "what Kineto derives and anybody can derive again: arrows from calls to their work (they repeat the correlation), "
+        "External id of device work, cbid, blocks and warps per SM, occupancy, memory bandwidth, record function id, Ev Idx",
         "channels and priorities of device work, HSA queues",
         "environment variables in a user's metadata (they hold passwords)",
         "ids of Python functions, modules and threads (stacks hold what they say); module hierarchies, backends",
@@ -54,7 +55,8 @@ COVERAGE = Coverage(
     tested=(
         "torch 2.6, CUDA 12.4, one H100: 18,221 events of a Qwen 0.5B inference (AMD-AGI/TraceLens, MIT)",
         "torch 2.6, ROCm 6, one MI300X: 18,090 events of the same model (AMD-AGI/TraceLens, MIT)",
-        "XPU, MTIA, collectives, waits: events as libkineto's sources write them (`output_json.cpp`, `CuptiActivity.h`, "
+        "MTIA: two ranks of Holistic Trace Analysis' test data (MIT), a training and an inference",
+        "XPU, collectives, waits: events as libkineto's sources write them (`output_json.cpp`, `CuptiActivity.h`, "
         "`XpuptiActivityHandlers.cpp`)",
     ),
 )
@@ -67,19 +69,23 @@ Columns = dict[str, Any]
 Times = NDArray[np.int64]
 _RUNTIME = frozenset((
     "cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime", "privateuse1_runtime",
-    "privateuse1_driver", "runtime", "driver",
+    "privateuse1_driver", "runtime", "driver", "Runtime",
 ))  # fmt: skip
-_KERNEL = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_kernel"))
-#: Categories as schema 1 spelled them (PyTorch 1.8 and 1.9).
-_SCHEMA_1 = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset", "Runtime": "cuda_runtime",
-             "Operator": "cpu_op"}  # fmt: skip
+_KERNEL = frozenset(("kernel", "Kernel", "mtia_kernel"))
+#: What MTIA's control processor did: kernels, and by their names copies and events.
+_MTIA = "mtia_ccp_events"
 _DEVICE: dict[str, tuple[str, Callable[[Group, Placing], Columns]]] = {
     **dict.fromkeys(_KERNEL, ("kernel", device_rows.kernels)),
-    "gpu_memcpy": ("memcpy", device_rows.memcpys),
-    "gpu_memset": ("memset", device_rows.memsets),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), ("memcpy", device_rows.memcpys)),
+    **dict.fromkeys(("gpu_memset", "Memset"), ("memset", device_rows.memsets)),
     "cuda_sync": ("sync", device_rows.syncs),
     "xpu_sync": ("sync", device_rows.syncs),
 }
+_OPERATOR = frozenset(("cpu_op", "hpu_op", "Operator"))
+#: Arrows from calls to their work, in the words of all versions since 2020: they repeat the correlation.
+_ARROWS = frozenset(("ac2g", "async_cpu_to_gpu", "async_gpu", "async"))
+#: Arrows from operators to those of backward, in the words of all versions.
+_LINKS = frozenset(("fwdbwd", "forward_backward", "fwd_bwd"))
 _RANGE_COLUMNS = host_rows.OPERATOR_COLUMNS - {"Input Dims", "Sequence number", "Call stack"}
 _MARKS = (b'"baseTimeNanoseconds"', b'"deviceProperties"', b'"distributedInfo"', b'"cat": "cpu_op"', b'"cat":"cpu_op"',
           b'"Record function id"', b'"cat": "python_function"', b'"cat": "cuda_runtime"', b'"External id"',
@@ -119,6 +125,10 @@ def read(source: Source, target: Target, options: Options) -> None:
             target.lost(reading.timeless, "events without a time that can be read", "event")
         if reading.durationless:
             target.lost(reading.durationless, "durations that cannot be read: they are 0", "event")
+        for category, count in reading.strange_arrows.items():
+            target.lost(
+                count, f"arrows of category {category!r}, which torch.profiler does not write", "flow"
+            )
     finally:
         reading.held.close()
         reading.stacks.close()
@@ -128,7 +138,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 def _derived(phase: str, category: str) -> bool:
     """Whether events repeat what others tell: arrows between calls and their work repeat the correlation."""
-    return category == "ac2g" and phase != "M"
+    return category in _ARROWS and phase != "M"
 
 
 class _Reading:
@@ -142,6 +152,8 @@ class _Reading:
         self.events = 0
         self.timeless = 0
         self.durationless = 0
+        #: Arrows of categories that Kineto does not write.
+        self.strange_arrows: Counter[str] = Counter()
         self._texts = host_rows.Texts()
         #: Metadata: what, pid, tid, name
         self._metadata: list[tuple[Any, Any, Any, str]] = []
@@ -153,8 +165,8 @@ class _Reading:
         for phase, category, group in groups(piece):
             if phase == "M":
                 self._name(group)
-            elif category != "ac2g":
-                self._group(phase, _SCHEMA_1.get(category, category), group)
+            elif category not in _ARROWS:
+                self._group(phase, category, group)
 
     def _name(self, group: Group) -> None:
         fields = (group.values(field) for field in (".name", ".pid", ".tid", "name"))
@@ -177,7 +189,7 @@ class _Reading:
         elif phase == "C":
             self._counters(group, start)
         elif phase in ("s", "t", "f"):
-            self._flows(group, start, phase)
+            self._flows(category, group, start, phase)
         else:
             self._markers(category, group, start, np.zeros(group.rows, np.int64))
 
@@ -187,21 +199,41 @@ class _Reading:
             self._hold(table, group, start, duration, made(group, self.placing))
             if category in _KERNEL and "Collective name" in group:
                 self._collectives(group, start, duration)
+        elif category == _MTIA:
+            self._mtia(group, start, duration)
         elif category in _RUNTIME:
             self._calls(group, start, duration)
-        elif category in ("cpu_op", "hpu_op"):
+        elif category in _OPERATOR:
             columns = host_rows.operators(group, self.placing, self._texts)
-            self._hold("op", group, start, duration, columns, attributes=False)
+            self._hold("op", group, start, duration, columns, group.fields)
         elif category == "python_function":
             self._functions(group, start, duration)
         elif category == "cuda_event":
-            columns = {"time": start, **device_rows.recorded(group, self.placing)}
-            self.held.add("event", as_table(columns))
-            self._extras("event", group)
+            self._recorded(group, start, device_rows.recorded(group, self.placing), KNOWN)
         elif category == "overhead":
             self._overhead(group, start, duration)
         else:
             self._markers(category, group, start, duration)
+
+    def _mtia(self, group: Group, start: Times, duration: Times) -> None:
+        kinds = device_rows.mtia_tables(group)
+        for table, make in device_rows.MTIA.items():
+            rows = np.flatnonzero(kinds == table)
+            if not len(rows):
+                continue
+            part = group.chosen(rows)
+            columns = make(part, self.placing)
+            if table == "event":
+                self._recorded(part, start[rows], columns, device_rows.MTIA_KNOWN)
+            else:
+                known = KNOWN if table == "kernel" else device_rows.MTIA_KNOWN
+                self._hold(table, part, start[rows], duration[rows], columns, known)
+            if table == "kernel" and "Collective name" in part:
+                self._collectives(part, start[rows], duration[rows])
+
+    def _recorded(self, group: Group, start: Times, columns: Columns, known: Container[str]) -> None:
+        self.held.add("event", as_table({"time": start, **columns}))
+        self._extras("event", group, known)
 
     def _hold(
         self,
@@ -210,18 +242,18 @@ class _Reading:
         start: Times,
         duration: Times,
         columns: Columns,
-        attributes: bool = True,
+        known: Container[str] = KNOWN,
     ) -> None:
         if "thread" in columns:
             columns["_thread"] = keys(columns["process"], columns["thread"])
         self.held.add(table, as_table({"start": start, "duration": duration, **columns}))
-        self._extras(table, group, KNOWN if attributes else group.fields)
+        self._extras(table, group, known)
 
     def _extras(self, table: str, group: Group, known: Container[str] = KNOWN) -> None:
         """Fields that are not `known`, of rows whose table has no column for them, and values that fit no column."""
         first = self._ordinals.get(table, 0)
         self._ordinals[table] = first + group.rows
-        if known is KNOWN:
+        if known is not group.fields:
             group.check(TYPES)
         for row, key, told in group.extras(known):
             self.target.attribute(table, first + row, key, told, self.placing.main)
@@ -235,7 +267,9 @@ class _Reading:
             if chosen.any():
                 part = group.chosen(chosen)
                 columns = make(part, self.placing)
-                columns["_external"] = part.integers("External id")
+                columns["_external"] = part.integers(
+                    "External id" if "External id" in part else "external id"
+                )
                 columns["_call_stack"] = part.mapped(text, pa.string(), "Call stack")
                 self._hold(table, part, start[chosen], duration[chosen], columns)
 
@@ -294,7 +328,10 @@ class _Reading:
                              "process": self.placing.main})  # fmt: skip
         self.target.add("counter", rows)
 
-    def _flows(self, group: Group, start: Times, phase: str) -> None:
+    def _flows(self, category: str, group: Group, start: Times, phase: str) -> None:
+        if category not in _LINKS:
+            self.strange_arrows[category] += group.rows
+            return
         columns = self.placing.where(group)
         threads = keys(columns["process"], columns["thread"])
         begins = constant(phase == "s", group.rows)

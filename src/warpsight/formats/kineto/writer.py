@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from warpsight.errors import UsageError
+from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.kineto import event_text
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
@@ -26,6 +27,7 @@ WRITTEN = Coverage(
         "memory events, counters, ac2g and forward-backward arrows; devices, rank, world size, the wall clock",
         "attributes of ranges and operators; the program's own events with kind and attributes, in category `user_event`",
         "stacks of calls and operators as `Call stack` where the trace has no Python functions",
+        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
     ),
     lost=(
         "times of kernels that never finished; tables that Kineto has no events for: samples, builds, graphs, losses",
@@ -45,15 +47,18 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
         UsageError: when the selection holds several processes: the format holds one.
     """
     process = _process(trace, selection)
-    file.write(_header(trace, process))
+    summed = enclosed.Summed(file)
+    summed.write(_header(trace, process))
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": 0, "arrows": 0}
     separator = b"\n"
     for kind, sql in event_text.statements(trace, selection, process):
         for events in _texts(trace, sql):
-            file.write(separator + b",\n".join(events))
+            summed.write(separator + b",\n".join(events))
             separator = b",\n"
             written[kind] += len(events)
-    file.write(b'\n],"traceName":' + msgspec.json.encode(str(trace.path)) + b"}\n")
+    summed.write(b'\n],"traceName":' + msgspec.json.encode(str(trace.path)))
+    enclosed.as_member(trace, replace(selection, processes=(process,)), summed)
+    summed.write(b"}\n")
     unplaced = f"SELECT count(*) FROM kernel_ids WHERE start IS NULL AND process = {process}"
     written["unplaced"] = trace.sql(unplaced).fetchall()[0][0]
     written.pop("arrows", None)
@@ -130,7 +135,8 @@ def _header(trace: Trace, process: int) -> bytes:
 
 def _devices(trace: Trace, process: int) -> list[dict[str, Any]]:
     rows = trace.sql(f"""
-        SELECT "index" AS id, name, memory_bytes AS "totalGlobalMem", compute_capability,
+        SELECT device AS id, CASE WHEN "index" <> device THEN "index" END AS "index", name,
+          memory_bytes AS "totalGlobalMem", compute_capability,
           threads_per_multiprocessor AS "maxThreadsPerMultiprocessor", warp_size AS "warpSize",
           multiprocessors AS "numSms", registers_per_multiprocessor AS "regsPerMultiprocessor",
           shared_per_multiprocessor AS "sharedMemPerMultiprocessor"

@@ -161,6 +161,11 @@ class Report:
         rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"gpuId": INT, "cudaId": INT, "pid": INT})
         return {(r["pid"], r["cudaId"]): r["gpuId"] for r in rows.data.to_pylist() if r["gpuId"] is not None}
 
+    @cached_property
+    def _first_ordinal(self) -> dict[int, int]:
+        """CUDA ordinal of a card in the first process that lists it."""
+        return {card: ordinal for (_, ordinal), card in reversed(self._ordinals.items())}
+
     def device(self, number: int, pid: int = -1) -> int:
         """Device id of a CUDA ordinal in a process."""
         return self.card(self._ordinals.get((pid, number), number), number)
@@ -169,7 +174,7 @@ class Report:
         """Device id of one of the machine's GPUs by Nsight's own number."""
         known = dict(self._cards.get(number, {}))
         key = known.get("uuid") or (self.target.scope, "gpu", number)
-        known.setdefault("index", number if ordinal is None else ordinal)
+        known["index"] = self._first_ordinal.get(number, number) if ordinal is None else ordinal
         known.setdefault("name", f"CUDA device {known['index']}")  # a report without its table of GPUs
         return self.target.device(key, vendor="NVIDIA", platform="cuda", host=self.host(), **known)
 
@@ -192,7 +197,7 @@ class Report:
     @staticmethod
     def _streams(values: Array) -> Array:
         """Stream ids; CUPTI's "no stream" (all bits set) is -1."""
-        return np.where(values >= 0xFFFFFFFF, -1, values)
+        return np.where(values == 0xFFFFFFFF, -1, values)
 
     @cached_property
     def _stream_info(self) -> dict[tuple[int, int, int], dict[str, Any]]:

@@ -40,12 +40,12 @@ def packet(*fields: bytes) -> bytes:
     return text(1, b"".join(fields))
 
 
-def head(origin: int, realtime: int | None) -> bytes:
-    """The first packet: the trace's clock is CLOCK_MONOTONIC, and what the wall clock said then."""
+def head(origin: int, realtime: int | None, marker: bytes = b"") -> bytes:
+    """The first packet: the trace's clock is CLOCK_MONOTONIC, and what the wall clock said then; `marker` is a field of ours."""
     clocks = text(1, number(1, CLOCK_MONOTONIC) + number(2, origin))
     if realtime is not None:
         clocks += text(1, number(1, CLOCK_REALTIME) + number(2, realtime))
-    return packet(number(10, 1), text(6, clocks + number(2, CLOCK_MONOTONIC)))
+    return packet(number(10, 1), text(6, clocks + number(2, CLOCK_MONOTONIC)), marker)
 
 
 def describe(track: Track) -> bytes:

@@ -20,12 +20,12 @@ COVERAGE = Coverage(
         "track events (ranges, instants, counters) with categories and annotations; interned texts; incremental and other "
         "clocks; processes, threads and tracks; deflated packets",
         "GPU render stages as kernels, with queue and stage names",
-        "warpsight's own export: kernels, copies, fills, waits, launches and calls in their tables, with shapes and stacks",
+        "warpsight's own export: all rows; without rows: device work, launches and calls, with shapes and stacks",
     ),
     lost=(
         "ftrace, heap profiles, Android's and Chrome's own packets, GPU counters: packets of each kind are counted in `loss`",
         "flows (they repeat the correlation in warpsight's own export; others are counted), legacy events, call stacks of events",
-        "of warpsight's own export: what its Chrome form loses too",
+        "of warpsight's own export without rows, or changed since it was written: what its Chrome form loses too",
     ),
     tested=(
         "warpsight's own export of a trace of 3,000 kernels: the same kernels, launches, ranges and counters",

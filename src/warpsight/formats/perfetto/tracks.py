@@ -10,8 +10,8 @@ from warpsight.formats.chrome.tracks import Place
 from warpsight.formats.target import Target
 
 _GPU = re.compile(r"^(?:GPU|Device)\s+(\d+)(?::\s*(.*))?$")
-_STREAM = re.compile(r"[Ss]tream\s+(\d+)")
-_CONTEXT = re.compile(r"[Cc]ontext\s+(\d+)")
+_STREAM = re.compile(r"[Ss]tream\s+(-?\d+)")
+_CONTEXT = re.compile(r"[Cc]ontext\s+(-?\d+)")
 
 
 @dataclass

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import IO, TYPE_CHECKING
 
+from warpsight.formats.enclosed import writing as enclosed
 from warpsight.formats.perfetto import packets, wire
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
@@ -26,6 +27,7 @@ WRITTEN = Coverage(
         "attributes of ranges, operators and the program's own events, with its kind: annotation `attributes`, a JSON object; "
         "its member `nvtx` has a range's domain, category, colour (`#AARRGGBB`: the format has no colours), payload and kind",
         "times to the nanosecond, and the wall clock",
+        "the rows behind the events, compressed: importing the file gives the same trace again (`--no-rows` leaves them out)",
     ),
     lost=("per-row fields of table `attribute`; losses, devices beyond their names",),
     tested=("Perfetto's own message definitions, its trace processor and its page, and reading it back",),
@@ -38,12 +40,13 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     """Write the selected part of a trace; returns what was written: slices, samples, tracks, unplaced kernels."""
     texts = load_texts(trace)
     reader = Reader(trace, selection, texts)
-    file.write(packets.head(reader.origin, _realtime(trace, reader.origin)))
+    summed = enclosed.Summed(file)
+    summed.write(packets.head(reader.origin, _realtime(trace, reader.origin), enclosed.marker(selection)))
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
     described: set[int] = set()
     sequence = 1
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        queue = _Queue(file, pool)
+        queue = _Queue(summed, pool)
         for piece in reader.pieces():
             rows = len(piece)
             if not rows:
@@ -56,6 +59,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
             written["slices" if isinstance(piece, Slices) else "samples"] += rows
             queue.encode(partial(_encode, trace, texts, piece, sequence, reader.origin))
         queue.drain(0)
+    enclosed.as_packets(trace, selection, summed)
     written["tracks"] = len(described)
     return written
 
@@ -79,7 +83,7 @@ class _Queue:
     next rows are read and placed meanwhile.
     """
 
-    def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, file: enclosed.Summed, pool: ThreadPoolExecutor) -> None:
         self._file = file
         self._pool = pool
         self._waiting: deque[bytes | Future[list[bytes | bytearray]]] = deque()

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from warpsight.errors import UsageError
+from warpsight.model.device_ids import new_id
 from warpsight.model.schema import TABLES
 
-_INT32_MAX = 2**31 - 1
+#: Numbers that rows can hold as they are: operating systems count threads from 0, other ids may have a sign.
+_THREADS = range(1 << 31)
+_CONTEXTS = range(-(1 << 31), 1 << 31)
+_STREAMS = range(-(1 << 63), 1 << 63)
 
 
 class Identities:
@@ -17,20 +21,17 @@ class Identities:
     def __init__(self) -> None:
         self._processes: dict[Any, int] = {}
         self._devices: dict[Any, int] = {}
-        self._threads: dict[tuple[int, Any], int] = {}
-        self._contexts: dict[tuple[int, Any], int] = {}
-        self._streams: dict[tuple[int, int, Any], int] = {}
+        self._threads, self._contexts, self._streams = map(_Numbers, (_THREADS, _CONTEXTS, _STREAMS))
         self._rows: dict[str, dict[Any, dict[str, Any]]] = {
             table: {} for table in ("process", "thread", "device", "context", "stream")
         }
-        self._next: dict[tuple[Any, ...], int] = {}
 
     def process(self, key: Any, pid: Any, columns: Mapping[str, Any]) -> int:
         """Id of a process, from 0."""
         number = self._processes.setdefault(key, len(self._processes))
         start: dict[str, Any] = {
             "process": number,
-            "pid": pid if _fits(pid) else 0,
+            "pid": pid if _is_in(_THREADS, pid) else 0,
             "host": "",
             "command": "",
             "executable": "",
@@ -40,16 +41,16 @@ class Identities:
 
     def thread(self, process: int, tid: Any, name: str | None) -> int:
         """Id of a thread."""
-        number = self._kept(self._threads, (process, tid), tid, ("thread", process))
+        number = self._threads.of(process, tid)
         start = {"thread": number, "name": None if number == tid else str(tid), "process": process}
         self._complete("thread", (process, number), start, {} if name is None else {"name": name})
         return number
 
     def device(self, key: Any, columns: Mapping[str, Any]) -> int:
-        """Id of a device, from 0."""
-        number = self._devices.setdefault(key, len(self._devices))
-        if number > 32767:
-            raise UsageError("more than 32,767 devices")
+        """Id of a device: the index it is first described with, when no other device has that id."""
+        number = self._devices.get(key)
+        if number is None:
+            number = self._devices[key] = new_id(columns.get("index"), self._rows["device"])
         start = {
             "device": number,
             "index": number,
@@ -63,14 +64,14 @@ class Identities:
 
     def context(self, process: int, context: Any, columns: Mapping[str, Any]) -> int:
         """Id of a context."""
-        number = self._kept(self._contexts, (process, context), context, ("context", process))
+        number = self._contexts.of(process, context)
         start = {"context": number, "api": "cuda", "process": process}
         self._complete("context", (process, number), start, columns)
         return number
 
     def stream(self, process: int, context: int, stream: Any, columns: Mapping[str, Any]) -> int:
         """Id of a stream."""
-        number = self._kept(self._streams, (process, context, stream), stream, ("stream", process, context))
+        number = self._streams.of((process, context), stream)
         start: dict[str, Any] = {"stream": number, "context": context, "process": process}
         if number != stream:
             start["name"] = str(stream)
@@ -85,17 +86,6 @@ class Identities:
             row.setdefault("end", last)
         return {table: list(rows.values()) for table, rows in self._rows.items()}
 
-    def _kept(self, known: dict[Any, int], key: Any, value: Any, series: tuple[Any, ...]) -> int:
-        """The value itself when it is a number that fits, else the next negative number of its series."""
-        number = known.get(key)
-        if number is None:
-            if _fits(value):
-                number = int(value)
-            else:
-                number = self._next[series] = self._next.get(series, 0) - 1
-            known[key] = number
-        return number
-
     def _complete(self, table: str, key: Any, start: dict[str, Any], columns: Mapping[str, Any]) -> None:
         row = self._rows[table].get(key)
         if row is None:
@@ -107,5 +97,35 @@ class Identities:
             row.update({name: value for name, value in columns.items() if value is not None})
 
 
-def _fits(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT32_MAX
+class _Numbers:
+    """The numbers that rows hold in place of a source's own keys, per owner (a process, or a process and context)."""
+
+    def __init__(self, kept: range) -> None:
+        """Keys that are numbers in `kept` stay what they are."""
+        self._kept = kept
+        self._known: dict[tuple[Any, Any], int] = {}
+        self._taken: set[tuple[Any, int]] = set()
+        self._last: dict[Any, int] = {}
+
+    def of(self, owner: Any, key: Any) -> int:
+        """The key itself when rows can hold it and nothing else has taken it, else a negative number of its own."""
+        number = self._known.get((owner, key))
+        if number is None:
+            number = int(key) if _is_in(self._kept, key) else self._free(owner)
+            if (owner, number) in self._taken:
+                number = self._free(owner)
+            self._taken.add((owner, number))
+            self._known[owner, key] = number
+        return number
+
+    def _free(self, owner: Any) -> int:
+        """The greatest negative number that the owner has not given out."""
+        number = self._last.get(owner, 0) - 1
+        while (owner, number) in self._taken:
+            number -= 1
+        self._last[owner] = number
+        return number
+
+
+def _is_in(kept: range, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value in kept

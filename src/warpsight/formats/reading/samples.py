@@ -21,6 +21,8 @@ Column = NDArray[Any]
 LAUNCHES = re.compile(r"^(cuda|cu|hip)(Module|Ext|ExtModule)?(Launch|GraphLaunch)")
 #: Other functions of them.
 CALLS = re.compile(r"^(cuda|cu|hip)[A-Z]\w*$")
+#: The last moment that 64 bits hold, in ns.
+_LAST = str((1 << 63) - 1)
 _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds|_spt)+$")
 _DECORATION = re.compile(r"(\+0x[0-9a-f]+|@plt|@@?[\w.]+| \[inlined\])+$")
 
@@ -48,6 +50,13 @@ class Samples:
     def __len__(self) -> int:
         """Number of samples."""
         return len(self.time)
+
+
+def is_time(digits: Any) -> Any:
+    """Which texts of digits, an Arrow array of at most 19 each, are numbers of ns that 64 bits hold."""
+    import pyarrow.compute as pc
+
+    return pc.or_(pc.less(pc.utf8_length(digits), len(_LAST)), pc.less_equal(digits, _LAST))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -24,8 +24,8 @@ class Blocks:
         return len(self.head)
 
 
-def split(data: bytes, *, head_last: bool = False) -> Blocks:
-    """Blocks of a text; with `head_last` a block's last line is its head (bpftrace prints a map's stack before its key)."""
+def split(data: bytes) -> Blocks:
+    """Blocks of a text, separated by empty lines; the first line of a block is its head."""
     text = pa.array([data.decode("utf-8", "replace").replace("\r\n", "\n")], pa.large_string())
     blocks = pc.list_flatten(pc.split_pattern_regex(text, r"\n[ \t]*\n")).cast(pa.string())
     blocks = pc.utf8_trim(blocks, "\n")

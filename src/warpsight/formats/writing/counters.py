@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from warpsight.formats.writing.queries import Queries, quote
 from warpsight.formats.writing.timeline import Counter, Track
+from warpsight.model.allocators import changes
 
 #: Counters come after everything else of their group.
 _LAST = 1 << 30
@@ -58,31 +59,27 @@ def _sampled(queries: Queries) -> Iterator[tuple[int | None, str, str, str]]:
 
 
 def _allocated(queries: Queries) -> Iterator[tuple[int | None, str, str, str]]:
-    """Bytes allocated over time per process, device and allocator."""
+    """Bytes allocated over time per process, device and family of allocators."""
     selection = queries.selection
     if not selection.wants("memory"):
         return
     groups = queries.trace.sql(
-        "SELECT DISTINCT process, device, allocator FROM memory WHERE operation IN ('allocate', 'free') ORDER BY ALL"
+        f"SELECT DISTINCT process, device, allocator FROM ({changes()}) ORDER BY ALL"
     ).fetchall()
     several = len({process for process, _, _ in groups}) > 1
     for process, device, allocator in groups:
         if selection.processes and process not in selection.processes:
             continue
         where = "" if device is None else f"GPU {device}: "
-        label = f"{where}allocated" + (f" by {allocator}" if allocator else "")
+        label = f"{where}allocated by {allocator}"
         yield (
             device,
             label + (f", process {process}" if several else ""),
             "B",
             f"""
-            WITH sized AS (
-              SELECT time, operation, coalesce(bytes, lag(bytes) OVER (PARTITION BY address ORDER BY time), 0) AS bytes
-              FROM memory WHERE process = {process} AND device IS NOT DISTINCT FROM {_null(device)}
-                AND allocator IS NOT DISTINCT FROM {_null(allocator)} AND operation IN ('allocate', 'free'))
-            SELECT time,
-              (sum(CASE operation WHEN 'allocate' THEN bytes ELSE -bytes END) OVER (ORDER BY time))::DOUBLE AS value
-            FROM sized QUALIFY {selection.instants()} ORDER BY time""",
+            SELECT time, (sum(change) OVER (ORDER BY time))::DOUBLE AS value FROM ({changes(f"process = {process}")})
+            WHERE device IS NOT DISTINCT FROM {_null(device)} AND allocator = {_null(allocator)}
+            QUALIFY {selection.instants()} ORDER BY time""",
         )
 
 

@@ -14,14 +14,12 @@ from warpsight.formats.writing.timeline import CATEGORY, Column, Slices, Texts, 
 BEGIN_IN, BEGIN_OUT, END_IN, END_OUT = range(4)
 #: Numbers of arrows have these bits set, so that they are nobody else's flows.
 _SALT = np.uint64(0xC << 60)
-#: The number of a stream in the key of device work, and in the place of a row.
-STREAM = 0xFFFFFF
 _CALLS = (CATEGORY["launch"], CATEGORY["api"])
 
 
 @dataclass(frozen=True)
 class OnPath:
-    """Rows that a path goes through, known by process, begin and place (a thread, or the number of a stream).
+    """Rows that a path goes through, known by process, begin and place (the id of a thread or of a stream).
 
     `arrows` has four numbers for each, 0 for none.
     """
@@ -76,14 +74,19 @@ class Overlay:
         category = np.full(count, CATEGORY["critical path"], np.int8)
         return Slices(track, self.start[keep], self.end[keep], names[self.label[keep]], category)
 
-    def connect(self, batch: Batch, process: int, *, device: bool) -> None:
-        """Give the rows of a batch that the path goes through their arrows."""
+    def connect(self, batch: Batch, process: int, streams: Sequence[int] | None) -> None:
+        """Give the rows of a batch that the path goes through their arrows.
+
+        `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.
+        """
         if not len(batch):
             return
-        # Waits of the host lie beside the work of their stream, with keys below 0.
-        rows = np.flatnonzero(batch.key >= 0 if device else np.isin(batch.category, _CALLS))
-        side = self.device if device else self.host
-        place = batch.key[rows] & STREAM if device else batch.key[rows] >> 1
+        if streams is None:
+            rows = np.flatnonzero(np.isin(batch.category, _CALLS))
+            side, place = self.host, batch.key[rows] >> 1
+        else:
+            rows = np.flatnonzero(batch.key > 0)  # waits of the host have keys below 0
+            side, place = self.device, np.array(streams, np.int64)[batch.key[rows] - 1]
         arrows = np.zeros((len(batch), 4), np.uint64)
         arrows[rows] = side.of(process, batch.start[rows], place)
         if arrows.any():

@@ -12,6 +12,7 @@ from warpsight.formats.selection import DEVICE_TABLES, Selection
 from warpsight.formats.writing.batch import Batch, concat, nothing
 from warpsight.formats.writing.correlation import Correlations
 from warpsight.formats.writing.timeline import ADDRESSES, CATEGORY, NVTX, Column, Texts
+from warpsight.model.work import numbered
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -72,7 +73,7 @@ class Queries:
         self.selection = selection
         self.texts = texts
         self._names: dict[tuple[str, str], str] = {}
-        self._contexts: dict[int, list[int]] = {}
+        self._places: dict[int, list[tuple[int, int, int]]] = {}
         self._tables = [
             t for t in (*DEVICE_TABLES, *HOST_TABLES) if selection.wants(t) and trace.count(t)
         ]  # fmt: skip
@@ -172,29 +173,31 @@ class Queries:
             columns |= {"graph": "coalesce(graph, 0)", "node": "coalesce(graph_node, 0)"}
             # The launch has the stack of what is launched now; a node's own is that of its creation.
             columns["stack"] = "CASE WHEN graph IS NULL THEN 0 ELSE coalesce(stack, 0) END"
-        context = self._context_index(process)
-        key = f"((({self._device_of(process)})::BIGINT + 2) << 56) | ({context} << 32) | (stream & {NO_STREAM})::BIGINT"
+        columns |= {"device": self._device_of(process), "context": "context", "stream": "stream"}
+        rows = self._rows(table, process, window, name, columns, "start + greatest(coalesce(duration, 0), 0)")
+        key = self._place(process, [rows.pop(column) for column in ("device", "context", "stream")])
         # Waits have tracks of their own: they are the host's, though told per stream.
-        return self._batch(table, process, window, f"-({key})" if table == "sync" else key, name, columns,
-                           "start + greatest(coalesce(duration, 0), 0)")  # fmt: skip
+        return _as_batch(table, -key if table == "sync" else key, rows)
 
-    def contexts(self, process: int) -> list[int]:
-        """Contexts of a process's work; keys have a context's place in this list."""
-        if process not in self._contexts:
-            work = [t for t in self._tables if t in DEVICE_TABLES]
+    def _place(self, process: int, columns: list[Column]) -> Column:
+        """The key of each row: the place of its device, context and stream in :meth:`places`, from 1."""
+        code, found = numbered(columns)
+        number = {where: i for i, where in enumerate(self.places(process), 1)}
+        known = [number[where] for where in zip(*(column.tolist() for column in found), strict=True)]
+        out: Column = np.array(known, np.int64)[code]
+        return out
+
+    def places(self, process: int) -> list[tuple[int, int, int]]:
+        """Device (-1: not known), context and stream of everything a process's work ran on, in order."""
+        if process not in self._places:
+            where = f"{self._device_of(process)}, context, stream"
             every = " UNION ".join(
-                f"SELECT DISTINCT context FROM {source(t)} WHERE process = {process}" for t in work
+                f"SELECT {where} FROM {source(table)} WHERE process = {process}"
+                for table in self._tables
+                if table in DEVICE_TABLES
             )
-            found = self.trace.sql(f"{every} ORDER BY 1").fetchall() if work else []
-            self._contexts[process] = [context for (context,) in found]
-        return self._contexts[process]
-
-    def _context_index(self, process: int) -> str:
-        found = self.contexts(process)
-        if len(found) < 2:
-            return "0::BIGINT"
-        cases = " ".join(f"WHEN {context} THEN {i}" for i, context in enumerate(found))
-        return f"(CASE context {cases} END)::BIGINT"
+            self._places[process] = self.trace.sql(f"{every} ORDER BY ALL").fetchall() if every else []
+        return self._places[process]
 
     def _device_of(self, process: int) -> str:
         """A row's device: its own, else its context's, else the only one of the process, else -1."""
@@ -245,12 +248,16 @@ class Queries:
     def _batch(
         self, table: str, process: int, window: Window, key: str, name: str, columns: dict[str, str], end: str
     ) -> Batch:
-        optional = "".join(f", {expression} AS {column}" for column, expression in columns.items())
-        rows = self.columns(f"""
-            SELECT {key} AS key, start, {end} AS "end", ({name})::INTEGER AS name{optional} FROM {source(table)}
+        rows = self._rows(table, process, window, name, {"key": key, **columns}, end)
+        return _as_batch(table, rows.pop("key"), rows)
+
+    def _rows(
+        self, table: str, process: int, window: Window, name: str, columns: dict[str, str], end: str
+    ) -> dict[str, Column]:
+        more = "".join(f", {expression} AS {column}" for column, expression in columns.items())
+        return self.columns(f"""
+            SELECT start, {end} AS "end", ({name})::INTEGER AS name{more} FROM {source(table)}
             WHERE {self.selection.where(table, process)} AND {window.where}""")
-        category = np.full(len(rows["start"]), CATEGORY[_CATEGORY_OF.get(table, table)], np.int8)
-        return Batch(category=category, **rows) if len(category) else nothing()
 
     def _close(self, batch: Batch) -> Batch:
         """Calls that never returned last until the end of the trace and say so."""
@@ -350,8 +357,9 @@ class Queries:
         return rows["a"], rows["b"]
 
 
-#: The stream bits of a key when work has no stream: -1.
-NO_STREAM = (1 << 32) - 1
+def _as_batch(table: str, key: Column, rows: dict[str, Column]) -> Batch:
+    category = np.full(len(key), CATEGORY[_CATEGORY_OF.get(table, table)], np.int8)
+    return Batch(key=key, category=category, **rows) if len(key) else nothing()
 
 
 def source(table: str) -> str:

@@ -14,7 +14,7 @@ from warpsight.formats.selection import Selection
 from warpsight.formats.writing.batch import Batch, by_key
 from warpsight.formats.writing.counters import counters
 from warpsight.formats.writing.placing import Depths, Lanes
-from warpsight.formats.writing.queries import NO_STREAM, Queries, Window
+from warpsight.formats.writing.queries import Queries, Window
 from warpsight.formats.writing.timeline import Column, Counter, Slices, Texts, Track
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ Rows = Column | slice
 #: Order of the groups and tracks within a process; threads come first in every viewer.
 _RANGES, _OVERLAPPING, _SAMPLES, _BUILDS, _OVERHEAD, _DEVICES = 1, 2, 3, 4, 5, 10
 _EXPLICIT = np.uint64(1 << 63)
+#: The stream of a wait for all streams of a context.
+_NO_STREAM = -1
 
 
 class Reader:
@@ -114,8 +116,8 @@ class Reader:
                 joined.connect(host)
             _depend(device, edges, process)
             if overlay is not None and self.selection.flows:
-                overlay.connect(device, process, device=True)
-                overlay.connect(host, process, device=False)
+                overlay.connect(device, process, [stream for _, _, stream in self.queries.places(process)])
+                overlay.connect(host, process, None)
             return device, host
 
         ahead: deque[Future[tuple[Batch, Batch]]] = deque()
@@ -142,7 +144,7 @@ class _ProcessTracks:
             device: f"{'Device' if platform == 'opencl' else 'GPU'} {device}: {name}"
             for device, name, platform in trace.sql("SELECT device, name, platform FROM device").fetchall()
         }
-        self._streams = {
+        self._streams: dict[tuple[int, int], str] = {
             (context, stream): name
             for context, stream, name in trace.sql(
                 f"SELECT context, stream, name FROM stream WHERE process = {process} AND name IS NOT NULL"
@@ -159,19 +161,19 @@ class _ProcessTracks:
 
     def streams(self, batch: Batch) -> Iterator[Slices]:
         """Device work of a window, stream by stream."""
-        contexts = self.reader.queries.contexts(self.process)
+        places = self.reader.queries.places(self.process)
+        several = len({context for _, context, _ in places}) > 1
         for key, rows in by_key(batch):
-            device, stream = (abs(key) >> 56) - 2, abs(key) & NO_STREAM
-            context = contexts[abs(key) >> 32 & 0xFFFFFF]
-            name = self._stream(context, stream)
-            name = f"{name}, context {context}" if len(contexts) > 1 else name
+            device, context, stream = places[abs(key) - 1]
+            name = "Context" if key < 0 and stream == _NO_STREAM else self._stream(context, stream)
+            name = f"{name}, context {context}" if several else name
             name = f"{name}: waits" if key < 0 else name
-            yield from self._laned(batch, rows, name, self._device(device), stream * 2 + (key < 0))
+            yield from self._laned(batch, rows, name, self._device(device), 2 * abs(key) + (key < 0))
 
     def _stream(self, context: int, stream: int) -> str:
         name = self._streams.get((context, stream))
-        if name or stream == NO_STREAM:
-            return name or "Context"
+        if name:
+            return name
         return f"Stream {stream} (default)" if (context, stream) in self._defaults else f"Stream {stream}"
 
     def _device(self, device: int) -> Track:

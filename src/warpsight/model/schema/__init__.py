@@ -14,4 +14,7 @@ TABLES: dict[str, Table] = {t.name: t for group in _GROUPS for t in group.TABLES
 #: Columns added to tables since schema 1 was first written, all nullable: a part that lacks them holds nulls.
 LATER: dict[str, tuple[str, ...]] = {**device_work.LATER}
 
-__all__ = ["LATER", "SCHEMA_VERSION", "TABLES", "Column", "Table"]
+#: Columns that were narrower when schema 1 was first written: a part may hold them in either type.
+WIDENED: dict[str, tuple[str, ...]] = {**device_work.WIDENED}
+
+__all__ = ["LATER", "SCHEMA_VERSION", "TABLES", "WIDENED", "Column", "Table"]

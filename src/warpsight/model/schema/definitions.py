@@ -100,8 +100,8 @@ DEVICE = table(
     "device",
     "Devices, one row per physical device (by UUID).",
     """
-device       int16  -   id in the trace, from 0
-index        int32  -   index in the first process that saw it
+device       int16  -   id in the trace: the number its file or driver gave it, the next free one where another device has that
+index        int32  -   number that its file or the first process gave it
 uuid         string -   unique id
 name         string -   marketing name
 vendor       string -   NVIDIA, …
@@ -130,7 +130,7 @@ CONTEXT = table(
     """
 context      int32  -   id, unique within the process
 device       int16? -   device id
-null_stream  int32? -   stream id of the default stream
+null_stream  int64? -   stream id of the default stream
 api          string -   cuda, opencl, or the name of another backend
 process      int32  -   process id in the trace
 """,
@@ -140,7 +140,7 @@ STREAM = table(
     "stream",
     "Streams and queues.",
     """
-stream       int32  -   id, unique within the context
+stream       int64  -   id, unique within the context
 context      int32  -   context id
 device       int16? -   device id
 priority     int32? -   as reported

@@ -7,7 +7,7 @@ from warpsight.model.schema.columns import table
 _WHERE = """
 device       int16? -   device id (table device)
 context      int32  -   context id, unique within the process
-stream       int32  -   stream or queue id, unique within the context
+stream       int64  -   stream or queue id, unique within the context
 correlation  int64? id  joins the launch or api row, together with process
 process      int32  -   process id in the trace (table process)
 """
@@ -147,5 +147,11 @@ process      int32  -   process id in the trace
 
 #: Columns that traces made before them lack: they read as null there.
 LATER = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}
+
+#: Columns that older traces hold in 32 bits: they read as 64.
+WIDENED = {
+    **dict.fromkeys(("kernel", "memcpy", "memset", "sync", "event", "memory", "stream"), ("stream",)),
+    "context": ("null_stream",),
+}
 
 TABLES = (KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH, GRAPH_NODE, GRAPH_EDGE)

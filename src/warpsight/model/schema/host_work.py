@@ -90,12 +90,12 @@ bytes        int64? B   size
 kind         string -   memory kind as in memcpy, or reported
 device       int16? -   device id
 context      int32? -   context id
-stream       int32? -   stream id
+stream       int64? -   stream id
 correlation  int64? id  joins api
 pool         uint64? -  pool address
 pool_size    int64? B   reserved by the pool
 pool_used    int64? B   in use in the pool
-allocator    string? -  cudaMalloc, caching allocator, the user's name
+allocator    string? -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
 tag          string? -  user's tag
 category     string? -  parameter, gradient, activation, temporary, cached
 stack        int32? -   host stack
@@ -152,11 +152,11 @@ process      int32  -   process id in the trace
 
 OVERHEAD = table(
     "overhead",
-    "Time the recorder itself took, as CUPTI or we measured it.",
+    "What CUPTI or the recorder counts as overhead: the recorder's own work, and what the driver does beside it.",
     """
 start        int64  ns  begin
 duration     int64  ns  end - start
-kind         string -   driver compiler, buffer flush, instrumentation, resource, lazy loading, …
+kind         string -   buffer flush, instrumentation, … (the recorder's); driver compiler, command buffer full, … (not its)
 thread       int32? -   OS thread id
 process      int32  -   process id in the trace
 """,

@@ -52,11 +52,6 @@ class Header:
         """One of layout.STATE_*."""
         return self._number("state", "I")
 
-    @property
-    def control_seen(self) -> bool:
-        """The process has acted on the control word as it is now."""
-        return self._number("control", "I") == self._number("control_ack", "I")
-
     def set_control(self, bits: int) -> None:
         """Tell the process to record, to rest or to stop."""
         self._store("control", bits)

@@ -18,8 +18,6 @@ WAITS = ("Synchronize", "cuMemcpy", "cudaMemcpy", "cuMemset", "cudaMemset", "cuE
          "cudaFree", "cuStreamWait", "clFinish", "clWaitForEvents", "clEnqueueReadBuffer", "clEnqueueMapBuffer")  # fmt: skip
 #: Libraries whose code a thread that waits for the device is in, named or not.
 _DRIVERS = ("libcuda.so", "libcudart.so", "libnvidia-ptxjit", "libOpenCL.so")
-#: A thread's own start and the C library below it: no caller.
-_SYSTEM = ("libc.so", "libc-", "libpthread", "ld-linux", "ld-", "[vdso]")
 #: Frames of the C library or the kernel's entry that may stand above the driver's.
 _DEEPEST = 6
 #: Threads of the driver and of ours, which always wait for something.
@@ -70,7 +68,7 @@ def waits(processes: Iterable[dict[str, Any]]) -> Iterator[Wait]:
             frames = thread["native"]
             at = next((i for i, f in enumerate(frames) if any(w in f["function"] for w in WAITS)), None)
             if at is None and any(
-                name in os.path.basename(f["module"]) for f in frames[:6] for name in _DRIVERS
+                name in os.path.basename(f["module"]) for f in frames[:_DEEPEST] for name in _DRIVERS
             ):
                 at = max(
                     i
@@ -86,16 +84,6 @@ def waits(processes: Iterable[dict[str, Any]]) -> Iterator[Wait]:
                 frames[at]["function"] or os.path.basename(frames[at]["module"]),
                 where,
             )
-
-
-def _driver_entry(frames: list[dict[str, Any]]) -> int | None:
-    """Where a thread of the program entered the driver; None for one that is not in it, or is the driver's own."""
-    names = [os.path.basename(frame["module"]) for frame in frames]
-    inside = [i for i, name in enumerate(names) if name.startswith(_DRIVERS)]
-    if not inside or inside[0] > _DEEPEST:
-        return None
-    outside = names[inside[-1] + 1 :]
-    return inside[-1] if any(not name.startswith(_SYSTEM) for name in outside if name) else None
 
 
 def _environment() -> dict[str, str]:

@@ -45,10 +45,11 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
-    """Say what is wrong with a program, most costly first, or run analyses by name.
+    """Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.
 
-    Without a name: a verdict, then findings with what each costs at most, what shows it and what to do. The steady state of
-    the main loop is judged where there is one; --from and --until choose another time.
+    Without a name: a verdict, an account of every device's time from its first to its last work, and findings with what
+    shows them and what to do: what is wrong, the largest shares of the time, then changes with what each saves at most.
+    --from and --until judge a part.
     """
     if listed:
         return _list(as_json, out, force)
@@ -64,7 +65,7 @@ def command(
     from warpsight.api.trace import open as open_trace
 
     for name in wanted:
-        analysis(name)  # a wrong name is told before anything is read
+        analysis(name)  # a wrong name is refused before anything is read
     options.check_times(begin, end)
     chosen = (device or (), stream or (), process or ())
     with open_trace(trace) as opened:

@@ -21,7 +21,8 @@ def command(
     """Measure what recording costs on this machine.
 
     Without --links, 10000 real kernels on the best device are launched bare, recorded without stacks and
-    recorded with stacks. Exit code 1 when one launch lacks its kernel or its stack. --links measures
+    recorded with stacks, three times in turns; the medians count.
+    Exit code 1 when one launch lacks its kernel or its stack. --links measures
     bandwidth and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
@@ -57,14 +58,18 @@ def _launches(count: int, device: str, as_json: bool) -> None:
             f"with stacks {found.with_stacks_ns:,.0f} ns"
         )
         print(
-            f"cost of a launch {found.without_stacks_ns - found.bare_ns:,.0f} ns, "
-            f"of its stack {found.with_stacks_ns - found.without_stacks_ns:,.0f} ns"
+            f"cost of a launch {_cost(found.launch_cost_ns)}, of its stack {_cost(found.stack_cost_ns)}; "
+            f"equal rounds differ by up to {found.noise_ns:,.0f} ns"
         )
     if not found.ok:
         typer.echo(
             f"incomplete: {found.launches - found.complete} launches lack their kernel or stack", err=True
         )
         raise typer.Exit(1)
+
+
+def _cost(nanoseconds: float | None) -> str:
+    return "too small to measure" if nanoseconds is None else f"{nanoseconds:,.0f} ns"
 
 
 def _links(device: str, as_json: bool) -> None:

@@ -44,6 +44,13 @@ def command(
         bool, typer.Option("--no-flows", help="No arrows from launches to their work.")
     ] = False,
     no_counters: Annotated[bool, typer.Option("--no-counters", help="No counters.")] = False,
+    no_rows: Annotated[
+        bool,
+        typer.Option(
+            "--no-rows",
+            help="Without the rows that make an import of a perfetto, chrome or kineto file whole.",
+        ),
+    ] = False,
     critical_path: Annotated[
         bool,
         typer.Option(
@@ -74,8 +81,8 @@ def command(
         written = opened.export(
             to, output.target(out), force=force, begin=begin, end=end, device=device or (), stream=stream or (),
             kind=kind or (), process=process or (), flows=not no_flows, counters=not no_counters, critical_path=critical_path,
-            include_paths=include_paths,
-            include_arguments=include_arguments, include_environment=include_environment,
+            rows=not no_rows, include_paths=include_paths, include_arguments=include_arguments,
+            include_environment=include_environment,
         )  # fmt: skip
         _tell(written, to, as_json)
         loss.warn(opened)

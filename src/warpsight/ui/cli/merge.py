@@ -101,6 +101,11 @@ def command(
     samples = load_samples(cpu)
     with open_any(gpu) as trace:
         merged = merge(samples, trace, int(tolerance * 1_000_000))
+        failure = merged.failure()
+        if failure is not None:
+            raise WarpsightError(
+                f"{cpu}: none of its {len(samples):,} stacks found its launch in {gpu}: {failure}"
+            )
         if out is not None and as_trace:
             trace_file.write(merged, trace, out, cpu, force)
         else:

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from warpsight.errors import WarpsightError
 from warpsight.ui.cli.app import VERBS, module_of
+from warpsight.ui.cli.options import SIDES
 from warpsight.ui.render import terminal
 
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
@@ -73,14 +74,27 @@ def _filled(text: str) -> str:
     return option_help.filled(text)
 
 
+class SidesCommand(VerbCommand):
+    """A verb whose arguments are two sides with `--` between them; options may stand on either side.
+
+    The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line."""
+        found: list[str] = super().parse_args(ctx, [SIDES if arg == "--" else arg for arg in args])
+        return found
+
+
 def verb_command(name: str) -> Any:
     """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
     module = importlib.import_module(module_of(name))
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
+        kind = SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
         epilog = getattr(module, "EPILOG", None)
-        app.command(name, cls=VerbCommand, context_settings=_settings(module), epilog=epilog)(
+        app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
         )
         return typer.main.get_command(app)

@@ -6,12 +6,15 @@ import html
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from warpsight.analysis.account.classes import CLASSES
+from warpsight.analysis.base.result import with_units
 from warpsight.errors import WarpsightError
-from warpsight.ui.render import flame_page, loss, numbers
+from warpsight.ui.render import account_text, flame_page, loss, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from warpsight.analysis.account import Account
     from warpsight.analysis.base.result import Finding, Result
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.model import Trace
@@ -24,7 +27,7 @@ _BAD = "color:#d03a20;font-weight:600"
 
 
 def trace_html(trace: Trace) -> str:
-    """A trace: the verdict, what is missing, the kernels that take most time."""
+    """A trace: the verdict, the account of its time, what is missing, the kernels that take most time."""
     out = [f"<b>{html.escape(trace.path)}</b>"]
     try:
         from warpsight.analysis.rules.verdict import verdict
@@ -34,6 +37,7 @@ def trace_html(trace: Trace) -> str:
             f'<div style="font-size:15px;font-weight:600;margin:4px 0">{html.escape(found.headline)}</div>'
         )
         out.append(f'<div style="opacity:.75">{html.escape(found.summary)}</div>')
+        out.append(_account(found.account))
     except WarpsightError as error:
         out.append(f'<div style="opacity:.75">{html.escape(str(error))}</div>')
     out += [f'<div style="{_BAD}">{count:,} lost in {html.escape(source)}: {html.escape(cause)}</div>'
@@ -50,6 +54,21 @@ def trace_html(trace: Trace) -> str:
         rows = ", ".join(f"{count:,} {name}" for name, count in trace.tables.items())
         out.append(f"<div>{html.escape(rows) or 'no rows'}</div>")
     return _boxed(out)
+
+
+def _account(found: Account) -> str:
+    """Each class with its share, its time and what most of it is."""
+    if not found.span:
+        return ""
+    import pyarrow as pa
+
+    units = {"share": "%", "time": "ns"}
+    rows = [
+        (CLASSES[kind], 100 * time / found.span, time, account_text.name(kind, entry))
+        for kind, time, entry in found.classes
+    ]
+    columns = dict(zip(("class", "share", "time", "mostly"), map(list, zip(*rows, strict=True)), strict=True))
+    return _table(with_units(pa.table(columns), **units), _ROWS)
 
 
 def result_html(result: Result) -> str:
@@ -84,9 +103,8 @@ def _finding(finding: Finding) -> str:
         if finding.severity == "warning"
         else ""
     )
-    cost = (
-        f" <span style='opacity:.7'>({numbers.duration(finding.saves_ns)})</span>" if finding.saves_ns else ""
-    )
+    time = finding.share_ns or finding.saves_ns
+    cost = f" <span style='opacity:.7'>({numbers.duration(time)})</span>" if time else ""
     advice = f'<div style="opacity:.75">{html.escape(finding.advice)}</div>' if finding.advice else ""
     return f'<div style="{style}">{html.escape(finding.text)}{cost}</div>{advice}'
 

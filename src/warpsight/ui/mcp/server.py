@@ -14,8 +14,9 @@ from warpsight.ui.mcp.places import Places
 from warpsight.ui.mcp.tools import Tools
 
 _INSTRUCTIONS = (
-    "Recordings of GPU programs (CUDA, OpenCL, and files of other profilers). Begin with analyze: its verdict names the cause "
-    "to remove first, with cost and evidence. Then ask stats, flame, query or analyses by name; compare runs with diff. "
+    "Recordings of GPU programs (CUDA, OpenCL, and files of other profilers). Begin with analyze: its verdict says where "
+    "the GPUs' time went, why they were idle, and what to change first, with evidence. Then ask stats, flame, query or "
+    "analyses by name; compare runs with diff. "
     "All times are nanoseconds; everything is read-only."
 )
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsight.analysis.base.result import Finding, Result
+    from warpsight.analysis.rules.verdict import Verdict
     from warpsight.model import Trace
     from warpsight.model.selection import Rows
 
@@ -56,7 +57,10 @@ class Tools:
         self, trace: str, names: list[str] | None = None, begin_s: float | None = None, end_s: float | None = None,
         rows: int = DEFAULT_ROWS,
     ) -> dict[str, Any]:  # fmt: skip
-        """Say what is wrong with a recorded program: a verdict, then findings with cost, evidence and advice, costliest first.
+        """Say where the GPUs' time went, why they were idle, and what to change first.
+
+        `account` has every nanosecond of every device from its first to its last work, once, by class and name. `findings`
+        have a `share_ns` of it, largest first, or what a change `saves_ns` at most, with evidence and advice.
 
         With `names` run these analyses instead (for example utilization, gaps, iterations, critical-path, memory; a wrong name
         is answered with the list of all). Times are ns. `begin_s` and `end_s` choose a part, in seconds since the begin.
@@ -67,9 +71,7 @@ class Tools:
         opened = self._places.open(trace)
         chosen = _window(opened, begin_s, end_s)
         if not names:
-            found = verdict(opened, chosen)
-            return _bounded({"headline": found.headline, "summary": found.summary, "judged": found.chosen,
-                             "judged_ns": found.length, "findings": [f.to_json() for f in found.findings]})  # fmt: skip
+            return _verdict(verdict(opened, chosen), rows)
         asked = [(name, analysis(name)) for name in names]
         return {name: _result(one.run(opened, chosen), rows) for name, one in asked}
 
@@ -126,12 +128,44 @@ class Tools:
             "heaviest": [{"stack": _tail(stack), "weight": int(float(value))} for stack, value in lines[:limit]],
         }  # fmt: skip
 
-    def diff(self, before: str, after: str, rows: int = DEFAULT_ROWS) -> dict[str, Any]:
-        """Compare two traces per iteration: what got slower, faster, new or gone, and whether it is more than noise."""
-        from warpsight.analysis.diff.compare import compare
+    def diff(
+        self, before: str | list[str], after: str | list[str], by: str | None = None, rows: int = DEFAULT_ROWS
+    ) -> dict[str, Any]:
+        """Compare runs of two versions per iteration: what changed, and whether it is more than run-to-run noise.
 
-        found = compare(self._places.open(before), self._places.open(after))
-        return {"headline": found.headline, "verdict": found.verdict, **_result(found.result, rows)}
+        Give several runs a side (four at least, better five, recorded in turn): noise is how runs of one side differ, and the
+        verdict on single runs is `untested`. Verdicts of rows: slower, faster (their time), grew, shrank (beside the rest of the
+        same run's device work), new, gone, not shown (no difference beyond noise). `ratio` is after / before, `low` and `high`
+        its interval. `by` asks for one table: summary, kernel, role, stack, range, operator, tree (the common call tree),
+        sequence or runs; without it come the measures, the kernels and the part of the tree that changed.
+        """
+        from warpsight.analysis.diff import runs
+        from warpsight.analysis.diff.compare import compare_runs
+        from warpsight.analysis.diff.tables import telling
+        from warpsight.errors import UsageError
+
+        sides = [[side] if isinstance(side, str) else side for side in (before, after)]
+        if not all(sides):
+            raise UsageError("a side of the comparison has no run")
+        found = compare_runs(*([runs.read(self._places.open(path)) for path in side] for side in sides))
+        tables = found.result.tables
+        if by is not None and by not in tables:
+            raise UsageError(f"there is no table {by!r}; there is: {', '.join(tables)}")
+        wanted = (by,) if by is not None else ("summary", "role" if found.by_role else "kernel", "tree")
+        kept = {name: tables[name] for name in wanted if name in tables}
+        if by is None:
+            kept["tree"] = tables["tree"].take([node["node"] for node in telling(tables["tree"].to_pylist())])
+        return {**_bounded(found.facts()), **_result(replace(found.result, tables=kept), rows)}
+
+
+def _verdict(found: Verdict, rows: int) -> dict[str, Any]:
+    """A verdict with the first rows of the account."""
+    limit = min(max(rows, 1), MOST_ROWS)
+    answer = found.to_json() | {"judged_ns": found.length}
+    account = answer["account"]
+    if len(account) > limit:
+        answer |= {"account": account[:limit], "account_rows_in_all": len(account)}
+    return _bounded(answer)
 
 
 def _window(trace: Trace, begin_s: float | None, end_s: float | None) -> Rows:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
-from warpsight.ui.render import numbers, terminal
+from warpsight.ui.render import account_text, numbers, terminal
 
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Finding
@@ -24,35 +24,58 @@ def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
     lines = [f"{bold}{line}{plain}" for line in _wrapped(_capital(found.headline), "")]
     lines += _wrapped(_capital(found.summary) + ".", "")
-    room = None if everything else LINES - len(lines) - 2
-    hidden = 0
-    for number, finding in enumerate(found.findings, 1):
-        block = describe(finding, number, found.account.span, stream, brief=not everything and number > 3)
-        if room is not None and (hidden or len(block) > room):
-            hidden += 1
-            continue
-        lines += block
-        room = None if room is None else room - len(block)
-    if hidden:
-        lines.append(f"… and {hidden} more findings; --all tells everything")
-    elif not everything:
-        lines.append("")
-        lines.append(
-            "warpsight analyze TRACE NAME asks one analysis, --list names them, --all runs every one"
-        )
+    lines += account_text.lines(found.account, _width())
+    if everything:
+        lines += ["", *(line for block in _blocks(found, stream) for line in block)]
+    else:
+        blocks, hidden = _fitting(found, stream, LINES - len(lines) - 3)
+        lines += ["", *(line for block in blocks for line in block), "", hidden or _MORE]
     stream.write("\n".join(lines) + "\n")
 
 
+_MORE = "warpsight analyze TRACE NAME asks one analysis, --list names them, --all runs every one"
+
+
+def _blocks(found: Verdict, stream: IO[str], *, brief: bool = False) -> list[list[str]]:
+    return [
+        describe(finding, number, found, stream, brief=brief)
+        for number, finding in enumerate(found.findings, 1)
+    ]
+
+
+def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]], str]:
+    """What fits into some lines: the findings of the headline in full, the others' first lines, then more of those."""
+    leading = [i for i, one in enumerate(found.findings) if one in found.leading]
+    others = [i for i in range(len(found.findings)) if i not in leading]
+    brief, full = _blocks(found, stream, brief=True), _blocks(found, stream)
+    shown: dict[int, list[str]] = {}
+    for i in leading:
+        shown[i] = full[i] if len(full[i]) <= room else brief[i]
+        room -= len(shown[i])
+    for i in others:
+        if len(brief[i]) > room:
+            break
+        shown[i] = brief[i]
+        room -= len(brief[i])
+    for i in others:
+        more = len(full[i]) - len(brief[i])
+        if i in shown and more <= room:
+            shown[i] = full[i]
+            room -= more
+    left = len(found.findings) - len(shown)
+    return [shown[i] for i in sorted(shown)], f"… and {left} more; --all tells everything" if left else ""
+
+
 def describe(
-    finding: Finding, number: int, length: int, stream: IO[str], *, brief: bool = False
+    finding: Finding, number: int, found: Verdict, stream: IO[str], *, brief: bool = False
 ) -> list[str]:
-    """The lines of one finding; `length` is the time that shares are of: the devices' spans together (ns)."""
+    """The lines of one finding. Shares are of the devices' time, savings of the judged time."""
     color, plain = (_COLORS.get(finding.severity, ""), "\033[0m") if terminal.colored(stream) else ("", "")
     cost = finding.severity
     if finding.share_ns is not None:
-        cost = f"{finding.share_ns / max(length, 1):.0%}, {numbers.duration(finding.share_ns)}"
+        cost = f"{finding.share_ns / max(found.account.span, 1):.0%}, {numbers.duration(finding.share_ns)}"
     elif finding.saves_ns is not None:
-        cost = f"saves up to {finding.saves_ns / max(length, 1):.0%}, {numbers.duration(finding.saves_ns)}"
+        cost = f"saves up to {finding.saves_ns / found.length:.0%}, {numbers.duration(finding.saves_ns)}"
     head = _wrapped(f"{number}. [{cost}] {finding.text}", "   ")
     lines = [f"{color}{head[0]}{plain}", *head[1:]]
     if brief:

@@ -128,7 +128,7 @@ def test_our_own_export_reads_back(tmp_path):
     path = make(tmp_path / "t.warp", Plan(kernels=3_000, overlap=0.05))
     with ws.open(path) as trace:
         with (tmp_path / "t.json").open("wb") as file:
-            writer.write(trace, file, Selection())
+            writer.write(trace, file, Selection(enclosed=False))
         import_files([tmp_path / "t.json"], tmp_path / "back.warp")
         with ws.open(tmp_path / "back.warp") as back:
             for sql in QUERIES:
@@ -155,7 +155,7 @@ def test_a_counters_unit_reads_back_as_its_unit(tmp_path, unit):
     with TraceWriter(tmp_path / "t.warp") as made:
         made.add("counter", [row])
     with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.json").open("wb") as file:
-        writer.write(trace, file, Selection())
+        writer.write(trace, file, Selection(enclosed=False))
     with ws.open(import_files([tmp_path / "t.json"], tmp_path / "again.warp").path) as trace:
         assert trace.sql("SELECT name, unit, value FROM counter").fetchall() == [("queue", unit, 7.0)]
 
@@ -181,7 +181,7 @@ def test_addresses_of_copies_and_fills_are_hexadecimal_text_and_read_back(tmp_pa
                             {**copy, "start": 20, "destination_address": 0x500}, {**copy, "start": 30}])  # fmt: skip
         made.add("memset", [{**fill, "start": 40, "address": 0x500}, {**fill, "start": 50}])
     with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.out").open("wb") as file:
-        writer.write(trace, file, Selection())
+        writer.write(trace, file, Selection(enclosed=False))
     assert all(
         text in (tmp_path / "t.out").read_bytes() for text in (b"source_address", b"0x7f0000001000", b"0x500")
     )

@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from jsonschema import Draft202012Validator
 
+import warpsight as ws
 from tests.unit.sass.test_validate import EVERY_KIND
 from tests.unit.sass.traces import event, metadata, small, write
 from warpsight.sass.validate import validate
@@ -106,3 +107,17 @@ def test_kernel_events_come_back(tmp_path: Path) -> None:
         None,
         written[0]["callstack_id"],
     ]
+
+
+def test_registers_and_checksums_of_a_recording_are_those_of_its_kernels(tmp_path: Path) -> None:
+    """CUPTI's launches have neither."""
+    source = Path(__file__).parents[3] / "golden" / "h200_empty_kernels.warp.zip"
+    out = tmp_path / "events.ndjson"
+    assert app.main(["-q", "export", str(source), "--to", "kernel-events", "-o", str(out)]) == 0
+    launches = [json.loads(line) for line in out.read_text().splitlines()]
+    with ws.open(source) as trace:
+        ((registers, checksum),) = trace.sql(
+            "SELECT DISTINCT k.registers, m.checksum FROM kernel k JOIN module m ON m.module = k.module"
+        ).fetchall()
+    assert {one["nregs"] for one in launches} == {registers} and registers > 0
+    assert {int(one["kernel_checksum"], 16) for one in launches} == {checksum}

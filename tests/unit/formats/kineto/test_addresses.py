@@ -25,7 +25,7 @@ def test_addresses_come_back(tmp_path: Path) -> None:
         )
     trace = recording.finish()
     with (tmp_path / "t.json").open("wb") as file:
-        writer.write(trace, file, Selection())
+        writer.write(trace, file, Selection(enclosed=False))
     made = import_files([tmp_path / "t.json"], tmp_path / "back.warp")
     with warpsight.open(made.path) as again:
         assert again.sql(ADDRESSES).fetchall() == trace.sql(ADDRESSES).fetchall() == [

@@ -41,7 +41,7 @@ MORE = [
 
 def back(trace, tmp_path, **selection):
     with (tmp_path / "t.json").open("wb") as file:
-        written = writer.write(trace, file, Selection(**selection))
+        written = writer.write(trace, file, Selection(**{"enclosed": False, **selection}))
     made = import_files([tmp_path / "t.json"], tmp_path / "back.warp", force=True)
     assert made.files[0].format == "kineto"
     return written, made
@@ -109,7 +109,7 @@ def test_one_file_of_several_processes_needs_a_choice(tmp_path):
             (tmp_path / "x").open("wb") as file,
             pytest.raises(UsageError, match="choose one with --process"),
         ):
-            writer.write(trace, file, Selection())
+            writer.write(trace, file, Selection(enclosed=False))
         back(trace, tmp_path, processes=(1,))
 
 
@@ -142,7 +142,7 @@ def test_a_trace_that_names_no_process_is_told_so(tmp_path):
         (tmp_path / "x").open("wb") as file,
         pytest.raises(UsageError, match=r"t\.warp names no process .*table process has no rows"),
     ):
-        writer.write(trace, file, Selection())
+        writer.write(trace, file, Selection(enclosed=False))
 
 
 def test_a_process_that_is_not_there_is_named_with_those_that_are(tmp_path, recorded):

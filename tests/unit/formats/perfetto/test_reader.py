@@ -162,7 +162,7 @@ def test_our_own_export_reads_back(tmp_path):
     path = make(tmp_path / "t.warp", Plan(kernels=3_000, overlap=0.05))
     with ws.open(path) as trace:
         with (tmp_path / "t.pftrace").open("wb") as file:
-            writer.write(trace, file, Selection())
+            writer.write(trace, file, Selection(enclosed=False))
         import_files([tmp_path / "t.pftrace"], tmp_path / "back.warp")
         with ws.open(tmp_path / "back.warp") as back:
             for sql in QUERIES:
@@ -192,7 +192,7 @@ def test_addresses_of_copies_and_fills_are_hexadecimal_text_and_read_back(tmp_pa
                             {**copy, "start": 20, "destination_address": 0x500}, {**copy, "start": 30}])  # fmt: skip
         made.add("memset", [{**fill, "start": 40, "address": 0x500}, {**fill, "start": 50}])
     with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.out").open("wb") as file:
-        writer.write(trace, file, Selection())
+        writer.write(trace, file, Selection(enclosed=False))
     assert all(
         text in (tmp_path / "t.out").read_bytes() for text in (b"source_address", b"0x7f0000001000", b"0x500")
     )
@@ -217,7 +217,7 @@ def test_a_negative_correlation_is_none_and_does_not_stop_the_export(tmp_path):
         )
         target.close()
     with ws.open(tmp_path / "t.warp") as trace, (tmp_path / "t.pftrace").open("wb") as file:
-        writer.write(trace, file, Selection())
+        writer.write(trace, file, Selection(enclosed=False))
     import_files([tmp_path / "t.pftrace"], tmp_path / "back.warp")
     with ws.open(tmp_path / "back.warp") as back:
         assert back.sql("SELECT start, correlation FROM kernel ORDER BY 1").fetchall() == [

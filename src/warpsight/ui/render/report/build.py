@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from warpsight.model.selection import Rows
 from warpsight.model.sharing.redaction import Redactor
 from warpsight.ui.render import flame_page, numbers, pages
-from warpsight.ui.render.report import cells, figures, sources
+from warpsight.ui.render.report import cells, figures, shares, sources
 from warpsight.ui.render.report.collect import Material, collect
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
 #: Rows of tables and frames of the flame graph: enough to answer, few enough to stay far below 5 MB.
-_KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE = 200, 50, 12_000, 40, 8
+_KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE, _ACCOUNT = 200, 50, 12_000, 40, 8, 60
 _ALL = Rows()
 _Text = Callable[[str], str]
 
@@ -52,7 +52,8 @@ def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str
         "report.html.j2", css=("theme.css", "report.css"),
         js=("format.js", "flame.js", "timeline.js", "charts.js", "report.js"), data=data,
         links=options.links, title=text(options.title or Path(trace.path.rstrip("/")).name), head=_head(material, redactor),
-        verdict=_verdict(material, text), tiles=_tiles(material), findings=_findings(material, text), tables=tables,
+        verdict=_verdict(material, text), tiles=_tiles(material), account=shares.of(material.account),
+        findings=_findings(material, text), tables=tables,
         lost=[(numbers.cell(count), text(source), text(cause)) for source, cause, count in material.lost],
         notes=_notes(material, text), failed={k: text(v) for k, v in material.failed.items()},
         flame=_flame_note(material, dropped), lines=[_line(line, lines) for line in lines],
@@ -130,20 +131,15 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
     def add(label: str, value: str, note: str = "", share: float | None = None) -> None:
         tiles.append({"label": label, "value": value, "note": note, "share": share})
 
-    over = material.overview
-    devices = [lane for lane in over.lanes if lane.stream is None] if over is not None else []
-    if over is not None and devices:
-        window = (over.end - over.begin) * len(devices)
-        busy = sum(lane.busy for lane in devices)
-        share = busy / window
-        of = f" each, of {len(devices)} GPUs" if len(devices) > 1 else ""
-        add(
-            "GPU busy",
-            numbers.cell(100 * share, "%"),
-            f"{numbers.duration(window // len(devices))}{of}",
-            share,
-        )
-        add("GPU idle", numbers.duration(window - busy), "from first to last work")
+    devices = material.account.tables.get("devices")
+    if devices is not None and len(devices):
+        rows = devices.to_pylist()
+        span = max(sum(row["span"] for row in rows), 1)
+        busy = sum(row[name] for row in rows for name in ("compute", "communication", "copy"))
+        of = f" each, of {len(rows)} GPUs" if len(rows) > 1 else ""
+        note = f"{numbers.duration(span // len(rows))}{of}"
+        add("GPU busy", numbers.cell(100 * busy / span, "%"), note, busy / span)
+        add("GPU idle", numbers.duration(span - busy), "from first to last work")
     kernels = material.kernels.tables.get("kernels")
     if kernels is not None and len(kernels):
         count = sum(kernels.column("count").to_pylist())
@@ -153,10 +149,14 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
     if copies is not None and len(copies):
         moved = sum(copies.column("bytes").to_pylist())
         add("Copied and set", numbers.size(moved), numbers.duration(sum(copies.column("total").to_pylist())))
-    summary = material.iterations.tables.get("summary")
-    if summary is not None and len(summary):
-        first = summary.to_pylist()[0]
-        add("Iteration", numbers.duration(first["median"]), f"median of {first['steady']:,} steady")
+    loop = material.verdict.iterations if material.verdict is not None else None
+    if loop is not None:  # the loop of the headline and the summary, in the same time
+        count = loop.steady_count or loop.count
+        add(
+            "Iteration",
+            numbers.duration(loop.median_ns),
+            f"median of {count:,}{' steady' if loop.steady_count else ''}",
+        )
     peak = max((int(s.high.max(initial=0)) for s in material.memory), default=0)
     if peak:
         add("Peak memory", numbers.size(peak), "allocated while recorded")
@@ -164,14 +164,18 @@ def _tiles(material: Material) -> list[dict[str, Any]]:
 
 
 def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
-    window = material.verdict.length if material.verdict is not None else 0
+    """Findings with their time: a share is of the devices' time, a saving of the judged time."""
+    found = material.verdict
     out = []
     for finding in material.findings[:_FINDINGS]:
-        cost = finding.share_ns if finding.share_ns is not None else finding.saves_ns
+        share = finding.share_ns is not None
+        time = finding.share_ns if share else finding.saves_ns
+        whole = 0 if found is None else found.account.span if share else found.length
         out.append({
             "severity": finding.severity, "text": _sentence(text(finding.text)), "advice": text(finding.advice or ""),
-            "rule": finding.rule or "", "cost": numbers.duration(cost) if cost else "",
-            "share": min(cost / window, 1.0) if cost and window else None,
+            "tag": finding.kind or finding.severity, "account": finding.kind is not None,
+            "rule": finding.rule or "", "cost": numbers.duration(time) if time else "",
+            "share": min(time / whole, 1.0) if time and whole else None, "saves": not share,
             "evidence": [_evidence(e, text) for e in finding.evidence[:_EVIDENCE]],
         })  # fmt: skip
     return out
@@ -186,7 +190,9 @@ def _evidence(shown: Any, text: _Text) -> str:
 def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
     """The tables by name; None for those the trace has no rows for."""
     origin = material.overview.begin if material.overview is not None else material.begin
-    out: dict[str, cells.Table | None] = dict.fromkeys(("kernels", "copies", "causes", "gaps", "iterations"))
+    out: dict[str, cells.Table | None] = dict.fromkeys(
+        ("account", "kernels", "copies", "causes", "gaps", "iterations")
+    )
     timing = {
         "count": "Count",
         "total": "Total",
@@ -208,9 +214,15 @@ def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
         out["copies"] = cells.table(
             "copy-table", "Copies and sets", copies, head, top=100, text=text, bar="total", wide=("kind",)
         )
+    account = material.account.tables.get("account")
+    if account is not None and len(account):
+        head = {"class": "Class", "name": "What", "percent": "Share", "time": "Time", "count": "Count"}
+        out["account"] = cells.table("account-table", "The account by class and name", shares.with_percent(account), head,
+                                     top=_ACCOUNT, text=lambda name: text(name).removeprefix("void "), bar="percent",
+                                     wide=("name",))  # fmt: skip
     causes, top = (material.gaps.tables.get(name) for name in ("causes", "top"))
     if causes is not None and len(causes):
-        head = {"class": "Cause", "name": "In", "gaps": "Gaps", "time": "Time", "longest": "Longest"}
+        head = {"class": "Cause", "name": "What", "gaps": "Gaps", "time": "Time", "longest": "Longest"}
         out["causes"] = cells.table(
             "cause-table", "Idle time by cause", causes, head, top=100, text=text, bar="time", wide=("name",)
         )
@@ -221,6 +233,7 @@ def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
             "device": "Device",
             "causes": "Causes",
             "host": "The host was in",
+            "call": "Ended by",
             "next": "Then came",
         }
         out["gaps"] = cells.table("gap-table", "Longest gaps", top, head, top=_GAPS, text=text, bar="duration", origin=origin,
@@ -311,13 +324,15 @@ def _sections(
 ) -> list[tuple[str, str]]:
     """Sections the page has, for its navigation: id and title."""
     there = {
-        "verdict": True, "findings": bool(material.findings), "timeline": material.overview is not None,
+        "verdict": True, "account": tables["account"] is not None, "findings": bool(material.findings),
+        "timeline": material.overview is not None,
         "flame": _flame_note(material, 0) is not None, "kernels": tables["kernels"] is not None,
         "idle": bool(tables["causes"] or tables["gaps"]), "iterations": tables["iterations"] is not None,
         "memory": bool(material.memory), "copies": tables["copies"] is not None, "counters": bool(material.counters),
         "source": bool(lines), "environment": True, "loss": True,
     }  # fmt: skip
-    titles = {"verdict": "Verdict", "findings": "Findings", "timeline": "Timeline", "flame": "Flame graph", "kernels": "Kernels",
+    titles = {"verdict": "Verdict", "account": "Account", "findings": "Findings", "timeline": "Timeline",
+              "flame": "Flame graph", "kernels": "Kernels",
               "idle": "Idle time", "iterations": "Iterations", "memory": "Memory", "copies": "Copies", "counters": "Counters",
               "source": "Source", "environment": "Environment", "loss": "What is missing"}  # fmt: skip
     return [(name, titles[name]) for name, shown in there.items() if shown]

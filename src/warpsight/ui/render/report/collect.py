@@ -31,6 +31,7 @@ class Material:
     contents: dict[str, Any] = field(default_factory=dict)
     lost: list[tuple[str, str, int]] = field(default_factory=list)
     verdict: Verdict | None = None
+    account: Result = _NONE
     kernels: Result = _NONE
     copies: Result = _NONE
     gaps: Result = _NONE
@@ -43,10 +44,10 @@ class Material:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the rules say, most costly first; without rules, what the single analyses say. Each text once."""
+        """What the rules say, in reading order; without rules, what the single analyses say. Each text once."""
         if self.verdict is not None:
             return self.verdict.findings
-        found = [f for result in (self.gaps, self.iterations, self.kernels, self.copies)
+        found = [f for result in (self.account, self.gaps, self.iterations, self.kernels, self.copies)
                  for f in result.findings]  # fmt: skip
         return in_order(list({f.text: f for f in found}.values()))
 
@@ -76,6 +77,12 @@ def _verdict(trace: Trace, rows: Rows) -> Verdict:
     from warpsight.analysis.rules.verdict import verdict
 
     return verdict(trace, rows)
+
+
+def _account(trace: Trace, rows: Rows) -> Result:
+    from warpsight.analysis.account.questions import spans
+
+    return spans(trace, rows)
 
 
 def _gaps(trace: Trace, rows: Rows) -> Result:
@@ -151,6 +158,7 @@ def _lost(trace: Trace, rows: Rows) -> list[tuple[str, str, int]]:
 _JOBS: dict[tuple[str, ...], Callable[[Any, Any], Any]] = {
     ("verdict",): _verdict,
     ("iterations", "overview"): _arranged,
+    ("account",): _account,
     ("gaps",): _gaps,
     ("flame",): _flame,
     ("kernels",): _kernels,

@@ -110,7 +110,7 @@ class TraceServer:
             if self._export is None:
                 made = Path(self._folder.name) / _TRACE
                 with made.open("wb") as file:
-                    exporter("perfetto").write(self._trace, file, Selection())
+                    exporter("perfetto").write(self._trace, file, Selection(enclosed=False))
                 self._export = made
         return self._export.read_bytes()
 

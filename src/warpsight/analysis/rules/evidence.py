@@ -1,0 +1,173 @@
+"""What shows a share of the account: its largest parts, where the program asked for it, its longest piece, each device's part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.account.account import Account, Entry
+from warpsight.analysis.account.classes import (
+    BLOCKED_CALL,
+    CLASSES,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    HOST,
+    LAUNCH,
+    OTHER_STREAM,
+)
+from warpsight.analysis.account.naming import UNNAMED, HostTime
+from warpsight.analysis.account.questions import pieces_of
+from warpsight.analysis.base import words
+from warpsight.analysis.base.typical import half
+from warpsight.analysis.rules.facts import Facts
+from warpsight.model import kernel_names
+from warpsight.model.work import COMMUNICATION as COLLECTIVE
+from warpsight.model.work import KERNEL, distinct, summed
+
+Column = npt.NDArray[Any]
+#: Parts of a class, and devices, that are listed.
+_PARTS, _DEVICES = 3, 8
+#: Share of a class's time that makes a single stretch worth naming.
+_ONE = 0.5
+
+
+def where(found: Account) -> str:
+    """Which annotation or function holds most of the host's time, as the rest of a sentence; "" where nobody knows."""
+    if not found.host or found.host[0].name == UNNAMED:
+        return ""
+    first = found.host[0]
+    part = first.time / max(found.time(HOST), 1)
+    inside = f", {part:.0%} of it" if part < 0.995 else ", all of it"
+    return f"{inside} in {_host_place(first)}"
+
+
+def _host_place(one: HostTime) -> str:
+    """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`."""
+    return one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
+
+
+def one_stretch(facts: Facts, kind: int) -> str:
+    """The idle stretch that holds at least half of a class's time, as the rest of a sentence; "" where none does."""
+    gaps, pieces = facts.account.gaps, facts.account.pieces
+    mine = pieces.of(kind)
+    if not len(mine):
+        return ""
+    held = summed(pieces.gap[mine], pieces.length[mine], len(gaps))
+    gap = int(np.argmax(held))
+    part = int(held[gap]) / int(held.sum())
+    if part < _ONE:
+        return ""
+    length = words.duration(int(gaps.end[gap] - gaps.begin[gap]))
+    inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
+    return f", {inside} in one stretch of {length} at {(int(gaps.begin[gap]) - facts.origin) / 1e9:.6f} s"
+
+
+def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    """Evidence for a class, or for one row of it."""
+    found = facts.account
+    out: list[str] = []
+    if kind == HOST:
+        out += _host(found)
+    elif kind not in (COMPUTE, BLOCKED_CALL) and len(entries) > 1:
+        out += [
+            f"{entry.time / found.span:.1%} {kernel_names.short(entry.name)} ({entry.count:,})"
+            for entry in entries[:_PARTS]
+        ]
+    out += _place(facts, kind, entries[0])
+    out += _longest(facts, kind, entries)
+    if len(found.devices) > 1 and kind != COMPUTE:
+        per = [
+            f"GPU {name}: {times[CLASSES[kind]] / max(times['span'], 1):.1%}"
+            for name, times in found.devices.items()
+        ]
+        out.append(", ".join(per[:_DEVICES]))
+    return tuple(out)
+
+
+def _host(found: Account) -> list[str]:
+    known = [one for one in found.host[:_PARTS] if one.name != UNNAMED]
+    return [f"{one.time / found.span:.1%} in {_host_place(one)}" for one in known] if len(known) > 1 else []
+
+
+def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:
+    """Where the program asked for what takes most of the time."""
+    work = facts.account.work
+    if kind in (COMPUTE, COMMUNICATION, COPY):
+        rows = _work_of(facts, kind, entry)
+        return _text(facts, "launched by", work.stack[rows], (work.end - work.start)[rows])
+    if kind in (LAUNCH, OTHER_STREAM):
+        pieces = facts.account.pieces
+        mine = pieces.of(kind)
+        rows = facts.account.gaps.row[pieces.gap[mine]]
+        return _text(facts, "launched by", work.stack[rows], pieces.length[mine])
+    if kind == BLOCKED_CALL:
+        mine = pieces_of(facts.account, kind, entry.name)
+        call = _calls_at(facts.account, mine, entry.name)
+        stack = np.where(call >= 0, facts.calls.stack[call], 0) if len(facts.calls) else call
+        return _text(facts, "called by", stack, facts.account.pieces.length[mine])
+    return []
+
+
+def _work_of(facts: Facts, kind: int, entry: Entry) -> Column:
+    """The rows of device work behind a row of the account; all copies and fills for any of theirs."""
+    work = facts.account.work
+    if kind == COPY:
+        return np.flatnonzero(work.kind > COLLECTIVE)
+    names = facts.trace.sql("SELECT id, demangled FROM name").fetchall()
+    ids = [number for number, name in names if kernel_names.family(name or "?") == entry.name]
+    return np.flatnonzero(
+        (work.kind == (KERNEL if kind == COMPUTE else COLLECTIVE)) & np.isin(work.name_id, ids)
+    )
+
+
+def _calls_at(found: Account, mine: Column, name: str) -> Column:
+    """The call of this name in which the launching thread was held at the begin of each piece; -1 not in the trace."""
+    calls, pieces = found.calls, found.pieces
+    out = np.full(len(mine), -1, np.int64)
+    if name not in calls.functions:
+        return out
+    index = np.flatnonzero(calls.function == calls.functions.index(name))
+    index = index[np.argsort(calls.start[index], kind="stable")]
+    launch = found.gaps.call[pieces.gap[mine]]
+    begin = pieces.begin[mine]
+    threads = np.unique(calls.thread[launch])
+    for thread in threads.tolist():
+        own = index[calls.thread[index] == thread]
+        here = np.flatnonzero(calls.thread[launch] == thread)
+        last = np.searchsorted(calls.start[own], begin[here], "right") - 1
+        good = last >= 0
+        candidate = own[np.maximum(last, 0)] if len(own) else np.zeros(len(here), np.int64)
+        good &= (calls.end[candidate] > begin[here]) & (
+            calls.process[candidate] == calls.process[launch[here]]
+        )
+        out[here[good]] = candidate[good]
+    return out
+
+
+def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
+    """The stack that holds most of some times."""
+    known = np.flatnonzero(stack > 0)
+    if not len(known):
+        return []
+    ids, place = distinct(stack[known])
+    best = int(np.argmax(summed(place, np.maximum(time[known], 0), len(ids))))
+    text = facts.stack_text(int(ids[best]))
+    return [f"{verb} {text}"] if text else []
+
+
+def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> list[str]:
+    """The longest piece of idle time of a class, and how the pieces' lengths are spread."""
+    pieces = facts.account.pieces
+    mine = pieces_of(facts.account, kind, entries[0].name) if kind == BLOCKED_CALL else pieces.of(kind)
+    if not len(mine):
+        return []
+    length = pieces.length[mine]
+    longest = int(np.argmax(length))
+    at = (int(pieces.begin[mine[longest]]) - facts.origin) / 1e9
+    text = f"the longest takes {words.duration(length[longest])}, at {at:.6f} s"
+    if len(mine) > 1:
+        text = f"{len(mine):,} pieces, half of the time in pieces of {words.duration(half(length))} or more; {text}"
+    return [text]

@@ -1,0 +1,30 @@
+"""Families of allocators: any function of a family frees what another of it allocated, so addresses are paired within one.
+
+Recorders and readers write the family's name (`CUDA`, `OpenCL`, `HIP`, a framework's or the program's own). Older traces have
+the name of the function in its place.
+"""
+
+from __future__ import annotations
+
+#: SQL: the family that a row of table memory belongs to; a row without an allocator is a report's, of CUDA.
+FAMILY = """CASE WHEN allocator IS NULL OR allocator SIMILAR TO '(CUDA (runtime|driver))|(cuda|cu)[A-Z]\\w*' THEN 'CUDA'
+    WHEN allocator SIMILAR TO 'cl[A-Z]\\w*' THEN 'OpenCL' WHEN allocator SIMILAR TO 'hip[A-Z]\\w*' THEN 'HIP'
+    ELSE allocator END"""
+
+
+def changes(where: str = "true") -> str:
+    """SQL that gives allocations and frees, paired by address within process and family.
+
+    The rows are those of table memory that `where` selects; `allocator` is the family, and a free has the device of its
+    allocation. Columns beside those of the table: `before` and `after`, the operations before and after it on the same address,
+    and `change`, the bytes it adds to what is in use: a free takes away what its allocation added, and one without an
+    allocation nothing.
+    """
+    return f"""
+    SELECT *, CASE WHEN operation = 'allocate' THEN coalesce(bytes, 0)
+                   WHEN before = 'allocate' THEN -coalesce(allocated, bytes, 0) ELSE 0 END AS change
+    FROM (SELECT * REPLACE (CASE WHEN operation = 'free' AND lag(operation) OVER w = 'allocate' THEN lag(device) OVER w
+                                 ELSE device END AS device),
+            lag(bytes) OVER w AS allocated, lag(operation) OVER w AS before, lead(operation) OVER w AS after
+          FROM (SELECT * REPLACE ({FAMILY} AS allocator) FROM memory WHERE operation IN ('allocate', 'free') AND {where})
+          WINDOW w AS (PARTITION BY process, allocator, address ORDER BY time))"""

@@ -1,0 +1,44 @@
+"""The account of time as a small table of text: class, share, time, and what most of it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warpsight.analysis.account.classes import CLASSES, COMMUNICATION, COMPUTE, HOST
+from warpsight.model import kernel_names
+from warpsight.ui.render import numbers
+
+if TYPE_CHECKING:
+    from warpsight.analysis.account import Account, Entry
+
+#: Classes with a smaller share would be shown with 0.0 %.
+_LEAST = 0.0005
+
+
+def lines(found: Account, width: int) -> list[str]:
+    """A line for each class that has time, the most first, at most `width` characters long."""
+    shown = [one for one in found.classes if one[1] >= _LEAST * found.span]
+    if not shown:
+        return []
+    names = [CLASSES[kind] for kind, _, _ in shown]
+    times = [numbers.duration(time) for _, time, _ in shown]
+    first, last = max(map(len, names)), max(map(len, times))
+    out = []
+    for (kind, time, entry), name, text in zip(shown, names, times, strict=True):
+        head = f"  {name:{first}}  {time / found.span:6.1%}  {text:>{last}}  "
+        out.append(head + _most(found, kind, time, entry, width - len(head)))
+    return out
+
+
+def _most(found: Account, kind: int, time: int, entry: Entry, width: int) -> str:
+    """The largest row of a class, host time with its place in the program, and its part of it where there are others."""
+    part = entry.time / time
+    rest = "" if part >= 0.995 else f", {part:.0%} of it"
+    if kind == HOST and found.host:
+        return numbers.shorten_paths(found.host[0].place, width - len(rest)) + rest
+    return numbers.shorten(name(kind, entry), width - len(rest)) + rest
+
+
+def name(kind: int, entry: Entry) -> str:
+    """A row's name for people: kernels without their arguments."""
+    return kernel_names.short(entry.name) if kind in (COMPUTE, COMMUNICATION) else entry.name

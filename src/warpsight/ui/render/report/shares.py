@@ -1,0 +1,88 @@
+"""The account as stacked bars, one per device, with a legend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warpsight.analysis.account.classes import CLASSES, IDLE, MEANING
+from warpsight.ui.render import numbers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.analysis.base.result import Result
+
+#: Devices with a bar of their own.
+_DEVICES = 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """One class: `share` is 0 to 1, `idle` parts are drawn striped."""
+
+    name: str
+    idle: bool
+    share: float
+    percent: str
+    time: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One device, or all of them together; `label` is "" where there is only one."""
+
+    label: str
+    told: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """The bars, and the classes that any of them has."""
+
+    bars: tuple[Bar, ...]
+    legend: tuple[Part, ...]
+    left_out: int
+
+
+def of(account: Result) -> Stacked | None:
+    """The account as bars, None where it has no time."""
+    table = account.tables.get("devices")
+    rows = [row for row in (table.to_pylist() if table is not None else ()) if row["span"]]
+    if not rows:
+        return None
+    together = {name: sum(row[name] for row in rows) for name in ("span", *CLASSES)}
+    legend = _parts(together)
+    bars = [_bar("All" if len(rows) > 1 else "", legend)]
+    if len(rows) > 1:
+        bars += [_bar(_label(row["device"]), _parts(row)) for row in rows[:_DEVICES]]
+    return Stacked(tuple(bars), legend, max(len(rows) - _DEVICES, 0))
+
+
+def _label(device: int | None) -> str:
+    return "unknown device" if device is None else f"GPU {device}"
+
+
+def _bar(label: str, parts: tuple[Part, ...]) -> Bar:
+    told = ", ".join(f"{part.name} {part.percent}" for part in parts)
+    return Bar(label, f"{label}: {told}" if label else told, parts)
+
+
+def _parts(row: dict[str, Any]) -> tuple[Part, ...]:
+    """The classes that have time, in the order of their definition: work first, then idle time by cause."""
+    return tuple(
+        Part(name, kind in IDLE, row[name] / row["span"], numbers.cell(100 * row[name] / row["span"], "%"),
+             numbers.duration(row[name]), MEANING[name])
+        for kind, name in enumerate(CLASSES) if row[name]
+    )  # fmt: skip
+
+
+def with_percent(account: pa.Table) -> pa.Table:
+    """The rows of the account with their share in percent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    field = pa.field("percent", pa.float64(), metadata={"unit": "%"})
+    return account.append_column(field, pc.multiply(account["share"], 100.0))

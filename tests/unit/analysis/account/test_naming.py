@@ -1,0 +1,251 @@
+"""The names of host time: by what covers it, annotations before functions, the user's before a library's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.analysis.account.rows import THREAD, frame, marker, operator, sample
+from tests.unit.analysis.conftest import kernel, launch
+from warpsight.analysis.account import account
+from warpsight.analysis.account.classes import HOST
+from warpsight.analysis.account.naming import UNNAMED
+
+LIBRARY = "site-packages/torch/nn.py"
+
+
+def host(build, lengths=(1_000,), every=10_000, thread=THREAD, **tables):
+    """The names of the host time of a program whose device waits `lengths` ns for the host, from each multiple of `every` on."""
+    kernels, launches = [], []
+    for number, length in enumerate(lengths):
+        at = number * every
+        kernels += [
+            kernel(at - 100, 100, correlation=2 * number),
+            kernel(at + length + 20, 10, correlation=2 * number + 1),
+        ]
+        launches += [launch(at - 200, 5, 2 * number), launch(at + length, 10, 2 * number + 1, thread=thread)]
+    # What lies between the stretches is a kernel's time.
+    kernels += [
+        kernel(n * every + lengths[n] + 30, every - lengths[n] - 130, correlation=900)
+        for n in range(len(lengths) - 1)
+    ]
+    found = account(build(kernel=kernels, launch=launches, **tables))
+    assert found.time(HOST) == sum(lengths)
+    assert sum(one.time for one in found.host) == sum(lengths)
+    return found.host
+
+
+def ranges(build, *rows, lengths=(1_000,), **tables):
+    """Names and times of host time under annotations (begin, length, name)."""
+    texts = tuple(dict.fromkeys(name for _, _, name in rows))
+    found = host(
+        build, lengths, names=texts, marker=[marker(b, n, texts.index(t) + 1) for b, n, t in rows], **tables
+    )
+    return [(one.name, one.time) for one in found]
+
+
+def test_host_time_that_nothing_covers_has_no_name(build):
+    (one,) = host(build)
+    assert (one.name, one.time, one.function, one.most) == (UNNAMED, 1_000, "", "")
+
+
+def test_without_host_time_there_is_nothing_to_name(build):
+    assert account(build(kernel=[kernel(0, 10)])).host == ()
+
+
+def test_the_annotation_that_covers_it_names_it(build):
+    assert ranges(build, (-50, 2_000, "load batch")) == [("load batch", 1_000)]
+
+
+def test_of_annotations_that_cover_nearly_as_much_the_most_specific_is_the_name(build):
+    # `train` covers all, `step of it` 95 %: the shorter range says more.
+    assert ranges(build, (-5_000, 10_000, "train"), (30, 950, "load")) == [("load", 1_000)]
+
+
+@pytest.mark.parametrize(("inner", "name"), [(900, "load"), (899, "train")])
+def test_it_descends_while_one_child_holds_nearly_all(build, inner, name):
+    assert ranges(build, (-5_000, 10_000, "train"), (30, inner, "load")) == [(name, 1_000)]
+
+
+def test_it_stops_where_the_time_splits(build):
+    rows = ((-5_000, 10_000, "train"), (0, 400, "load"), (400, 600, "log"))
+    assert ranges(build, *rows) == [("train", 1_000)]
+
+
+@pytest.mark.parametrize(
+    ("covered", "expected"),
+    [
+        (
+            100,
+            [(UNNAMED, 1_000)],
+        ),  # 10 % of one long stretch: enough to try, but it does not cover the larger part of it
+        (499, [(UNNAMED, 1_000)]),
+        (500, [("load", 1_000)]),
+    ],
+)
+def test_a_stretch_has_the_name_that_covers_its_larger_part(build, covered, expected):
+    assert ranges(build, (0, covered, "load")) == expected
+
+
+def test_stretches_that_a_name_does_not_cover_are_named_by_themselves(build):
+    rows = ((0, 3_000, "load"), (10_000, 2_000, "log"))
+    assert ranges(build, *rows, lengths=(3_000, 2_000, 1_000)) == [
+        ("load", 3_000),
+        ("log", 2_000),
+        (UNNAMED, 1_000),
+    ]
+
+
+@pytest.mark.parametrize(("length", "named"), [(1_000, True), (999, False)])
+def test_a_name_that_covers_a_tenth_of_what_has_none_is_worth_it(build, length, named):
+    found = ranges(build, (0, length, "load"), lengths=(length, 10_000 - length), every=20_000)
+    assert found == ([(UNNAMED, 9_000), ("load", 1_000)] if named else [(UNNAMED, 10_000)])
+
+
+def test_at_most_six_names_are_given_before_the_rest(build):
+    lengths = [1_000] * 8
+    rows = [(n * 10_000, 1_000, chr(97 + n) * 3) for n in range(8)]
+    found = ranges(build, *rows, lengths=lengths)
+    assert len(found) == 7
+    assert found[0] == (UNNAMED, 2_000)  # the largest first
+    assert {time for _, time in found[1:]} == {1_000}
+
+
+def test_what_is_left_below_two_percent_gets_no_name_of_its_own(build):
+    for rest, name in ((199, UNNAMED), (200, "log")):
+        found = ranges(
+            build, (0, 9_900, "load"), (20_000, 400, "log"), lengths=(10_000 - rest, rest), every=20_000
+        )
+        assert found == [("load", 10_000 - rest), (name, rest)]
+
+
+def test_names_that_only_number_the_turns_say_when_and_not_what(build):
+    # ProfilerStep covers all of it, and so does the user's function: the function is the name.
+    names = ("ProfilerStep#12", "m.py(3): load")
+    rows = [marker(-50, 2_000, 1), marker(-50, 1_500, 2, category="python_function")]
+    (found,) = host(build, names=names, marker=rows)
+    assert found.name == "m.py(3): load"
+
+
+@pytest.mark.parametrize(
+    "name", ["ProfilerStep#12", "step 3", "Iteration_7", "iter", "train_step 4", "global_step", "12", "#3"]
+)
+def test_a_turn_is_the_name_when_nothing_else_is(build, name):
+    assert ranges(build, (-50, 2_000, name)) == [(name, 1_000)]
+    assert ranges(build, (-50, 2_000, name), (0, 100, "log")) == [(name, 1_000)]
+
+
+@pytest.mark.parametrize("name", ["step 3 of 5", "load step", "batch 7", "stepper"])
+def test_other_names_with_such_words_are_names(build, name):
+    assert ranges(build, (-5_000, 20_000, "iteration 9"), (-50, 2_000, name)) == [(name, 1_000)]
+
+
+def test_a_turn_that_covers_less_than_nearly_all_is_no_name(build):
+    assert ranges(build, (0, 900, "step 1")) == [("step 1", 1_000)]
+    assert ranges(build, (0, 899, "step 1")) == [(UNNAMED, 1_000)]
+
+
+def levels(build, **covered):
+    """The name of a stretch of 1,000 ns of which an annotation, the user's function, a library's and an operator cover a part."""
+    names = ("note", "m.py(3): load", f"{LIBRARY}(9): forward", "aten::copy_")
+    rows = [
+        marker(0, length, number, category=category)
+        for number, (level, category) in enumerate(
+            (("note", None), ("own", "python_function"), ("library", "python_function")), 1
+        )
+        if (length := covered.get(level))
+    ]
+    op = [operator(0, covered["operator"], 4)] if "operator" in covered else []
+    (found,) = host(build, names=names, marker=rows, op=op)
+    return {
+        "note": "note",
+        "m.py(3): load": "own",
+        f"{LIBRARY}(9): forward": "library",
+        "aten::copy_": "operator",
+    }.get(found.name)
+
+
+@pytest.mark.parametrize(
+    ("covered", "named"),
+    [
+        ({"note": 1_000, "own": 1_000, "library": 1_000, "operator": 1_000}, "note"),
+        ({"own": 1_000, "library": 1_000, "operator": 1_000}, "own"),
+        ({"library": 1_000, "operator": 1_000}, "library"),
+        ({"operator": 1_000}, "operator"),
+        ({"note": 899, "own": 900, "library": 1_000}, "own"),  # nearly all comes before most
+        ({"note": 899, "operator": 900}, "operator"),
+        (
+            {"note": 500, "own": 899, "operator": 899},
+            "note",
+        ),  # where nothing holds nearly all: most of it, in the same order
+        ({"note": 499, "own": 500}, "own"),
+    ],
+)
+def test_annotations_come_before_the_users_functions_those_before_a_librarys_and_operators_last(
+    build, covered, named
+):
+    assert levels(build, **covered) == named
+
+
+def test_other_threads_ranges_say_nothing(build):
+    rows = [marker(-50, 2_000, 1, thread=THREAD + 1), marker(-50, 2_000, 1, process=1)]
+    (found,) = host(build, names=("load",), marker=rows)
+    assert found.name == UNNAMED
+
+
+MAIN, LOAD, NEXT, PARSE = (
+    frame("main", "m.py", 3), frame("load", "m.py", 7), frame("next", LIBRARY, 70), frame("parse", "m.py", 20),
+)  # fmt: skip
+STACKS = (
+    (MAIN,),
+    (MAIN, LOAD),
+    (MAIN, LOAD, NEXT),
+    (MAIN, LOAD, NEXT, PARSE),
+    (NEXT,),
+    (MAIN, frame("load", "m.py", 8)),
+)
+
+
+def sampled(build, *stacks, **tables):
+    """The only name of host time, by samples at equal distances."""
+    (found,) = host(
+        build,
+        stacks=STACKS,
+        sample=[sample(10 + i * 900 // len(stacks), s) for i, s in enumerate(stacks)],
+        **tables,
+    )
+    return found
+
+
+def test_the_users_innermost_function_that_nearly_all_of_it_was_spent_in(build):
+    found = sampled(build, *[3] * 9, 1)
+    assert (found.name, found.function, found.most) == ("load", "load (m.py:7)", "")
+    found = sampled(build, *[3] * 8, 1, 1)
+    assert (found.name, found.function) == ("main", "main (m.py:3)")
+    assert (found.most, found.most_share) == ("load (m.py:7)", pytest.approx(0.8))
+
+
+@pytest.mark.parametrize(("parsing", "most"), [(5, "parse (m.py:20)"), (4, "")])
+def test_the_function_that_most_of_it_was_spent_in_is_said_too(build, parsing, most):
+    found = sampled(build, *[4] * parsing, *[2] * (10 - parsing))
+    assert (found.name, found.function, found.most) == ("load", "load (m.py:7)", most)
+    assert found.most_share == pytest.approx(parsing / 10 if most else 0)
+
+
+def test_the_line_is_the_one_that_most_of_it_was_spent_at(build):
+    assert sampled(build, 2, 6, 6).function == "load (m.py:8)"
+
+
+def test_where_none_holds_nearly_all_of_it_the_one_that_holds_most_names_it(build):
+    # Stack 5 has none of the user's functions: main and load are around 60 % of the time.
+    found = sampled(build, *[2] * 6, *[5] * 4)
+    assert (found.name, found.function, found.most) == ("load", "load (m.py:7)", "")
+
+
+def test_a_librarys_function_is_named_where_there_is_no_other(build):
+    found = sampled(build, 5, 5)
+    assert (found.name, found.function) == ("next", f"next ({LIBRARY}:70)")
+
+
+def test_an_annotation_names_it_and_the_function_says_where(build):
+    found = sampled(build, 2, 2, names=("load batch",), marker=[marker(-50, 2_000, 1)])
+    assert (found.name, found.function) == ("load batch", "load (m.py:7)")

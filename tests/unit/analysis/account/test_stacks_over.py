@@ -1,0 +1,117 @@
+"""Host time by functions, from samples and from the stacks of the calls on both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.analysis.account.rows import THREAD, frame, sample
+from tests.unit.analysis.conftest import launch
+from warpsight.analysis.account import stacks_over
+from warpsight.analysis.account.calls_held import axis
+from warpsight.model import calls as host_calls
+
+MAIN, LOAD, PARSE, STEP = (
+    frame("main", "m.py", 1),
+    frame("load", "m.py", 5),
+    frame("parse", "p.py", 7),
+    frame("step", "m.py", 9),
+)
+#: Stacks 1 to 7; 6 is a function that calls itself, 7 has another file's parse.
+STACKS = (
+    (MAIN,), (MAIN, LOAD), (MAIN, LOAD, PARSE), (MAIN, STEP), (MAIN, LOAD, frame("parse", "p.py", 8)), (MAIN, LOAD, LOAD),
+    (MAIN, LOAD, frame("parse", "q.py", 7)),
+)  # fmt: skip
+
+
+def over(build, pieces, *, call=None, **tables):
+    """Time at or below each function, and its mean depth, for pieces (begin, end) of thread 100."""
+    trace = build(stacks=STACKS, **tables)
+    begin, end = (np.array(column, np.int64) for column in zip(*pieces, strict=True))
+    on = axis(np.array([0]), np.array([THREAD]), 0, 1_000)
+    calls = host_calls.load(trace, api=True)
+    issued = np.array(call if call is not None else [-1] * len(pieces))
+    found = stacks_over.over(trace, on, calls, np.zeros(len(begin), np.int64), begin, end, issued)
+    tree = stacks_over.functions(trace)
+    time, depth = stacks_over.by_function(tree, found)
+    return {
+        name: (float(t), float(d))
+        for name, t, d in zip(tree.names, time.tolist(), depth.tolist(), strict=True)
+        if t
+    }, found
+
+
+def test_the_samples_of_a_piece_share_its_time_however_many_there_are(build):
+    # 0 to 100: four samples, 25 ns each; 200 to 210: one sample, 10 ns.
+    at = [(0, 2), (20, 2), (60, 4), (99, 2), (205, 4), (300, 1)]
+    found, _ = over(build, [(0, 100), (200, 210)], sample=[sample(t, stack) for t, stack in at])
+    assert found == {"main": (110.0, 1.0), "load": (75.0, 2.0), "step": (35.0, 2.0)}
+
+
+def test_samples_at_the_end_of_a_piece_and_of_other_threads_are_not_in_it(build):
+    rows = [
+        sample(50, 2),
+        sample(100, 4),
+        sample(20, 4, thread=THREAD + 1),
+        sample(20, 4, process=1),
+        sample(30, 4) | {"stack": None},
+    ]
+    found, _ = over(build, [(0, 100)], sample=rows)
+    assert found == {"main": (100.0, 1.0), "load": (100.0, 2.0)}
+
+
+def test_functions_are_told_from_lines_and_by_their_file(build):
+    # Stacks 3 and 5 are two lines of parse: one function, deeper than load. Stack 7 is another file's parse.
+    found, stacked = over(build, [(0, 90)], sample=[sample(10, 3), sample(20, 5), sample(30, 7)])
+    assert found["load"] == (90.0, 2.0)
+    assert sorted(np.bincount(stacked.node, weights=stacked.time).tolist())[-2:] == [30.0, 60.0]
+
+
+def test_a_function_that_calls_itself_has_its_time_once(build):
+    found, _ = over(build, [(0, 100)], sample=[sample(10, 6), sample(20, 2)])
+    assert found["load"][0] == 100.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (3, 5, {"main", "load", "parse"}),  # two lines of one function: it ran all the while
+        (3, 2, {"main", "load"}),
+        (2, 3, {"main", "load"}),
+        (3, 4, {"main"}),
+        (4, 4, {"main", "step"}),
+    ],
+)
+def test_without_samples_the_functions_that_both_calls_came_from_ran_in_between(
+    build, before, after, expected
+):
+    rows = [launch(5, 5, 1, stack=before), launch(90, 5, 2, stack=after)]
+    found, stacked = over(build, [(20, 90)], call=[1], launch=rows)
+    assert set(found) == expected
+    assert all(time == 70.0 for time, _ in found.values())
+    assert stacked.sampled.tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [launch(5, 5, 1), launch(90, 5, 2, stack=2)],  # no stack before
+        [launch(5, 5, 1, stack=2), launch(90, 5, 2)],  # none after
+        [launch(5, 5, 1, stack=2, thread=THREAD + 1), launch(90, 5, 2, stack=2)],  # another thread's
+        [launch(20, 5, 1, stack=2), launch(90, 5, 2, stack=2)],  # it begins with the piece, not before
+    ],
+)
+def test_a_stack_on_one_side_alone_says_nothing(build, rows):
+    assert over(build, [(20, 90)], call=[1], launch=rows)[0] == {}
+
+
+def test_the_call_before_is_the_last_that_began(build):
+    rows = [launch(1, 2, 1, stack=4), launch(5, 5, 2, stack=2), launch(90, 5, 3, stack=2)]
+    assert set(over(build, [(20, 90)], call=[2], launch=rows)[0]) == {"main", "load"}
+
+
+def test_where_a_piece_has_samples_the_calls_around_it_do_not_count(build):
+    rows = [launch(5, 5, 1, stack=2), launch(90, 5, 2, stack=2)]
+    found, stacked = over(build, [(20, 90)], call=[1], launch=rows, sample=[sample(50, 4)])
+    assert set(found) == {"main", "step"}
+    assert stacked.sampled.tolist() == [True]

@@ -1,0 +1,112 @@
+"""Rules that say what a change would save."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.analysis.rules.program import MS, US
+from warpsight.analysis.rules.verdict import verdict
+from warpsight.model.selection import Rows
+
+
+def judged(program, rule):
+    with program.open() as trace:
+        found = verdict(trace)
+    (finding,) = [one for one in found.findings if one.rule == rule]
+    return found, finding
+
+
+def test_a_wait_in_the_loop_saves_the_host_work_that_could_run_beside_the_device(program):
+    for _ in range(30):
+        for _ in range(4):
+            program.launch("gemm", 100 * US)
+        program.synchronize()
+        program.busy(300 * US)
+    found, finding = judged(program, "waits/run-dry")
+    assert "cudaDeviceSynchronize lets the GPU run dry" in finding.text
+    assert "once per iteration" in finding.text
+    # 300 µs of host work follow 400 µs of kernels, and all of it would fit beside them; the wait's last 5 µs are its own.
+    assert finding.saves_ns == 29 * 300 * US
+    assert finding.text in found.headline
+
+
+def test_a_wait_that_is_shorter_than_the_work_after_it_saves_no_more_than_the_wait(program):
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+        program.synchronize()
+        program.busy(900 * US)
+    _, finding = judged(program, "waits/run-dry")
+    assert finding.saves_ns == pytest.approx(29 * 107 * US, rel=0.01)
+
+
+def test_fills_that_hold_the_host_save_what_no_kernel_hides(program):
+    for _ in range(30):
+        program.launch("gemm", 50 * US)
+        number = program.call("api", "cudaMemset", 10 * US)
+        program.device = max(program.device, program.host)
+        program.add("memset", start=program.device, duration=40 * US, bytes=1 << 20, value=0, memory_kind="device",
+                    asynchronous=False, context=1, stream=7, device=0, correlation=number)  # fmt: skip
+        program.device += 40 * US
+    _, finding = judged(program, "fills/synchronous")
+    assert finding.saves_ns == 30 * 40 * US
+
+
+def test_pageable_copies_save_what_no_kernel_hides(program):
+    for _ in range(30):
+        number = program.call("launch", "cudaMemcpyAsync", 300 * US, captured=False)
+        program.add("memcpy", start=program.host - 290 * US, duration=280 * US, bytes=1 << 20, kind="HtoD",
+                    source_kind="pageable", destination_kind="device", asynchronous=True, context=1, stream=7, device=0,
+                    correlation=number)  # fmt: skip
+        program.device = program.host
+        program.launch("gemm", 100 * US)
+        program.host = program.device
+    _, finding = judged(program, "copies/pageable")
+    assert finding.saves_ns == 30 * 280 * US
+    assert "pin_memory" in (finding.advice or "")
+
+
+def test_a_clock_below_the_maximum_costs_in_proportion(program):
+    for _ in range(100):
+        program.launch("gemm", 1_000 * US)
+    for time in np.linspace(MS, program.device, 50).astype(int).tolist():
+        for name, value in (("sm_clock", 1500.0), ("throttle_software_power_cap", 1.0)):
+            program.add("counter", time=time, name=name, value=value, unit="1", device=0, source="nvml")
+    found, finding = judged(program, "clocks/throttled")
+    assert finding.saves_ns == pytest.approx(0.25 * found.length, rel=0.02)
+    assert "the power limit (100% of the busy time)" in finding.text
+    assert finding.text in found.headline
+
+
+def test_short_kernels_launched_one_by_one_are_launch_bound(program):
+    for _ in range(300):
+        program.launch("relu", 2 * US)
+        program.host = program.device + US
+    found, finding = judged(program, "launches/launch-bound")
+    assert "299 of 300 kernels are launched when the GPU has run dry" in finding.text
+    assert finding.saves_ns == found.account.time(3, 5)  # all of the idle time: launch and host
+
+
+def test_a_full_launch_queue_is_a_note(program):
+    for step in range(120):
+        program.launch("gemm", 100 * US)
+        if step % 4 == 0 and step > 10:  # this call waits for the device to take an earlier launch
+            begin = program.rows["launch"][-1]["start"]
+            program.host = max(program.host, program.device - 100 * US)
+            program.rows["launch"][-1]["duration"] = max(program.host - begin, 4 * US)
+    _, finding = judged(program, "launches/queue-full")
+    assert finding.severity == "note"
+    assert finding.saves_ns is None
+
+
+def test_only_the_time_asked_for_is_judged(program):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+    program.host = program.device + 50 * MS
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+    begin = program.rows["kernel"][30]["start"]
+    with program.open() as trace:
+        whole, late = verdict(trace), verdict(trace, Rows(begin))
+    assert "the GPU is idle for" in whole.headline
+    assert late.headline.startswith("100% of the time is in one kernel, gemm")

@@ -1,0 +1,127 @@
+"""Shares of the account as findings: the largest cause comes first, with its name and its time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.analysis.rules.program import US
+from warpsight.analysis.rules.verdict import verdict
+
+
+def first(program):
+    with program.open() as trace:
+        found = verdict(trace)
+        return found, found.findings[0]
+
+
+def test_host_code_between_launches_is_named_by_its_samples(program):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.busy(900 * US, "tokenise")
+    found, finding = first(program)
+    assert (finding.rule, finding.kind, finding.name) == ("account/host", "host", "tokenise")
+    assert "tokenise (train.py:9)" in finding.text
+    # 29 gaps, each of 900 µs of code that begins while the kernel still runs for 202 µs
+    assert finding.share_ns == 29 * 698 * US
+    assert finding.share_ns < found.length
+
+
+def test_host_code_in_a_range_of_the_users_is_named_by_the_range(program):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        begin = program.host
+        program.busy(900 * US)
+        program.annotated("tokenise", begin)
+    _, finding = first(program)
+    assert (finding.kind, finding.name) == ("host", "tokenise")
+
+
+def test_host_code_without_a_name_is_still_the_hosts(program):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.busy(900 * US)
+    _, finding = first(program)
+    assert finding.text == "the GPU is idle for 77% of the time while the host runs code between two launches"
+
+
+def test_a_call_that_holds_the_host_is_named(program):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.call("api", "cudaMalloc", 700 * US)
+    _, finding = first(program)
+    assert (finding.rule, finding.name) == ("account/blocked_call", "cudaMalloc")
+    assert "cudaMalloc (29 times)" in finding.text
+    assert finding.share_ns == pytest.approx(29 * 500 * US, rel=0.01)
+    assert "Allocate once" in (finding.advice or "")
+
+
+def test_exposed_communication_is_what_no_kernel_hides(program):
+    for _ in range(30):
+        start = program.device
+        program.launch("gemm", 300 * US)
+        program.device = start + 200 * US
+        program.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 500 * US, stream=8)
+    found, finding = first(program)
+    assert finding.kind == "communication"
+    # Each collective runs beside its kernel for the last part of it.
+    assert found.account.time(1) == finding.share_ns
+    assert finding.share_ns == pytest.approx(30 * 400 * US, rel=0.02)
+
+
+def test_copies_that_no_kernel_hides_are_named_by_direction(program):
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+        number = program.call("launch", "cudaMemcpyAsync", 4 * US, captured=False)
+        program.device = max(program.device, program.host)
+        program.add("memcpy", start=program.device, duration=300 * US, bytes=1 << 20, kind="DtoH", source_kind="device",
+                    destination_kind="pinned", asynchronous=True, context=1, stream=7, device=0, correlation=number)  # fmt: skip
+        program.device += 300 * US
+    _, finding = first(program)
+    assert (finding.kind, finding.name) == ("copy", "memcpy DtoH")
+    assert finding.share_ns == 30 * 300 * US
+
+
+def test_findings_of_the_account_come_by_share_and_their_shares_are_its_rows(program):
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.call("api", "cudaMalloc", 700 * US)
+        program.busy(300 * US, "tokenise")
+        program.launch("relu", 90 * US)
+    found, _ = first(program)
+    shares = [f for f in found.findings if f.kind is not None]
+    assert [f.kind for f in shares] == ["blocked_call", "host", "compute", "compute"]
+    assert [f.share_ns for f in shares] == sorted((f.share_ns for f in shares), reverse=True)
+    for one in shares:
+        rows = [e.time for e in found.account.entries if e.class_name == one.kind]
+        assert one.share_ns in (sum(rows), *rows)
+
+
+def test_one_long_stretch_of_host_time_is_said_with_its_place_in_time(program):
+    program.launch("gemm", 100 * US)
+    program.busy(50_000 * US)
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+        program.host = program.device + 200 * US
+    _, finding = first(program)
+    # 49.9 ms of 55.7 ms; the stretch begins with the end of the first kernel, and time 0 is the first call.
+    assert finding.text.endswith("two launches, 90% of it in one stretch of 49.9 ms at 0.000106 s")
+
+
+def test_host_time_in_many_stretches_names_none_of_them(program):
+    for _ in range(30):
+        program.launch("gemm", 100 * US)
+        program.host = program.device + 200 * US
+    _, finding = first(program)
+    assert "one stretch" not in finding.text
+
+
+def test_a_range_around_everything_brings_the_function_and_its_line(program):
+    begin = program.host
+    for _ in range(30):
+        program.launch("gemm", 200 * US)
+        program.busy(900 * US, "tokenise")
+    program.annotated("train", begin)
+    found, finding = first(program)
+    assert finding.name == "train"
+    assert "all of it in train, at tokenise (train.py:9)" in finding.text
+    assert found.account.host[0].place == "train, at tokenise (train.py:9)"

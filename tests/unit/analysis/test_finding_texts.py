@@ -1,0 +1,59 @@
+"""Findings name the calls that they count, and only gaps that are there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tests.unit.analysis.conftest import Build, copy, device, kernel, launch
+from warpsight.analysis.base.typical import half
+from warpsight.analysis.rules.verdict import verdict
+
+MS, US = 1_000_000, 1_000
+
+
+def test_a_call_is_blamed_for_its_own_waits_alone(build: Build) -> None:
+    """One write that takes longest, and seven reads: each is counted under its own name."""
+    tables: dict[str, list[dict[str, Any]]] = {"kernel": [], "launch": [], "memcpy": [], "api": []}
+    at = 0
+    for turn in range(8):
+        tables["launch"].append({**launch(at, 5 * US, 2 * turn + 1), "function": "clEnqueueNDRangeKernel"})
+        tables["kernel"].append(kernel(at + 10 * US, 2 * MS, correlation=2 * turn + 1))
+        length = 3 * MS if turn == 0 else MS
+        name = "clEnqueueWriteBuffer" if turn == 0 else "clEnqueueReadBuffer"
+        begin = at + 2 * MS + 10 * US
+        tables["memcpy"].append(
+            copy(begin, length, kind="HtoD" if turn == 0 else "DtoH", correlation=2 * turn + 2)
+        )
+        tables["api"].append({"start": at + 6 * US, "duration": begin + length - at - 5 * US, "function": name,
+                              "thread": 100, "process": 0, "correlation": 2 * turn + 2})  # fmt: skip
+        at = begin + length + 2 * MS  # the host prepares the next turn
+    found = verdict(build(device=[device(0, platform="opencl")], **tables))
+    texts = [finding.text for finding in found.findings]
+    assert [
+        text for text in texts if "clEnqueueReadBuffer lets the GPU run dry 6 times" in text
+    ]  # not after the last one
+    assert [text for text in texts if "clEnqueueWriteBuffer lets the GPU run dry once" in text]
+
+
+def test_kernels_that_rounding_sets_apart_are_no_gaps_between_launches(build: Build) -> None:
+    """Runs of kernels that were launched ahead, 1 ns apart, between gaps for which the host is late."""
+    kernels, launches, at = [], [], 0
+    for turn in range(50):
+        for place in range(10):
+            number = 10 * turn + place + 1
+            launches.append(launch(at + place * US, US, number))
+            kernels.append(kernel(at + 20 * US + place * (10 * US), 10 * US - 1, correlation=number))
+        at += 180 * US
+    found = verdict(build(kernel=kernels, launch=launches))
+    texts = " ".join(f"{finding.text} {finding.evidence}" for finding in found.findings)
+    assert "launch calls" in texts and not re.search(r"\b1 ns", texts)
+
+
+def test_half_of_the_time() -> None:
+    assert half(np.array([1, 1, 500, 1, 700])) == 700
+    assert half(np.array([10, 10, 10, 10])) == 10
+    assert half(np.array([3])) == 3
+    assert half(np.array([0, 0])) == half(np.array([], np.int64)) == 0

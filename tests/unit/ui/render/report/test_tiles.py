@@ -1,0 +1,43 @@
+"""The figures on top of the report: they are of the same time as the verdict's sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.analysis.rules.program import US, Program
+from warpsight.model.selection import Rows
+from warpsight.ui.render import numbers
+from warpsight.ui.render.report.build import _tiles
+from warpsight.ui.render.report.collect import collect
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A start of 100 ms, then 40 iterations of 1 ms in which the device works for 0.7 ms."""
+    program = Program(tmp_path / "t.warp")
+    program.launch("gemm", 100 * US)
+    program.busy(100_000 * US)
+    for _ in range(40):
+        program.launch("gemm", 500 * US)
+        program.launch("relu", 200 * US)
+        program.host = program.device + 292 * US
+        program.add("user_event", start=program.host, duration=0, name="step", kind="step", thread=1)
+    return program
+
+
+@pytest.mark.parametrize("part", ["all", "asked for"])
+def test_tiles_and_sentences_are_of_the_same_time(program, part):
+    begin = program.rows["kernel"][20]["start"]
+    rows = Rows() if part == "all" else Rows(begin=begin)
+    with program.open() as trace:
+        material = collect(trace, rows)
+    found = material.verdict
+    assert found is not None and found.iterations is not None
+    tiles = {tile["label"]: tile for tile in _tiles(material)}
+    assert f"busy {tiles['GPU busy']['share']:.0%} of {tiles['GPU busy']['note']}" in found.summary
+    assert tiles["Iteration"]["value"] == numbers.duration(found.iterations.median_ns)
+    assert f"{found.iterations.steady_count:,} steady" in tiles["Iteration"]["note"]
+    idle = sum(entry.time for entry in found.account.entries if entry.kind > 2)
+    assert tiles["GPU idle"]["value"] == numbers.duration(idle)
+    shares = [finding.share_ns for finding in found.leading if finding.kind is not None]
+    assert shares and shares[0] <= found.account.span == found.length
