@@ -70,6 +70,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.events": 'first = trace.events(kind="kernel", count=2).tables["events"]',
         "Trace.view": "print(trace.view(width=80, ascii_only=True))",
         "Trace.diff": 'change = trace.diff("train.warp")\nprint(change.headline)',
+        "Trace.simulate": 'faster = trace.simulate("kernel:.*/2")\nassert faster.step.predicted <= faster.step.recorded',
         "Trace.merge": 'Path("host.txt").write_text("python 7/7 0.000001: cycles:\\n\\t        1 main '
                        '(train)\\n\\n")\nmerged = trace.merge("host.txt")\nprint(merged.counts())',
         "Trace.sql": 'rows = trace.sql("SELECT name, start FROM kernel WHERE start > $t", t=2_000).fetchall()',

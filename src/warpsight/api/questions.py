@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.merge.merge import Merged
     from warpsight.analysis.rules.verdict import Verdict
     from warpsight.api.differences import Side
+    from warpsight.simulate.simulation import Simulated
 
 
 @dataclass(frozen=True)
@@ -289,6 +290,35 @@ class Questions(StoredTrace):
         from warpsight.api.differences import diff
 
         return diff(before, self, by=by, process=process, device=device, top=top)
+
+    def simulate(
+        self,
+        *what: str,
+        process: Numbers = (),
+        step: Time | None = None,
+        out: str | os.PathLike[str] | None = None,
+        force: bool = False,
+    ) -> Simulated:
+        """How long the program's steps would take if something in it were different.
+
+        Args:
+            what: changes in the order in which they apply, as `"kernel:gemm/2"`, `"graphs"`, `"sync:cudaStreamSynchronize"`.
+            process: only these process ids.
+            step: what a step takes when nothing records it (`"4.8ms"` or seconds): the cost of recording is taken out first.
+            out: a new trace to write, with everything at its predicted time.
+            force: replace an existing trace.
+
+        Raises:
+            UsageError: for a change that cannot be read, or one that the trace does not tell enough for.
+        """
+        from warpsight.simulate.simulation import simulate
+
+        found = simulate(self, what, choice.rows(self, process=process), choice.nanoseconds(step, "step"))
+        if out is not None:
+            from warpsight.simulate import trace_file
+
+            trace_file.write(self, found, out, force)
+        return found
 
     def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
         """Find the launches of host stacks that another tool took; `.folded()`, `.summary()` and `.counts()` tell them.

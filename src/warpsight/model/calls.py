@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.model import work
+from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -19,6 +20,7 @@ Column = NDArray[Any]
 STREAM_WAIT = "stream wait event"
 #: Stands for the duration of a call that had not returned.
 NO_DURATION = np.iinfo(np.int64).min
+_ALL = Rows()
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,54 @@ def load(trace: Trace, *, api: bool = False) -> Calls:
     if api:
         return trace.kept.get("calls", lambda: _all(trace))
     return trace.kept.get("launch calls", lambda: _launches(load(trace, api=True)))
+
+
+@dataclass(frozen=True)
+class ByThread:
+    """Calls in order of thread and begin; of calls that begin at one moment those of table api come first.
+
+    Attributes:
+        call: Index of the call at each place.
+        thread: Number of the thread at each place, ascending.
+        threads: Process and thread id of each number.
+    """
+
+    call: Column
+    thread: Column
+    threads: tuple[tuple[int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+    def places(self, calls: int) -> Column:
+        """The place of each call, -1 for those that are not among these; `calls` is the number of all calls."""
+        out = np.full(calls, -1, self.call.dtype)
+        out[self.call] = np.arange(len(self.call), dtype=self.call.dtype)
+        return out
+
+
+def by_thread(trace: Trace, rows: Rows = _ALL) -> ByThread:
+    """The calls that began in the time asked for, of the processes asked for; kept while the trace is open."""
+    key = Rows(rows.begin, rows.end, processes=rows.processes).key()
+    return trace.kept.get(("calls by thread", key), lambda: _by_thread(load(trace, api=True), rows))
+
+
+def _by_thread(found: Calls, rows: Rows) -> ByThread:
+    index = np.concatenate([np.arange(found.launches, len(found)), np.arange(found.launches)])
+    index = index.astype(np.int32) if len(found) < 1 << 31 else index
+    keep = np.ones(len(found), bool)
+    if rows.begin is not None:
+        keep &= found.start >= rows.begin
+    if rows.end is not None:
+        keep &= found.start < rows.end
+    if rows.processes:
+        keep &= np.isin(found.process, list(rows.processes))
+    if not keep.all():
+        index = index[keep[index]]
+    thread, distinct = work.numbered([found.process[index], found.thread[index]])
+    order = work.by_group(thread, found.start[index])
+    threads = tuple(zip(*(column.tolist() for column in distinct), strict=True)) if len(index) else ()
+    return ByThread(index[order], thread[order], threads)
 
 
 def of_work(trace: Trace, rows: Work, *, api: bool = False) -> tuple[Calls, Column]:

@@ -332,6 +332,22 @@ def split(group: Column, groups: int) -> list[Column]:
     return np.split(order, np.searchsorted(small[order], np.arange(1, groups))) if groups else []
 
 
+def by_group(group: Column, time: Column) -> Column:
+    """The stable order by (group, time); quick on rows that are nearly in that order within each group.
+
+    Groups are numbers from 0. Two stable sorts, the less important key first: the first finds runs that ascend already, the
+    second counts.
+    """
+    order: Column = np.arange(len(time), dtype=np.int32 if len(time) < 1 << 31 else np.int64)
+    if bool((time[1:] < time[:-1]).any()):
+        order = np.argsort(time, kind="stable").astype(order.dtype)
+        group = group[order]
+    if bool((group[1:] < group[:-1]).any()):
+        small = group.astype(np.int16) if int(group.max()) < 32_768 else group
+        order = order[np.argsort(small, kind="stable")]
+    return order
+
+
 def numbered(columns: Sequence[Column]) -> tuple[Column, list[Column]]:
     """Number of each distinct row of some integer columns, from 0 in their order, and the distinct rows' columns."""
     rows = len(columns[0])
@@ -377,6 +393,25 @@ def matching(trace: Trace, pattern: str) -> list[int]:
     """Ids of the kernel names that a regular expression matches: names are matched once each, not once per row."""
     sql = "SELECT id FROM name WHERE regexp_matches(name, $pattern) OR regexp_matches(demangled, $pattern)"
     return [int(number) for (number,) in trace.sql(sql, pattern=pattern).fetchall()]
+
+
+def directions(trace: Trace, work: Work, rows: Column) -> tuple[list[str], Column]:
+    """Names of copies and fills (`Memcpy HtoD`, `Memset`), and for each of these rows the place of its name."""
+    names, code = ["Memset"], np.zeros(len(rows), np.int64)
+    moved = np.flatnonzero(work.kind[rows] == COPY)
+    if len(moved):
+        columns, texts = trace.columns("memcpy", {}, ["kind"])
+        code[moved] = columns["kind"][copy_rows(trace, work, rows[moved])] + 2
+        names += ["Memcpy", *(f"Memcpy {kind}" for kind in texts["kind"])]
+    return names, code
+
+
+def copy_rows(trace: Trace, work: Work, rows: Column) -> Column:
+    """For rows of work that are copies, the row of table memcpy that each is."""
+    copies, source = everything(trace).copies
+    place = rows if work.source is None else work.source[rows]
+    out: Column = source[np.searchsorted(copies, place)]
+    return out
 
 
 def named(trace: Trace, pattern: str | None) -> str:

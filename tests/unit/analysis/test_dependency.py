@@ -21,7 +21,7 @@ def brute_longest(graph):
     """The longest path by relaxing every edge in topological order: an edge weighs the time from its source to its
     target (begin of device work) when nothing later released the target, else nothing."""
     source, target, kind = graph.edges
-    base = 2 * len(graph.calls)
+    base = graph.base
     begin = np.where(np.arange(len(graph)) < base, graph.time, 0)
     begin[base:] = graph.start
     incoming = {}
@@ -72,21 +72,13 @@ def test_without_edges_the_path_is_the_same_and_asking_for_edges_is_an_error(tmp
             _ = bare.edges
 
 
-def test_names_of_segments_made_in_pieces_are_those_made_at_once(tmp_path, monkeypatch):
-    with run(tmp_path, 3) as trace:
-        whole = critical_path(trace).tables["path"]
-        assert len(whole) > 14
-        monkeypatch.setattr("warpsight.analysis.path.critical_path._PIECE", 7)
-        assert critical_path(trace).tables["path"].equals(whole)
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_every_begin_has_the_cause_that_the_machine_gave_it(tmp_path, seed):
     with run(tmp_path, seed) as trace:
         graph = dependency.build(trace)
         assert graph.clamped == 0
         assert graph.floor in (0, LATENCY)
-        base = 2 * len(graph.calls)
+        base = graph.base
         for node in range(len(graph.work)):
             parent, cause = graph.parent[base + node], graph.cause[base + node]
             assert parent >= 0

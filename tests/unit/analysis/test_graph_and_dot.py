@@ -42,10 +42,10 @@ def test_kernels_of_a_graph_wait_for_what_its_edges_say(tmp_path):
     with cuda_graph(tmp_path / "t.warp") as trace:
         graph = dependency.build(trace)
         names = dict(trace.sql("SELECT id, name FROM name").fetchall())
-    base = 2 * len(graph.calls)
+    base = graph.base
     source, target, kind = graph.edges
     chosen = kind == dependency.GRAPH
-    label = [names[int(i)] + str(n // 4) for n, i in enumerate(graph.work.name)]
+    label = [names[int(i)] + str(n // 4) for n, i in enumerate(graph.work.name_id)]
     found = {(label[s - base], label[t - base]) for s, t in zip(source[chosen], target[chosen], strict=True)}
     assert found == {
         (f"{a}{i}", f"{b}{i}") for a, b in (("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")) for i in (0, 1)

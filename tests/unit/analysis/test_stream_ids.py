@@ -78,7 +78,7 @@ def test_streams_that_agree_in_their_lowest_bits_do_not_wait_for_each_other(tmp_
                               kernel(100, 10, 1, 7)])  # fmt: skip
     with open_trace(tmp_path / "t.warp") as trace:
         graph = dependencies.build(trace)
-        assert [graph.stream_ids.stream[number] for number in graph.stream.tolist()] == [7, 7 + (1 << 24), 7]
+        assert [graph.queues[number].stream for number in graph.queue.tolist()] == [7, 7 + (1 << 24), 7]
         assert graph.parent.tolist() == [-1, -1, 0]
 
 

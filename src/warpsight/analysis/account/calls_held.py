@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.model import api_names
-from warpsight.model import work as device_work
+from warpsight.model import calls as host_calls
+from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
 from warpsight.model.work import Work, numbered
 
@@ -97,62 +98,33 @@ def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
     chosen = np.zeros(len(calls), bool)
     if len(calls):
         chosen = held[calls.function] | (gpu[calls.function] & (calls.end - calls.start >= LONG))
-        chosen[blocking_copies(trace, work, calls)] = True
+        chosen[host_calls.of_work(trace, work, api=True)[1][model_waits.held_copies(trace, work)]] = True
     index = np.flatnonzero(chosen)
     number = on.number(calls.process[index], calls.thread[index])
     good = number >= 0
     index, number = index[good], number[good]
     start, end = on.at(number, calls.start[index]), on.at(number, calls.end[index])
     name = calls.function[index].astype(np.int64)
-    waits = _waits_without_call(trace, calls, on, len(calls.functions))
+    waits = _waits_without_call(trace, on, len(calls.functions))
     start, end, name = (np.concatenate(pair) for pair in zip((start, end, name), waits, strict=True))
     return _disjoint(start, end, name, names(calls))
 
 
-def blocking_copies(trace: Trace, work: Work, calls: Calls) -> Column:
-    """Calls of copies that held their caller until the copy was done: synchronous ones, and those of pageable memory."""
-    whole = device_work.everything(trace)
-    rows, source = whole.copies
-    if not len(rows):
-        return np.zeros(0, np.int64)
-    columns, coded = trace.columns("memcpy", {"asynchronous": 1}, ["source_kind", "destination_kind"])
-    held = columns["asynchronous"][source] == 0
-    for name in ("source_kind", "destination_kind"):
-        if "pageable" in coded[name]:
-            held |= columns[name][source] == coded[name].index("pageable")
-    call = calls.of(whole.work.process[rows], whole.work.correlation[rows])
-    good = held & (call >= 0)
-    # The call of a copy to the device may return when the data is staged, before the copy is done.
-    good[good] = calls.end[call[good]] >= whole.work.end[rows[good]]
-    out: Column = call[good]
-    return out
-
-
-def _waits_without_call(trace: Trace, calls: Calls, on: Axis, first: int) -> tuple[Column, Column, Column]:
+def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, Column, Column]:
     """Host waits of table sync whose call is not in the trace: nobody says which thread waited, so all of the process did."""
     none = np.zeros(0, np.int64)
-    if not trace.count("sync"):
+    waits = model_waits.load(trace)
+    lone = waits.of(*_WAITS)
+    lone = lone[waits.call[lone] < 0]
+    if not len(lone):
         return none, none, none
-    columns, texts = trace.columns(
-        "sync", {"start": 0, "duration": 0, "process": 0, "correlation": -1}, ["kind"]
-    )
-    kinds = texts["kind"]
-    code = np.array([list(_WAITS).index(kind) if kind in _WAITS else -1 for kind in kinds] + [-1], np.int64)
-    kind = code[columns["kind"]]
-    lone = kind >= 0
-    if len(calls) and lone.any():
-        lone &= calls.of(columns["process"], columns["correlation"]) < 0
-    rows = np.flatnonzero(lone)
+    code = np.array([list(_WAITS).index(kind) if kind in _WAITS else -1 for kind in waits.kinds], np.int64)
     parts = []
     for (process, _), number in on.keys.items():
-        mine = rows[columns["process"][rows] == process]
-        begin = columns["start"][mine]
+        mine = lone[waits.process[lone] == process]
         where = np.full(len(mine), number)
-        parts.append(
-            (on.at(where, begin), on.at(where, begin + columns["duration"][mine]), kind[mine] + first)
-        )
-    if not parts:
-        return none, none, none
+        name = code[waits.kind[mine]] + first
+        parts.append((on.at(where, waits.start[mine]), on.at(where, waits.end[mine]), name))
     start, end, name = (np.concatenate(column) for column in zip(*parts, strict=True))
     return start, end, name
 

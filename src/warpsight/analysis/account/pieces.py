@@ -20,6 +20,7 @@ from warpsight.analysis.account.classes import (
 )
 from warpsight.analysis.account.gaps import Gaps
 from warpsight.model import api_names
+from warpsight.model import waits as model_waits
 from warpsight.model.calls import Calls
 from warpsight.model.work import Work
 
@@ -249,18 +250,14 @@ _ANY = np.iinfo(np.int64).min
 def _streams_of_waits(trace: Trace, calls: Calls, index: Column) -> Column:
     """The stream that each stream-wait call names, where table sync has it."""
     out = np.full(len(index), _ANY, np.int64)
-    if not trace.count("sync"):
-        return out
-    numbers = {"process": 0, "correlation": -1, "stream": 0}
-    columns, texts = trace.columns("sync", numbers, ["kind"])
-    if "stream wait event" not in texts["kind"]:
-        return out
-    mine = np.flatnonzero(columns["kind"] == texts["kind"].index("stream wait event"))
-    found = calls.of(columns["process"][mine], columns["correlation"][mine])
+    waits = model_waits.load(trace)
+    mine = waits.of_streams
+    mine = mine[(waits.call[mine] >= 0) & (waits.queue[mine] >= 0)]
     place = np.full(len(calls), -1, np.int64)
     place[index] = np.arange(len(index))
-    good = (found >= 0) & (place[np.maximum(found, 0)] >= 0)
-    out[place[found[good]]] = columns["stream"][mine][good]
+    mine = mine[place[waits.call[mine]] >= 0]
+    streams = np.array([queue.stream for queue in waits.queues] or [0], np.int64)
+    out[place[waits.call[mine]]] = streams[waits.queue[mine]]
     return out
 
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.path import dependencies as dependency
-from warpsight.analysis.path.dependencies import DependencyGraph
-from warpsight.analysis.path.rows import NODE_KINDS, WAIT
+from warpsight.analysis.path.dependencies import WAIT, DependencyGraph
 from warpsight.analysis.steps import iterations
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
@@ -29,23 +28,29 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: What a segment can be, in words; the first three are work on the device.
+#: What a segment can be, in words; the first are work on the device.
 CAUSES = (
     "kernel", "copy", "fill", "launch latency", "gap in the stream", "waiting for an event",
     "waiting for the default stream", "gap in a graph", "waiting for a listed event", "host call", "host between calls",
     "wake-up after a wait", "return of a blocking call", "hand-over between threads", "nothing known before",
 )  # fmt: skip
-_OF_EDGE = {
+#: The cause of a segment by the kind of its device node; a communication kernel is a kernel.
+_OF_NODE = np.array([0, 0, 1, 2, 5], np.int8)
+#: How the node's kinds are called in tables.
+_KINDS = ("kernel", "kernel", "copy", "set", "wait")
+#: The cause of a segment by the kind of its edge.
+_OF_EDGE = np.zeros(len(dependency.EDGES), np.int8)
+for _edge, _cause in {
     dependency.LAUNCH: 3, dependency.STREAM: 4, dependency.EVENT: 5, dependency.DEFAULT: 6, dependency.GRAPH: 7,
     dependency.LISTED: 8, dependency.CALL: 9, dependency.HOST: 10, dependency.SYNC: 11, dependency.BLOCKING: 12,
     dependency.HANDOVER: 13, dependency.START: 14,
-}  # fmt: skip
+}.items():  # fmt: skip
+    _OF_EDGE[_edge] = _cause
+#: Points of the chain whose segments are made at once: what is made on the way stays in the processor's cache.
+_PIECE = 1 << 18
 #: Causes that mean the device worked, that the host was in the way, or that both waited for the other's news.
 ON_DEVICE, ON_HOST = frozenset((0, 1, 2)), frozenset((9, 10, 13, 14))
-
-
-#: Segments whose names are made at once: as Python objects and texts they take more than all else that is known of them.
-_PIECE = 1 << 20
+_CALL, _BETWEEN = CAUSES.index("host call"), CAUSES.index("host between calls")
 
 
 @dataclass(frozen=True)
@@ -69,52 +74,71 @@ class CriticalPath:
 
 def trace_back(graph: DependencyGraph) -> CriticalPath:
     """The path that ends at the last moment of a graph."""
-    none = np.zeros(0, np.int64)
     if not len(graph):
-        return CriticalPath(graph, none, none, none, none)
+        none = np.zeros(0, np.int64)
+        return CriticalPath(graph, none, none, none.astype(np.int8), none)
     points = chain(graph.parent, int(np.argmax(graph.time)))
-    base = 2 * len(graph.calls)
-    device = points >= base
-    node = np.where(device, points - base, 0)
-    starts = graph.start[node] if len(graph.start) else np.zeros(len(points), np.int64)
-    # Times backwards along the path: end of the point, begin of its work, end of the one before it, …
+    first = min(int(column.min()) for column in (graph.time, graph.start) if len(column))
+    reached = int(graph.time[points[0]])
+    pieces = []
+    for at in range(0, len(points), _PIECE):
+        before = int(graph.time[points[at + _PIECE]]) if at + _PIECE < len(points) else first
+        piece = _segments(graph, points[at : at + _PIECE], before, reached, at + _PIECE >= len(points))
+        reached = min(reached, before)
+        pieces.append(piece)
+    begin, end, cause, point = (np.concatenate(column) for column in zip(*pieces[::-1], strict=True))
+    return CriticalPath(graph, begin, end, cause, point)
+
+
+def _segments(
+    graph: DependencyGraph, points: Column, before: int, reached: int, last: bool
+) -> tuple[Column, Column, Column, Column]:
+    """Begin, end, cause and point of the segments of a piece of a chain, in order of time; `points` go backwards.
+
+    Times backwards along the path: end of the point, begin of its work, end of the one before it, …
+
+        point       c                 b                 a
+        edges       c.time, c.begin,  b.time, b.begin,  a.time, a.begin,  before
+        causes      work of c, edge b → c, work of b, edge a → b, work of a, edge to a
+
+    `before` is the end of the point before the piece, or the first moment of all where the piece is the `last`; no time of
+    the piece is after `reached`.
+    """
+    device = points >= graph.base
+    node = points[device] - graph.base
     edges: Column = np.empty(2 * len(points) + 1, np.int64)
-    edges[0:-1:2] = graph.time[points]
-    edges[1::2] = np.where(device, starts, graph.time[points])
-    first = [int(column.min()) for column in (graph.time, graph.start) if len(column)]
-    edges[-1] = min(first)
-    edges = np.minimum.accumulate(edges)
-    of_edge = np.array([_OF_EDGE[edge] for edge in range(len(dependency.EDGES))])
-    cause: Column = np.empty(2 * len(points), np.int64)
-    cause[0::2] = np.where(device, graph.kind[node] if len(graph.kind) else 0, 0)
-    cause[1::2] = of_edge[graph.cause[points]]
-    cause[-1] = of_edge[dependency.START]
-    where = np.repeat(points, 2)
+    edges[0:-1:2] = edges[1::2] = graph.time[points]
+    edges[1::2][device] = graph.start[node]
+    edges[-1] = before
+    edges[0] = min(reached, int(edges[0]))
+    if bool((edges[1:] > edges[:-1]).any()):
+        np.minimum.accumulate(edges, out=edges)
+    cause: Column = np.zeros(2 * len(points), np.int8)
+    cause[0::2][device] = _OF_NODE[graph.kind[node]]
+    cause[1::2] = _OF_EDGE[graph.cause[points]]
+    if last:
+        cause[-1] = _OF_EDGE[dependency.START]
     # A begin's segment leads to it, and so does that of an end; both are named after the point they lead to.
-    kept = (edges[:-1] > edges[1:])[::-1]
-    return CriticalPath(
-        graph, edges[1:][::-1][kept], edges[:-1][::-1][kept], cause[::-1][kept], where[::-1][kept]
-    )
+    kept = np.flatnonzero(edges[:-1] > edges[1:])[::-1]
+    return edges[kept + 1], edges[kept], cause[kept], points[kept >> 1]
 
 
 def chain(parent: Column, last: int) -> Column:
     """A point and its ancestors. Runs in which each parent is the place before are taken in one step."""
-    heads = np.flatnonzero(
-        parent != np.arange(-1, len(parent) - 1, dtype=parent.dtype)
-    )  # parent[0] is -1 too: a root, not the place before
-    heads = heads if len(heads) and heads[0] == 0 else np.append(0, heads)
-    above = parent[heads]
-    run_above = np.searchsorted(heads, above, side="right") - 1
-    firsts, afters, runs = heads.tolist(), above.tolist(), run_above.tolist()
-    run = int(np.searchsorted(heads, last, side="right")) - 1
+    place = np.arange(len(parent), dtype=parent.dtype)
+    head = np.where(parent == place - 1, 0, place)
+    head[0] = 0  # a root: its parent is -1 too
+    np.maximum.accumulate(head, out=head)
+    heads, parents = head.data, parent.data
     begins, ends = [], []
     while last >= 0:
+        first = heads[last]
         begins.append(last)
-        ends.append(firsts[run])
-        last, run = afters[run], runs[run]
-    del firsts, afters, runs
-    begin = np.array(begins)
-    lengths = begin - np.array(ends) + 1
+        ends.append(first)
+        last = parents[first]
+    begin, end = np.array(begins), np.array(ends)
+    del begins, ends, head, heads, place
+    lengths = begin - end + 1
     # The place in the chain and the point add up to the same number all along a run.
     sums = begin + np.cumsum(lengths) - lengths
     out: Column = np.repeat(sums, lengths)
@@ -156,51 +180,58 @@ def _steady(trace: Trace, rows: Rows, path: CriticalPath) -> CriticalPath:
 
 
 class Labels:
-    """Names of calls and device nodes."""
+    """Names of calls and device nodes: a text has a number, and each point the number of its text."""
 
     def __init__(self, trace: Trace, graph: DependencyGraph) -> None:
-        """Read the names of the kernels."""
-        names = dict(trace.sql("SELECT id, short FROM name").fetchall())
+        """Read the names of the kernels, copies and functions."""
         self._graph = graph
         work = graph.work
-        low = -len(work.texts)
-        high = max(max(names, default=0), int(work.name.max(initial=0)))  # an id may lack its name
-        texts = np.full(high + 1 - low, "?", object)
-        for number, text in names.items():
-            texts[number - low] = text
-        for place, text in enumerate(work.texts[1:], 1):
-            texts[-place - low] = text
-        self._texts, self._low = texts, low
-
-    def nodes(self, node: Column) -> Column:
-        """Names of device nodes."""
-        count = len(self._graph.work)
-        out = np.full(len(node), "wait for another stream", object)
-        real = node < count
-        out[real] = self._texts[self._graph.work.name[node[real]] - self._low]
-        return out
-
-    def calls(self, call: Column) -> Column:
-        """Names of calls."""
-        functions = np.array([*self._graph.calls.functions, "?"], object)
-        return (
-            functions[self._graph.calls.function[call].astype(np.int64)] if len(call) else np.zeros(0, object)
+        rows = trace.sql("SELECT id, short FROM name").fetchall()
+        self.texts = ["?", "wait for another stream", *graph.calls.functions]
+        kernels = np.zeros(
+            max([0, int(work.name_id.max(initial=0)), *(row[0] for row in rows)]) + 1, np.int32
         )
+        for number, text in rows:
+            kernels[number] = len(self.texts)
+            self.texts.append(text)
+        self._kernels = kernels
+        self._moved = np.flatnonzero(work.kind >= device_work.COPY)
+        names, code = device_work.directions(trace, work, self._moved)
+        self._moved_code = code.astype(np.int32) + len(self.texts)
+        self.texts += names
 
-    def points(self, point: Column) -> Column:
-        """Names of points."""
-        base = 2 * len(self._graph.calls)
-        out = np.empty(len(point), object)
-        device = point >= base
-        out[device] = self.nodes(point[device] - base)
-        out[~device] = self.calls(point[~device] // 2)
+    def of_nodes(self, node: Column) -> Column:
+        """Numbers of the names of device nodes."""
+        work = self._graph.work
+        if not len(work):
+            return np.ones(len(node), np.int32)
+        real = node < len(work)
+        row = np.where(real, node, 0)
+        out: Column = self._kernels[work.name_id[row]]
+        moved = np.flatnonzero(real & (work.kind[row] >= device_work.COPY))
+        out[moved] = self._moved_code[np.searchsorted(self._moved, row[moved])]
+        out[~real] = 1
         return out
+
+    def of_points(self, point: Column) -> Column:
+        """Numbers of the names of points."""
+        graph = self._graph
+        out = np.empty(len(point), np.int32)
+        device = point >= graph.base
+        out[device] = self.of_nodes(point[device] - graph.base)
+        if not device.all():
+            call = graph.by_thread.call[point[~device] >> 1]
+            out[~device] = graph.calls.function[call].astype(np.int32) + 2
+        return out
+
+    def points(self, point: Column) -> list[str]:
+        """Names of points."""
+        return [self.texts[number] for number in self.of_points(point).tolist()]
 
 
 def _causes(path: CriticalPath) -> pa.Table:
     length = path.end - path.begin
-    total = np.zeros(len(CAUSES), np.int64)
-    np.add.at(total, path.cause, length)
+    total = device_work.summed(path.cause, length, len(CAUSES))
     count = np.bincount(path.cause, minlength=len(CAUSES))
     order = [i for i in np.argsort(-total, kind="stable").tolist() if count[i]]
     whole = max(int(total.sum()), 1)
@@ -213,73 +244,71 @@ def _causes(path: CriticalPath) -> pa.Table:
 
 def _on_path(path: CriticalPath, labels: Labels) -> pa.Table:
     """Device work and calls by name: time on the path and altogether."""
-    graph, base = path.graph, 2 * len(path.graph.calls)
-    running = np.isin(path.cause, list(ON_DEVICE)) & (path.point >= base)
-    calling = path.cause == 9
-    out: dict[str, list[Any]] = {"name": [], "kind": [], "time": [], "total": [], "count": []}
-    work = graph.work
-    ids, inverse = device_work.distinct(work.name)
-    whole = device_work.summed(inverse, work.end - work.start, len(ids))
-    node = path.point[running] - base
-    real = node < len(work)
-    place = np.searchsorted(ids, work.name[node[real]])
-    time, count = np.zeros(len(ids), np.int64), np.bincount(place, minlength=len(ids))
-    np.add.at(time, place, (path.end - path.begin)[running][real])
-    first = np.zeros(len(ids), np.int64)
-    first[inverse] = np.arange(len(work))
-    for i in np.flatnonzero(count).tolist():
-        kind = NODE_KINDS[int(work.kind[first[i]])]
-        _row(out, labels.nodes(first[i : i + 1])[0], kind, int(time[i]), int(whole[i]), int(count[i]))
-    functions = graph.calls.functions
-    of_call = graph.calls.function[path.point[calling] // 2].astype(np.int64)
-    spent = np.zeros(len(functions), np.int64)
-    np.add.at(spent, of_call, (path.end - path.begin)[calling])
-    all_calls = np.zeros(len(functions), np.int64)
-    np.add.at(all_calls, graph.calls.function.astype(np.int64), graph.calls.end - graph.calls.start)
-    met = np.bincount(of_call, minlength=len(functions))
-    for i in np.flatnonzero(met).tolist():
-        _row(out, functions[i], "call", int(spent[i]), int(all_calls[i]), int(met[i]))
+    graph = path.graph
+    work, calls, call = graph.work, graph.calls, graph.by_thread.call
+    length = path.end - path.begin
+    rows: list[tuple[str, str, int, int, int]] = []
+    running = np.flatnonzero((path.cause <= max(ON_DEVICE)) & (path.point >= graph.base))
+    node = path.point[running] - graph.base
+    running, node = running[node < len(work)], node[node < len(work)]
+    if len(node):
+        code = labels.of_nodes(np.arange(len(work)))
+        size = len(labels.texts)
+        whole = device_work.summed(code, work.end - work.start, size)
+        own = code[node]
+        time, count = device_work.summed(own, length[running], size), np.bincount(own, minlength=size)
+        kind = np.zeros(size, np.int8)
+        kind[own] = work.kind[node]
+        rows += [(labels.texts[i], _KINDS[kind[i]], int(time[i]), int(whole[i]), int(count[i]))
+                 for i in np.flatnonzero(count).tolist()]  # fmt: skip
+    calling = np.flatnonzero(path.cause == _CALL)
+    if len(calling):
+        size = len(calls.functions)
+        own = calls.function[call[path.point[calling] >> 1]]
+        time, count = device_work.summed(own, length[calling], size), np.bincount(own, minlength=size)
+        whole = device_work.summed(calls.function[call], (calls.end - calls.start)[call], size)
+        rows += [(calls.functions[i], "call", int(time[i]), int(whole[i]), int(count[i]))
+                 for i in np.flatnonzero(count).tolist()]  # fmt: skip
+    names = ("name", "kind", "time", "total", "count")
     types = (pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int64())
-    table = pa.table({n: pa.array(v, t) for (n, v), t in zip(out.items(), types, strict=True)})
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    table = pa.table({n: pa.array(v, t) for n, v, t in zip(names, columns, types, strict=True)})
     return with_units(table.sort_by([("time", "descending"), ("name", "ascending")]), time="ns", total="ns")
-
-
-def _row(out: dict[str, list[Any]], *values: Any) -> None:
-    for column, value in zip(out.values(), values, strict=True):
-        column.append(value)
 
 
 def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     """Every segment: when, what, the name of what ran or of what it led to, and where."""
-    graph, base = path.graph, 2 * len(path.graph.calls)
-    device = path.point >= base
-    node = np.where(device, path.point - base, 0)
-    call = np.where(device, 0, path.point // 2)
-    stream = np.array(graph.stream_ids.stream, np.int64)[graph.stream[node]] if len(graph.stream) else node
-    thread = graph.calls.thread[call] & 0xFFFFFFFF if len(graph.calls) else call
-    pieces = [
-        pa.array(labels.points(path.point[at : at + _PIECE]), pa.string()).dictionary_encode()
-        for at in range(0, max(len(path.point), 1), _PIECE)
-    ]
-    names = pa.chunked_array(pieces).unify_dictionaries().combine_chunks()
-    causes = pa.DictionaryArray.from_arrays(pa.array(path.cause.astype(np.int8)), pa.array(CAUSES))
+    graph = path.graph
+    device = path.point >= graph.base
+    streams = np.array([queue.stream for queue in graph.queues] or [0], np.int32)
+    stream, thread = np.zeros(len(device), np.int32), np.zeros(len(device), np.int32)
+    stream[device] = streams[graph.queue[path.point[device] - graph.base]]
+    threads = np.array([number for _, number in graph.by_thread.threads] or [0], np.int32)
+    thread[~device] = threads[graph.by_thread.thread[path.point[~device] >> 1]]
+    names = pa.DictionaryArray.from_arrays(
+        pa.array(labels.of_points(path.point)), pa.array(labels.texts, pa.string())
+    )
+    causes = pa.DictionaryArray.from_arrays(pa.array(path.cause), pa.array(CAUSES))
     table = pa.table({
         "start": pa.array(path.begin, pa.int64()), "duration": pa.array(path.end - path.begin, pa.int64()), "cause": causes,
-        "name": names, "stream": pa.array(stream, pa.int64(), mask=~device), "thread": pa.array(thread, pa.int64(), mask=device),
+        "name": names, "stream": pa.array(stream, pa.int32(), mask=~device), "thread": pa.array(thread, pa.int32(), mask=device),
     })  # fmt: skip
     return with_units(table, start="ns", duration="ns")
 
 
 def _host(trace: Trace, path: CriticalPath) -> pa.Table:
     """What host threads did on the path outside of calls."""
-    chosen = np.flatnonzero(path.cause == CAUSES.index("host between calls"))
+    chosen = np.flatnonzero(path.cause == _BETWEEN)
     found: dict[str, int] = {}
     if len(chosen) and trace.count("sample"):
         rows = trace.sql("SELECT time, thread, coalesce(stack, 0) AS stack FROM sample").fetchnumpy()
         time, thread, stack = (np.ma.getdata(rows[name]) for name in ("time", "thread", "stack"))
         at = np.searchsorted(path.begin[chosen], time, side="right") - 1
         segment = chosen[np.maximum(at, 0)]
-        owner = path.graph.calls.thread[path.point[segment] // 2] & 0xFFFFFFFF
+        by_thread = path.graph.by_thread
+        owner = np.array([number for _, number in by_thread.threads])[
+            by_thread.thread[path.point[segment] >> 1]
+        ]
         good = (at >= 0) & (time < path.end[segment]) & (thread == owner)
         ids, counts = np.unique(stack[good], return_counts=True)
         frames = trace.stacks(int(i) for i in ids if i)
@@ -304,12 +333,12 @@ def _findings(path: CriticalPath, graph: DependencyGraph) -> list[Finding]:
     if graph.unplaced:
         text = f"{graph.unplaced:,} waits of the host have no recorded call, so no thread; they are not on the path"
         found.append(Finding("note", text, {"waits": graph.unplaced}))
-    unknown = int((path.end - path.begin)[path.cause == 14].sum())
+    unknown = int((path.end - path.begin)[path.cause == CAUSES.index("nothing known before")].sum())
     if path.length and unknown > path.length // 20:
         text = f"nothing is known of the first {unknown / path.length:.0%} of the path: no call or work before it released it"
         found.append(Finding("note", text, {"time": unknown}))
     waits = int((graph.kind == WAIT).sum())
-    if not waits and not len(graph.calls) and len(graph.work):
+    if not waits and not len(graph.by_thread) and len(graph.work):
         text = "no host calls were recorded: the path is that of the streams alone"
         found.append(Finding("note", text, {}))
     return found

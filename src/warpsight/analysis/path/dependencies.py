@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.path import host, order, rows
-from warpsight.analysis.path.order import Edges, Streams
-from warpsight.analysis.path.rows import WAIT, CallIndex, Calls, Work
-from warpsight.analysis.path.stream_ids import StreamIds
+from warpsight.analysis.path import edges as other_edges
+from warpsight.analysis.path import host
+from warpsight.analysis.path.edges import Edges
+from warpsight.analysis.path.lines import NEVER, Lines, settle
+from warpsight.model import calls as host_calls
+from warpsight.model import waits as model_waits
+from warpsight.model import work as device_work
+from warpsight.model.calls import ByThread, Calls
 from warpsight.model.selection import Rows
+from warpsight.model.waits import BLOCKING_CALL, OF_CONTEXT, OF_EVENT, OF_STREAM
+from warpsight.model.work import Queue, Work
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
+#: Kinds of device nodes: those of device work (:data:`warpsight.model.work.KINDS`), and waits of streams for an event.
+NODE_KINDS = (*device_work.KINDS, "wait")
+WAIT = len(device_work.KINDS)
 #: Kinds of edges, in the order of their numbers.
 EDGES = (
     "start", "host", "call", "launch", "stream", "event", "default stream", "graph", "wait list", "sync",
@@ -32,27 +41,34 @@ _FEW = 10
 class DependencyGraph:
     """Points and what released each.
 
-    Point 2i is the begin of call i, point 2i + 1 its end, and point ``2 * len(calls) + j`` the end of device node j.
-    Device nodes are the rows of `work` and, after them, waits of one stream for another's event.
+    Points 2i and 2i + 1 are the begin and the end of the call at place i of `by_thread`; point ``base + j`` is the end of
+    device node j. Device nodes are the rows of `work` and, after them, waits of one stream for another's event.
 
     Attributes:
+        queues: Streams; the first are those of `work`.
         start: Begin of each device node, ns.
         end: End of each device node, ns.
-        stream: Number of each device node's stream, which `stream_ids` explains.
-        kind: Kind of each device node (:data:`rows.NODE_KINDS`).
+        queue: Stream of each device node.
+        kind: Kind of each device node (:data:`NODE_KINDS`).
         time: Time of each point, ns.
         parent: The point that released each point last (for device work: its begin), -1 for none.
         cause: Kind of the edge from the parent (:data:`EDGES`).
         clamped: Edges whose source lies after its target by the clocks; their length counts as 0.
         unplaced: Waits of the host whose call is not in the trace.
         floor: Time between a launch call's begin and the begin of its kernel when nothing else holds it back, ns.
+        order: Device nodes in order of (queue, issue); None when the graph was built without its edges.
+        sequence: Points of threads in the order of their threads, None where that is 0, 1, 2 and so on.
+        recorded: The device node whose end each recorded event (:func:`warpsight.model.waits.records`) stands for, -1 for
+            none; None likewise.
     """
 
     calls: Calls
+    by_thread: ByThread
     work: Work
+    queues: tuple[Queue, ...]
     start: Column
     end: Column
-    stream: Column
+    queue: Column
     kind: Column
     time: Column
     parent: Column
@@ -60,8 +76,15 @@ class DependencyGraph:
     clamped: int
     unplaced: int
     floor: int
-    stream_ids: StreamIds
+    order: Column | None
+    sequence: Column | None
+    recorded: Column | None
     _parts: list[tuple[Column, Column, Column]]
+
+    @property
+    def base(self) -> int:
+        """The point of the first device node."""
+        return 2 * len(self.by_thread)
 
     @property
     def edges(self) -> tuple[Column, Column, Column]:
@@ -79,15 +102,17 @@ class DependencyGraph:
         return len(self.time)
 
 
-def build(trace: Trace, chosen: Rows = _ALL, *, edges: bool = True) -> DependencyGraph:
+def build(
+    trace: Trace, chosen: Rows = _ALL, *, edges: bool = True, host_rows: Rows | None = None
+) -> DependencyGraph:
     """Build the graph of the chosen rows; near-linear in their number (sorting is all that is not linear).
 
     Without `edges` only the parents are kept, which is what a path needs: the edges are a third of the graph's memory.
+    `host_rows` chooses calls and waits where they lie in another time than the device work.
     """
-    builder = _Builder(trace, chosen, edges)
-    builder.streams()
+    builder = _Builder(trace, chosen, host_rows or chosen, edges)
+    builder.line_up()
     builder.device()
-    builder.forget()
     builder.threads()
     return builder.finish()
 
@@ -95,69 +120,76 @@ def build(trace: Trace, chosen: Rows = _ALL, *, edges: bool = True) -> Dependenc
 class _Builder:
     """The state of one build; the steps run in the order in which they are written."""
 
-    def __init__(self, trace: Trace, chosen: Rows, edges: bool) -> None:
+    def __init__(self, trace: Trace, chosen: Rows, of_host: Rows, edges: bool) -> None:
         self.trace = trace
         self.with_edges = edges
-        self.calls = rows.calls(trace, chosen)
-        self.ids = StreamIds()
-        self.work = rows.work(trace, chosen, self.ids)
-        self.waits = rows.waits(trace, chosen, self.ids)
-        self.records = rows.records(trace, chosen, self.ids)
-        self.index = CallIndex(self.calls)
-        self.points = host.Points.of(self.calls)
+        self.calls = host_calls.load(trace, api=True)
+        self.by_thread = host_calls.by_thread(trace, of_host)
+        named = Rows(chosen.begin, chosen.end, chosen.devices, chosen.streams, chosen.processes)
+        self.work = device_work.load(trace, named, cut=False)
+        self.waits, self.records = _waits(trace, of_host, self.work)
+        self.queues = self.waits.queues
+        self.places = self.by_thread.places(len(self.calls))
+        call = self.by_thread.call
+        self.points = host.Points.of(self.calls.start[call], self.calls.end[call], self.by_thread.thread)
         self.edges = Edges()
         self.clamped = 0
-        self.place = host.index_type(2 * len(self.calls) + len(self.work) + len(self.waits.start))
+        self.place = host.index_type(2 * len(call) + len(self.work) + len(self.waits))
         self.parts: list[tuple[Column, Column, Column]] = []
-        self.wait_kind = {name: i for i, name in enumerate(self.waits.kinds)}
+
+    def _placed(self, call: Column) -> Column:
+        """The place of each call on the threads, -1 for none."""
+        if not len(self.places):
+            return np.full(len(call), -1, self.place)
+        found: Column = self.places[call].astype(self.place, copy=False)
+        found[call < 0] = -1
+        return found
+
+    def _called(self, place: Column, otherwise: Column) -> Column:
+        """The begin of the call at each place, and something else where there is none."""
+        if not len(self.by_thread):
+            return otherwise
+        begun: Column = self.points.time[2 * place]  # of -1: anything, replaced
+        np.copyto(begun, otherwise, where=place < 0)
+        return begun
 
     # -- device nodes and their order
 
-    def streams(self) -> None:
+    def line_up(self) -> None:
         """Lay the nodes out per stream, with the waits of streams among them."""
-        calls, work, waits = self.calls, self.work, self.waits
-        self.call = self.index.find(work.process, work.correlation).astype(self.place)
+        work, waits = self.work, self.waits
+        self.call = self._placed(host_calls.of_work(self.trace, work, api=True)[1])
         issue = self._called(self.call, work.start)
-        self.waiting, self.when = host.call_times(waits, calls, self.index)
-        virtual = self._chosen_waits("stream wait event")
-        record_call = self.index.find(self.records.process, self.records.correlation)
-        self.recorded = self._called(record_call, self.records.time)
-        self.record_of = order.matched(waits, self.when, self.records, self.recorded, self._chosen_all())
+        self.waiting = self._placed(waits.call)
+        self.when = self._called(self.waiting, waits.start)
+        virtual = waits.of_streams
+        virtual = virtual[waits.queue[virtual] >= 0]
+        self.recorded = self._called(self._placed(self.records.call), self.records.time)
+        self.record_of = other_edges.matched(waits, self.when, self.records, self.recorded)
         self.node = len(work) + np.arange(len(virtual))
-        self.start = np.concatenate([work.start, self.when[virtual]])
-        self.end = np.concatenate([work.end, np.full(len(virtual), order.NEVER)])
+        self.start, self.end, self.queue, self.kind, self.node_call = (
+            work.start, work.end, work.queue, work.kind, self.call,
+        )  # fmt: skip
+        if len(virtual):
+            self.start = np.concatenate([work.start, self.when[virtual]])
+            self.end = np.concatenate([work.end, np.full(len(virtual), NEVER)])
+            self.queue = np.concatenate([work.queue, waits.queue[virtual]])
+            self.kind = np.concatenate([work.kind, np.full(len(virtual), WAIT, np.int8)])
+            self.node_call = np.concatenate([self.call, self.waiting[virtual]])
+            issue = np.concatenate([issue, self.when[virtual]])
         self.clamped += work.reversed
-        self.stream = np.concatenate([work.stream, waits.stream[virtual]])
-        self.kind = np.concatenate([work.kind, np.full(len(virtual), WAIT, np.int8)]).astype(np.int8)
-        self.node_call = np.concatenate([self.call, self.waiting[virtual].astype(self.place)])
-        issue = np.concatenate([issue, self.when[virtual]])
-        self.lines = Streams.of(self.stream, issue, self.end)
-        del issue
+        self.lines = Lines.of(self.queue, issue, self.end, len(self.queues))
         self._settle(virtual)
-
-    def _called(self, call: Column, otherwise: Column) -> Column:
-        if not len(self.calls):
-            return otherwise
-        begun = self.calls.start[np.maximum(call, 0)]
-        np.copyto(begun, otherwise, where=call < 0)
-        return begun
-
-    def _chosen_all(self) -> Column:
-        return np.arange(len(self.waits.start))
-
-    def _chosen_waits(self, *kinds: str) -> Column:
-        codes = [self.wait_kind[kind] for kind in kinds if kind in self.wait_kind]
-        return np.flatnonzero(np.isin(self.waits.kind, codes)) if len(self.waits.kind) else self._chosen_all()
 
     def _settle(self, virtual: Column) -> None:
         if not len(virtual):
             return
         record = self.record_of[virtual]
         safe = np.maximum(record, 0)
-        stream = np.where(record >= 0, self.records.stream[safe], -1) if len(self.records.stream) else record
+        queue = np.where(record >= 0, self.records.queue[safe], -1) if len(self.records) else record
         when = self.recorded[safe] if len(self.recorded) else np.zeros(len(virtual), np.int64)
-        source = order.settle(self.lines, self.end, self.node, stream, when)
-        never = self.end[self.node] == order.NEVER  # nothing before it: over as soon as it was issued
+        source = settle(self.lines, self.end, self.node, queue, when)
+        never = self.end[self.node] == NEVER  # nothing before it: over as soon as it was issued
         self.end[self.node[never]] = self.start[self.node[never]]
         self.start[self.node] = self.end[self.node]
         self.lines.ends = self.end[self.lines.order]
@@ -169,59 +201,61 @@ class _Builder:
     def device(self) -> None:
         """Find what each node waited for, and which of it was the last."""
         work = self.work
-        kinds = order.stream_kinds(self.trace, self.ids)
-        in_graph = np.zeros(len(self.start), bool)
-        in_graph[: len(work)] = work.graph != 0
-        previous, overlap = self.lines.previous(self.start, in_graph)
-        if kinds.unordered:
-            previous[np.isin(self.stream, list(kinds.unordered))] = -1
-        order.default_stream_edges(self.lines, self.ids, kinds, self.kind != WAIT, self.edges, DEFAULT)
-        first, second, contradicting = order.graph_edges(self.trace, work)
-        inside = np.zeros(len(self.start), bool)
-        inside[second] = True
-        previous[inside] = -1  # its graph says what it waited for
-        self.edges.add(first, second, GRAPH)
-        one, two, called = order.listed_edges(self.trace, work, self.call, self.index)
+        kinds = other_edges.stream_kinds(self.trace, self.queues)
+        graphs = other_edges.graphs(self.trace, device_work.everything(self.trace), work)
+        in_graph: Column | None = None
+        if graphs is not None:
+            in_graph = np.zeros(len(self.start), bool)
+            in_graph[: len(work)] = graphs[0] != 0
+        previous, overlapping = self.lines.previous(self.start, in_graph)
+        for queue in kinds.unordered:
+            previous[self.queue == queue] = -1
+        other_edges.default_stream_edges(self.lines, kinds, self.queues, len(work), self.edges, DEFAULT)
+        if graphs is not None:
+            first, second, contradicting = other_edges.graph_edges(self.trace, work, graphs[1])
+            previous[second] = -1  # its graph says what it waited for
+            self.edges.add(first, second, GRAPH)
+            self.clamped += contradicting
+        one, two, process, correlation = other_edges.listed_edges(self.trace, work)
         self.edges.add(one, two, LISTED)
-        self.listed = (one, called)
-        self.clamped += contradicting + int((overlap & ~in_graph).sum())
+        self.listed = (one, self._placed(self.calls.of(process, correlation)))
+        self.clamped += len(overlapping) if in_graph is None else int((~in_graph[overlapping]).sum())
         self._release(previous)
 
     def _release(self, previous: Column) -> None:
         """The parent of each device node: of all it waited for, what came last."""
-        count, base = len(self.start), self.place(2 * len(self.calls))
-        parent, cause = np.full(count, -1, self.place), np.zeros(count, np.int8)
+        count, base = len(self.start), self.place(2 * len(self.by_thread))
         called = self.node_call >= 0
-        never: Column = np.full((), order.NEVER)
-        begun = self._called(self.node_call, never) if len(self.calls) else np.broadcast_to(never, count)
-        ended = self.end[np.maximum(previous, 0)]
+        begun = (
+            self._called(self.node_call, np.full((), NEVER)) if len(self.by_thread) else np.full(count, NEVER)
+        )
+        ended = self.end[previous]  # of -1: anything, replaced
+        ended[previous < 0] = NEVER
         np.minimum(ended, self.start, out=ended)
-        ended[previous < 0] = order.NEVER
         self.floor = _floor(self.start, begun, ended, called)
         self.clamped += int((called & (begun > self.start) & (self.kind != WAIT)).sum())
-        ready = begun + self.floor
-        ready[~called] = order.NEVER
-        del begun
-        parent[called], cause[called] = 2 * self.node_call[called], LAUNCH
+        ready = begun
+        ready[called] += self.floor
+        parent = np.where(called, 2 * self.node_call, self.place(-1)).astype(self.place, copy=False)
+        cause = np.where(called, np.int8(LAUNCH), np.int8(0))
         queued = (previous >= 0) & (ended >= ready)
-        parent[queued], cause[queued] = base + previous[queued], STREAM
-        np.maximum(ready, ended, out=ready)
-        del ended, queued
+        np.copyto(parent, base + previous, where=queued)
+        cause[queued] = STREAM
         source, target, kind = self.edges.joined()
         self.clamped += int((self.end[source] > self.start[target]).sum())
         if len(source):
-            told = np.minimum(self.end[source], self.start[target])
-            last = np.lexsort((told, target))
+            np.maximum(ready, ended, out=ready)
+            reached = np.minimum(self.end[source], self.start[target])
+            last = np.lexsort((reached, target))
             last = last[np.r_[target[last][1:] != target[last][:-1], True]]
-            better = last[told[last] >= ready[target[last]]]
+            better = last[reached[last] >= ready[target[last]]]
             parent[target[better]], cause[target[better]] = base + source[better], kind[better]
         self.parent_of_node, self.cause_of_node = parent, cause
-        if not self.with_edges:
-            return
-        at, line = np.flatnonzero(called), np.flatnonzero(previous >= 0)
-        self._add(2 * self.node_call[at], base + at, LAUNCH)
-        self._add(base + previous[line], base + line, STREAM)
-        self._add(base + source, base + target, kind)
+        if self.with_edges:
+            at, line = np.flatnonzero(called), np.flatnonzero(previous >= 0)
+            self._add(2 * self.node_call[at], base + at, LAUNCH)
+            self._add(base + previous[line], base + line, STREAM)
+            self._add(base + source, base + target, kind)
 
     def _add(self, source: Column, target: Column, kind: Column | int) -> None:
         """Keep edges where they are wanted, as narrow as their numbers allow."""
@@ -230,99 +264,120 @@ class _Builder:
         kinds = kind if isinstance(kind, np.ndarray) else np.full(len(source), kind, np.int8)
         self.parts.append((source.astype(self.place), target.astype(self.place), kinds))
 
-    def forget(self) -> None:
-        """Let go of columns that were only there to join rows."""
-        none = np.zeros(0, np.int64)
-        self.work.correlation = self.work.graph = self.work.graph_node = self.node_call = none
-        self.calls = replace(self.calls, correlation=none)
-        self.edges = Edges()
-
     # -- what released the host
 
     def threads(self) -> None:
         """Chain the points of each thread, and let calls that waited be released by what they waited for."""
-        calls, points = self.calls, self.points
-        time = points.time
-        parent = points.previous.copy()
-        cause = np.full(len(time), HOST, np.int8)
-        cause[1::2] = CALL
-        cause[parent < 0] = START
-        inside = (parent >= 0) & (parent % 2 == 0)  # after a begin: still inside that call
-        cause[inside] = CALL
-        del inside
-        base = 2 * len(calls)
+        points = self.points
+        time, parent = points.time, points.previous
+        cause = np.empty(len(time), np.int8)
+        cause[0::2], cause[1::2] = HOST, CALL
+        cause[0::2][parent[0::2] < 0] = START
+        cause[0::2][(parent[0::2] >= 0) & (parent[0::2] & 1 == 0)] = (
+            CALL  # after a begin: still inside that call
+        )
+        base = 2 * len(self.by_thread)
         if self.with_edges:
             chained = np.flatnonzero(parent >= 0)
             self._add(parent[chained], chained, cause[chained])
-            del chained
-        target, source = host.handovers(calls, points)
+        target, source = host.handovers(self.by_thread, points)
         self._add(source, target, HANDOVER)
-        parent[target], cause[target] = source, HANDOVER
         found = self._host_waits()
         node, call, kind = found.node, found.call, found.kind
         self._add(base + node, 2 * call + 1, kind)
-        told = np.minimum(self.end[node], time[2 * call + 1])
+        reached = np.minimum(self.end[node], time[2 * call + 1])
         self.clamped += int((self.end[node] > time[2 * call + 1]).sum())
-        last = np.lexsort((told, call))
+        last = np.lexsort((reached, call))
         last = last[np.r_[call[last][1:] != call[last][:-1], True]] if len(last) else last
-        before = time[np.maximum(points.previous[2 * call[last] + 1], 0)]
-        last = last[told[last] > before]
+        before = time[np.maximum(parent[2 * call[last] + 1], 0)]
+        last = last[reached[last] > before]
+        parent = parent.copy() if self.with_edges else parent
+        parent[target], cause[target] = source, HANDOVER
         parent[2 * call[last] + 1], cause[2 * call[last] + 1] = base + node[last], kind[last]
         self.unplaced = found.unplaced
         self.parent_of_point, self.cause_of_point = parent, cause
 
     def _host_waits(self) -> host.HostWaits:
-        waits, when = self.waits, self.when
+        waits, when, waiting = self.waits, self.when, self.waiting
         parts: list[tuple[Column, Column, Column]] = []
-        one = self._chosen_waits("stream", "finish")
-        parts += host.waits_of_streams(self.lines, waits, self.waiting, when, one, SYNC)
-        all_streams = self._chosen_waits("context")
-        context = waits.context
-        parts += host.waits_of_contexts(self.lines, self.ids, context, self.waiting, when, all_streams, SYNC)
-        parts += host.implicit_waits(self.lines, self.ids, self.calls, self.end, SYNC)
-        for_event = self._chosen_waits("event")
+        one = waits.of(*OF_STREAM)
+        parts += host.waits_of_streams(self.lines, waits.queue[one], waiting[one], when[one], SYNC)
+        everything = waits.of(*OF_CONTEXT)
+        parts += host.waits_of_contexts(
+            self.lines, self.queues, waits, everything, waiting[everything], when[everything], SYNC
+        )
+        parts += host.implicit_waits(
+            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, waiting[waits.of_the_host]
+        )
+        for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
         for_event, record = for_event[record >= 0], record[record >= 0]
-        for stream in np.unique(self.records.stream[record]).tolist():
-            mine = self.records.stream[record] == stream
-            node = self.lines.before(stream, self.recorded[record[mine]])
-            call = self.waiting[for_event[mine]]
-            parts.append((node, call, np.full(len(node), SYNC, np.int8)))
+        for queue in np.unique(self.records.queue[record]).tolist():
+            mine = self.records.queue[record] == queue
+            node = self.lines.before(queue, self.recorded[record[mine]])
+            parts.append((node, waiting[for_event[mine]], np.full(len(node), SYNC, np.int8)))
         listed, called = self.listed
         parts.append((listed, called, np.full(len(listed), SYNC, np.int8)))
-        blocks = np.flatnonzero(self.work.blocking.astype(bool) | self._said_to_block())
+        blocks = self._blocking()
         parts.append((blocks, self.call[blocks], np.full(len(blocks), BLOCKING, np.int8)))
         node, call, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
         good = (node >= 0) & (call >= 0)
-        host_kinds = self._chosen_waits("stream", "finish", "context", "event", "wait for events")
-        unplaced = int((self.waiting[host_kinds] < 0).sum())
+        unplaced = int((waiting[waits.of_the_host] < 0).sum())
         return host.HostWaits(node[good].astype(np.int64), call[good].astype(np.int64), kind[good], unplaced)
 
-    def _said_to_block(self) -> Column:
-        """Work of calls that the recorder saw blocking (OpenCL's blocking reads and writes)."""
-        chosen = self._chosen_waits("blocking call")
-        calls = self.waiting[chosen]
-        return np.isin(self.call, calls[calls >= 0]) if len(calls) else np.zeros(len(self.work), bool)
+    def _blocking(self) -> Column:
+        """Work whose call returned after it: copies that held their caller, and what the recorder saw blocking."""
+        held = model_waits.held_copies(self.trace, self.work)
+        calls = self.waiting[self.waits.of(*BLOCKING_CALL)]
+        calls = calls[calls >= 0]
+        if not len(calls):
+            return held
+        return np.unique(np.concatenate([held, np.flatnonzero(np.isin(self.call, calls))]))
+
+    def _recorded_nodes(self) -> Column:
+        out = np.full(len(self.records), -1, np.int64)
+        for queue in np.unique(self.records.queue).tolist():
+            mine = np.flatnonzero(self.records.queue == queue)
+            out[mine] = self.lines.before(queue, self.recorded[mine])
+        return out
 
     def finish(self) -> DependencyGraph:
         """Put both sides together."""
         time = self.points.time
-        del self.points, self.lines, self.index, self.call
+        order = self.lines.order if self.with_edges else None
+        recorded = self._recorded_nodes() if self.with_edges else None
+        sequence = self.points.sequence
+        del self.points, self.lines, self.call, self.places
         return DependencyGraph(
-            calls=self.calls, work=self.work, start=self.start, end=self.end, stream=self.stream, kind=self.kind,
-            time=np.concatenate([time, self.end]),
+            calls=self.calls, by_thread=self.by_thread, work=self.work, queues=self.queues, start=self.start,
+            end=self.end, queue=self.queue, kind=self.kind, time=np.concatenate([time, self.end]),
             parent=np.concatenate([self.parent_of_point, self.parent_of_node]),
             cause=np.concatenate([self.cause_of_point, self.cause_of_node]),
-            clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, stream_ids=self.ids,
+            clamped=self.clamped, unplaced=self.unplaced, floor=self.floor, order=order, sequence=sequence, recorded=recorded,
             _parts=self.parts,
         )  # fmt: skip
 
 
+def _waits(trace: Trace, rows: Rows, work: Work) -> tuple[model_waits.Waits, model_waits.EventRecords]:
+    """The waits and event records of the chosen time and processes, with streams numbered as those of some work."""
+    waits, records = model_waits.load(trace), model_waits.records(trace)
+    keep = np.ones(len(waits), bool)
+    if rows.begin is not None:
+        keep &= waits.start >= rows.begin
+    if rows.end is not None:
+        keep &= waits.start < rows.end
+    if rows.processes:
+        keep &= np.isin(waits.process, list(rows.processes))
+    kept = np.isin(records.process, list(rows.processes)) if rows.processes else np.ones(len(records), bool)
+    if work.source is None and keep.all() and kept.all():
+        return waits, records
+    return model_waits.renumbered(waits, records, np.flatnonzero(keep), np.flatnonzero(kept), work.queues)
+
+
 def _floor(start: Column, begun: Column, ended: Column, called: Column) -> int:
     """The usual time from a launch call's begin to its kernel's on an idle stream: the median over such launches."""
-    idle = called & (ended <= begun) & (start >= begun)
-    latencies = start[idle] - begun[idle]
-    if len(latencies) >= _FEW:
-        return int(np.median(latencies))
+    idle = np.flatnonzero(called & (ended <= begun) & (start >= begun))
+    if len(idle) >= _FEW:
+        return int(np.median(start[idle] - begun[idle]))
     latencies = (start - begun)[called & (start >= begun)]
     return int(min(latencies.min(), 10_000)) if len(latencies) else 0

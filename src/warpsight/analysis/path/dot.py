@@ -65,8 +65,8 @@ def _text(trace: Trace, rows: Rows) -> tuple[str, int, int]:
         '  node [shape=box, fontname="sans-serif", fontsize=10];',
     ]
     names = labels.points(nodes)
-    for number, (point, name) in enumerate(zip(nodes.tolist(), names.tolist(), strict=True)):
-        lines.append(f"  n{number} [{_attributes(graph, point, str(name), point in path)}];")
+    for number, (point, name) in enumerate(zip(nodes.tolist(), names, strict=True)):
+        lines.append(f"  n{number} [{_attributes(graph, point, name, point in path)}];")
     place = {point: i for i, point in enumerate(nodes.tolist())}
     on_path = {place[p] for p in path if p in place}
     for a, b, k in zip(source.tolist(), target.tolist(), kind.tolist(), strict=True):
@@ -79,17 +79,16 @@ def _text(trace: Trace, rows: Rows) -> tuple[str, int, int]:
 
 
 def _attributes(graph: DependencyGraph, point: int, name: str, critical: bool) -> str:
-    base = 2 * len(graph.calls)
-    if point >= base:
-        node = point - base
+    if point >= graph.base:
+        node = point - graph.base
         length = words.duration(int(graph.end[node] - graph.start[node]))
-        label = f"{name}\nstream {graph.stream_ids.stream[int(graph.stream[node])]}, {length}"
+        label = f"{name}\nstream {graph.queues[int(graph.queue[node])].stream}, {length}"
         style = 'style=filled, fillcolor="#d8e8ff"'
     else:
-        call = point // 2
+        call = int(graph.by_thread.call[point // 2])
         length = words.duration(int(graph.calls.end[call] - graph.calls.start[call]))
         returned = " returns" if point % 2 else ""
-        label = f"{name}{returned}\nthread {int(graph.calls.thread[call]) & 0xFFFFFFFF}, {length}"
+        label = f"{name}{returned}\nthread {int(graph.calls.thread[call])}, {length}"
         style = 'style=filled, fillcolor="#eeeeee"'
     color = ', color="red", penwidth=2' if critical else ""
     return f"label={quoted(label)}, {style}{color}"
@@ -108,15 +107,15 @@ def contracted(graph: DependencyGraph) -> tuple[Column, Column, Column, Column]:
     two: drawn as one it would be its own predecessor.
     """
     source, target, kind = graph.edges
-    base = 2 * len(graph.calls)
-    waited = np.zeros(len(graph.calls) + 1, bool)
+    base, count = graph.base, len(graph.by_thread)
+    waited = np.zeros(count + 1, bool)
     released = np.isin(kind, (dependency.SYNC, dependency.BLOCKING)) & (target < base)
     released |= (target < base) & (target % 2 == 1) & (source != target - 1)
     waited[target[released] // 2] = True
 
     def drawn(point: Column) -> Column:
         host = point < base
-        call = np.where(host, point // 2, len(graph.calls))
+        call = np.where(host, point // 2, count)
         return np.where(host & ~waited[call], 2 * call, point)
 
     one, two = drawn(source), drawn(target)

@@ -1,25 +1,31 @@
-"""The host's side of a dependency graph: the begins and ends of calls as points on the lines of their threads."""
+"""The host's side of a dependency graph: the begins and ends of calls as points on the lines of their threads.
+
+Points 2i and 2i + 1 are the begin and the end of the call at place i of :class:`warpsight.model.calls.ByThread`.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.analysis.path.order import NEVER, Streams
-from warpsight.analysis.path.rows import CallIndex, Calls, Waits
-from warpsight.analysis.path.stream_ids import StreamIds
-from warpsight.model import work as device_work
+from warpsight.analysis.path.lines import NEVER, Lines
+from warpsight.model import api_names
+from warpsight.model.calls import ByThread, Calls
+from warpsight.model.waits import Waits
+from warpsight.model.work import Queue
 
 Column = npt.NDArray[Any]
 #: A thread that was silent for less than this was not waiting for another thread (ns).
 HANDOVER_SILENCE = 20_000
 #: Calls that wait for the device without saying so; only work that ended during the call counts.
-IMPLICIT = frozenset(
-    ("cudaFree", "cudaFreeHost", "cuMemFree", "cuMemFree_v2", "cuMemFreeHost", "cudaDeviceReset", "hipFree")
-)
+_IMPLICIT = re.compile(r"Free|DeviceReset")
+_NOT_IMPLICIT = re.compile(r"Async|FreeArrayAsync|FreeNode")
+#: Calls that say they wait, for files that list no waits; those of one stream or event wait for one piece of work.
+_SYNCHRONIZE, _ONE = re.compile(r"Synchronize$"), re.compile(r"(Stream|Event)Synchronize$")
 
 
 def index_type(count: int) -> type[np.signedinteger[Any]]:
@@ -29,19 +35,26 @@ def index_type(count: int) -> type[np.signedinteger[Any]]:
 
 @dataclass
 class Points:
-    """Point 2i is the begin of call i, 2i + 1 its end. `previous` is the point before it on its thread, -1 at the first."""
+    """`previous` is the point before each on its thread, -1 at the first; `following` the one after it, -1 at the last.
+
+    `sequence` has the points in the order of their threads, None where that is 0, 1, 2 and so on.
+    """
 
     time: Column
     previous: Column
     following: Column
+    sequence: Column | None = None
 
     @classmethod
-    def of(cls, calls: Calls) -> Points:
-        """Order the points of every thread. Calls may be nested; an end before its begin is moved to it."""
-        count = len(calls)
+    def of(cls, start: Column, end: Column, thread: Column) -> Points:
+        """Order the points of every thread, of calls in order of thread and start.
+
+        Calls may be nested; an end before its begin is moved to it.
+        """
+        count = len(start)
         time = np.empty(2 * count, np.int64)
-        time[0::2], time[1::2] = calls.start, np.maximum(calls.end, calls.start)
-        same = calls.thread[1:] == calls.thread[:-1]
+        time[0::2], time[1::2] = start, np.maximum(end, start)
+        same = thread[1:] == thread[:-1]
         nested = bool((same & (time[1:-1:2] > time[2::2])).any())
         kind = index_type(2 * count)
         if not nested:  # already in order
@@ -49,63 +62,83 @@ class Points:
             firsts = 2 * np.flatnonzero(~same) + 2  # begins of the first calls of further threads
             previous[firsts] = following[firsts - 1] = following[-1:] = -1
             return cls(time, previous, following)
-        order = _nested_order(calls, time)
-        thread = np.repeat(calls.thread, 2)[order]
-        linked = np.r_[False, thread[1:] == thread[:-1]]
+        order = _nested_order(time, thread)
+        owner = np.repeat(thread, 2)[order]
+        linked = np.r_[False, owner[1:] == owner[:-1]]
         previous, following = (np.full(2 * count, -1, kind) for _ in range(2))
         at = np.flatnonzero(linked)
         previous[order[at]] = order[at - 1]
         following[order[at - 1]] = order[at]
-        return cls(time, previous, following)
+        return cls(time, previous, following, order)
 
 
-def _nested_order(calls: Calls, time: Column) -> Column:
+def _nested_order(time: Column, thread: Column) -> Column:
     """Points by thread and time; at one moment ends come before begins, but never before their own begin."""
     rank = np.empty(len(time), np.int8)
     rank[0::2] = 1
     rank[1::2] = np.where(time[1::2] == time[0::2], 2, 0)
-    return np.lexsort((np.arange(len(time)), rank, time, np.repeat(calls.thread, 2)))
+    return np.lexsort((np.arange(len(time)), rank, time, np.repeat(thread, 2)))
 
 
-def handovers(calls: Calls, points: Points) -> tuple[Column, Column]:
+def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
     """Begins of calls that another thread of the process made possible, and the point of that thread.
 
     Nothing records how threads wake each other, so this is inferred: a thread that had been silent goes on (or begins)
     right after the last point of another thread, outside its calls, and that thread is silent while this one makes its
     next calls. It is what a call into an autograd engine, a queue or a pool looks like.
     """
-    targets, sources = [], []
-    for process in device_work.distinct(calls.process)[0].tolist():
-        of_process = calls.process == process
-        thread = calls.thread[of_process]
-        if (thread == thread[0]).all():
+    none = np.zeros(0, np.int64)
+    if len(by_thread.threads) < 2:
+        return none, none
+    time, previous, following = points.time, points.previous, points.following
+    before = previous[0::2]
+    silent = time[0::2] - time[np.maximum(before, 0)]
+    target = 2 * np.flatnonzero((before < 0) | (silent >= HANDOVER_SILENCE))
+    target = target[np.argsort(time[target], kind="stable")]
+    source = _last_of_others(by_thread, time, target)
+    target, source = target[source >= 0], source[source >= 0]
+    before = previous[target]
+    first = before < 0
+    later = first | (time[source] >= time[np.maximum(before, 0)])
+    onward = target
+    for _ in range(3):  # its end, the begin and the end of its next call
+        onward = np.where(following[onward] >= 0, following[onward], onward)
+    resumes = following[source]
+    quiet = (resumes < 0) | (time[np.maximum(resumes, 0)] >= time[onward])
+    chosen = first | (later & quiet & (source % 2 == 1))
+    return target[chosen], source[chosen]
+
+
+def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column:
+    """For each point, in order of time, the last one of the process's other threads at or before it; -1 without one."""
+    owner = by_thread.thread[target >> 1]
+    processes = np.array([process for process, _ in by_thread.threads])
+    bounds = 2 * np.searchsorted(by_thread.thread, np.arange(len(processes) + 1))
+    out = np.full(len(target), -1, np.int64)
+    best = np.full(len(target), NEVER, np.int64)
+    for number, process in enumerate(processes.tolist()):
+        if int((processes == process).sum()) < 2:
             continue
-        mine = np.flatnonzero(np.repeat(of_process, 2)).astype(index_type(len(points.time)))
-        merged = mine[np.argsort(points.time[mine], kind="stable")]
-        del mine, thread
-        owner = device_work.distinct(calls.thread)[1][merged >> 1]
-        change = 1 + np.flatnonzero((owner[1:] != owner[:-1]) & (merged[1:] % 2 == 0))
-        target, source = merged[change].astype(np.int64), merged[change - 1].astype(np.int64)
-        del merged, owner
-        time = points.time
-        before = points.previous[target]
-        silent = np.where(before >= 0, time[target] - time[np.maximum(before, 0)], np.iinfo(np.int64).max)
-        onward = target
-        for _ in range(3):  # its end, the begin and the end of its next call
-            onward = np.where(points.following[onward] >= 0, points.following[onward], onward)
-        resumes = points.following[source]
-        quiet = (resumes < 0) | (time[np.maximum(resumes, 0)] >= time[onward])
-        chosen = (before < 0) | ((silent >= HANDOVER_SILENCE) & quiet & (source % 2 == 1))
-        targets.append(target[chosen])
-        sources.append(source[chosen])
-    if not targets:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.concatenate(targets), np.concatenate(sources)
+        mine = np.flatnonzero((processes[owner] == process) & (owner != number))
+        a, b = bounds[number], bounds[number + 1]
+        own = time[a:b]
+        if not bool((own[1:] >= own[:-1]).all()):  # nested calls
+            order = np.argsort(own, kind="stable")
+            own = own[order]
+        else:
+            order = None
+        at = np.searchsorted(own, time[target[mine]], side="right") - 1
+        found = np.where(at >= 0, own[np.maximum(at, 0)], NEVER)
+        place = np.maximum(at, 0) if order is None else order[np.maximum(at, 0)]
+        better = (at >= 0) & (found > best[mine])
+        best[mine[better]] = found[better]
+        out[mine[better]] = a + place[better]
+    return out
 
 
 @dataclass
 class HostWaits:
-    """Device nodes that calls waited for: `kind` is an edge kind."""
+    """Device nodes that calls waited for: `call` is a place on the threads, `kind` an edge kind."""
 
     node: Column
     call: Column
@@ -115,59 +148,83 @@ class HostWaits:
 
 
 def waits_of_streams(
-    streams: Streams, waits: Waits, call: Column, when: Column, chosen: Column, kind: int
+    lines: Lines, queue: Column, call: Column, when: Column, kind: int
 ) -> list[tuple[Column, Column, Column]]:
     """The waits that wait for one stream each."""
     out = []
-    for stream in np.unique(waits.stream[chosen]).tolist():
-        mine = chosen[waits.stream[chosen] == stream]
-        node = streams.before(stream, when[mine])
-        out.append((node, call[mine], np.full(len(mine), kind, np.int8)))
+    for one in np.unique(queue).tolist():
+        mine = np.flatnonzero(queue == one)
+        out.append((lines.before(one, when[mine]), call[mine], np.full(len(mine), kind, np.int8)))
     return out
 
 
 def waits_of_contexts(
-    streams: Streams, ids: StreamIds, context: Column, call: Column, when: Column, chosen: Column, kind: int
+    lines: Lines,
+    queues: tuple[Queue, ...],
+    waits: Waits,
+    chosen: Column,
+    call: Column,
+    when: Column,
+    kind: int,
 ) -> list[tuple[Column, Column, Column]]:
     """The waits for everything in a context: the latest work of each stream, once until the stream has newer work.
 
     A context that no stream belongs to stands for its whole process: not every source tells contexts.
     """
     out = []
-    known = {ids.context[stream] for stream in streams.bounds}
-    for one in np.unique(context[chosen]).tolist():
-        mine = chosen[context[chosen] == one]
+    known = {(queue.process, queue.context) for queue in queues}
+    process, context = waits.process[chosen], waits.context[chosen]
+    for one in sorted(set(zip(process.tolist(), context.tolist(), strict=True))):
+        mine = np.flatnonzero((process == one[0]) & (context == one[1]))
         mine = mine[np.argsort(when[mine], kind="stable")]
-        process = ids.process_of_context[one]
-        for stream in streams.bounds:
-            belongs = ids.context[stream] == one if one in known else ids.process[stream] == process
-            if not belongs:
+        for number in lines.queues:
+            queue = queues[number]
+            if (queue.process, queue.context) != one and (one in known or queue.process != one[0]):
                 continue
-            node = streams.before(stream, when[mine])
+            node = lines.before(number, when[mine])
             new = np.r_[True, node[1:] != node[:-1]]
             out.append((np.where(new, node, -1), call[mine], np.full(len(mine), kind, np.int8)))
     return out
 
 
 def implicit_waits(
-    streams: Streams, ids: StreamIds, calls: Calls, end: Column, kind: int
+    lines: Lines,
+    queues: tuple[Queue, ...],
+    calls: Calls,
+    by_thread: ByThread,
+    end: Column,
+    kind: int,
+    listed: Column,
 ) -> list[tuple[Column, Column, Column]]:
-    """Calls like cudaFree: the work that ended while they ran."""
-    names = [i for i, name in enumerate(calls.functions) if name in IMPLICIT]
-    at = np.flatnonzero(np.isin(calls.function, names)) if names else np.zeros(0, np.int64)
+    """Calls like cudaFree, and synchronizing ones whose wait is not `listed`: the work that ended while they ran."""
+    implicit = np.array([waits_implicitly(name) for name in calls.functions], bool)
+    synchronizes = np.array([_SYNCHRONIZE.search(name) is not None for name in calls.functions], bool)
+    one = np.array([_ONE.search(name) is not None for name in calls.functions], bool)
+    if not (implicit.any() or synchronizes.any()):
+        return []
+    function = calls.function[by_thread.call]
+    unlisted = synchronizes[function]
+    unlisted[listed[listed >= 0]] = False
+    at = np.flatnonzero(implicit[function] | unlisted)
+    if not len(at):
+        return []
     out = []
-    for stream in streams.bounds if len(at) else ():
-        mine = at[calls.process[at] == ids.process[stream]]
-        node = streams.before(stream, calls.start[mine])
+    call = by_thread.call[at]
+    for number in lines.queues:
+        of_process = calls.process[call] == queues[number].process
+        mine, row = at[of_process], call[of_process]
+        node = lines.before(number, calls.start[row])
         ended = np.where(node >= 0, end[np.maximum(node, 0)], NEVER)
-        good = (ended > calls.start[mine]) & (ended <= calls.end[mine])
-        out.append((np.where(good, node, -1), mine, np.full(len(mine), kind, np.int8)))
-    return out
+        good = (ended > calls.start[row]) & (ended <= calls.end[row])
+        out.append((node[good], mine[good], np.full(int(good.sum()), kind, np.int8)))
+    node, place, kinds = (np.concatenate(column) for column in zip(*out, strict=True))
+    order = np.lexsort((end[node], place))
+    last = np.r_[place[order][1:] != place[order][:-1], True] if len(order) else np.zeros(0, bool)
+    kept = order[last | ~one[function[place[order]]]]
+    return [(node[kept], place[kept], kinds[kept])]
 
 
-def call_times(waits: Waits, calls: Calls, index: CallIndex) -> tuple[Column, Column]:
-    """The call of each wait (-1: not in the trace), and when it began."""
-    call = index.find(waits.process, waits.correlation)
-    if not len(calls):
-        return call, waits.start
-    return call, np.where(call >= 0, calls.start[np.maximum(call, 0)], waits.start)
+def waits_implicitly(function: str) -> bool:
+    """Whether a function waits for the device before it does what it is for."""
+    found = _IMPLICIT.search(function) is not None and _NOT_IMPLICIT.search(function) is None
+    return found and api_names.is_gpu_api(function)

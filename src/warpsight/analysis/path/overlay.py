@@ -61,7 +61,7 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     point = (
         chain(graph.parent, int(np.argmax(graph.time)))[::-1].astype(np.int64) if len(graph) else path.point
     )
-    base, count = 2 * len(graph.calls), len(graph.work)
+    base, count = graph.base, len(graph.work)
     point = point[(point < base) | (point - base < count)]  # not waits of streams, which have no row
     on_device = point >= base
     row = np.where(on_device, point - base, point // 2)
@@ -78,11 +78,13 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
     arrows[link, np.where(at_end[link], END_OUT, BEGIN_OUT)] = number
     reached = np.where(~on_device[link + 1] & at_end[link + 1], END_IN, BEGIN_IN)
     arrows[link + 1, reached] = number
-    threads = (graph.calls.thread & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
-    streams = np.array(graph.stream_ids.stream, np.int64)
-    device = _side(
-        graph.work, streams[graph.stream] if len(streams) else graph.stream, row, arrows, on_device
+    threads = (
+        (graph.calls.thread.astype(np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.int32).astype(np.int64)
     )
+    streams = np.array([queue.stream for queue in graph.queues] or [0], np.int64)[graph.queue[:count]]
+    device = _side(graph.work, streams, row, arrows, on_device)
+    row = row.astype(np.int64)
+    row[~on_device] = graph.by_thread.call[row[~on_device]]
     return device, _side(graph.calls, threads, row, arrows, ~on_device)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
+from warpsight.analysis.rules import savings
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model.selection import Rows
 
@@ -37,7 +38,7 @@ def run(facts: Facts) -> tuple[Finding, ...]:
     for family in FAMILIES:
         module = importlib.import_module(f"warpsight.analysis.rules.{family}")
         found += module.check(facts)
-    return in_order(found)
+    return in_order(savings.with_savings(facts, found))
 
 
 def findings(trace: Trace, rows: Rows = _ALL) -> Result:

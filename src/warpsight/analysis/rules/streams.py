@@ -105,8 +105,7 @@ def _reason(facts: Facts, chosen: Column) -> tuple[str, str, int]:
     """What released most kernels that came after one of another stream, by the dependency graph: text, name, count."""
     begin, end = facts.window
     graph = dependency.build(facts.trace, Rows(begin, end, facts.rows.devices, (), facts.rows.processes))
-    base = 2 * len(graph.calls)
-    cause = graph.cause[base:]
+    cause = graph.cause[graph.base :]
     counts = np.bincount(cause, minlength=len(dependency.EDGES))
     default, event = int(counts[dependency.DEFAULT]), int(counts[dependency.EVENT])
     default += _through(graph, dependency.DEFAULT)
@@ -128,6 +127,5 @@ def _through(graph: dependency.DependencyGraph, kind: int) -> int:
     """Nodes with an edge of a kind whose parent it did not become: released at the same moment by their own stream."""
     source, target, kinds = graph.edges
     chosen = kinds == kind
-    base = 2 * len(graph.calls)
-    tied = graph.time[source[chosen]] >= graph.start[target[chosen] - base] - 5_000
+    tied = graph.time[source[chosen]] >= graph.start[target[chosen] - graph.base] - 5_000
     return int((tied & (graph.cause[target[chosen]] != kind)).sum())

@@ -77,6 +77,7 @@ VERBS: dict[str, Verb] = {
     "diff": Verb(
         "Compare runs of two versions: what changed, and whether it is more than run-to-run noise.", "Read"
     ),
+    "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
     "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
     "report": Verb("Write one HTML page that says what is wrong and shows it.", "Read"),

@@ -1,0 +1,135 @@
+"""The order of work on one stream: which work each began after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.model.work import by_group
+
+Column = npt.NDArray[Any]
+#: A time before all others.
+NEVER = np.iinfo(np.int64).min // 4
+
+
+@dataclass
+class Lines:
+    """Device nodes in order of (queue, issue); those of queue `q` are ``order[bounds[q]:bounds[q + 1]]``.
+
+    `issue` is the host time at which a node was issued: the begin of its call, or its own start where the call is not
+    known. Nodes of one graph launch share it and stand in order of their start.
+
+    Attributes:
+        order: Device nodes.
+        issue: Moment of issue of each place, ns.
+        ends: End of the node at each place, ns.
+        latest: For each place in the order the place of the node that ended last up to there, in its queue.
+    """
+
+    order: Column
+    issue: Column
+    bounds: list[int]
+    ends: Column
+    latest: Column
+
+    @classmethod
+    def of(cls, queue: Column, issue: Column, end: Column, queues: int) -> Lines:
+        """Line up nodes, which are in order of start."""
+        order = by_group(queue, issue)
+        whole = len(order) > 0 and bool((order[1:] > order[:-1]).all())
+        sorted_queue = queue if whole else queue[order]
+        bounds = np.searchsorted(sorted_queue, np.arange(queues + 1)).tolist()
+        found = cls(
+            order, issue if whole else issue[order], bounds, end if whole else end[order],
+            np.zeros(len(order), order.dtype),
+        )  # fmt: skip
+        found.resolve()
+        return found
+
+    @property
+    def queues(self) -> list[int]:
+        """Queues with nodes."""
+        return [q for q, (a, b) in enumerate(zip(self.bounds, self.bounds[1:], strict=False)) if b > a]
+
+    def places(self, queue: int) -> tuple[int, int]:
+        """First place of a queue and the one after its last."""
+        return self.bounds[queue], self.bounds[queue + 1]
+
+    def resolve(self) -> None:
+        """Find the latest ends anew: ends of waits become known step by step."""
+        for queue in self.queues:
+            a, b = self.places(queue)
+            places = np.arange(a, b, dtype=self.latest.dtype)
+            ends = self.ends[a:b]
+            if not bool((ends[1:] >= ends[:-1]).all()):
+                places[ends < np.maximum.accumulate(ends)] = a
+                np.maximum.accumulate(places, out=places)
+            self.latest[a:b] = places
+
+    def before(self, queue: int, time: Column) -> Column:
+        """The node of a queue that ended last of all that were issued before each time; -1 without any."""
+        if not 0 <= queue < len(self.bounds) - 1 or self.bounds[queue] == self.bounds[queue + 1]:
+            return np.full(len(time), -1, np.int64)
+        a, b = self.places(queue)
+        at = a + np.searchsorted(self.issue[a:b], time, side="left") - 1
+        return np.where(at >= a, self.order[self.latest[np.maximum(at, a)]], -1)
+
+    def previous(self, start: Column, same_launch: Column | None) -> tuple[Column, Column]:
+        """For each node the one of its queue that released it, and the nodes that overlap it.
+
+        That is the node that ended last of all before it in the order. Where that one had not ended when this began
+        (nodes of one graph launch side by side, programmatic launches, clocks that disagree), it is the one that ended
+        last before this began, and without such a one the node before, with the overlap said.
+        """
+        before = np.empty(len(self.order), self.order.dtype)
+        overlapping = []
+        for queue in self.queues:
+            a, b = self.places(queue)
+            before[a] = -1
+            before[a + 1 : b] = self.latest[a : b - 1]
+            begins = start[self.order[a:b]]
+            late = a + np.flatnonzero(self.ends[np.maximum(before[a:b], a)] > begins)
+            late = late[late > a]
+            if not len(late):
+                continue
+            by_end = a + np.argsort(self.ends[a:b], kind="stable")
+            at = np.searchsorted(self.ends[by_end], begins[late - a], side="right") - 1
+            found = by_end[np.maximum(at, 0)]
+            good = (at >= 0) & (found < late)
+            # Side by side in one launch nothing held it back there: what released the launch did.
+            together = None if same_launch is None else same_launch[self.order[late]]
+            fallback = late - 1 if together is None else np.where(together, before[late], late - 1)
+            before[late] = np.where(good, found, fallback)
+            overlapping.append(self.order[late[~good]])
+        out = np.empty(len(self.order), self.order.dtype)
+        found = self.order[np.maximum(before, 0)]
+        found[before < 0] = -1
+        out[self.order] = found
+        return out, np.concatenate(overlapping) if overlapping else np.zeros(0, np.int64)
+
+
+def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column, rounds: int = 64) -> Column:
+    """Give waits of streams the time at which they were over, and return the work each waited for on the other stream.
+
+    A wait ends when everything before it on its own stream and the awaited work have ended; the latter may itself be a
+    wait, so this is repeated until nothing changes. `node` are the waits' places among device nodes; `queue` and `when`
+    tell the awaited record's stream and time, `queue` -1 for a record that is not in the trace.
+    """
+    place = np.empty(len(end), np.int64)
+    place[lines.order] = np.arange(len(lines.order))
+    source = np.full(len(node), -1, np.int64)
+    for _ in range(rounds):
+        lines.resolve()
+        for one in np.unique(queue[queue >= 0]).tolist():
+            mine = queue == one
+            source[mine] = lines.before(one, when[mine])
+        own = lines.latest[place[node]]
+        now = np.maximum(lines.ends[own], np.where(source >= 0, end[np.maximum(source, 0)], NEVER))
+        if (now == end[node]).all():
+            break
+        end[node] = now
+        lines.ends[place[node]] = now
+    return source

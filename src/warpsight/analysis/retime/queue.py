@@ -1,0 +1,145 @@
+"""The launch queue: a stream holds so many launches, and the next one blocks until one of them begins.
+
+CUPTI marks launches that were blocked. A launch that took far longer than usual while its stream had at least
+:data:`DEPTH` launches ahead of it counts as blocked too, so that sources without that mark behave the same.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.path.dependencies import WAIT
+from warpsight.analysis.retime import usual
+from warpsight.analysis.retime.program import QUEUE, Program
+
+Column = npt.NDArray[Any]
+#: Launches that a CUDA stream holds.
+DEPTH = 1024
+#: A launch that took this many times the usual, and so long (ns), was blocked if its queue was as full as it ever was.
+_TIMES, _LONG = 8, 20_000
+#: Percentile of the calls' lengths that is the usual one: most of them may have been blocked.
+_USUAL = 10
+#: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
+_FULL, _ENOUGH = 0.9, 4
+#: What a launch takes by itself where none was seen (ns).
+_OWN = 2_000
+#: How soon after the work began that made room a blocked launch returns (ns), and the part of them for which that holds.
+_NEAR, _MOSTLY = 20_000, 0.7
+
+
+def with_launch_queue(program: Program) -> Program:
+    """The program in which a launch waits while its stream holds as many launches as it can.
+
+    Link: begin of the work `depth` launches earlier on the stream → end of the call.
+    """
+    lines = _launches(program)
+    depth = _depth(program, lines)
+    if depth is None or len(lines) <= depth:
+        return program
+    graph = program.graph
+    queue = graph.queue[lines]
+    same = np.flatnonzero(queue[depth:] == queue[:-depth])
+    # The begin of work is no point of its own: what it follows in its stream stands for it.
+    source = program.previous[lines[same]]
+    same, source = same[source >= 0], source[source >= 0]
+    point = 2 * program.place[lines[same + depth]].astype(np.int64) + 1
+    if not len(point):
+        return program.but(depth=depth)
+    begun, returned, released = graph.time[point - 1], graph.time[point], graph.end[source]
+    source = _ended_just_before(program, source, begun, returned)
+    released = graph.end[source]
+    near = returned - released <= np.maximum(_NEAR, 0.1 * (returned - begun))
+    blocked = (released > begun) & (released <= returned) & near
+    function = graph.calls.function[graph.by_thread.call[point >> 1]].astype(np.int64)
+    own = usual.by_code(
+        returned - begun, function, np.flatnonzero(released <= begun), len(graph.calls.functions), _OWN
+    )
+    wake = int(np.median((returned - released)[blocked])) if blocked.any() else 0
+    gap = np.where(blocked, returned - released, np.minimum(wake, returned - released))
+    lag = program.lag.copy()
+    lag[point[blocked]] = np.minimum(own[function[blocked]], lag[point[blocked]])
+    links = program.links.joined(source + program.base, point, gap, QUEUE)
+    return program.but(lag=lag, links=links, depth=depth)
+
+
+def _ended_just_before(program: Program, source: Column, begun: Column, returned: Column) -> Column:
+    """What made room for launches that were blocked for long: the work of their stream that ended right before they returned.
+
+    Some launches need more room than one. For the others the source stays.
+    """
+    graph = program.graph
+    out: Column = source.copy()
+    late = returned - graph.end[source] > np.maximum(_NEAR, 0.1 * (returned - begun))
+    for number in np.unique(graph.queue[source[late]]).tolist():
+        mine = np.flatnonzero(late & (graph.queue[source] == number) & (graph.end[source] > begun))
+        nodes = np.flatnonzero(graph.queue == number)
+        nodes = nodes[np.argsort(graph.end[nodes], kind="stable")]
+        at = np.searchsorted(graph.end[nodes], returned[mine], "right") - 1
+        out[mine] = nodes[np.maximum(at, 0)]
+    return out
+
+
+def _launches(program: Program) -> Column:
+    """The first node of every launch, by stream and issue."""
+    order = program.graph.order
+    if order is None:
+        return np.zeros(0, np.int64)
+    real: Column = order[(program.place[order] >= 0) & (program.graph.kind[order] != WAIT)].astype(np.int64)
+    if not len(real):
+        return real
+    place, queue = program.place[real], program.graph.queue[real]
+    first = np.r_[True, (place[1:] != place[:-1]) | (queue[1:] != queue[:-1])]
+    out: Column = real[first]
+    return out
+
+
+def _ahead(program: Program, lines: Column) -> Column:
+    """For each launch how many launches of its stream had not begun when its call began."""
+    graph = program.graph
+    queue = graph.queue[lines]
+    begun = graph.time[2 * program.place[lines].astype(np.int64)]
+    start = graph.start[lines]
+    out = np.zeros(len(lines), np.int64)
+    edges = np.flatnonzero(np.r_[True, queue[1:] != queue[:-1], True]).tolist()
+    for a, b in pairwise(edges):
+        started = np.sort(start[a:b])
+        out[a:b] = np.arange(b - a) - np.searchsorted(started, begun[a:b], "right")
+    return out
+
+
+def _depth(program: Program, lines: Column) -> int | None:
+    """How many launches a stream held: what was seen where launches were blocked, else CUDA's where that was near."""
+    if not len(lines):
+        return None
+    graph = program.graph
+    ahead = _ahead(program, lines)
+    point = 2 * program.place[lines].astype(np.int64)
+    length = graph.time[point + 1] - graph.time[point]
+    most = int(ahead.max())
+    long = length > max(_TIMES * float(np.percentile(length, _USUAL)), _LONG)
+    full = long & (ahead >= most * _FULL)
+    if most > 1 and int(full.sum()) >= _ENOUGH:
+        depth = int(np.median(ahead[full]))
+        # No short call had more ahead of it, and the long ones ended when the work so many launches before them began.
+        short = int(ahead[~long].max(initial=0))
+        if short <= depth and _released(program, lines, depth, full) >= _MOSTLY:
+            return depth
+    return DEPTH if most >= DEPTH else None
+
+
+def _released(program: Program, lines: Column, depth: int, full: Column) -> float:
+    """The part of the blocked launches that returned when the work `depth` launches earlier on their stream began."""
+    graph = program.graph
+    at = np.flatnonzero(full)
+    at = at[at >= depth]
+    at = at[graph.queue[lines[at]] == graph.queue[lines[at - depth]]]
+    if not len(at):
+        return 0.0
+    point = 2 * program.place[lines[at]].astype(np.int64)
+    after = graph.time[point + 1] - graph.start[lines[at - depth]]
+    near = np.abs(after) <= np.maximum(_NEAR, 0.1 * (graph.time[point + 1] - graph.time[point]))
+    return float(near.mean())

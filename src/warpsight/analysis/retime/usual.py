@@ -1,0 +1,36 @@
+"""Usual times: how long launches, streams and waits take when nothing holds them up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[Any]
+#: Observations that a usual time of a function's own needs.
+_ENOUGH = 3
+#: A delay beyond the usual time is explained by chance up to this many times the usual, and within these bounds (ns).
+_TIMES, _LEAST, _MOST = 4, 10_000, 100_000
+
+
+def by_code(values: Column, code: Column, chosen: Column, codes: int, otherwise: int) -> Column:
+    """The median of the chosen values of each code, of all chosen ones for codes with few, `otherwise` without any.
+
+    `chosen` are indices. Codes are numbers from 0 to `codes` - 1.
+    """
+    whole = int(np.median(values[chosen])) if len(chosen) else otherwise
+    out = np.full(max(codes, 1), whole, np.int64)
+    if not len(chosen):
+        return out
+    own = code[chosen]
+    counts = np.bincount(own, minlength=codes)
+    for one in np.flatnonzero(counts >= _ENOUGH).tolist():
+        out[one] = int(np.median(values[chosen[own == one]]))
+    return out
+
+
+def longest(usual: Column) -> Column:
+    """The longest time that still counts as usual."""
+    out: Column = np.clip(_TIMES * usual, _LEAST, _MOST)
+    return out

@@ -1,0 +1,153 @@
+"""What threads wait for: calls that end because device work has ended, and threads that another thread lets go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.path import dependencies as path
+from warpsight.analysis.path.host import waits_implicitly
+from warpsight.analysis.retime import usual
+from warpsight.analysis.retime.program import Program
+
+Column = npt.NDArray[Any]
+#: Taken where a trace shows none (ns): from the end of the awaited work to the call's, and a wait for nothing.
+_WAKE, _OWN = 5_000, 2_000
+#: Work of another stream that ended so shortly before is what a stream waited for (ns): more where it was held up longer.
+_RIGHT_AFTER, _TIMES = 10_000, 10
+#: Calls that a thread makes while another waits for it: fewer may be a chance.
+_CALLS = 4
+
+
+def with_waits(program: Program) -> Program:
+    """The program in which calls that waited end when what they waited for has ended, and threads wait for each other."""
+    return _with_handovers(_with_host_waits(_with_stream_waits(program)))
+
+
+def _with_stream_waits(program: Program) -> Program:
+    """Work that began right after work of another stream, and before whose launch its thread made some stream wait.
+
+    For files that do not say which event a stream waits for. What is not explained otherwise (`delay`) is taken back.
+    """
+    graph = program.graph
+    waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
+    function = graph.calls.function[graph.by_thread.call]
+    late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
+    if not len(late) or not len(function) or not waits[function].any():
+        return program
+    # A wait among the calls between the launch and the one before it on the thread.
+    count = np.cumsum(np.r_[0, waits[function]])
+    launches = np.zeros(len(function), bool)
+    launches[program.place[program.place >= 0]] = True
+    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
+    place = program.place[late]
+    late = late[count[place] > count[np.maximum(before[place], 0)]]
+    order = np.argsort(graph.end, kind="stable")
+    at = np.searchsorted(graph.end[order], graph.start[late], "right") - 1
+    source = order[np.maximum(at, 0)]
+    after = graph.start[late] - graph.end[source]
+    near = np.clip(program.delay[late] // 10, _RIGHT_AFTER, _TIMES * _RIGHT_AFTER)
+    good = (at >= 0) & (after <= near) & (graph.queue[source] != graph.queue[late])
+    late, source, after = late[good], source[good], after[good]
+    delay = program.delay.copy()
+    delay[late] = 0
+    links = program.links.joined(program.base + source, program.base + late, after, path.EVENT)
+    return program.but(delay=delay, links=links)
+
+
+def _with_host_waits(program: Program) -> Program:
+    graph, base = program.graph, program.base
+    source, target, kind = graph.edges
+    chosen = np.flatnonzero((kind == path.SYNC) | (kind == path.BLOCKING))
+    if not len(chosen):
+        return program
+    node, point = source[chosen].astype(np.int64), target[chosen].astype(np.int64)
+    time = graph.time
+    ended, begun, returned = time[node], time[point - 1], time[point]
+    function = graph.calls.function[graph.by_thread.call[point >> 1]].astype(np.int64)
+    last = _last_of_each(point, ended)
+    waited = ended > begun
+    wake = usual.by_code(returned - ended, function, last[waited[last]], len(graph.calls.functions), _WAKE)
+    gap = np.minimum(wake[function], returned - ended)
+    gap[last] = np.where(waited[last], (returned - ended)[last], gap[last])
+    lag, after = program.lag.copy(), program.after.copy()
+    lag[point[last]] = _own_costs(program, point[last], waited[last], function[last])
+    # Calls such as cudaFree wait first and work then.
+    implicit = np.array([waits_implicitly(name) for name in graph.calls.functions], bool)[function[last]]
+    late = last[implicit]
+    after[point[late]] = returned[late] - np.maximum(begun[late], np.minimum(ended[late], returned[late]))
+    lag[point[late]] = np.maximum(begun[late] - time[np.maximum(program.before[point[late]], 0)], 0)
+    sequential = np.isin(point, point[late])
+    gap[sequential] = np.minimum(0, gap[sequential])
+    links = program.links.joined(node, point, gap, path.SYNC)
+    kinds = links.kind.copy()
+    kinds[len(program.links) :] = kind[chosen]
+    links = type(links)(links.source, links.target, links.lag, kinds)
+    assert (node >= base).all()
+    return program.but(lag=lag, after=after, links=links)
+
+
+def _last_of_each(group: Column, time: Column) -> Column:
+    """Indices of the latest of each group."""
+    order = np.lexsort((time, group))
+    out: Column = order[np.r_[group[order][1:] != group[order][:-1], True]]
+    return out
+
+
+def _own_costs(program: Program, point: Column, waited: Column, function: Column) -> Column:
+    """What the calls that end at these points take beside waiting: all of it where they did not wait."""
+    time = program.graph.time
+    length = time[point] - time[point - 1]
+    free = np.flatnonzero(~waited)
+    least = int(min(length.min(initial=_OWN), _OWN))
+    own = usual.by_code(length, function, free, int(function.max(initial=0)) + 1, least)
+    out: Column = np.where(waited, np.minimum(own[function], program.lag[point]), program.lag[point])
+    return out
+
+
+def _with_handovers(program: Program) -> Program:
+    """Threads that go on when another thread lets them: their own code in between takes no time that anybody knows of."""
+    source, target, kind = program.graph.edges
+    chosen = np.flatnonzero(kind == path.HANDOVER)
+    if not len(chosen):
+        return program
+    one, two = source[chosen].astype(np.int64), target[chosen].astype(np.int64)
+    time = program.graph.time
+    kept = _working_meanwhile(program, one, two)
+    one, two = one[kept], two[kept]
+    lag, before = program.lag.copy(), program.before.copy()
+    first = before[two] < 0
+    before[two[first]] = one[first]  # a thread that begins
+    lag[two] = np.where(first, time[two] - time[one], 0)
+    one, two = one[~first], two[~first]
+    links = program.links.joined(one, two, time[two] - time[one], path.HANDOVER)
+    return program.but(lag=lag, before=before, links=links)
+
+
+def _working_meanwhile(program: Program, source: Column, target: Column) -> Column:
+    """Which handovers are more than a chance: the two threads take turns.
+
+    The source's thread made some calls while the target's was silent, and was silent before while that one made some:
+
+        target's thread   call call call call ─────────── silent ─────────── target
+        source's thread   ──────── silent ─────────  call call call source
+    """
+    time, owner = program.graph.time, program.graph.by_thread.thread
+    before = program.before[target]
+    silent = time[np.maximum(before, 0)]
+    bounds = np.searchsorted(owner, np.arange(int(owner.max(initial=-1)) + 2))
+    begins = time[0 : program.base : 2]
+    out = before < 0
+    pairs = owner[source >> 1].astype(np.int64) * len(bounds) + owner[target >> 1]
+    for pair in np.unique(pairs).tolist():
+        mine = np.flatnonzero((pairs == pair) & ~out)
+        (a, b), (c, d) = (bounds[one : one + 2].tolist() for one in divmod(pair, len(bounds)))
+        theirs, own = np.maximum.accumulate(begins[a:b]), np.maximum.accumulate(begins[c:d])
+        first = np.searchsorted(theirs, silent[mine])
+        meanwhile = (source[mine] >> 1) - a - first + 1
+        earlier = np.where(first > 0, theirs[np.maximum(first - 1, 0)], own[0])
+        ahead = np.searchsorted(own, silent[mine], "right") - np.searchsorted(own, earlier)
+        out[mine] = (meanwhile >= _CALLS) & (ahead >= _CALLS)
+    return out

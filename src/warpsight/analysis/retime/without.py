@@ -1,0 +1,84 @@
+"""Programs without the cause of a class of the account: what is left of the time says what the cause can save at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.path import dependencies as path
+from warpsight.analysis.retime.program import Links, Program
+from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET
+
+Column = npt.NDArray[Any]
+_STREAMS = (path.EVENT, path.DEFAULT, path.LISTED)
+
+
+def kernels(program: Program, ids: Column) -> Program:
+    """Kernels with these name ids take no time; nobody gets rid of their launches."""
+    work = program.graph.work
+    chosen = np.isin(work.name_id, ids) & np.isin(work.kind, (KERNEL, COMMUNICATION))
+    return _timeless(program, np.flatnonzero(chosen))
+
+
+def communication(program: Program) -> Program:
+    """Collectives take no time, and nobody waits for other ranks in them."""
+    return _timeless(program, np.flatnonzero(program.graph.kind == COMMUNICATION))
+
+
+def copies(program: Program) -> Program:
+    """Copies and fills take no time."""
+    return _timeless(program, np.flatnonzero(np.isin(program.graph.kind, (COPY, SET))))
+
+
+def _timeless(program: Program, chosen: Column) -> Program:
+    duration = program.duration.copy()
+    duration[chosen] = 0
+    return program.but(duration=duration)
+
+
+def calls(program: Program, function: str) -> Program:
+    """Calls of a function return at once, whatever they waited for."""
+    graph = program.graph
+    if function not in graph.calls.functions:
+        return program
+    number = graph.calls.functions.index(function)
+    mine = graph.calls.function[graph.by_thread.call] == number
+    points = 2 * np.flatnonzero(mine) + 1
+    lag, after = program.lag.copy(), program.after.copy()
+    lag[points] = after[points] = 0
+    kept = ~np.isin(program.links.target, points)
+    links = program.links
+    fewer = Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
+    return program.but(lag=lag, after=after, links=fewer)
+
+
+def host_code(program: Program) -> Program:
+    """Nothing happens on the host between two calls."""
+    points = np.flatnonzero(program.before >= 0)
+    points = points[program.before[points] != points - (points & 1)]
+    lag = program.lag.copy()
+    lag[points] = 0
+    return program.but(lag=lag)
+
+
+def launches(program: Program) -> Program:
+    """Launch calls take no time, work arrives at once, and follows the work before it without a gap."""
+    points = 2 * np.unique(program.place[program.place >= 0]).astype(np.int64) + 1
+    lag = program.lag.copy()
+    lag[points] = np.minimum(lag[points], 0)
+    arrival, gap = np.minimum(program.arrival, 0), np.minimum(program.gap, 0)
+    return program.but(lag=lag, arrival=arrival, gap=gap)
+
+
+def other_streams(program: Program) -> Program:
+    """No stream waits for another one."""
+    links = program.links
+    kept = ~(np.isin(links.kind, _STREAMS) & (links.target >= program.base))
+    return program.but(links=Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept]))
+
+
+def unexplained(program: Program) -> Program:
+    """Device work begins as soon as what it is known to wait for allows."""
+    return program.but(delay=np.zeros_like(program.delay))

@@ -1,0 +1,145 @@
+"""What the account's findings can save: the recording, or its median and slowest iterations, re-timed without each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.account.classes import (
+    BLOCKED_CALL,
+    CLASSES,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    HOST,
+    LAUNCH,
+    OTHER_STREAM,
+    UNKNOWN,
+)
+from warpsight.analysis.base.result import Finding
+from warpsight.analysis.retime import without
+from warpsight.analysis.retime.building import build
+from warpsight.analysis.retime.program import Program
+from warpsight.analysis.retime.solving import solve
+from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.steps.iterations import Iterations
+from warpsight.model import kernel_names
+from warpsight.model.selection import Rows
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = npt.NDArray[Any]
+#: Device work that is re-timed as a whole, and the most in one window of iterations.
+_WHOLE, _WINDOW = 20_000, 10_000
+_CAUSES: dict[str, Callable[[Program], Program]] = {
+    CLASSES[COMMUNICATION]: without.communication, CLASSES[COPY]: without.copies, CLASSES[HOST]: without.host_code,
+    CLASSES[LAUNCH]: without.launches, CLASSES[OTHER_STREAM]: without.other_streams, CLASSES[UNKNOWN]: without.unexplained,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A program of some of the recording, and the time of the recording that it stands for, ns."""
+
+    program: Program
+    stands_for: int
+
+
+def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings, with what those of the account save."""
+    windows: list[_Window] | None = None
+    text = ""
+    for finding in found:
+        if finding.kind is None or finding.saves_ns is not None:
+            yield finding
+            continue
+        if windows is None:
+            windows, text = _windows(facts)
+        saved = _saved(facts.trace, windows, finding)
+        if saved is None:
+            yield finding
+            continue
+        part = saved / facts.length
+        evidence = (*finding.evidence, f"without it the recording would be {part:.1%} shorter ({text})")
+        yield replace(finding, saves_ns=saved, evidence=evidence)
+
+
+def _saved(trace: Trace, windows: list[_Window], finding: Finding) -> int | None:
+    """Time that the recording would be shorter, ns; None where the class has no cause that could be taken away."""
+    change = _cause(trace, finding)
+    if change is None or not windows:
+        return None
+    saved = 0.0
+    for window in windows:
+        before = _length(window.program.graph.start, window.program.graph.end)
+        times = solve(change(window.program))
+        saved += window.stands_for * max(1 - _length(times.start, times.end) / max(before, 1), 0.0)
+    return round(saved)
+
+
+def _cause(trace: Trace, finding: Finding) -> Callable[[Program], Program] | None:
+    name = finding.name or ""
+    if finding.kind == CLASSES[COMPUTE]:
+        rows = trace.sql("SELECT id, demangled FROM name").fetchall()
+        same = [
+            number
+            for number, text in rows
+            if text and name in (kernel_names.short(text), kernel_names.short(kernel_names.family(text)))
+        ]
+        ids = np.array(same, np.int64)
+        return (lambda program: without.kernels(program, ids)) if len(ids) else None
+    if finding.kind == CLASSES[BLOCKED_CALL]:
+        return lambda program: without.calls(program, name)
+    return _CAUSES.get(finding.kind or "")
+
+
+def _length(start: Column, end: Column) -> int:
+    return int(end.max() - start.min()) if len(start) else 0
+
+
+def _windows(facts: Facts) -> tuple[list[_Window], str]:
+    """What is re-timed, and how that was chosen, in words."""
+    if len(facts.work) <= _WHOLE:
+        return [_Window(build(facts.trace, facts.rows), facts.length)], "re-timed"
+    if not facts.iterations:
+        return [], ""
+    one = max(facts.iterations, key=lambda found: int(found.duration.sum()))
+    steady = np.flatnonzero(one.steady)
+    if len(steady) < 3:
+        return [], ""
+    inner = steady[1:-1]  # so that each has one before it and one after it
+    lengths = one.duration[inner]
+    usual = int(inner[np.argmin(np.abs(lengths - np.median(lengths)))])
+    slowest = int(inner[np.argmax(lengths)])
+    slow = int(one.duration[one.outlier].sum()) if one.outlier[slowest] else 0
+    slow = min(slow, facts.length)
+    windows = [_Window(_around(facts, one, usual), facts.length - slow)]
+    if slow:
+        windows.append(_Window(_around(facts, one, slowest), slow))
+    return windows, "the median and slowest iterations re-timed" if slow else "the median iteration re-timed"
+
+
+def _around(facts: Facts, found: Iterations, number: int) -> Program:
+    """The program of an iteration and, where they are small, its neighbors, with the calls that launched its work."""
+    first, last = number, number
+    rows = found.rows_of(number)
+    wider = np.concatenate([found.rows_of(i) for i in range(number - 1, number + 2)])
+    if len(wider) <= _WINDOW:
+        rows, first, last = wider, number - 1, number + 1
+    begin, end = int(found.start[first]), int(found.start[last] + found.duration[last])
+    if len(rows) > 2 * _WINDOW:
+        end = int(found.work.start[rows[2 * _WINDOW]])
+        rows = rows[: 2 * _WINDOW]
+    call = facts.call_of(found.work)[rows]
+    call = call[call >= 0]
+    calls = facts.calls
+    device = Rows(begin, end, facts.rows.devices, facts.rows.streams, facts.rows.processes)
+    if not len(call):
+        return build(facts.trace, device)
+    host = Rows(int(calls.start[call].min()), int(calls.end[call].max()) + 1, processes=facts.rows.processes)
+    return build(facts.trace, device, host)
