@@ -12,7 +12,7 @@ from warpsight.errors import UsageError
 from warpsight.recorder import options
 from warpsight.recorder.options import Option
 
-_TRUE, _FALSE = ("1", "on", "true", "yes"), ("0", "off", "false", "no")
+_TRUE, _FALSE = ("1", "on", "true", "yes", "t", "y"), ("0", "off", "false", "no", "f", "n")
 
 
 def of_text(option: Option, text: str) -> Any:
