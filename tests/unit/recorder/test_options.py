@@ -78,7 +78,8 @@ def test_the_recorder_reads_the_variables_that_are_sent_to_it(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("row", "text", "value"), [
-    ("cubins", "yes", True), ("cubins", "0", False), ("cubins", "n", False), ("sample", "off", 0.0), ("sample", "2.5", 2.5), ("flush", "50", 50),
+    ("cubins", "yes", True), ("cubins", "0", False), ("cubins", "n", False),
+    ("sample", "off", 0.0), ("sample", "2.5", 2.5), ("flush", "50", 50),
     ("trace", "kernel, memcpy", ("kernel", "memcpy")), ("kernels", "a b\nc", ("a b", "c")), ("triggers", "crash,nccl",
     ("crash", "nccl")), ("path", "a b.warp", Path("a b.warp")), ("counters", "off", "off"),
 ])  # fmt: skip
