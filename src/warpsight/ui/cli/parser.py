@@ -47,6 +47,32 @@ class VerbCommand(TyperCommand):
         """The words of the usage line behind the verb's name."""
         return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, then options under the headings of their groups, where they have any."""
+        parameters = self.get_params(ctx)
+        groups = [found for p in parameters if (found := getattr(p, "rich_help_panel", None))]
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for parameter in parameters:
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            other = "Arguments" if parameter.param_type_name == "argument" else next(iter(groups), "Options")
+            heading = getattr(parameter, "rich_help_panel", None) or other
+            sections.setdefault(heading, []).append((record[0], _filled(record[1])))
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def _filled(text: str) -> str:
+    """A help text with the names that take time to find: of backends."""
+    if "{" not in text:
+        return text
+    from warpsight.recorder import option_help
+
+    return option_help.filled(text)
+
 
 class SidesCommand(VerbCommand):
     """A verb whose arguments are two sides with `--` between them; options may stand on either side.
@@ -67,7 +93,8 @@ def verb_command(name: str) -> Any:
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
         kind = SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
-        app.command(name, cls=kind, context_settings=_settings(module))(
+        epilog = getattr(module, "EPILOG", None)
+        app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
         )
         return typer.main.get_command(app)
