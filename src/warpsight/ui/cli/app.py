@@ -75,7 +75,8 @@ VERBS: dict[str, Verb] = {
         "Read",
     ),
     "diff": Verb(
-        "Compare runs of two versions: what changed, and whether it is more than run-to-run noise.", "Read"
+        "Compare runs of two versions: what changed, and whether it is more than the noise between runs.",
+        "Read",
     ),
     "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),

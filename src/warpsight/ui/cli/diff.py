@@ -59,7 +59,7 @@ def command(
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:
-    """Compare runs of two versions: what changed, and whether it is more than run-to-run noise.
+    """Compare runs of two versions: what changed, and whether it is more than the noise between runs.
 
     Noise is how runs of one version differ from each other, so record each version several times: four at least, better five,
     taken in turn (A B A B …). Runs are compared per iteration of their steady state, along their common call tree. With fewer
