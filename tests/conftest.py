@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from warpsight import _native
 
@@ -31,6 +32,11 @@ def no_gpu() -> str | None:
 def browser_path() -> str | None:
     """A Chromium that can run without a display, or None."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+# How long an example takes is the machine's business: several suites may share it.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

@@ -76,6 +76,9 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.sql": 'rows = trace.sql("SELECT name, start FROM kernel WHERE start > $t", t=2_000).fetchall()',
         "Trace.arrow": 'table = trace.arrow("kernel")',
     }),
+    ("Compare runs", "", {
+        "diff": 'change = ws.diff("train.warp", trace)\nassert change.verdict == "untested"  # one run a side',
+    }),
     ("Write a trace in other forms", "Existing files are refused unless `force` is given; files are made with mode 0600. "
      "`out` may be an open binary stream.", {
         "Trace.flame": 'graph = trace.flame("time", out="train.flame.svg")',

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from typing_extensions import NotRequired, TypedDict
@@ -61,11 +61,12 @@ class Report(TypedDict):
     bytes: int | None
 
 
+# Written as a call: `class` is a word that Python keeps for itself.
 Finding = TypedDict(
     "Finding",
     {
         "severity": str,
-        "class": str,  # a keyword, so no class statement can have it
+        "class": str,
         "text": str,
         "values": dict[str, Any],
         "rule": NotRequired[str],
@@ -95,6 +96,121 @@ class Merge(TypedDict):
     output: str
     counts: dict[str, int]
     tables: dict[str, Table]
+    findings: list[Finding]
+
+
+def _told(kind: Any, description: str) -> Any:
+    return Annotated[kind, msgspec.Meta(description=description)]
+
+
+class Change(TypedDict):
+    """Times are ns per iteration, the mean over the runs of a side; intervals hold 1 exactly where no change is called."""
+
+    before: float
+    after: float
+    change: _told(float, "after - before")
+    ratio: _told(float | None, "after / before; null where before is 0")
+    low: _told(float | None, "lower end of the ratio's interval; null where it was not tested")
+    high: float | None
+    beside: _told(
+        float | None,
+        "the same ratio of the row's time to that of the rest of the same run's device work; null where there is no rest",
+    )
+    beside_low: float | None
+    beside_high: float | None
+    count_before: _told(float, "kernels, copies and fills per iteration")
+    count_after: float
+    p: _told(float | None, "the largest p of the tests that must agree; null where it was not tested")
+    verdict: Literal["slower", "faster", "grew", "shrank", "new", "gone", "not shown", "untested"]
+
+
+class ChangedRow(Change):
+    name: str
+
+
+class ChangedNode(Change):
+    """A node of the common call tree; rows are in depth-first order."""
+
+    node: _told(int, "number of the node, its place in the table")
+    parent: _told(int, "number of its parent, -1 for the root")
+    depth: int
+    kind: _told(str, "root, python, native, marker, range, op, kernel, copy, …")
+    name: _told(str, "one name, or `before → after` of two that were matched")
+    match: _told(
+        Literal["both", "added", "removed", "replaced"],
+        "replaced: the sides have different names at the same place, matched by role and order or by what they launch",
+    )
+
+
+class Stretch(TypedDict):
+    change: Literal["added", "removed", "replaced"]
+    place: int
+    kernels_before: int
+    kernels_after: int
+    before: int
+    after: int
+    what_before: str | None
+    what_after: str | None
+
+
+class ComparedRun(TypedDict):
+    side: Literal["before", "after"]
+    path: str
+    began: _told(int | None, "ns since 1970")
+    order: _told(int | None, "rank by time among all runs")
+    iterations: int | None
+    kinds: _told(int | None, "kinds of iterations, by the kernels they launch")
+    time: _told(float, "ns per iteration, or of the whole recording")
+    machine: str
+
+
+class ChangedTable(TypedDict):
+    units: dict[str, str]
+    rows: list[ChangedRow]
+
+
+class ChangedTree(TypedDict):
+    units: dict[str, str]
+    rows: list[ChangedNode]
+
+
+class Stretches(TypedDict):
+    units: dict[str, str]
+    rows: list[Stretch]
+
+
+class ComparedRuns(TypedDict):
+    units: dict[str, str]
+    rows: list[ComparedRun]
+
+
+class ChangedTables(TypedDict, total=False):
+    summary: ChangedTable
+    kernel: ChangedTable
+    role: ChangedTable
+    stack: ChangedTable
+    range: ChangedTable
+    operator: ChangedTable
+    tree: ChangedTree
+    sequence: Stretches
+    runs: ComparedRuns
+
+
+class Diff(TypedDict):
+    before: _told(list[str], "paths of the first side")
+    after: _told(list[str], "paths of the second side")
+    headline: str
+    verdict: Literal["slower", "faster", "changed", "not shown", "untested"]
+    change: _told(float | None, "relative change of the time of an iteration: 0.05 is 5 % slower")
+    low: _told(float | None, "lower end of its 99 % interval; null where it was not tested")
+    high: float | None
+    could_see: _told(
+        float | None, "the smallest change that would have been called in four of five such comparisons"
+    )
+    iteration: _told(str, "what the program calls an iteration; else `iteration`, or `recording`")
+    in_turn: _told(bool, "the sides were taken in turn")
+    runs: _told(tuple[int, int], "number of runs of each side")
+    tables: ChangedTables
     findings: list[Finding]
 
 
@@ -349,6 +465,7 @@ MADE: dict[str, tuple[str, Any]] = {
     "bench": ("`bench --json`", Bench),
     "bench_links": ("`bench --links --json`", Links),
     "devices": ("`devices --json`", Devices),
+    "diff": ("`diff --json`", Diff),
     "doctor": ("`doctor --json`, `doctor --selftest --json`", Doctor),
     "flame": ("`flame --json`", Flame),
     "report": ("`report --json`", Report),
@@ -366,7 +483,7 @@ MADE: dict[str, tuple[str, Any]] = {
     "delays": ("`sass delays`", delays.json_schema()),
 }  # fmt: skip
 BY_HAND = {
-    "analyze": "`analyze --json`", "core": "`core --json`", "diff": "`diff --json`", "export": "`export --json`",
+    "analyze": "`analyze --json`", "core": "`core --json`", "export": "`export --json`",
     "import": "`import --json`", "info": "`info --json`", "kernel_log": "a line of `record --kernel-log`",
     "query": "`query --json`; with `--format ndjson` a line is an element of `rows`", "sanitize": "`sanitize --json`",
     "simulate": "`simulate --json`",

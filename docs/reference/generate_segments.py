@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpsight.capture.segments import layout
+from warpsight_plugins.backends import BACKENDS
 
 PAGE = Path(__file__).with_name("segments.md")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -52,6 +53,16 @@ def generated() -> str:
         "| name | value |",
         "|---|---|",
         *(f"| `{n}` | {layout.CONSTANTS[n]} |" for n in names),
+        "",
+        "Numbers of other backends come from their packages' tables:",
+        "",
+        "| backend | of its devices and contexts | of its functions |",
+        "|---|---|---|",
+        *(
+            f"| `{one.name}` | {one.platform} | {', '.join(f'{f.domain} ({f.name})' for f in one.functions)} |"
+            for one in BACKENDS
+            if one.in_process
+        ),
         "",
     ]
     return "\n".join(parts)

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "cuda/cuda.h"
 #include "cuda/functions.h"
 #include "maca/devices.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "cuda/functions.h"
 #include "runtime/runtime.h"
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "maca/api_names.h"
 #include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <string>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "cuda/functions.h"
 #include "maca/clock.h"
 #include "maca/find_mcpti.h"

@@ -21,11 +21,10 @@ MacaRecorder& recorder() {
 
 }  // namespace
 
-bool register_maca_backend() {
-  if (g_registered.load()) return true;
-  if (loaded_maca_runtime() == nullptr || !claim_profiler(Profiler::mcpti)) return false;
+void register_maca_backend(bool) {
+  if (g_registered.load()) return;
+  if (loaded_maca_runtime() == nullptr || !claim_profiler(Profiler::mcpti)) return;
   if (!g_registered.exchange(true)) add_recorder(&recorder());
-  return true;
 }
 
 }  // namespace warpsight
@@ -35,5 +34,5 @@ extern "C" __attribute__((visibility("default"))) void ws_maca_loaded() {
   using namespace warpsight;
   if (g_registered.load()) return;
   recorder().set_early();
-  if (ensure_runtime()) register_maca_backend();
+  if (ensure_runtime()) register_maca_backend(true);
 }

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "rocm/functions.h"
 #include "runtime/runtime.h"
 

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "hip_functions.h"  // generated from src/warpsight/capture/functions/hip_runtime.txt
+#include "backends.h"       // generated from warpsight_plugins/backends.py
+#include "hip_functions.h"  // generated from src/warpsight_plugins/rocm/hip_functions.txt
 #include "ring/ring.h"
 #include "rocm/functions.h"
 

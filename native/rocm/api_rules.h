@@ -54,7 +54,7 @@ struct ApiRule {
 // What is known of one operation of the loaded library.
 struct Operation {
   const ApiRule* rule;
-  uint16_t function;  // our number of it (capture/functions/hip_runtime.txt)
+  uint16_t function;  // our number of it (warpsight_plugins/rocm/hip_functions.txt)
 };
 
 // Asks the library for its operations; once, before the service is configured.

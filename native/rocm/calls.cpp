@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "ring/shape_cache.h"
 #include "rocm/agents.h"
 #include "rocm/api_rules.h"

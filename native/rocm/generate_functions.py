@@ -13,7 +13,7 @@ def header(text: str) -> str:
         raise SystemExit("the numbers of HIP's functions have gaps")
     rows = "".join(f'    "{name}",\n' for _, name in pairs)
     return (
-        "// Generated from warpsight/capture/functions/hip_runtime.txt. Do not edit.\n#pragma once\n\n"
+        "// Generated from warpsight_plugins/rocm/hip_functions.txt. Do not edit.\n#pragma once\n\n"
         f"namespace warpsight::rocm {{\n\nconstexpr const char* kHipFunctions[] = {{\n{rows}}};\n\n}}\n"
     )
 

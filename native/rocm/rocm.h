@@ -5,7 +5,8 @@
 namespace warpsight {
 
 // For a recording that starts inside a running program: makes us a tool of rocprofiler-sdk when that is still
-// possible and this process was asked to record ROCm; says so when it is not. Called when recording begins.
-void register_rocm_backend();
+// possible and this process was asked to record ROCm; says so when it is not. Nothing but the beginning
+// matters.
+void register_rocm_backend(bool beginning);
 
 }  // namespace warpsight

@@ -110,8 +110,8 @@ ConfigureResult* configure(uint32_t version, void* client) {
 }  // namespace
 }  // namespace rocm
 
-void register_rocm_backend() {
-  if (rocm::g_configured.load() || !rocm::asked_for() || !rocm::too_late()) return;
+void register_rocm_backend(bool beginning) {
+  if (!beginning || rocm::g_configured.load() || !rocm::asked_for() || !rocm::too_late()) return;
   report_loss("rocm",
               "no GPU work and no HIP calls recorded: the program used ROCm before the recording began, and "
               "rocprofiler-sdk takes tools only then; start it under `warpsight record --backend rocm`");

@@ -14,10 +14,9 @@
 
 #include <new>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "cuda/cuda.h"
-#include "maca/maca.h"
 #include "ring/thread_hook.h"
-#include "rocm/rocm.h"
 #include "runtime/attach.h"
 #include "runtime/identity.h"
 #include "runtime/settings.h"
@@ -272,10 +271,8 @@ int start_runtime(const char* path) {
   pthread_mutex_unlock(&r.lock);
   if (error) return error;
   apply_record(r, r.wants_record);
-  if (register_maca_backend)
-    register_maca_backend();  // before CUDA: MACA's SDK may bring a libcuda of its own
+  register_backends(true);  // before CUDA: a vendor's SDK may bring a libcuda of its own
   if (register_cuda_backend) register_cuda_backend();  // CUDA is loaded already: from the very first call on
-  register_rocm_backend();
   return 0;
 }
 

@@ -14,27 +14,13 @@ namespace warpsight {
 enum class StackMode { off, python, native, both };
 enum class GraphMode { automatic, node, graph };
 
+}  // namespace warpsight
+
+#include "settings_struct.h"  // generated from warpsight/recorder/options.py
+
+namespace warpsight {
+
 // Effective settings, read once from WARPSIGHT_* (see docs/reference/environment.md).
-struct Settings {
-  std::string socket;  // WARPSIGHT_SOCKET: path of the launcher's socket; empty = no recording
-  StackMode stacks = StackMode::python;    // WARPSIGHT_STACKS
-  int stack_depth = 128;                   // WARPSIGHT_STACK_DEPTH
-  GraphMode graph = GraphMode::automatic;  // WARPSIGHT_GRAPH
-  std::string api = "default";  // WARPSIGHT_API: default | launches | all | off, or a comma list of functions
-  std::vector<std::string> trace;      // WARPSIGHT_TRACE: record kinds; empty = the default set
-  std::vector<std::string> kernels;    // WARPSIGHT_KERNELS: glob patterns, newline-separated; empty = all
-  uint32_t buffer_bytes = 128 * 1024;  // WARPSIGHT_BUFFER_SIZE: CUPTI activity buffers
-  uint32_t device_buffer_bytes = 0;    // WARPSIGHT_DEVICE_BUFFERS; 0 = CUPTI's default
-  uint32_t flush_ms = 200;             // WARPSIGHT_FLUSH_MS
-  FullPolicy on_full = FullPolicy::drop_newest;  // WARPSIGHT_ON_FULL: drop-newest | drop-oldest | wait
-  bool yield = false;                            // WARPSIGHT_YIELD=1: leave CUPTI to the program
-  bool dormant = false;          // WARPSIGHT=dormant: load, connect, record nothing until told
-  bool opencl_profiling = true;  // WARPSIGHT_OPENCL_PROFILING=off
-  bool cubins = false;           // WARPSIGHT_CUBINS=1: keep the images of loaded modules
-  bool capture_range = false;    // WARPSIGHT_CAPTURE_RANGE=profiler-api
-  bool ring = false;             // WARPSIGHT_RING=1: a flight recorder, which must stay bounded for weeks
-  bool verbose = false;          // WARPSIGHT_VERBOSE=1: one line per event of our own on stderr
-};
 const Settings& settings();
 
 // A backend. Methods run on our background thread unless said otherwise, never two at once.

@@ -5,9 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "cuda/cuda.h"
 #include "directives/ranges.h"
-#include "maca/maca.h"
 #include "runtime/identity.h"
 #include "runtime/state.h"
 
@@ -134,7 +134,7 @@ bool serve(Runtime& r) {
 void periodic(Runtime& r, Deadlines* deadlines, uint64_t now) {
   prefault_rings();
   if (r.wants_record && due(&deadlines->flush, now, settings().flush_ms * kMs)) {
-    if (register_maca_backend) register_maca_backend();
+    register_backends(false);
     if (register_cuda_backend) register_cuda_backend();  // CUDA may be loaded long after us
     tick_recorders(r);
   }

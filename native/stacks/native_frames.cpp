@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "ring/ring.h"
 #include "stacks/definitions.h"
 #include "stacks/elf_file.h"
@@ -35,7 +36,7 @@ struct LoadedModule {
   std::string path;
   uint32_t name;  // string ids
   uint32_t build_id;
-  bool ours;    // libwarpsight, CUPTI or MCPTI: our side of a callback, no caller's frame
+  bool ours;    // libwarpsight, CUPTI and the like: our side of a callback, no caller's frame
   bool opened;  // `file` has been tried
   std::unique_ptr<ElfFile> file;
   std::vector<Range> evaluators;  // where _PyEval_EvalFrameDefault is, its cold part included
@@ -96,8 +97,9 @@ int add_module(dl_phdr_info* info, size_t, void* data) {
     module.end = module.start + segment.p_memsz;
     module.path = info->dlpi_name && info->dlpi_name[0] ? info->dlpi_name : executable_path();
     const uint64_t own = reinterpret_cast<uint64_t>(&return_addresses);
-    module.ours = (own >= module.start && own < module.end) || contains(module.path, "libcupti") ||
-                  contains(module.path, "libmcpti");
+    module.ours = (own >= module.start && own < module.end) || contains(module.path, "libcupti");
+    for (const char* library : kCallbackLibraries)
+      module.ours = module.ours || contains(module.path, library);
     list->modules.push_back(std::move(module));
   }
   return 0;

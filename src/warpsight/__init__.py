@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from warpsight.api.differences import diff as diff
     from warpsight.api.made import import_files as import_files
     from warpsight.api.made import recover as recover
     from warpsight.api.run import run as run
@@ -61,6 +62,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     **{name: ("warpsight.api.trace", name) for name in ("Trace", "open")},
     **{name: ("warpsight.api.made", name) for name in ("import_files", "recover")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
+    "diff": ("warpsight.api.differences", "diff"),
     "doctor": ("warpsight.machine.checks", "run"),
     "memory": ("warpsight.inside.memory", ""),
     "TraceWriter": ("warpsight.model", "TraceWriter"),

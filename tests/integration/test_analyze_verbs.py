@@ -106,10 +106,11 @@ def test_the_graph_of_a_part_is_written_as_dot(tmp_path: Path) -> None:
 def test_diff_of_two_programs_and_of_one_with_itself(tmp_path: Path) -> None:
     found = json.loads(run("diff", LEAK, TINY, "--json").stdout)
     jsonschema.validate(found, schema_of("diff"))
-    assert found["verdict"] == "faster"
+    assert found["verdict"] == "untested"
     text = run("diff", LEAK, LEAK).stdout
-    assert text.startswith("No change beyond the runs' own noise")
+    assert text.startswith("Not tested against run-to-run noise, with one run a side")
     assert len(text.splitlines()) <= 30
-    run("diff", TINY, LEAK, "--fail-if-slower", "-o", str(tmp_path / "d.txt"), code=1)
-    assert "slower, more than noise" in " ".join((tmp_path / "d.txt").read_text().split())
+    assert "needs four runs a side" in run("diff", TINY, LEAK, "--fail-if-slower", "5", code=2).stderr
+    run("diff", TINY, LEAK, "--fail-if-slower", "5", "--untested", "-o", str(tmp_path / "d.txt"), code=4)
+    assert "slower" in " ".join((tmp_path / "d.txt").read_text().split())
     assert "--by is one of" in run("diff", LEAK, LEAK, "--by", "colour", code=2).stderr

@@ -188,7 +188,7 @@ def test_each_recorder_gets_its_arguments_in_its_own_order(machine: Machine) -> 
             assert found == expected
         else:  # the program's exit code is told apart from the recorder's by a Python that passes its arguments on
             assert found[-2:] == ["/bin/true", "-x"]
-            teller = next(part for part in found if part.endswith("/telling.py"))
+            teller = next(part for part in found if part.endswith("/exit_code.py"))
             assert found.index("--own=a b") < found.index(teller)
             assert not any(" " in part for part in found[found.index("--own=a b") + 1 :])
 
@@ -382,3 +382,52 @@ def test_from_python(machine: Machine) -> None:
     assert "0:2000:1" in machine.arguments()
     assert (machine.folder / "out.rocm").is_dir()
     assert shutil.which("rocprofv3") == str(machine.folder / "bin/rocprofv3")
+
+
+TOY_TABLE = """
+from warpsight.machine.backends.backend import Backend
+BACKENDS = (Backend("toy", "a toy", "toy_backend", ("tool",), program="toyprof", tool_options=("duration",)),)
+"""
+TOY_TOOL = """
+from warpsight.recorder.external.tool import Tool, on_path
+TOOL = Tool(
+    advice="build it",
+    find=lambda: on_path("toyprof"),
+    arguments=lambda request, folder, program: [f"{request.duration:g}", str(folder / "toy.json"), *program],
+    outputs=lambda folder: list(folder.glob("toy.json")),
+    form="chrome",
+)
+"""
+TOY = """
+out="$2"; shift 2
+"$@"; code=$?
+echo '[{"ph": "X", "name": "toy_kernel", "cat": "kernel", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
+  "args": {"device": 0, "stream": 7, "correlation": 1}}]' > "$out"
+exit $code
+"""
+
+
+def test_a_backend_of_another_package_records(machine: Machine) -> None:
+    """A folder with a table and a tool, and an entry point: nothing of warpsight's own is touched."""
+    package, info = machine.folder / "site/toy_backend", machine.folder / "site/toy_backend-1.0.dist-info"
+    package.mkdir(parents=True)
+    info.mkdir()
+    (package / "__init__.py").write_text(TOY_TABLE)
+    (package / "tool.py").write_text(TOY_TOOL)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-backend\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[warpsight.backends]\ntoy = toy_backend\n")
+    machine.install("toyprof", TOY)
+    source = Path(parser.__file__).parents[3]
+    environment = {**machine.environment(), "PYTHONPATH": f"{source}:{package.parent}"}
+    command = [sys.executable, "-m", "warpsight.ui.cli", "record", "--backend", "toy"]
+
+    def record(*options: str) -> subprocess.CompletedProcess[str]:
+        arguments = [*command, *options, "-o", "toy.warp", "--", *PROGRAM]
+        return subprocess.run(arguments, env=environment, cwd=machine.folder, capture_output=True, text=True, check=False)
+
+    refused = record("--delay", "3")
+    assert refused.returncode == 2 and "toyprof takes no --delay" in refused.stderr
+    done = record("--for", "5")
+    assert done.returncode == 7, done.stderr
+    assert machine.arguments()[0] == "5"
+    assert stored(machine.folder / "toy.warp", "select count(*) from kernel") == [(1,)]

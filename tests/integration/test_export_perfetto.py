@@ -173,7 +173,7 @@ def test_counters_keep_time_value_and_unit(trace, decoded):
 
 
 def test_size_of_kernel_launch_flow_shape_and_correlation(trace):
-    only = Selection(kinds=("kernel", "launch"))
+    only = Selection(kinds=("kernel", "launch"), enclosed=False)
     kernels = trace.count("kernel")
     assert len(export(trace, only)[0]) / kernels <= 130
     assert len(export(trace, only)[0]) <= 0.15 * len(export(trace, only, chrome)[0])

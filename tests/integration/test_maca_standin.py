@@ -22,8 +22,10 @@ from tests.integration.recorded import TIMEOUT, environment
 from tests.standin import recording
 from warpsight.model import open as open_trace
 from warpsight.model.trace import Trace
-from warpsight.recorder.settings import PRELOAD, Settings, recorder_variables
+from warpsight.recorder.environment import recorder_variables
+from warpsight.recorder.settings import Settings
 from warpsight.recorder.unrecorded import Unrecorded
+from warpsight_plugins.maca.in_process import PRELOAD
 
 #: Far beyond what reading two clocks one after the other can cost; days less than what a clock without a fit is off.
 CLOSE_NS = 50_000_000

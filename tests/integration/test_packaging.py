@@ -47,7 +47,7 @@ def test_the_wheel_without_compiled_parts_reads_traces(tmp_path: Path) -> None:
         "ui/render/assets/report.js",
         "ui/render/assets/report.html.j2",
         "ui/mcp/skill/SKILL.md",
-        "capture/functions/hip_runtime.txt",
+        "capture/functions/opencl.txt",
         "py.typed",
     ):
         assert f"warpsight/{needed}" in names

@@ -13,7 +13,9 @@ import pytest
 
 from tests.standin import recording
 from tests.standin.recording import Arena, Outcome
-from warpsight.capture.segments import layout
+from warpsight_plugins.backends import BACKENDS
+
+ROCM = next(one for one in BACKENDS if one.name == "rocm")
 
 SOURCES = recording.SOURCES / "rocm"
 
@@ -163,7 +165,7 @@ def test_devices_are_the_gpus_and_their_memory(record: Record) -> None:
     assert arena.names(devices, "runtime") == ["rocprofiler-sdk 1.0.0"] * 2
     assert set(devices["memory_bytes"].tolist()) == {64 << 30}
     assert set(devices["multiprocessors"].tolist()) == {304}
-    assert set(devices["platform"].tolist()) == {layout.BACKEND_ROCM}
+    assert set(devices["platform"].tolist()) == {ROCM.platform}
 
 
 def test_one_row_for_each_call_in_every_launch_form(record: Record) -> None:

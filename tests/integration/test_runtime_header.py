@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import generated_headers
 from tests.integration.launcher_stand_in import Launcher, finish
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,6 @@ STUCK = """
 namespace warpsight {
 void prepare_stacks() {}
 uint32_t capture_stack(int) { return 0; }
-void register_rocm_backend() {}
 void report_unheard_directives() {}
 struct Stuck : Recorder {
   const char* name() const override { return "stuck"; }
@@ -94,9 +94,7 @@ def stuck(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C++ compiler")
     build = tmp_path_factory.mktemp("stuck")
     native = ROOT / "native"
-    layout = ROOT / "src" / "warpsight" / "capture" / "segments" / "layout.py"
-    generator = native / "ring" / "generate_layout.py"
-    subprocess.run(["python3", generator, layout, build / "layout.h"], check=True)
+    generated_headers.write(build)
     (build / "stuck.cpp").write_text(STUCK, encoding="utf-8")
     sources = [build / "stuck.cpp", *native.glob("ring/*.cpp"), *native.glob("runtime/*.cpp")]
     subprocess.run(

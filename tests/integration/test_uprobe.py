@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.model import open as open_trace
-from warpsight.recorder.vendors import uprobe
+from warpsight_plugins.uprobe import probes
 
 LIBRARY = """
 #include <unistd.h>
@@ -47,7 +47,7 @@ def _missing() -> str | None:
         return "no perf"
     if os.geteuid() != 0:
         return "uprobes need root"
-    if uprobe.tracefs() is None:
+    if probes.tracefs() is None:
         return "tracefs is not mounted or not writable"
     return None
 
@@ -80,14 +80,14 @@ def record(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def own_probes() -> list[str]:
-    text = Path(f"{uprobe.tracefs()}/uprobe_events").read_text()
+    text = Path(f"{probes.tracefs()}/uprobe_events").read_text()
     return [line for line in text.splitlines() if "warpsight" in line and "libcudart.so" in line]
 
 
 def test_every_launch_of_a_program_has_its_stack(program: Path, tmp_path: Path) -> None:
     done = record("-o", str(tmp_path / "run.warp"), "--", str(program), "7")
     assert done.returncode == 7, done.stderr
-    assert "nvidia_uvm" in done.stderr or not uprobe.tracepoints()[1]
+    assert "nvidia_uvm" in done.stderr or not probes.tracepoints()[1]
     with open_trace(tmp_path / "run.warp") as trace:
         rows = trace.sql("SELECT function, stack FROM launch ORDER BY start").fetchall()
         assert [function for function, _ in rows] == ["cudaLaunchKernel"] * 8

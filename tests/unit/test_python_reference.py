@@ -57,7 +57,8 @@ PRINTING = {
 RENAMED = {"no_source": "source", "no_flows": "flows", "no_counters": "counters", "no_rows": "rows"}
 #: Option of one verb that belongs to its printing, or to another form of the call.
 OWN = {
-    "query": {"everything"}, "diff": {"after"}, "merge": {"gpu", "weight", "summary", "compat"}, "pack": {"trace", "unpack"},
+    "query": {"everything"}, "diff": {"traces", "fail_if_slower", "untested"},
+    "merge": {"gpu", "weight", "summary", "compat"}, "pack": {"trace", "unpack"},
     "analyze": {"names"},
 }  # fmt: skip
 READING = [

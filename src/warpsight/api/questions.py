@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from warpsight.analysis.base.result import Finding, Result
-    from warpsight.analysis.diff.compare import Difference
+    from warpsight.analysis.diff.answer import Difference
     from warpsight.analysis.merge.merge import Merged
     from warpsight.analysis.rules.verdict import Verdict
+    from warpsight.api.differences import Side
     from warpsight.simulate.simulation import Simulated
 
 
@@ -265,39 +266,30 @@ class Questions(StoredTrace):
 
     def diff(
         self,
-        before: StoredTrace | str | os.PathLike[str],
+        before: Side | Sequence[Side],
         *,
         by: str | None = None,
         process: Numbers = (),
         device: Numbers = (),
         top: int | None = None,
     ) -> Difference:
-        """Compare with an earlier trace, per iteration of the steady states: what changed, and whether it is more than noise.
+        """Compare this run with an earlier one, or several: :func:`warpsight.diff` with this trace as the second side.
+
+        One run says nothing about noise, so the verdict is `untested`; `ws.diff` takes several runs of both sides.
 
         Args:
-            before: the trace to compare with, open or a path.
-            by: keep one table: summary, kernel, role, stack, range, operator, sequence or pairs.
-            process: only these process ids, in both traces.
-            device: only these devices, in both traces.
+            before: the run or runs to compare with: open traces, or paths of traces, files of other tools, folders of them.
+            by: keep one table: summary, kernel, role, stack, range, operator, tree, sequence or runs.
+            process: only these process ids, in all runs.
+            device: only these devices, in all runs.
             top: rows of a table at most; None and 0 are all.
 
         Raises:
-            UsageError: when neither trace has what `by` asks for, or one of them lacks a device.
+            UsageError: as :func:`warpsight.diff`.
         """
-        from warpsight.analysis.diff.compare import compare
-        from warpsight.formats.importing import open_any
+        from warpsight.api.differences import diff
 
-        if not isinstance(before, StoredTrace):
-            with open_any(before) as opened:
-                return self.diff(opened, by=by, process=process, device=device, top=top)
-        chosen = [choice.rows(trace, device=device, process=process) for trace in (before, self)]
-        found = compare(before, self, chosen[0], chosen[1])
-        if by is not None and by not in found.result.tables:
-            raise UsageError(
-                f"neither trace has what by={by!r} asks for; there is: {', '.join(found.result.tables)}"
-            )
-        kept = {name: table for name, table in found.result.tables.items() if by in (None, name)}
-        return replace(found, result=_cut(replace(found.result, tables=kept), top))
+        return diff(before, self, by=by, process=process, device=device, top=top)
 
     def simulate(
         self,

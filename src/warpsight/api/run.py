@@ -7,17 +7,21 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsight.recorder import options as rows
 from warpsight.recorder.child import python_command
-from warpsight.recorder.settings import Settings
+from warpsight.recorder.keywords import takes_options
+from warpsight.recorder.option_values import spelled
+from warpsight.recorder.settings import Settings, keyword_values
 
 if TYPE_CHECKING:
-    from warpsight.api.trace import Trace
+    from typing_extensions import Unpack
 
-_FLAGS = {"duration": "--for", "leave_cupti": "--yield", "triggers": "--trigger"}
+    from warpsight.api.trace import Trace
+    from warpsight.recorder.option_types import RunOptions
 
 
 @dataclass(frozen=True)
@@ -34,70 +38,37 @@ class Run:
         return trace.open(self.path)
 
 
+@takes_options(rows.RECORDING, rows.VENDOR)
 def run(command: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str] | None = None, *, force: bool = False,
-        environment: Mapping[str, str] | None = None, **options: Any) -> Run:  # fmt: skip
-    """Run a program and record it; `options` as in :func:`warpsight.record`. The program shares our terminal.
+        environment: Mapping[str, str] | None = None, **options: Unpack[RunOptions]) -> Run:  # fmt: skip
+    """Run a program and record it. The program shares our terminal.
 
-    `path` is the folder to make; without one it is a new temporary folder. `backend` may also be a vendor's recorder
-    (`nsys`, `rocm`, `metal`, `maca`, `ascend`), with `backend_args` (a list of arguments for it), `template` (of
-    Instruments), `keep`, `duration` and `delay`; of `rocm` and `maca` `recorder` chooses between ours (`own`) and theirs
-    (`vendor`).
+    What is not given here comes from the environment and a configuration file, as with `warpsight record`.
+
+    Args:
+        command: The program and its arguments.
+        path: The folder to make; a new temporary one by default.
+        force: Replace an existing trace.
+        environment: The program's environment; ours by default.
+        options: See docs/reference/options.md.
 
     Raises:
         UsageError: for options that do not exist or make no sense.
     """
-    vendor = _vendor_flags(options)
-    settings = Settings.of(options)
+    given = _values(options)
     target = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="warpsight-run-")) / "run.warp"
-    arguments = [
-        "record",
-        "-q",
-        "-o",
-        str(target),
-        *(["-f"] if force else []),
-        *vendor,
-        *_flags(settings),
-        "--",
-    ]
+    flags = [part for name, value in given.items() for part in spelled(rows.BY_NAME[name], value)]
+    arguments = ["record", "-q", "-o", str(target), *(["-f"] if force else []), *flags, "--"]
     child = python_command("warpsight.ui.cli", *arguments, *[os.fspath(part) for part in command])
     finished = subprocess.run(child, env=None if environment is None else dict(environment), check=False)
     return Run(target, finished.returncode)
 
 
-def _vendor_flags(options: dict[str, Any]) -> list[str]:
-    """Take a vendor's recorder and what is meant for it out of the options, as flags of the command line."""
-    from warpsight.recorder.vendors import VENDORS
-
-    if options.get("backend") not in VENDORS:
-        return []
-    out = ["--backend", options.pop("backend")]
-    arguments = options.pop("backend_args", [])
-    if arguments:
-        text = arguments if isinstance(arguments, str) else shlex.join(map(os.fspath, arguments))
-        out.append(f"--backend-args={text}")
-    if recorder := options.pop("recorder", ""):
-        out += ["--recorder", str(recorder)]
-    if template := options.pop("template", ""):
-        out += ["--template", str(template)]
-    if options.pop("keep", False):
-        out.append("--keep")
-    return out
-
-
-def _flags(settings: Settings) -> list[str]:
-    """Options that differ from their defaults, as on the command line."""
-    out: list[str] = []
-    defaults = Settings()
-    for field in fields(Settings):
-        value = getattr(settings, field.name)
-        if value == getattr(defaults, field.name):
-            continue
-        flag = _FLAGS.get(field.name, "--" + field.name.replace("_", "-"))
-        if field.name == "kernels":
-            for pattern in value:
-                out += [flag, pattern]
-        elif isinstance(value, bool):
-            out.append(flag)
-        else:
-            out += [flag, ",".join(value) if isinstance(value, tuple) else str(value)]
-    return out
+def _values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as checked values, with the arguments of a vendor's recorder as one text."""
+    arguments = options.get("backend_args", "")
+    if not isinstance(arguments, str):
+        options = {**options, "backend_args": shlex.join(map(os.fspath, arguments))}
+    given = keyword_values(options, rows.RECORDING, rows.VENDOR)
+    Settings.of({name: given[name] for name in given if rows.BY_NAME[name].scope == rows.RECORDING})
+    return given

@@ -34,6 +34,7 @@ from warpsight.capture.rows.markers import OpenRanges
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.blocks import BlockTracker
 from warpsight.capture.segments.segment import DTYPES, Batch, Block, Rows, Segment, columns, gather, strings
+from warpsight.machine.backends import registry
 from warpsight.model.definitions import Definitions
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ _STRING, _SHAPE, _FRAME, _STACK, _FUNCTION = (
 )
 _NODE_ADDRESS = layout.BY_NAME["NodeAddress"].kind
 #: Definitions that become rows when the trace is finished.
-#: Libraries of device records other than CUPTI, by the one platform of a process's devices.
-_LIBRARIES = {layout.BACKEND_ROCM: "rocprofiler-sdk", layout.BACKEND_MACA: "mcpti"}
 KEPT = ("Process", "Thread", "Device", "Context", "Stream", "Module", "Graph", "GraphNode", "GraphEdge")
 Found = dict[int, list[tuple[Block, Array]]]
 
@@ -139,7 +138,8 @@ class Arena:
     def device_library(self) -> str:
         """Who hands over the records of device work in this process: the source of what it loses."""
         platforms = {int(row["platform"]) for rows in self.kept["Device"] for row in rows}
-        return _LIBRARIES.get(platforms.pop(), "cupti") if len(platforms) == 1 else "cupti"
+        backend = registry.of_platform(platforms.pop()) if len(platforms) == 1 else None
+        return (backend.library if backend is not None else "") or "cupti"
 
     def checksums(self) -> dict[int, int]:
         """Checksums of this process's modules by module id."""

@@ -7,6 +7,8 @@ from typing import Any
 
 #: Places described: the page shows the first few, the JSON report as many.
 _PLACES = 32
+#: Places that wait for nobody which the sentence names.
+_CAUSES = 2
 
 
 def decode(path: Path) -> dict[str, Any]:
@@ -22,8 +24,8 @@ def decode(path: Path) -> dict[str, Any]:
     faulting = {fault["kernel"] for fault in summary["faults"]}
     running = [grid for grid in summary["grids"] if grid["warps_resident"] or grid["kernel"] in faulting]
     kernels = [{"kernel": grid["mangled"] or grid["kernel"], "demangled": grid["kernel"], "grid_id": grid["id"],
-                "grid": grid["grid"], "block": grid["block"], "host_thread": grid["host_thread"]}
-               for grid in running]  # fmt: skip
+                "grid": None if grid["blocks"] is None else grid["grid"], "block": grid["block"],
+                "host_thread": grid["host_thread"]} for grid in running]  # fmt: skip
     return {"verdict": sentence(summary), "summary": summary, "kernels": kernels}
 
 
@@ -34,16 +36,20 @@ def sentence(summary: dict[str, Any]) -> str:
         kernel = fault["kernel"] or "a kernel"
         return f"{fault['exception']} in {kernel}{_line(fault['at'])}{_of_block(fault['where'])}"
     if summary["places"]:
-        place = summary["places"][0]
         kernels = dict.fromkeys(grid["kernel"] for grid in summary["grids"] if grid["warps_resident"])
-        wait = (
-            f", waiting ({place['wait']['kind']})"
-            if isinstance(place.get("wait"), dict) and place["wait"].get("kind")
-            else ""
-        )
         verb = "were" if len(kernels) > 1 else "was"
-        return f"{', '.join(map(str, kernels)) or 'a kernel'} {verb} running{_line(place['at'])}{wait}"
+        return f"{', '.join(map(str, kernels)) or 'a kernel'} {verb} running: {_causes(summary)}"
     return "no kernel was on the device"
+
+
+def _causes(summary: dict[str, Any]) -> str:
+    """Grids with missing blocks; what waits for nobody, and the first that waits for it."""
+    roots, chain = summary["roots"], summary["chain"]
+    said = [*roots[:_CAUSES], *chain[: 1 if len(roots) <= 1 else 0]]
+    texts = [part["text"] if len(said) == 1 else f"({part['place'] + 1}) {part['text']}" for part in said]
+    if len(roots) > _CAUSES:
+        texts.append(f"and {len(roots) - _CAUSES} more places that wait for nobody")
+    return "; ".join([*(missing["text"].rstrip(".") for missing in summary["missing_blocks"]), *texts])
 
 
 def _line(at: dict[str, Any] | None) -> str:

@@ -9,12 +9,20 @@ import time
 import warnings
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.inside.events import library
+from warpsight.recorder import options as rows
+from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.keywords import takes_options
 from warpsight.recorder.served import Served
-from warpsight.recorder.settings import SOCKET, Settings, recorder_variables
+from warpsight.recorder.settings import Settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from warpsight.recorder.option_types import RecordingOptions
 
 _lock = threading.RLock()
 _current: list[Recording] = []
@@ -32,7 +40,7 @@ class Recording:
         skip: int = 0,
         steps: int = 0,
         force: bool = False,
-        **options: Any,
+        **options: Unpack[RecordingOptions],
     ) -> None:
         """Does nothing yet; see :func:`record` for the arguments.
 
@@ -193,18 +201,17 @@ def _check_unchanged(settings: Settings) -> None:
                          + ", ".join(str(_effective[0].get(name, "none")) for name in changed))  # fmt: skip
 
 
-def record(
-    path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False, **options: Any
-) -> Recording:
+@takes_options(rows.RECORDING)
+def record(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False,
+           **options: Unpack[RecordingOptions]) -> Recording:  # fmt: skip
     """Record this process: `with ws.record("run.warp"):`. After the block the trace can be opened.
 
     Args:
-        path: folder to make; it must not exist unless `force`.
-        skip: calls of :func:`step` to let pass before recording begins.
-        steps: steps to record, then stop; 0 records to the end of the block.
-        force: replace an existing trace.
-        options: those of `warpsight record`, as fields of :class:`warpsight.recorder.settings.Settings`:
-            stacks, stack_depth, sample, api, trace, graph, counters, kernels, …
+        path: The folder to make; it must not exist unless `force`.
+        skip: Calls of :func:`step` to let pass before recording begins.
+        steps: Steps to record, then stop; 0 records to the end of the block.
+        force: Replace an existing trace.
+        options: See docs/reference/options.md.
 
     Raises:
         UsageError: for options that do not exist or make no sense.
@@ -212,9 +219,11 @@ def record(
     return Recording(path, skip=skip, steps=steps, force=force, **options)
 
 
-def start(path: str | os.PathLike[str], **options: Any) -> Recording:
+@takes_options(rows.RECORDING)
+def start(path: str | os.PathLike[str], *, skip: int = 0, steps: int = 0, force: bool = False,
+          **options: Unpack[RecordingOptions]) -> Recording:  # fmt: skip
     """Begin to record this process; :func:`stop` ends it. Arguments as in :func:`record`."""
-    return record(path, **options).start()
+    return record(path, skip=skip, steps=steps, force=force, **options).start()
 
 
 def stop() -> dict[str, Any]:

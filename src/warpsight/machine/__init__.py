@@ -1,9 +1,27 @@
-"""This machine: its devices, who uses them, and what can be recorded here."""
+"""This machine: its devices, who uses them, and what can be recorded here. Everything is loaded on first use."""
 
 from __future__ import annotations
 
-from warpsight.machine.device import Device
-from warpsight.machine.discovery import detect_platform, devices, not_asked
-from warpsight.machine.processes import Process, gpu_processes
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warpsight.machine.device import Device
+    from warpsight.machine.discovery import detect_platform, devices, not_asked
+    from warpsight.machine.processes import Process, gpu_processes
 
 __all__ = ["Device", "Process", "detect_platform", "devices", "gpu_processes", "not_asked"]
+_MODULES = {
+    "Device": "device",
+    "detect_platform": "discovery",
+    "devices": "discovery",
+    "not_asked": "discovery",
+    "Process": "processes",
+    "gpu_processes": "processes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

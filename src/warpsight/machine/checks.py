@@ -7,13 +7,14 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from warpsight import _native
-from warpsight.machine import cuda_driver, cupti, mcpti, nvml, opencl, opencl_layer, rocprofiler
+from warpsight.machine import cuda_driver, cupti, nvml, opencl, opencl_layer
+from warpsight.machine.backends import registry
 from warpsight.machine.processes import PROC
 
 OK, DEGRADED, MISSING = "ok", "degraded", "missing"
@@ -38,16 +39,34 @@ class Check:
 
 def run() -> list[Check]:
     """All checks in the order they are shown; one that fails unexpectedly is itself a finding."""
-    found = (_guarded(check) for check in (CHECKS if sys.platform.startswith("linux") else ELSEWHERE))
-    return [check for check in found if check is not None]
+    if not sys.platform.startswith("linux"):
+        return [_guarded(check) for check in ELSEWHERE]
+    return [*map(_guarded, RECORDERS), *_of_backends(), *map(_guarded, HOST)]
 
 
-def _guarded(check: Callable[[], Check | None]) -> Check | None:
+def _guarded(check: Callable[[], Check]) -> Check:
     try:
         return check()
     except Exception as error:  # a broken driver must not take the report with it
-        name = check.__name__.replace("_", " ")
-        return Check(name, DEGRADED, f"the check itself failed: {type(error).__name__}: {error}")
+        return _failed(check.__name__.replace("_", " "), error)
+
+
+def _of_backends() -> list[Check]:
+    """Checks of backends other than the core's; a vendor without hardware or software here has none."""
+    found: list[Check] = []
+    for one in registry.with_part("doctor"):
+        try:
+            checks: Sequence[Check] = one.part("doctor").checks()
+        except Exception as error:
+            checks = [_failed(f"{one.api} recording", error)]
+        found += checks
+    for entry, problem in registry.BROKEN.items():
+        found.append(Check("backends", DEGRADED, f"{entry} cannot be loaded: {problem}"))
+    return found
+
+
+def _failed(feature: str, error: Exception) -> Check:
+    return Check(feature, DEGRADED, f"the check itself failed: {type(error).__name__}: {error}")
 
 
 def other_system() -> Check:
@@ -181,44 +200,6 @@ def pocl() -> Check:
         "the CPU is no OpenCL device: demo and tests need a GPU",
         "apt install pocl-opencl-icd",
     )
-
-
-def rocm_recording() -> Check | None:
-    """librocprofiler-sdk; not a word where there is neither an AMD GPU nor ROCm."""
-    from warpsight.machine.vendors import amd
-
-    found = rocprofiler.find()
-    if found is not None:
-        version = f", version {found.version}" if found.version else ""
-        return Check("ROCm recording", DEGRADED, f"{found.path}{version}: {rocprofiler.UNTESTED}")
-    if not amd.devices(Path("/sys")):
-        return None
-    return Check(
-        "ROCm recording",
-        DEGRADED,
-        "no librocprofiler-sdk: --backend rocm runs rocprofv3 instead",
-        "install ROCm's package rocprofiler-sdk, or set ROCM_PATH",
-    )
-
-
-def metax_recording() -> Check | None:
-    """libmcpti; not a word where there is neither a MetaX GPU nor its SDK."""
-    from warpsight.machine.vendors import metax
-
-    path, there = mcpti.find(), bool(metax.devices(Path("/sys")))
-    if path is None:
-        advice = "install the SDK's mcpti package, or set MACA_PATH or WARPSIGHT_MCPTI"
-        why = f"no {mcpti.LIBRARY}: --backend maca runs mcTracer instead"
-        return Check("MetaX recording", DEGRADED, why, advice) if there else None
-    version, problem = mcpti.version(path)
-    if version is None:
-        return Check("MetaX recording", DEGRADED, f"{path}: {problem}")
-    shown = f"{path}, API version {version}"
-    if version < mcpti.OLDEST:
-        return Check(
-            "MetaX recording", MISSING, f"{shown}, older than {mcpti.OLDEST}", "install a newer MACA SDK"
-        )
-    return Check("MetaX recording", DEGRADED, f"{shown}: {mcpti.UNTESTED}")
 
 
 def python_stacks() -> Check:
@@ -434,7 +415,8 @@ def viewer() -> Check:
     )
 
 
-CHECKS: tuple[Callable[[], Check | None], ...] = (
+#: What records, and what it records with; checks of other backends follow these.
+RECORDERS: tuple[Callable[[], Check], ...] = (
     recorder,
     cuda,
     cuda_tracing,
@@ -442,8 +424,9 @@ CHECKS: tuple[Callable[[], Check | None], ...] = (
     opencl_devices,
     opencl_recording,
     pocl,
-    rocm_recording,
-    metax_recording,
+)
+#: What the host allows.
+HOST: tuple[Callable[[], Check], ...] = (
     python_stacks,
     host_samples,
     attaching,
@@ -457,4 +440,4 @@ CHECKS: tuple[Callable[[], Check | None], ...] = (
     viewer,
 )
 #: Those that mean something where nothing can be recorded.
-ELSEWHERE: tuple[Callable[[], Check | None], ...] = (other_system, disk, viewer)
+ELSEWHERE: tuple[Callable[[], Check], ...] = (other_system, disk, viewer)

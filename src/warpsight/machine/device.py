@@ -1,4 +1,4 @@
-"""What is known of one device, whoever told it."""
+"""What is known of one device, whatever its source."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Device:
-    """One physical device (or one MIG instance). None means that no interface of this machine tells.
+    """One physical device (or one MIG instance). None means that no interface of this machine says.
 
     Memory sizes are bytes, bandwidth bytes per second, clocks kHz.
     """
 
     index: int
-    platform: str  # cuda, opencl, rocm, level zero, metal, maca, cann
+    platform: str  # the API that programs it: cuda, opencl, …
     uuid: str
     name: str
     vendor: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsight.machine import cuda_driver, nvml, opencl, vendors
+from warpsight.machine import cuda_driver, nvml, opencl, other_devices
 from warpsight.machine.device import Device
 from warpsight.machine.pci import numa_node
 
@@ -17,7 +17,7 @@ def devices() -> list[Device]:
     neither and its vendor's GPUs are known already. Empty when there is none.
     """
     found = _cuda_devices()
-    found += vendors.devices(len(found))
+    found += other_devices.devices(len(found))
     known = {d.uuid for d in found} | {d.pci for d in found if d.pci}
     for one in opencl.devices():
         if one.uuid in known or one.pci in known or _vendor_known(one, found):
@@ -35,17 +35,16 @@ def detect_platform() -> str:
 
 def not_asked(found: list[Device]) -> list[str]:
     """What could not be asked about devices of other vendors, one clause each."""
-    return vendors.missing(found)
+    return other_devices.missing(found)
 
 
 def _vendor_known(one: opencl.OpenclDevice, found: list[Device]) -> bool:
-    """Whether an OpenCL device is one of those found for want of an address that says otherwise."""
+    """Whether an OpenCL device without an address of its own is taken for one of those found."""
     if one.nvidia:
         return any(device.vendor == "NVIDIA" for device in found)
     if one.pci is not None or one.kind != "gpu":
         return False
-    spelled = {"Advanced Micro Devices": "AMD", "AMD": "AMD", "Intel": "Intel", "Apple": "Apple"}
-    vendor = next((short for name, short in spelled.items() if name in one.vendor), None)
+    vendor = other_devices.vendor_of(one.vendor)
     return any(device.vendor == vendor for device in found)
 
 

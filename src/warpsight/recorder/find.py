@@ -7,7 +7,7 @@ from pathlib import Path
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder import output
-from warpsight.recorder.settings import SOCKET
+from warpsight.recorder.environment import SOCKET
 
 
 def socket_of(what: str) -> str:

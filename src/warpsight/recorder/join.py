@@ -13,7 +13,7 @@ from pathlib import Path
 
 from warpsight.recorder import output
 from warpsight.recorder.drain.listener import knock
-from warpsight.recorder.settings import SOCKET
+from warpsight.recorder.environment import SOCKET
 
 #: Variables that are equal in all processes of one job on one host, and different in the next job.
 _JOB = (("torchrun", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")), ("mpi", ("OMPI_COMM_WORLD_JOBID", "PMIX_NAMESPACE")),

@@ -25,7 +25,7 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.recorder import attach, output
 from warpsight.recorder import find as search
 from warpsight.recorder.drain import listener
-from warpsight.recorder.settings import SOCKET
+from warpsight.recorder.environment import SOCKET
 
 Array = npt.NDArray[Any]
 #: Kinds of rows that are looked at, beside texts.

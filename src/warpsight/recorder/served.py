@@ -12,6 +12,7 @@ from typing import Any
 
 from warpsight.errors import WarpsightError
 from warpsight.recorder.child import python_command
+from warpsight.recorder.environment import without_recorder
 from warpsight.recorder.settings import Settings
 
 
@@ -31,7 +32,7 @@ class Served:
         self._lock = threading.Lock()  # one request at a time
         self._process = subprocess.Popen(
             python_command("warpsight.recorder.serve"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=_environment(), start_new_session=True,  # the terminal's signals are for the program
+            env=without_recorder(os.environ), start_new_session=True,  # the terminal's signals are for the program
         )  # fmt: skip
         try:
             request = {
@@ -97,10 +98,3 @@ class Served:
                 with contextlib.suppress(OSError):
                     pipe.close()
         self._process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """Ours, without what would record the server itself."""
-    return {name: value for name, value in os.environ.items()
-            if name not in ("WARPSIGHT_SOCKET", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "OPENCL_LAYERS",
-                            "ROCP_TOOL_LIBRARIES")}  # fmt: skip

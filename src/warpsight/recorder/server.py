@@ -24,10 +24,11 @@ from warpsight.recorder.drain.drain_loop import DrainLoop
 from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
+from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
-from warpsight.recorder.settings import SOCKET, Settings, recorder_variables
+from warpsight.recorder.settings import Settings
 from warpsight.recorder.summary import Summary
 from warpsight.recorder.unrecorded import Unrecorded
 
@@ -126,7 +127,7 @@ class Server:
             self.ring.start()
         self._counters.start()
         self._samples.start()
-        if self.settings.backend in ("auto", "cuda", "rocm") and not self.settings.leave_cupti:
+        if not self.settings.leave_cupti:
             self._unrecorded.start()
         if self.settings.delay:
             self._after(self.settings.delay, RECORD)

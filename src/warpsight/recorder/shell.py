@@ -7,8 +7,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from warpsight.recorder.environment import SOCKET, recorder_variables
 from warpsight.recorder.served import Served
-from warpsight.recorder.settings import SOCKET, Settings, recorder_variables
+from warpsight.recorder.settings import Settings
 
 
 def print_environment(path: Path, settings: Settings, *, force: bool = False) -> None:

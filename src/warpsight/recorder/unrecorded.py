@@ -1,66 +1,53 @@
 """Processes of the program that use the GPU without the recorder in them: an empty trace must not look complete.
 
-The driver says nothing when it cannot load the library that CUDA_INJECTION64_PATH names (static TLS used up, a sandbox,
-a variable that a script cleared), and a program can be statically linked against what we would need. So the launcher
-looks, once a second, at its descendants: one that has CUDA's memory device open and not our library mapped is named. The same
-holds of ROCm, its compute device and ROCP_TOOL_LIBRARIES. What needs a backend of its own to be recorded, as ROCm and MACA do,
-is named when no backend was chosen.
+A driver stays silent when it cannot load the library that a variable names (static TLS used up, a sandbox, a variable that a
+script cleared), and programs can be linked statically against what we would need. So the launcher looks at its descendants once
+a second, and names those that use the API of a backend (:class:`~warpsight.machine.backends.backend.Sign`) without our library
+among their mapped files. With `--backend auto` it also names those that only another backend would record.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsight.machine import mcpti
+from warpsight.machine.backends import registry
+from warpsight.machine.backends.backend import Backend, Sign
 
 _LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
-class _Use:
-    """How a process is known to use an API, and why it is not recorded."""
+class _Suspect:
+    """How to know a process that uses an API, and why it is not recorded."""
 
-    api: str
+    sign: Sign
     why: str
-    #: The device that a program which works with the GPU opens (cuInit does; NVML does not).
-    device: str | None = None
-    #: Matches the program's mapped files.
-    mapped: re.Pattern[str] | None = None
 
 
-def _not_loaded(api: str, device: str, loader: str, variable: str) -> _Use:
-    why = (
-        f"but {loader} did not load the recorder into it; nothing of it is recorded. "
-        f"Was {variable} removed from its environment?"
+def _suspects(name: str) -> list[_Suspect]:
+    """What to look for under `--backend NAME`."""
+    chosen = registry.selected(name)
+    backends = [b for b in registry.all_backends().values() if b.in_process] if name == "auto" else chosen
+    found: list[_Suspect] = []
+    for one in backends:
+        sign = one.recorder().sign()
+        if sign is not None and (sign.loader or one not in chosen):
+            found.append(_Suspect(sign, _why(one, sign, chosen=one in chosen)))
+    return found
+
+
+def _why(backend: Backend, sign: Sign, *, chosen: bool) -> str:
+    if not chosen:
+        return f"which is recorded when it is asked for: nothing of it is recorded without --backend {backend.name}"
+    return (
+        f"but {sign.loader} did not load the recorder into it; nothing of it is recorded. "
+        f"Was {sign.variable} removed from its environment?"
     )
-    return _Use(api, why, device)
-
-
-def _of_backend(
-    api: str, backend: str, device: str | None = None, mapped: re.Pattern[str] | None = None
-) -> _Use:
-    why = f"which is recorded when it is asked for: nothing of it is recorded without --backend {backend}"
-    return _Use(api, why, device, mapped)
-
-
-_CUDA = _not_loaded("CUDA", "/dev/nvidia-uvm", "the driver", "CUDA_INJECTION64_PATH")
-_ROCM = _not_loaded("ROCm", "/dev/kfd", "rocprofiler-sdk", "ROCP_TOOL_LIBRARIES")
-_MACA = _of_backend(
-    "MACA", "maca", mapped=re.compile(rf"/{re.escape(mcpti.RUNTIME)}(?:\.[\d.]+)?$", re.MULTILINE)
-)
-
-
-def _looked_for(backend: str) -> list[_Use]:
-    if backend != "auto":
-        return [_ROCM if backend == "rocm" else _CUDA]
-    # The maps of a large process are not read for nothing once a second.
-    return [_CUDA, _of_backend("ROCm", "rocm", "/dev/kfd"), *([_MACA] if mcpti.expected() else [])]
 
 
 class Unrecorded:
@@ -70,9 +57,10 @@ class Unrecorded:
                  proc: Path = Path("/proc")) -> None:  # fmt: skip
         """`report` gets one sentence for each process, when it has been seen twice: the driver may be about to inject.
 
-        `backend` is `cuda`, `rocm` or `auto`.
+        `backend` is what `--backend` was given.
         """
-        self._uses = _looked_for(backend)
+        self._backend = backend
+        self._suspects: list[_Suspect] | None = None
         self._library = library.name
         self._report = report
         self._root = os.getpid() if root is None else root
@@ -93,16 +81,22 @@ class Unrecorded:
 
     def look(self) -> None:
         """One look at all descendants."""
+        if self._suspects is None:  # not before: a backend of another package costs time to find
+            self._suspects = _suspects(self._backend)
+        if not self._suspects:
+            return
         for pid in self._descendants():
-            if self._seen.get(pid, 0) > 1 or (use := self._use(pid)) is None or self._has_recorder(pid):
+            if self._seen.get(pid, 0) > 1 or (found := self._suspect(pid)) is None or self._has_recorder(pid):
                 continue
             self._seen[pid] = self._seen.get(pid, 0) + 1
             if self._seen[pid] > 1:
-                self._report(f"process {pid} ({self._name(pid)}) uses {use.api}, {use.why}")
+                self._report(f"process {pid} ({self._name(pid)}) uses {found.sign.api}, {found.why}")
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_S):
             self.look()
+            if not self._suspects:
+                return
 
     def _descendants(self) -> Iterator[int]:
         todo = [self._root]
@@ -120,11 +114,12 @@ class Unrecorded:
         except OSError:
             return []
 
-    def _use(self, pid: int) -> _Use | None:
+    def _suspect(self, pid: int) -> _Suspect | None:
         opened = set(self._opened(pid))
-        for use in self._uses:
-            if use.device in opened or (use.mapped is not None and use.mapped.search(self._maps(pid))):
-                return use
+        for one in self._suspects or ():
+            mapped = one.sign.mapped
+            if one.sign.device in opened or (mapped is not None and mapped.search(self._maps(pid))):
+                return one
         return None
 
     def _opened(self, pid: int) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 usage: make_golden.py FOLDER   (with dumps/ and logs/ unpacked from its archives)
 
-Keeps each dump of at most 200 kB compressed, and of cuda-gdb's text what tests compare with.
+Keeps each dump of at most 400 kB compressed, and of cuda-gdb's text what tests compare with.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LARGEST = 200_000
+LARGEST = 400_000
 SKIPPED = {"spin_flag.gzip"}  # driver 580 ignores the flag: the dump is that of spin_flag.lineinfo
 WITH_REGISTERS = {"misaligned_address.lineinfo", "spin_flag.lineinfo", "stack_overflow.lineinfo"}
 VIEWS = {

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tests.golden.cores.golden_cores import NAMES, ROOT, debugger_text, unpack
-from tests.gpu.broken.truth import TruePlace, markers, truths
+from tests.gpu.broken.truth import fits, markers, truths, wrong_about_hang
 from warpsight.debug import cuda_gdb
+from warpsight.debug.core_verdict import decode
 from warpsight.debug.cuda_gdb_check import compare_view
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.groups import join
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.summary import Options, View
 from warpsight.debug.gpucore.thread import Selector, select, thread_state
-from warpsight.device_code.demangle import short
 
 CUBINS = ROOT / "tests/golden/cubins"
 WITH_LINES = [name for name in NAMES if not name.endswith(".plain")]
@@ -42,19 +42,10 @@ def test_kernels_exception_error_pc_blocks_and_every_threads_pc_are_those_of_cud
     assert core.problems == []
 
 
-def fits(frames: list[dict[str, Any]], place: TruePlace) -> bool:
-    """Whether a chain is the true one."""
-    if not place.chain:
-        return True
-    kept = frames[-len(place.chain) :] if place.inlined_deeper else frames
-    return len(kept) == len(place.chain) and all(
-        short(frame["function"]).split("::")[-1] == function and frame["line"] in lines
-        for frame, (function, lines) in zip(kept, place.chain, strict=True)
-    )
-
-
 @pytest.mark.parametrize("name", WITH_LINES)
-def test_lines_inlined_calls_lanes_and_waits_are_those_of_the_source(name: str, tmp_path: Path) -> None:
+def test_lines_inlined_calls_lanes_waits_and_causes_are_those_of_the_source(
+    name: str, tmp_path: Path
+) -> None:
     truth = truths()[name.split(".")[0]]
     found = document(name, tmp_path)
     assert found["kind"] == truth.kind
@@ -65,12 +56,8 @@ def test_lines_inlined_calls_lanes_and_waits_are_those_of_the_source(name: str, 
         assert tuple(fault["where"]["block"]) == truth.fault_block
         assert fits(fault["at"]["frames"], truth.places[0]), fault["at"]["frames"]
         return
-    for place in truth.places:
-        here = [p for p in found["places"] if fits(p["at"]["frames"], place) and p["wait"] == place.waits]
-        here = [p for p in here if p["kernel"].startswith(place.kernel)]
-        assert here, (place, [p["at"]["frames"] for p in found["places"]])
-        if place.lanes is not None:
-            assert sum(p["lanes"] for p in here) == place.lanes
+    wrong = wrong_about_hang(found, truth)
+    assert not wrong, "\n".join([*wrong, "", *found["explanation"]])
 
 
 def test_a_kernel_without_lines_says_how_to_get_them(tmp_path: Path) -> None:
@@ -150,3 +137,22 @@ def test_a_jump_to_nowhere_has_the_line_it_was_called_from(tmp_path: Path) -> No
     assert fault["at"]["frames"] == [] and fault["at"]["function"] is None
     marked = markers("invalid_call.cu")
     assert [frame["line"] for frame in fault["calls"][0]["frames"]] == [marked["call"]]
+
+
+def test_the_size_that_drivers_write_of_cooperative_grids_is_not_believed(tmp_path: Path) -> None:
+    core = GpuCore.open(unpack("grid_sync.lineinfo", tmp_path))
+    assert core.table(Kind.GRIDS).rows["grid"].tolist() == [[1, 1, 1]]  # four were launched
+    assert document("grid_sync.lineinfo", tmp_path)["grids"][0]["blocks"] is None
+    assert [kernel["grid"] for kernel in decode(core.path)["kernels"]] == [
+        None
+    ]  # a launch of any size may be its own
+
+
+def test_blocks_that_do_not_fit_are_named_before_those_that_wait_for_them(tmp_path: Path) -> None:
+    found = document("grid_generation.lineinfo", tmp_path)
+    assert found["explanation"][0].startswith(
+        "264 of 600 blocks are on the device, and each of them polls memory. The other 336 cannot start before one of these "
+        "ends, and these seem to wait for a count that includes them"
+    )
+    (counted,) = document("grid_barrier.lineinfo", tmp_path)["missing_blocks"]
+    assert counted["text"].split(". ")[1].endswith("a count that includes them: it stands at 132 of 232")

@@ -188,7 +188,8 @@ def run_armed(collection: Collection, label: str, command: list[str], hang: bool
         fact["pipes"] = trigger(folder, process)
         at = time.monotonic()
         fact["core_seen_s"] = round(time.monotonic() - at, 3) if until(lambda: cores(folder), 5) else None
-    fact["ended"] = until(lambda: process.poll() is not None, 8 if hang else LIMIT)
+    # A dump is complete when the driver has ended the program; dumps of many lanes take a while.
+    fact["ended"] = until(lambda: process.poll() is not None, LIMIT * 2 if fact.get("core_seen_s") else LIMIT)
     end(process)
     fact |= {"exit": process.returncode, "seconds": round(time.monotonic() - started, 2)}
     found = cores(folder)
@@ -226,7 +227,7 @@ def debugger_view(collection: Collection, label: str, core: Path) -> None:
     command += ["-ex", f"target cudacore {core}"]
     for view in GDB_VIEWS:
         command += ["-ex", f"echo [[{view}]]\\n", "-ex", view]
-    collection.tool("cuda-gdb", command, collection.logs / f"{label}.gdb.txt")
+    collection.tool("cuda-gdb", command, collection.logs / f"{label}.gdb.txt", LIMIT * 3)
 
 
 def attach(collection: Collection, label: str, binary: str, command: list[str]) -> None:
@@ -306,22 +307,45 @@ def plan(only: set[str]) -> list[tuple[str, str]]:
 
 
 def collect_dumps(collection: Collection, jobs: list[tuple[str, str]], record: bool) -> None:
-    for name, kind in jobs:
-        truth = TRUTH[name]
-        if truth["kind"] == "sanitizer":
-            continue
-        command = program(collection, name, kind)
-        for mode in ("bare", "recorded") if record and kind == "lineinfo" else ("bare",):
-            if collection.left() < 20:
-                collection.say(f"no time for {name} {kind} {mode}")
-                return
-            label = f"{name}.{kind}.{mode}"
-            used = command if mode == "bare" else recorded(collection.dumps / label, command)
-            hang = truth["kind"] == "hang"
-            flags = SMALL + (",skip_abort" if hang and mode == "recorded" else "")
-            core = run_armed(collection, label, used, hang, flags)
-            if core:
-                debugger_view(collection, label, core)
+    """Run the programs one after the other; cuda-gdb reads their dumps, which needs no GPU, beside that."""
+    with ThreadPoolExecutor(max_workers=4) as debuggers:
+        for name, kind in jobs:
+            truth = TRUTH[name]
+            if truth["kind"] == "sanitizer":
+                continue
+            command = program(collection, name, kind)
+            for mode in ("bare", "recorded") if record and kind == "lineinfo" else ("bare",):
+                if collection.left() < 20:
+                    collection.say(f"no time for {name} {kind} {mode}")
+                    return
+                label = f"{name}.{kind}.{mode}"
+                used = command if mode == "bare" else recorded(collection.dumps / label, command)
+                hang = truth["kind"] == "hang"
+                flags = SMALL + (",skip_abort" if hang and mode == "recorded" else "")
+                core = run_armed(collection, label, used, hang, flags)
+                if core:
+                    debuggers.submit(debugger_view, collection, label, core)
+
+
+def dump_of_hang(command: list[str], folder: Path) -> Path | None:
+    """Run a program that hangs until it says that its kernels are launched, and trigger a dump; its path.
+
+    What the program prints is in the file `log` of the folder.
+    """
+    log = folder / "log"
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            command, env=armed(folder, SMALL), stdout=file, stderr=subprocess.STDOUT, cwd=folder
+        )
+    try:
+        if launched(process, log):
+            time.sleep(0.5)  # the kernels' start is not visible from outside
+            trigger(folder, process)
+            until(lambda: process.poll() is not None, LIMIT * 2)
+    finally:
+        end(process)
+    found = cores(folder)
+    return found[0] if found else None
 
 
 def everything_once(collection: Collection) -> None:

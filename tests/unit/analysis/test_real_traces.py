@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsight.analysis.account import gaps
+from warpsight.analysis.account.classes import CLASSES, IDLE
+from warpsight.analysis.account.questions import gaps, spans
 from warpsight.analysis.stats.copies import copies
 from warpsight.analysis.stats.kernels import kernel_times
 from warpsight.analysis.stats.launches import launch_latency, queue_depth
@@ -92,12 +93,17 @@ def test_busy_time_is_that_of_the_file(traces: dict[str, Trace], name: str) -> N
 
 
 @pytest.mark.parametrize("name", [*KINETO, NSYS, ROCPROF])
-def test_gaps_states_and_breakdown_share_the_same_time_out(traces: dict[str, Trace], name: str) -> None:
+def test_account_gaps_states_and_breakdown_share_the_same_time_out(
+    traces: dict[str, Trace], name: str
+) -> None:
     devices = {r["device"]: r for r in utilization(traces[name]).tables["devices"].to_pylist()}
     idle: dict[int, int] = defaultdict(int)
     for gap in gaps(traces[name]).tables["gaps"].to_pylist():
         idle[gap["device"]] += gap["duration"]
-    assert dict(idle) == {device: row["idle"] for device, row in devices.items()}
+    for row in spans(traces[name]).tables["devices"].to_pylist():
+        assert sum(row[one] for one in CLASSES) == row["span"]
+        assert sum(row[CLASSES[kind]] for kind in IDLE) == idle[row["device"]]
+        assert row["compute"] + row["communication"] + row["copy"] == devices[row["device"]]["busy"]
     for row in states(traces[name]).tables["streams"].to_pylist():
         assert sum(row[state] for state in STATES) == row["window"]
     parts = breakdown(traces[name], windows=17).tables["breakdown"].to_pylist()

@@ -69,7 +69,8 @@ def test_a_check_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
     def disk() -> checks.Check:
         raise OSError("stale handle")
 
-    monkeypatch.setattr(checks, "CHECKS", (disk,))
+    monkeypatch.setattr(checks, "RECORDERS", ())
+    monkeypatch.setattr(checks, "HOST", (disk,))
     (found,) = checks.run()
     assert found.state == checks.DEGRADED
     assert "stale handle" in found.why

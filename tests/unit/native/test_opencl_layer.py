@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.capture.segments import layout
+from tests import generated_headers
 
 NATIVE = Path(__file__).parents[3] / "native"
 
@@ -51,8 +51,7 @@ def test_clock(tmp_path: Path) -> None:
     compiler = shutil.which("c++")
     if not compiler or not Path("/usr/include/CL/cl_icd.h").exists():
         pytest.skip("no C++ compiler or no OpenCL headers")
-    generator = NATIVE / "ring" / "generate_layout.py"
-    subprocess.run([sys.executable, generator, layout.__file__, tmp_path / "layout.h"], check=True)
+    generated_headers.write(tmp_path)
     program = tmp_path / "clock"
     sources = [Path(__file__).with_name("opencl_clock.cpp"), NATIVE / "opencl" / "clock.cpp"]
     options = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}", f"-I{NATIVE}"]

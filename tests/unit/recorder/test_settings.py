@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from warpsight.errors import UsageError
-from warpsight.recorder.settings import Settings, recorder_variables
+from warpsight.recorder.environment import recorder_variables
+from warpsight.recorder.settings import Settings
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpsight.formats.reading.samples import CALLS, called, is_launch
-from warpsight.recorder.vendors import uprobe
+from warpsight_plugins.uprobe import probes
 
 LIBRARY = """
 int cudaLaunchKernel(int grid) { return grid + 1; }
@@ -24,12 +24,12 @@ def test_two_names_of_one_function_are_one_probe(tmp_path: Path) -> None:
     (tmp_path / "library.c").write_text(LIBRARY)
     command = ["gcc", "-shared", "-fPIC", "-O1", "-o", "libcudart.so", "library.c"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    found = uprobe.functions_in(str(tmp_path / "libcudart.so"))
+    found = probes.functions_in(str(tmp_path / "libcudart.so"))
     assert set(found) == {"cudaLaunchKernel", "cudaEventSynchronize"}
 
 
 def test_every_function_is_a_call_when_its_stacks_are_read() -> None:
-    names = [called(name) for name in uprobe.FUNCTIONS]
+    names = [called(name) for name in probes.FUNCTIONS]
     assert all(CALLS.match(name) for name in names)
     assert all(is_launch(name) for name in names if "Launch" in name)
     for vendor in ("cuda", "cu", "hip"):

@@ -158,7 +158,8 @@ def _places(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacke
     total = float(found.time.sum())
     own = np.array([not is_library(text) and not is_library(name)
                     for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
-    for group in (own, ~own):
+    known = np.array([name != stacks_over.NO_FRAME for name in tree.names], bool)
+    for group in (own & known, ~own & known):
         most = np.flatnonzero(group & (time >= MOST * total))
         if not len(most):
             continue

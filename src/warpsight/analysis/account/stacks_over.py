@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
+#: Name of the function of frames that table frame does not have.
+NO_FRAME = "?"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Functions:
     names: list[str]
     files: list[str]
 
+    def nodes(self, stack: Column) -> Column:
+        """The node of each of some stack ids; the root for those that table stack does not have."""
+        known = (stack >= 0) & (stack < len(self.node))
+        return np.where(known, self.node[np.where(known, stack, 0)], 0)
+
 
 def functions(trace: Trace) -> Functions:
     """The functions of all stacks, kept while the trace is open."""
@@ -44,16 +51,18 @@ def functions(trace: Trace) -> Functions:
 
 def _functions(trace: Trace) -> Functions:
     frames = trace.sql("SELECT id, function, coalesce(file, '') FROM frame").fetchall()
-    known: dict[tuple[str, str], int] = {}
-    of_frame = np.zeros(max((row[0] for row in frames), default=0) + 1, np.int64)
-    for number, function, file in frames:
-        of_frame[number] = known.setdefault((function, file), len(known))
     rows = trace.sql(
         "SELECT id, coalesce(parent, 0) AS parent, frame, depth FROM stack ORDER BY depth, id"
     ).fetchnumpy()
     ids, parents, frame, depths = (
         np.ma.getdata(rows[c]).astype(np.int64) for c in ("id", "parent", "frame", "depth")
     )
+    known: dict[tuple[str, str], int] = {(NO_FRAME, ""): 0}
+    of_frame = np.zeros(max((row[0] for row in frames), default=0) + 1, np.int64)
+    for number, function, file in frames:
+        of_frame[number] = known.setdefault((function, file), len(known))
+    frame = np.where(frame < len(of_frame), frame, 0)
+    parents = np.where(parents < int(ids.max(initial=0)) + 1, parents, 0)
     node = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
     parent, depth, function = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], [np.full(1, -1)]
     count = 1
@@ -101,9 +110,9 @@ def over(
     after = calls.stack[call[left]].astype(np.int64) if len(calls) else np.zeros(0, np.int64)
     good = (before > 0) & (after > 0)
     left, before, after = left[good], before[good], after[good]
-    shared = _common(tree, tree.node[before], tree.node[after])
+    shared = _common(tree, tree.nodes(before), tree.nodes(after))
     return Stacked(
-        np.concatenate([tree.node[seen], shared]),
+        np.concatenate([tree.nodes(seen), shared]),
         np.concatenate([weight, (ends - begins)[left].astype(float)]),
         np.concatenate([seen, after]),
         np.concatenate([np.ones(len(seen), bool), np.zeros(len(left), bool)]),

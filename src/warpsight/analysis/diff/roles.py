@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from warpsight.model import collective_names
 
@@ -35,6 +36,7 @@ _ROLES = tuple(
 )
 
 
+@cache
 def role(name: str) -> str:
     """The role of a kernel; `other` where the name tells none."""
     if collective_names.parse(name):

@@ -1,24 +1,16 @@
-"""Two iterations aligned by the order of their kernels: what was added, removed and replaced, and which took whose place."""
+"""Two iterations aligned by the order of their kernels: what was added, removed and replaced."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from warpsight.analysis.diff.sides import Side
-
-Column = npt.NDArray[Any]
-#: Places of an iteration that are aligned; the alignment is quadratic in the worst case.
-MOST = 6_000
+from warpsight.analysis.diff.roles import role
 
 
 @dataclass(frozen=True)
-class Step:
+class Stretch:
     """One stretch of the alignment: what happened, the places on both sides, and their device time (ns)."""
 
     change: str
@@ -28,66 +20,65 @@ class Step:
     time_after: int
 
 
-def typical(side: Side) -> Column:
-    """Rows of work of the counted iteration whose length is the median, in order of issue."""
-    if not side.loops:
-        return np.arange(len(side.work))
-    loop = max(side.loops, key=lambda one: int(one.steady.sum()))
-    places = np.flatnonzero(loop.steady)
-    middle = places[np.argsort(loop.duration[places], kind="stable")[len(places) // 2]]
-    return loop.rows_of(int(middle))
+@dataclass(frozen=True)
+class Iteration:
+    """The kernels of a typical iteration in order, and how long each took (ns)."""
+
+    names: Sequence[str]
+    times: Sequence[int]
+
+    def turned_to(self, other: Iteration) -> Iteration:
+        """The same iteration, begun where the other begins.
+
+        Turns found by repetition may begin at another kernel of the loop; the longest stretch that both have in common, by role,
+        says where.
+        """
+        one, two = ([role(name) for name in side.names] for side in (other, self))
+        if not one or not two:
+            return self
+        double = two + two
+        found = SequenceMatcher(None, one, double, autojunk=False).find_longest_match(
+            0, len(one), 0, len(double)
+        )
+        turn = (found.b - found.a) % len(two)
+        return Iteration([*self.names[turn:], *self.names[:turn]], [*self.times[turn:], *self.times[:turn]])
 
 
-def align(before: list[str], after: list[str]) -> list[tuple[str, int, int, int, int]]:
+def align(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
     """Stretches (equal, replaced, removed, added) that turn one sequence into the other."""
     words = {"equal": "equal", "replace": "replaced", "delete": "removed", "insert": "added"}
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     return [(words[tag], a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
-def steps(before: Side, after: Side, grouping: str) -> tuple[list[Step], list[tuple[str, str, int]]]:
-    """The alignment of the typical iterations by kernel or role, and pairs of kernels in the same place.
+def stretches(
+    before: Iteration, after: Iteration, by_role: bool, renamed: Mapping[str, str]
+) -> list[Stretch]:
+    """Where two iterations differ, by kernel or by role.
 
-    Returns:
-        Stretches that are not equal, and (kernel before, kernel after, times met) where labels agree and names do not.
+    Kernels that `renamed` gives one name stand for each other: they keep their place in the alignment and count as replaced.
     """
-    labels, names, time = _labelled(before, typical(before), grouping)
-    labels_after, names_after, time_after = _labelled(after, turned(before, after), grouping)
-    out, pairs = [], Counter[tuple[str, str]]()
-    for change, a, b, c, d in align(labels, labels_after):
+    keys = [
+        [role(name) if by_role else renamed.get(name, name) for name in side.names]
+        for side in (before, after)
+    ]
+    aligned = align(*keys)
+    found = [
+        Stretch(change, (a, b), (c, d), sum(before.times[a:b]), sum(after.times[c:d]))
+        for change, a, b, c, d in aligned
+        if change != "equal"
+    ]
+    return found if by_role else [*found, *_replaced(before, after, aligned)]
+
+
+def _replaced(
+    before: Iteration, after: Iteration, aligned: list[tuple[str, int, int, int, int]]
+) -> Iterator[Stretch]:
+    """Kernels with another name in the same place."""
+    for change, a, b, c, _ in aligned:
         if change == "equal":
-            pairs.update((x, y) for x, y in zip(names[a:b], names_after[c:d], strict=True) if x != y)
-            continue
-        out.append(Step(change, (a, b), (c, d), int(time[a:b].sum()), int(time_after[c:d].sum())))
-    return out, [(x, y, n) for (x, y), n in pairs.most_common()]
-
-
-def turned(before: Side, after: Side) -> Column:
-    """The typical iteration of the second side, turned to begin where that of the first does.
-
-    A loop that was found by its repetition has no beginning of its own: the longest stretch of roles that both share tells
-    how far the one must be turned.
-    """
-    rows = typical(after)
-    if not all(side.loops and side.loops[0].source.startswith("repetition") for side in (before, after)):
-        return rows
-    labels, _, _ = _labelled(before, typical(before), "role")
-    other, _, _ = _labelled(after, rows, "role")
-    if not labels or len(rows) > MOST:
-        return rows
-    double = other + other
-    found = SequenceMatcher(None, labels, double, autojunk=False).find_longest_match(
-        0, len(labels), 0, len(double)
-    )
-    return np.roll(rows, -((found.b - found.a) % len(rows)))
-
-
-def _labelled(side: Side, rows: Column, grouping: str) -> tuple[list[str], list[str], Column]:
-    rows = rows[:MOST]
-    place, texts = side.labels(grouping)
-    name, names = side.labels("kernel")
-    return (
-        [texts[i] for i in place[rows].tolist()],
-        [names[i] for i in name[rows].tolist()],
-        (side.work.end - side.work.start)[rows],
-    )
+            for one, two in zip(range(a, b), range(c, c + b - a), strict=True):
+                if before.names[one] != after.names[two]:
+                    yield Stretch(
+                        "replaced", (one, one + 1), (two, two + 1), before.times[one], after.times[two]
+                    )

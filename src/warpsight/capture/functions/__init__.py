@@ -2,10 +2,9 @@
 
 The lists beside this module have one `number name` per line. CUPTI's come from `cupti_runtime_cbid.h` and
 `cupti_driver_cbid.h` (CUDA 13; numbers are never reused, so older ones are a subset), OpenCL's from the order
-of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0. HIP's are our own numbers, because rocprofiler-sdk renumbered
-its own once: the order of `rocprofiler_hip_runtime_api_id_t` with every step of HIP's table. The recorder is built with the
-same list and finds the functions of the library it meets by name (native/rocm/api_rules.cpp). MACA's have no list: their
-numbers are given and named by the recorder, in rows of kind `ApiFunction`.
+of `struct _cl_icd_dispatch` in `CL/cl_icd.h`, from 0. Other backends bring lists of their own
+(:class:`warpsight.machine.backends.backend.Functions`), or their recorder names the functions it meets in rows of kind
+`ApiFunction`.
 """
 
 from __future__ import annotations
@@ -14,33 +13,48 @@ from functools import lru_cache
 from pathlib import Path
 
 from warpsight.capture.segments import layout
+from warpsight.machine.backends import registry
+from warpsight.machine.backends.backend import Functions
 
-_LISTS = {
-    layout.API_CUDA_RUNTIME: "cuda_runtime.txt",
-    layout.API_CUDA_DRIVER: "cuda_driver.txt",
-    layout.API_OPENCL: "opencl.txt",
-    layout.API_HIP: "hip_runtime.txt",
+_HERE = Path(__file__).parent
+_CORE = {
+    one.domain: one
+    for one in (
+        Functions(layout.API_CUDA_RUNTIME, "cuda runtime", _HERE / "cuda_runtime.txt"),
+        Functions(layout.API_CUDA_DRIVER, "cuda driver", _HERE / "cuda_driver.txt"),
+        Functions(layout.API_OPENCL, "opencl", _HERE / "opencl.txt"),
+        Functions(layout.API_USER, "user"),
+    )
 }
-_DOMAINS = {
-    layout.API_CUDA_RUNTIME: "cuda runtime",
-    layout.API_CUDA_DRIVER: "cuda driver",
-    layout.API_OPENCL: "opencl",
-    layout.API_USER: "user",
-    layout.API_HIP: "hip",
-    layout.API_MACA: "maca",
-}
+
+
+@lru_cache(maxsize=1)
+def domains() -> dict[int, Functions]:
+    """All API domains by number, those of other packages' backends included."""
+    found = {one.domain: one for backend in registry.all_backends().values() for one in backend.functions}
+    return {**found, **_CORE}
+
+
+def _domain(number: int) -> Functions | None:
+    return _CORE.get(number) or domains().get(number)
 
 
 @lru_cache(maxsize=8)
 def names(domain: int) -> dict[int, str]:
     """Function names of one API domain by number; empty for a domain without a list."""
-    if domain not in _LISTS:
+    found = _domain(domain)
+    if found is None or found.names is None:
         return {}
-    lines = (Path(__file__).parent / _LISTS[domain]).read_text().splitlines()
-    return {int(number): name for number, _, name in (line.partition(" ") for line in lines)}
+    return {
+        int(number): name
+        for number, _, name in (line.partition(" ") for line in found.names.read_text().splitlines())
+    }
 
 
 def name(domain: int, number: int) -> str:
     """The function's name, or its domain and number when this version does not know it."""
     known = names(domain).get(number)
-    return known if known else f"{_DOMAINS.get(domain, f'api {domain}')} function {number}"
+    if known:
+        return known
+    found = _domain(domain)
+    return f"{found.name if found is not None else f'api {domain}'} function {number}"

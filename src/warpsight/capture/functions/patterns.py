@@ -1,4 +1,4 @@
-"""What `--api` can name: the functions of every API that a recorder hears, and the words that stand for sets of them."""
+"""What `--api` can name: the functions of every API that is recorded, and the words that stand for sets of them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from warpsight.capture import functions
-from warpsight.capture.segments import layout
 
-#: Values of `--api` that are no names of functions.
+#: Values of `--api` that name no function.
 WORDS = ("default", "launches", "all", "off")
 _VERSION = re.compile(r"(_v\d+|_pts[dz])+$")
-#: Functions of MACA, which have no list: the recorder names those that it meets.
-_UNLISTED = ("mc", "wc")
 
 
 @lru_cache(maxsize=1)
 def known() -> frozenset[str]:
     """Names of all functions without version and stream suffixes, as `--api` has them."""
-    domains = [getattr(layout, name) for name in dir(layout) if name.startswith("API_")]
     return frozenset(
-        _VERSION.sub("", name) for domain in domains for name in functions.names(domain).values()
+        _VERSION.sub("", name) for domain in functions.domains() for name in functions.names(domain).values()
     )
 
 
@@ -35,10 +31,11 @@ def unknown(api: str) -> list[str]:
     """Patterns of a value of `--api` that match no function; a word among patterns is one."""
     if api in WORDS or not api:
         return []
+    unlisted = tuple(prefix for one in functions.domains().values() for prefix in one.prefixes)
     return [
         p
         for p in parts(api)
-        if not p.startswith(_UNLISTED) and not any(fnmatchcase(name, p) for name in known())
+        if not p.startswith(unlisted) and not any(fnmatchcase(name, p) for name in known())
     ]
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.capture.identities import driver_index
-from warpsight.capture.segments import layout
+from warpsight.machine.backends import registry
 from warpsight.model import store
 from warpsight.model.schema import TABLES
 
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
 
 Row = dict[str, Any]
-_BACKENDS = {
-    layout.BACKEND_CUDA: "cuda",
-    layout.BACKEND_OPENCL: "opencl",
-    layout.BACKEND_ROCM: "rocm",
-    layout.BACKEND_MACA: "maca",
-}
 _NODE_KINDS = (
     "kernel",
     "memcpy",
@@ -43,6 +37,12 @@ _NODE_KINDS = (
     "batch memory operation",
     "conditional",
 )
+
+
+def _platform(number: int) -> str:
+    """The name of a device's or context's API."""
+    found = registry.of_platform(number)
+    return found.name if found is not None else "cuda"
 
 
 def device(arena: Arena, row: Any) -> Row:
@@ -67,7 +67,7 @@ def device(arena: Arena, row: Any) -> Row:
         "uuid": text(int(row["uuid"])) or f"unknown-{index}",
         "name": text(int(row["name"])) or "unknown",
         "vendor": text(int(row["vendor"])) or "unknown",
-        "platform": _BACKENDS.get(int(row["platform"]), "cuda"),
+        "platform": _platform(int(row["platform"])),
         "pci": text(int(row["pci"])) or None,
         **{name: int(row[name]) or None for name in numbers},
         "compute_capability": f"{major}.{minor}" if major else None,
@@ -151,7 +151,7 @@ def _contexts(arena: Arena) -> Iterator[Row]:
             "context": _small(row["context"]),
             "device": arena.device(int(row["device"]) & 0xFFFF),
             "null_stream": int(row["null_stream"]),
-            "api": _BACKENDS.get(int(row["api"]), "cuda"),
+            "api": _platform(int(row["api"])),
         }
 
 

@@ -118,9 +118,10 @@ STATE_STARTING, STATE_RECORDING, STATE_DORMANT, STATE_STOPPED, STATE_EXITED = 0,
 FRAME_PYTHON, FRAME_NATIVE, FRAME_MARKER, FRAME_KERNEL, FRAME_LINE = 1, 2, 3, 4, 5
 STACK_FRAME_CHAIN, STACK_WITH_GIL, STACK_UNWINDER, STACK_IMPORTED, STACK_REMOTE = 1, 2, 3, 4, 5
 STACK_WAITER = 6
-API_CUDA_RUNTIME, API_CUDA_DRIVER, API_OPENCL, API_USER, API_HIP = 1, 2, 3, 4, 5
-API_MACA = 7
-BACKEND_CUDA, BACKEND_OPENCL, BACKEND_ROCM, BACKEND_MACA = 1, 2, 3, 4
+#: Whose functions a call's row numbers. Other backends have numbers from 5 on, in the tables of their packages.
+API_CUDA_RUNTIME, API_CUDA_DRIVER, API_OPENCL, API_USER = 1, 2, 3, 4
+#: Whose a device or context is. Other backends have numbers from 3 on, likewise.
+BACKEND_CUDA, BACKEND_OPENCL = 1, 2
 
 #: Constants that the generated C++ header repeats.
 CONSTANTS = {

@@ -360,7 +360,7 @@ u4 correlation  low half
 u4 context      context id
 u4 stream       stream id
 u4 stack        where; 0 when only the call's own row knows
-u4 allocator    string: family (CUDA, OpenCL, HIP), caching allocator, user's name …
+u4 allocator    string: family (CUDA, OpenCL, …), caching allocator, user's name …
 u4 tag          string
 u2 device       device index
 u1 operation    1 allocate, 2 free, 3 pool create, 4 pool trim, 5 pool destroy

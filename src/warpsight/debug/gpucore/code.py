@@ -7,10 +7,13 @@ from functools import cached_property
 
 from warpsight.debug.gpucore.layout import Kind
 from warpsight.debug.gpucore.reader import GpuCore
+from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.deferred import Deferred, deferred_barrier
 from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, Instruction, disassemble
 from warpsight.device_code.inline_chain import SourceChain
+from warpsight.device_code.polling import Poll, poll_of
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,31 @@ class Location:
         return self.cubin.chain(self.section, self.offset)
 
 
+@dataclass(frozen=True)
+class Polling:
+    """A polling loop: what it reads, and the address of the instruction that reads."""
+
+    poll: Poll
+    address: int
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A barrier that a warp may be held at although it has gone on: its address, and what has been written since."""
+
+    address: int
+    deferred: Deferred
+
+
 class Code:
     """All code of a dump."""
 
     def __init__(self, core: GpuCore) -> None:
         self.core = core
         self._found: dict[int, Location | None] = {}
+        self._flows: dict[tuple[int, int], ControlFlow] = {}
+        self._polls: dict[int, Polling | None] = {}
+        self._deferred: dict[int, Behind | None] = {}
 
     @cached_property
     def _modules(self) -> dict[int, int]:
@@ -95,6 +117,40 @@ class Code:
             return b""
         code = location.cubin.elf.contents(location.section)
         return code[location.offset : location.offset + INSTRUCTION_SIZE].tobytes()
+
+    def flow(self, location: Location) -> ControlFlow:
+        """The branches of the section of code that a location is in."""
+        key = (location.module, location.section)
+        if key not in self._flows:
+            cubin = location.cubin
+            self._flows[key] = ControlFlow(cubin.instructions(location.section), cubin.architecture)
+        return self._flows[key]
+
+    def polling(self, address: int) -> Polling | None:
+        """The polling loop around an address; None when there is none."""
+        if address not in self._polls:
+            self._polls[address] = self._polling(address)
+        return self._polls[address]
+
+    def barrier_behind(self, address: int) -> Behind | None:
+        """The barrier in front of an address with nothing but arithmetic between; None when there is none."""
+        if address not in self._deferred:
+            location = self.locate(address)
+            index = location.offset // INSTRUCTION_SIZE if location else 0
+            found = deferred_barrier(self.flow(location), index) if location else None
+            at = address - (index - found.index) * INSTRUCTION_SIZE if found else 0
+            self._deferred[address] = Behind(at, found) if found else None
+        return self._deferred[address]
+
+    def _polling(self, address: int) -> Polling | None:
+        location = self.locate(address)
+        if location is None:
+            return None
+        flow = self.flow(location)
+        index = location.offset // INSTRUCTION_SIZE
+        loop = flow.loop_around(index) if index < len(flow.words) else None
+        poll = poll_of(flow, loop) if loop else None
+        return Polling(poll, address + (poll.index - index) * INSTRUCTION_SIZE) if poll else None
 
     def disassemble(self, address: int, before: int = 0, after: int = 0) -> list[Instruction]:
         """Instructions around an address as text; nothing without nvdisasm.

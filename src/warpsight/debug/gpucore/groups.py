@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from warpsight.debug.gpucore.code import Code
+from warpsight.debug.gpucore.lane_registers import LaneRegisters
 from warpsight.debug.gpucore.layout import Kind, lane_state
 from warpsight.debug.gpucore.reader import GpuCore
-from warpsight.debug.gpucore.waits import Wait, wait_at
+from warpsight.debug.gpucore.waits import Wait, depends_on_lane, wait_at
 from warpsight.device_code.elf import Array
 from warpsight.device_code.inline_chain import SourceChain
-
-_BLOCKED = 3
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Group:
         active: whether they are the warp's active lanes; otherwise they diverged and wait for their turn.
         lanes, warps, blocks: how many.
         states: what the convergence unit says about them, and how often (driver 575 and later).
-        wait: what holds them, None when they compute or wait for memory.
+        wait: what holds them, None when they compute, or wait for nothing but their own loads.
         example: row of the lane table of the first of them.
     """
 
@@ -78,30 +76,72 @@ def grid_of_blocks(core: GpuCore) -> Array:
     return found
 
 
-def groups(core: GpuCore, code: Code, joined: Lanes | None = None) -> list[Group]:
-    """All lanes by (grid, PC, active or diverged), the largest group first."""
+@dataclass(frozen=True)
+class Histogram:
+    """All lanes by where they are and what they wait for.
+
+    Attributes:
+        groups: the largest first.
+        of_lane: the group of each row of the lane table, shape (n,).
+    """
+
+    groups: tuple[Group, ...]
+    of_lane: Array
+
+
+def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> Histogram:
+    """All lanes by (grid, PC, active or diverged, what they wait for)."""
     lanes = core.table(Kind.LANES)
     if not len(lanes):
-        return []
+        return Histogram((), np.zeros(0, np.int64))
     at = joined or join(core)
     pcs, pc_index = np.unique(lanes.rows["pc"], return_inverse=True)
-    key = ((at.grid + 1) * len(pcs) + pc_index) * 2 + at.active
+    own = _own_waits(core, code, at, pcs, pc_index)
+    key = (((at.grid + 1) * len(pcs) + pc_index) * 2 + at.active) * (own.max() + 1) + own
     keys, first, member, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     warps = _distinct(member, at.warp, len(keys))
     blocks = _distinct(member, at.block, len(keys))
-    order = np.argsort(-counts, kind="stable").tolist()
+    order = np.argsort(-counts, kind="stable")
     states = _states(lanes.rows["state"], member, len(keys), core)
     found = []
-    for index in order:
-        value, example = int(keys[index]), int(first[index])
-        active, rest = bool(value & 1), value >> 1
-        pc = int(pcs[rest % len(pcs)])
-        wait = wait_of(core, code, example, pc)
+    for index in order.tolist():
+        example = int(first[index])
+        pc = int(lanes.rows["pc"][example])
+        wait = wait_of(core, code, example, int(at.warp[example]), pc)
         found.append(
-            Group(rest // len(pcs) - 1, pc, active, int(counts[index]), int(warps[index]), int(blocks[index]),
-                  states[index], wait, example)
+            Group(int(at.grid[example]), pc, bool(at.active[example]), int(counts[index]), int(warps[index]),
+                  int(blocks[index]), states[index], wait, example)
         )  # fmt: skip
-    return found
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return Histogram(tuple(found), place[member])
+
+
+def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
+    """A number for each lane that tells apart what warps at one PC wait for, where registers or predicates decide it.
+
+    Warp by warp: lanes of one warp that stand at one PC, active or not, are looked at once.
+
+        lane   PC          warp   wait                      number
+        0      BAR R1      0      barrier 1                 1
+        1      BAR R1      0      (as lane 0)               1
+        32     BAR R1      1      barrier 2                 2
+        64     STG         2      (the PC decides)          0
+    """
+    own = np.zeros(len(pc_index), np.int64)
+    decided = [depends_on_lane(pc, code) for pc in pcs.tolist()]
+    chosen = np.flatnonzero(np.array(decided, bool)[pc_index])
+    if not len(chosen):
+        return own
+    stands = (at.warp[chosen] * 2 + at.active[chosen]) * len(pcs) + pc_index[chosen]
+    _, first, member = np.unique(stands, return_index=True, return_inverse=True)
+    numbers: dict[str, int] = {}
+    values = []
+    for lane in chosen[first].tolist():
+        wait = wait_of(core, code, lane, int(at.warp[lane]), int(pcs[pc_index[lane]]))
+        values.append(numbers.setdefault(wait.text if wait else "", len(numbers) + 1))
+    own[chosen] = np.array(values, np.int64)[member]
+    return own
 
 
 def _distinct(member: Array, owner: Array, count: int) -> Array:
@@ -124,18 +164,9 @@ def _states(state: Array, member: Array, count: int, core: GpuCore) -> list[tupl
     return [tuple(sorted(states.items(), key=lambda item: -item[1])) for states in found]
 
 
-def wait_of(core: GpuCore, code: Code, lane: int, pc: int) -> Wait | None:
+def wait_of(core: GpuCore, code: Code, lane: int, warp: int, pc: int) -> Wait | None:
     """What the warp of a lane waits for at a program counter."""
-
-    def register(number: int) -> int | None:
-        words = core.words_of(Kind.REGISTERS, lane)
-        return words[number] if number < len(words) else None
-
-    def predicate(number: int) -> bool | None:
-        words = core.words_of(Kind.PREDICATES, lane)
-        return bool(words[number]) if number < len(words) else None
-
-    return wait_at(pc, code.instruction, register, predicate)
+    return wait_at(pc, code, LaneRegisters(core, lane, warp))
 
 
 @dataclass(frozen=True)
@@ -159,26 +190,32 @@ class Place:
         return sum(group.lanes for group in self.groups)
 
 
-def places(found: Sequence[Group], code: Code) -> list[Place]:
+def places(found: Histogram, code: Code) -> tuple[list[Place], Array]:
     """The groups by kernel, source chain and what they wait for, the place of most lanes first.
 
     Without line information every instruction is a place of its own.
+
+    Returns:
+        The places, and the place of each row of the lane table, shape (n,).
     """
-    members: dict[object, list[Group]] = {}
+    members: dict[object, list[int]] = {}
     chains: dict[object, SourceChain | None] = {}
-    for group in found:
+    for number, group in enumerate(found.groups):
         location = code.locate(group.address)
         chain = location.chain if location else None
-        key = (
+        key: object = (
             group.grid,
             chain.frames if chain else group.address,
             group.wait.text if group.wait else "",
-            group.active,
+            # Which of its lanes a warp runs is chance where all of them wait.
+            group.active or group.wait is not None,
         )
-        members.setdefault(key, []).append(group)
+        members.setdefault(key, []).append(number)
         chains[key] = chain
-    result = [
-        Place(list_[0].grid, list_[0].address, chains[key], list_[0].wait, tuple(list_))
-        for key, list_ in members.items()
-    ]
-    return sorted(result, key=lambda place: -place.lanes)
+    made, of_group = [], np.zeros(len(found.groups), np.int64)
+    ordered = sorted(members.items(), key=lambda item: -sum(found.groups[one].lanes for one in item[1]))
+    for place, (place_key, numbers) in enumerate(ordered):
+        own = tuple(found.groups[one] for one in numbers)
+        made.append(Place(own[0].grid, own[0].address, chains[place_key], own[0].wait, own))
+        of_group[numbers] = place
+    return made, of_group[found.of_lane] if len(found.groups) else found.of_lane

@@ -65,6 +65,7 @@ class GpuCore:
             elf.problems.append(f"its ABI is {elf.osabi:#x}, that of known dumps {OSABI_CUDA:#x}")
         self._kinds: Array = elf.sections["type"]
         self._tables: dict[Kind, Table] = {}
+        self._owned: dict[Kind, tuple[Array, Array]] = {}
         self._cubins: dict[int, Cubin | None] = {}
         if not len(elf.sections):
             why = elf.problems[-1] if elf.problems else "it has no sections"
@@ -185,13 +186,21 @@ class GpuCore:
         above = self.table(OWNERS[kind] if kind in OWNERS else _parent(kind))
         if not 0 <= owner < len(above):
             return None
-        headers = self.elf.sections
-        found = np.flatnonzero(
-            (self._kinds == kind.section_type)
-            & (headers["link"] == above.section[owner])
-            & (headers["info"] == above.row[owner])
-        )
-        return int(found[0]) if len(found) else None
+        keys, sections = self._by_owner(kind)
+        key = int(above.section[owner]) << 32 | int(above.row[owner])
+        at = int(np.searchsorted(keys, np.uint64(key)))
+        return int(sections[at]) if at < len(keys) and int(keys[at]) == key else None
+
+    def _by_owner(self, kind: Kind) -> tuple[Array, Array]:
+        """The sections of a kind in the order of their owners: `sh_link` above `sh_info` as one number, and the sections."""
+        known = self._owned.get(kind)
+        if known is None:
+            sections = np.flatnonzero(self._kinds == kind.section_type)
+            headers = self.elf.sections[sections]
+            keys = headers["link"].astype(np.uint64) << np.uint64(32) | headers["info"].astype(np.uint64)
+            order = np.argsort(keys, kind="stable")
+            known = self._owned[kind] = keys[order], sections[order]
+        return known
 
     def data_of(self, kind: Kind, owner: int) -> tuple[bytes, int] | None:
         """Bytes and address of the section of a kind that belongs to a row; None when the dump has none."""

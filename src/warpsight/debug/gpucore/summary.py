@@ -13,7 +13,10 @@ import numpy as np
 from warpsight.debug.gpucore.addresses import accesses
 from warpsight.debug.gpucore.code import Code
 from warpsight.debug.gpucore.faults import Fault, faults
-from warpsight.debug.gpucore.groups import Lanes, Place, groups, join, places, wait_of
+from warpsight.debug.gpucore.grid_size import launched_blocks
+from warpsight.debug.gpucore.groups import Lanes, Place, grid_of_blocks, histogram, join, places, wait_of
+from warpsight.debug.gpucore.hang import Hang
+from warpsight.debug.gpucore.lane_map import LaneMap
 from warpsight.debug.gpucore.layout import FLAGS, GRID_STATUS, Kind, exception_name
 from warpsight.debug.gpucore.reader import GpuCore
 from warpsight.debug.gpucore.waits import Wait
@@ -28,6 +31,8 @@ NO_LINES = (
     "clear compile caches (ccache, ~/.nv/ComputeCache, TORCH_EXTENSIONS_DIR), which hand out what they compiled without it; "
     "Triton writes lines unless TRITON_DISABLE_LINE_INFO=1; NVRTC needs -lineinfo among its options"
 )
+_UNEXPLAINED: dict[str, Any] = {"roots": [], "chain": [], "missing_blocks": [], "explanation": []}
+_UNKNOWN_MEMORY: dict[str, Any] = {"polls": None, "mbarrier": None}
 #: Names of kernels that are longer are shortened in notes.
 _LONGEST_NAME = 120
 
@@ -62,7 +67,8 @@ class View:
 
     Attributes:
         core, options: what was asked; code, joined: the dump's code and its lanes with their owners.
-        faults, groups, places: see their modules; shown: the places within the limit.
+        faults, groups, places: see their modules; the places of a hang in the order of its explanation, others by lanes.
+        hang: the explanation; None when there was an exception, or nothing ran. shown: the places within the limit.
     """
 
     def __init__(self, core: GpuCore, options: Options) -> None:
@@ -74,8 +80,15 @@ class View:
                 location.cubin.use_ptx(options.ptx, options.sources)
         self.joined: Lanes = join(core)
         self.faults = faults(core, self.code)
-        self.groups = groups(core, self.code, self.joined)
-        self.places = places(self.groups, self.code)
+        found = histogram(core, self.code, self.joined)
+        self.groups = found.groups
+        self.places, place_of_lane = places(found, self.code)
+        order: Sequence[int] = range(len(self.places))
+        self.hang: Hang | None = None
+        if self.kind == "hang":
+            self.hang = Hang.of(LaneMap.of(core, self.joined, place_of_lane), self.places, self.code)
+            self.places, order = list(self.hang.places), self.hang.graph.order
+        self._lanes_of = [np.flatnonzero(place_of_lane == number) for number in order[: options.limit]]
         self.shown = self.places[: options.limit]
         addresses = [p.address for p in self.shown] + [f.pc for f in self.faults[:16] if f.pc is not None]
         unique = list(dict.fromkeys(addresses))
@@ -96,7 +109,8 @@ class View:
             "devices": self.devices(),
             "faults": [self.fault(fault) for fault in self.faults],
             "grids": self.grids(),
-            "places": [self.place(place) for place in self.shown],
+            **(self.hang.to_json(self.options.limit, self.code) if self.hang else _UNEXPLAINED),
+            "places": [self.place(at, place) for at, place in enumerate(self.shown)],
             "places_left_out": len(self.places) - len(self.shown),
             "modules": self.modules(),
             "notes": self.notes(),
@@ -222,7 +236,8 @@ class View:
 
     def wait(self, lane: int) -> Wait | None:
         """What the warp of a lane waits for."""
-        return wait_of(self.core, self.code, lane, int(self.core.table(Kind.LANES).rows["pc"][lane]))
+        pc = int(self.core.table(Kind.LANES).rows["pc"][lane])
+        return wait_of(self.core, self.code, lane, int(self.joined.warp[lane]), pc)
 
     def fault_pc(self, lane: int) -> int | None:
         """The instruction that raised a lane's exception, if it has one."""
@@ -255,6 +270,7 @@ class View:
         warp_grid = np.full(len(warps), -1, np.int64)
         owned = at.warp >= 0
         warp_grid[at.warp[owned]] = at.grid[owned]
+        launched = launched_blocks(core, grid_of_blocks(core))
         found = []
         for row, grid in enumerate(grids.rows):
             mine = at.grid == row
@@ -267,6 +283,7 @@ class View:
                     "mangled": location.kernel if location else None,
                     "status": GRID_STATUS[int(grid["status"])] if grid["status"] < len(GRID_STATUS) else None,
                     "grid": grid["grid"].tolist(),
+                    "blocks": launched[row],
                     "block": grid["block"].tolist(),
                     "cluster": grid["cluster"].tolist() if grid["cluster"].any() else None,
                     "registers": int(grid["registers"]),
@@ -281,7 +298,7 @@ class View:
             )
         return found
 
-    def place(self, place: Place) -> dict[str, Any]:
+    def place(self, at: int, place: Place) -> dict[str, Any]:
         """One row of the histogram."""
         first = place.groups[0]
         states: dict[str, int] = {}
@@ -291,11 +308,12 @@ class View:
         return {
             "kernel": self.code.grid_name(place.grid) if place.grid >= 0 else None,
             "lanes": place.lanes,
-            "warps": sum(group.warps for group in place.groups),
-            "blocks": max(group.blocks for group in place.groups),
-            "active": first.active,
+            "warps": len(np.unique(self.joined.warp[self._lanes_of[at]])),
+            "blocks": len(np.unique(self.joined.block[self._lanes_of[at]])),
+            "active": any(group.active for group in place.groups),
             "waits_for": place.wait.text if place.wait else None,
             "wait": place.wait.kind if place.wait else None,
+            **(self.hang.of_place(at) if self.hang else _UNKNOWN_MEMORY),
             "states": states,
             "at": self.at(place.address),
             "pcs": [{"pc": hex(group.pc), "lanes": group.lanes} for group in place.groups],

@@ -105,7 +105,7 @@ index        int32  -   number that its file or the first process gave it
 uuid         string -   unique id
 name         string -   marketing name
 vendor       string -   NVIDIA, …
-platform     string -   cuda, opencl, rocm, maca
+platform     string -   cuda, opencl, or the name of another backend
 pci          string? -  domain:bus:device.function
 memory_bytes int64? B   total
 memory_bandwidth int64? B/s peak
@@ -131,7 +131,7 @@ CONTEXT = table(
 context      int32  -   id, unique within the process
 device       int16? -   device id
 null_stream  int64? -   stream id of the default stream
-api          string -   cuda, opencl, rocm, maca
+api          string -   cuda, opencl, or the name of another backend
 process      int32  -   process id in the trace
 """,
 )

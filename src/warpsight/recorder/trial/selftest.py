@@ -20,9 +20,11 @@ from warpsight.formats import registry
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
 from warpsight.machine import checks, cuda_driver, opencl
+from warpsight.machine.backends import registry as backends
+from warpsight.machine.backends.backend import Backend
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
-from warpsight.recorder import vendors as backends
+from warpsight.recorder.external import tool as tools
 from warpsight.recorder.trial import bench
 
 WORKS, FAILS, ABSENT = "works", "fails", "absent"
@@ -62,9 +64,9 @@ def run() -> list[Trial]:
             for tool in ("cuda-gdb", "compute-sanitizer")
         ),
         *(
-            (f"--backend {name}", partial(_no_vendor, name), partial(_vendor_answers, name))
-            for name in backends.VENDORS
-            if name != "uprobe"  # its tool is ours; what it needs is the check of perf events
+            (f"--backend {name}", partial(_no_recorder, one), partial(_recorder_answers, one))
+            for name, one in backends.external().items()
+            if tools.of(one).probe is not None
         ),
     ]
     return [_try(*trial) for trial in trials]
@@ -207,15 +209,16 @@ def _answers(name: str) -> str:
     return _succeed([str(disassembly.find_tool(name)), "--version"]).strip().splitlines()[0]
 
 
-def _no_vendor(name: str) -> str | None:
-    vendor = backends.recorder(name)
-    return None if vendor.find() else f"{vendor.tool} is not installed: {vendor.advice}"
+def _no_recorder(backend: Backend) -> str | None:
+    tool = tools.of(backend)
+    return None if tool.find() else f"{backend.program} is not installed: {tool.advice}"
 
 
-def _vendor_answers(name: str) -> str:
-    command = backends.recorder(name).find()
-    assert command is not None
-    _succeed([*command, "version" if name == "metal" else "--help" if name == "maca" else "--version"])
+def _recorder_answers(backend: Backend) -> str:
+    tool = tools.of(backend)
+    command = tool.find()
+    assert command is not None and tool.probe is not None
+    _succeed([*command, *tool.probe])
     return " ".join(command)
 
 

@@ -2,9 +2,10 @@
 
 A verb is one module `warpsight.ui.cli.<verb>` (`import_` for `import`, a word that Python keeps for itself) with a function
 `command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
-A module may set `CONTEXT_SETTINGS` for the parser. Verbs print results to standard output, everything else to standard
-error, and end with :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is
-imported until a verb runs: `warpsight --help` and `--version` answer at once.
+A module may set `CONTEXT_SETTINGS` for the parser, and `HAS_SIDES` when `--` stands between two sides.
+Verbs print results to standard output, everything else to standard error, and end with
+:class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is imported until a verb runs:
+`warpsight --help` and `--version` answer at once.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ VERBS: dict[str, Verb] = {
         "Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.",
         "Read",
     ),
-    "diff": Verb("Compare two traces: what changed, and whether it is more than noise.", "Read"),
+    "diff": Verb(
+        "Compare runs of two versions: what changed, and whether it is more than run-to-run noise.", "Read"
+    ),
     "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
     "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
@@ -124,7 +127,7 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`."""
+    """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own
         keep_pandas_out()

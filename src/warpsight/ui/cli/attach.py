@@ -39,7 +39,8 @@ def command(
     """
     from warpsight.recorder import find
     from warpsight.recorder.drain import listener
-    from warpsight.recorder.settings import SOCKET, Settings
+    from warpsight.recorder.environment import SOCKET
+    from warpsight.recorder.settings import Settings
 
     if duration < 0:
         raise UsageError(f"--for is a number of seconds from 0, not {duration:g}")

@@ -17,7 +17,7 @@ def command(pid: Annotated[int, typer.Argument(metavar="PID", help="The process.
     """
     from warpsight.recorder import attach, find
     from warpsight.recorder.drain import listener
-    from warpsight.recorder.settings import SOCKET
+    from warpsight.recorder.environment import SOCKET
 
     launcher = find.environment(pid).get(SOCKET)
     if not (launcher and listener.reachable(launcher)):

@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """List the devices of this machine.
 
-    CUDA devices come from NVML and the driver, those of AMD, Intel, MetaX, Ascend and Apple from the kernel and their
-    vendors' tools, others from OpenCL. What could not be asked is said. Exit code 1 when there is none.
+    CUDA devices come from NVML and the driver, those of other vendors from the kernel and the vendors' tools, the rest from
+    OpenCL. What could not be asked is said. Exit code 1 when there is none.
     """
     from warpsight import machine
 

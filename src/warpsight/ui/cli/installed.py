@@ -13,9 +13,8 @@ from warpsight._version import __version__
 LIBRARIES = ("pyarrow", "duckdb", "numpy", "typer", "rich", "fsspec", "msgspec", "nvidia-ml-py",
              "nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12", "nvidia-cuda-cupti-cu13", "viztracer", "torch")  # fmt: skip
 
-#: Programs that some verbs run, by who makes them; `shutil.which` or the CUDA toolkit's folders find them.
-PROGRAMS = ("nsys", "cuda-gdb", "compute-sanitizer", "nvdisasm", "rocprofv3", "mcTracer", "msprof", "xctrace", "perf",
-            "bpftrace")  # fmt: skip
+#: Programs that some verbs run, beside those of backends; `shutil.which` or the CUDA toolkit's folders find them.
+PROGRAMS = ("cuda-gdb", "compute-sanitizer", "nvdisasm", "bpftrace")
 
 
 def versions() -> dict[str, Any]:
@@ -45,23 +44,28 @@ def versions() -> dict[str, Any]:
 def system() -> dict[str, str | None]:
     """Libraries and programs of the machine that verbs use: where each is, with its version; None for absent ones."""
     from warpsight.device_code import disassembly
+    from warpsight.machine.backends import registry
 
     found = _recorders_libraries() if sys.platform.startswith("linux") else {}
-    return found | {name: str(disassembly.find_tool(name) or "") or None for name in PROGRAMS}
+    programs = (*PROGRAMS, *(one.program for one in registry.external().values()))
+    return found | {name: str(disassembly.find_tool(name) or "") or None for name in programs}
 
 
 def _recorders_libraries() -> dict[str, str | None]:
-    from warpsight.machine import cuda_driver, cupti, opencl, rocprofiler
+    from warpsight.machine import cuda_driver, cupti, opencl
+    from warpsight.machine.backends import registry
 
     driver = cuda_driver.version()
     tracing = cupti.find(driver[0] if driver else None)
-    rocm = rocprofiler.find()
+    others: dict[str, str | None] = {}
+    for one in registry.with_part("doctor"):
+        others |= one.part("doctor").libraries()
     return {
         "CUDA driver": f"libcuda.so.1, CUDA {driver[0]}.{driver[1]}" if driver else None,
         "CUPTI": f"{tracing.path}, API version {tracing.version or 'unknown'}" if tracing else None,
         "NVML": _loadable("libnvidia-ml.so.1"),
         "OpenCL loader": getattr(opencl.library(), "_name", None),
-        "rocprofiler-sdk": str(rocm.path) if rocm else None,
+        **others,
     }
 
 

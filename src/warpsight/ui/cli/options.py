@@ -9,6 +9,9 @@ import typer
 
 from warpsight.api import choice
 
+#: Stands for the `--` between two sides; no path can be called so.
+SIDES = "\0--"
+
 TracePath = Annotated[
     str,
     typer.Argument(

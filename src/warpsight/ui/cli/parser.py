@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from warpsight.errors import WarpsightError
 from warpsight.ui.cli.app import VERBS, module_of
+from warpsight.ui.cli.options import SIDES
 from warpsight.ui.render import terminal
 
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
@@ -46,6 +47,44 @@ class VerbCommand(TyperCommand):
         """The words of the usage line behind the verb's name."""
         return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments, then options under the headings of their groups, where they have any."""
+        parameters = self.get_params(ctx)
+        groups = [found for p in parameters if (found := getattr(p, "rich_help_panel", None))]
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for parameter in parameters:
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            other = "Arguments" if parameter.param_type_name == "argument" else next(iter(groups), "Options")
+            heading = getattr(parameter, "rich_help_panel", None) or other
+            sections.setdefault(heading, []).append((record[0], _filled(record[1])))
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def _filled(text: str) -> str:
+    """A help text with the names that take time to find: of backends."""
+    if "{" not in text:
+        return text
+    from warpsight.recorder import option_help
+
+    return option_help.filled(text)
+
+
+class SidesCommand(VerbCommand):
+    """A verb whose arguments are two sides with `--` between them; options may stand on either side.
+
+    The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line."""
+        found: list[str] = super().parse_args(ctx, [SIDES if arg == "--" else arg for arg in args])
+        return found
+
 
 def verb_command(name: str) -> Any:
     """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
@@ -53,7 +92,9 @@ def verb_command(name: str) -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
-        app.command(name, cls=VerbCommand, context_settings=_settings(module))(
+        kind = SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
+        epilog = getattr(module, "EPILOG", None)
+        app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
         )
         return typer.main.get_command(app)

@@ -128,12 +128,34 @@ class Tools:
             "heaviest": [{"stack": _tail(stack), "weight": int(float(value))} for stack, value in lines[:limit]],
         }  # fmt: skip
 
-    def diff(self, before: str, after: str, rows: int = DEFAULT_ROWS) -> dict[str, Any]:
-        """Compare two traces per iteration: what got slower, faster, new or gone, and whether it is more than noise."""
-        from warpsight.analysis.diff.compare import compare
+    def diff(
+        self, before: str | list[str], after: str | list[str], by: str | None = None, rows: int = DEFAULT_ROWS
+    ) -> dict[str, Any]:
+        """Compare runs of two versions per iteration: what changed, and whether it is more than run-to-run noise.
 
-        found = compare(self._places.open(before), self._places.open(after))
-        return {"headline": found.headline, "verdict": found.verdict, **_result(found.result, rows)}
+        Give several runs a side (four at least, better five, recorded in turn): noise is how runs of one side differ, and the
+        verdict on single runs is `untested`. Verdicts of rows: slower, faster (their time), grew, shrank (beside the rest of the
+        same run's device work), new, gone, not shown (no difference beyond noise). `ratio` is after / before, `low` and `high`
+        its interval. `by` asks for one table: summary, kernel, role, stack, range, operator, tree (the common call tree),
+        sequence or runs; without it come the measures, the kernels and the part of the tree that changed.
+        """
+        from warpsight.analysis.diff import runs
+        from warpsight.analysis.diff.compare import compare_runs
+        from warpsight.analysis.diff.tables import telling
+        from warpsight.errors import UsageError
+
+        sides = [[side] if isinstance(side, str) else side for side in (before, after)]
+        if not all(sides):
+            raise UsageError("a side of the comparison has no run")
+        found = compare_runs(*([runs.read(self._places.open(path)) for path in side] for side in sides))
+        tables = found.result.tables
+        if by is not None and by not in tables:
+            raise UsageError(f"there is no table {by!r}; there is: {', '.join(tables)}")
+        wanted = (by,) if by is not None else ("summary", "role" if found.by_role else "kernel", "tree")
+        kept = {name: tables[name] for name in wanted if name in tables}
+        if by is None:
+            kept["tree"] = tables["tree"].take([node["node"] for node in telling(tables["tree"].to_pylist())])
+        return {**_bounded(found.facts()), **_result(replace(found.result, tables=kept), rows)}
 
 
 def _verdict(found: Verdict, rows: int) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def lines(summary: dict[str, Any], style: Any = None, top: int = 12) -> Iterator
     for problem in summary["problems"]:
         yield paint(_RED, f"damaged: {problem}")
     yield ""
-    yield from _verdict(summary, paint)
+    yield from _verdict(summary, paint, top)
     yield ""
     yield from _grids(summary)
     if summary["places"]:
@@ -58,7 +58,7 @@ def _headline(summary: dict[str, Any]) -> str:
     return f"{summary['file']}: GPU core dump of {devices}; {', '.join(facts)}"
 
 
-def _verdict(summary: dict[str, Any], paint: Any) -> Iterator[str]:
+def _verdict(summary: dict[str, Any], paint: Any, top: int) -> Iterator[str]:
     if summary["kind"] == "idle":
         yield paint(_BOLD, "IDLE: no kernel was running, and there was no exception.")
         return
@@ -67,11 +67,7 @@ def _verdict(summary: dict[str, Any], paint: Any) -> Iterator[str]:
         names = ", ".join(clipped(name) for name in kernels)
         verb = "was" if len(kernels) == 1 else "were"
         yield paint(_RED, f"NO EXCEPTION: {names} {verb} running when the dump was taken.")
-        first = summary["places"][0]
-        waiting = sum(place["lanes"] for place in summary["places"] if place["wait"])
-        lanes = sum(place["lanes"] for place in summary["places"])
-        yield f"{waiting:,} of {lanes:,} lanes wait for others; most lanes are at:"
-        yield from frame_lines(first["at"], paint, "  ")
+        yield from _explanation(summary, top)
         return
     fault = summary["faults"][0]
     where = f" at {fault['pc']}" if fault["pc"] else ""
@@ -90,6 +86,23 @@ def _verdict(summary: dict[str, Any], paint: Any) -> Iterator[str]:
     if others:
         kinds = ", ".join(dict.fromkeys(other["exception"] for other in others))
         yield f"  and {len(others)} more warps with exceptions ({kinds}); --json lists them"
+
+
+def _explanation(summary: dict[str, Any], top: int) -> Iterator[str]:
+    """What waits for what: the sentences that the summary has, numbered as its places."""
+    waiting = sum(
+        place["lanes"] for place in summary["places"] if place["wait"] not in (None, "memory", "sleep")
+    )
+    lanes = sum(place["lanes"] for place in summary["places"])
+    yield f"{waiting:,} of {lanes:,} lanes wait for others. Causes first:"
+    for missing in summary["missing_blocks"]:
+        several = f"{clipped(missing['kernel'])}: " if len(summary["missing_blocks"]) > 1 else ""
+        yield f"  {several}{missing['text']}"
+    said = sorted([*summary["roots"], *summary["chain"]], key=lambda part: int(part["place"]))
+    for part in said[:top]:
+        yield f"  ({part['place'] + 1}) {part['text']}"
+    if len(said) > top:
+        yield f"  and {len(said) - top:,} more; --top 0 shows all"
 
 
 def _access_lines(fault: dict[str, Any]) -> Iterator[str]:
@@ -167,12 +180,13 @@ def _named(operation: str | None) -> str:
 
 def _grids(summary: dict[str, Any]) -> Iterator[str]:
     for grid in summary["grids"]:
-        shape = f"<<<{_triple(grid['grid'])}, {_triple(grid['block'])}>>>"
-        total = grid["grid"][0] * grid["grid"][1] * grid["grid"][2]
+        known = grid["blocks"] is not None
+        shape = f"<<<{_triple(grid['grid']) if known else '?'}, {_triple(grid['block'])}>>>"
+        of = f" of {grid['blocks']:,}" if known else ""
         cluster = f", clusters of {_triple(grid['cluster'])}" if grid["cluster"] else ""
         yield f"grid {grid['id']}: {clipped(grid['kernel'])} {shape}{cluster}, {grid['status']}"
         yield (
-            f"  on the device: {grid['blocks_resident']:,} of {total:,} blocks, {grid['warps_resident']:,} warps; "
+            f"  on the device: {grid['blocks_resident']:,}{of} blocks, {grid['warps_resident']:,} warps; "
             f"lanes: {grid['lanes_active']:,} active, {grid['lanes_diverged']:,} diverged, "
             f"{grid['lanes_exited']:,} exited; {grid['registers']} registers, launched by thread {grid['host_thread']}"
         )
@@ -181,23 +195,24 @@ def _grids(summary: dict[str, Any]) -> Iterator[str]:
 def _places(summary: dict[str, Any], paint: Any, top: int) -> Iterator[str]:
     yield "Where the lanes are"
     several = len({place["kernel"] for place in summary["places"]}) > 1
-    for place in summary["places"][:top]:
+    for number, place in enumerate(summary["places"][:top], 1):
         state = "" if place["active"] else ", diverged"
         lanes = "lane" if place["lanes"] == 1 else "lanes"
         warps = "warp" if place["warps"] == 1 else "warps"
         blocks = "block" if place["blocks"] == 1 else "blocks"
         waits = f", waiting for {place['waits_for']}" if place["waits_for"] else ""
         kernel = f" of {plain_name(place['kernel'])}" if several and place["kernel"] else ""
+        mark = f"({number})" if summary["kind"] == "hang" else ""
         yield (
-            f"{place['lanes']:>8,} {lanes}{kernel} ({place['warps']:,} {warps}, {place['blocks']:,} {blocks})"
+            f"{mark:<5}{place['lanes']:>7,} {lanes}{kernel} ({place['warps']:,} {warps}, {place['blocks']:,} {blocks})"
             f"{state}{waits}"
         )
-        yield from frame_lines(place["at"], paint, " " * 9)
+        yield from frame_lines(place["at"], paint, " " * 13)
         example = place["example"]
         if example["block"] is not None:
             yield paint(
                 _DIM,
-                f"         e.g. block {_triple(example['block'])} thread {_triple(example['thread'])}, "
+                f"             e.g. block {_triple(example['block'])} thread {_triple(example['thread'])}, "
                 f"SM {example['sm']} warp {example['warp']}",
             )
     hidden = len(summary["places"]) - top + summary["places_left_out"]

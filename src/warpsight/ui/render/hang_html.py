@@ -61,7 +61,8 @@ def _place(frame: dict[str, Any]) -> str:
 def _dump(dump: dict[str, Any]) -> dict[str, Any]:
     out = {"pid": dump["pid"], "path": dump.get("path"), "seconds": dump.get("seconds"), "problem": dump.get("problem"),
            "unreadable": dump.get("unreadable"), "joins": [_join(join) for join in dump.get("joins", [])],
-           "faults": [], "places": [], "grids": [], "hidden": 0, "notes": [], "waits": []}  # fmt: skip
+           "faults": [], "places": [], "grids": [], "hidden": 0, "notes": [], "waits": [],
+           "explanation": [], "missing": []}  # fmt: skip
     if "core" not in dump:
         return out
     summary = dump["core"]["summary"]
@@ -75,13 +76,19 @@ def _dump(dump: dict[str, Any]) -> dict[str, Any]:
          "share": place["lanes"] / most} for place in summary["places"][:_MOST_PLACES]
     ]  # fmt: skip
     out["hidden"] = max(len(summary["places"]) - _MOST_PLACES, 0) + summary["places_left_out"]
+    said = sorted([*summary["roots"], *summary["chain"]], key=lambda part: int(part["place"]))
+    out["explanation"] = [
+        {"text": part["text"], "root": "why" in part, "number": part["place"] + 1}
+        for part in said[:_MOST_PLACES]
+    ]
+    out["missing"] = [missing["text"] for missing in summary["missing_blocks"]]
     out["waits"] = _waits(summary["places"])
     out["notes"] = [*summary["problems"], *summary["notes"]]
     return out
 
 
 def _waits(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Warps by what they wait for, most first."""
+    """Warps by what they wait for, in the order of the places."""
     counted: dict[str, list[int]] = {}
     for place in places:
         one = counted.setdefault(place["waits_for"] or "nothing: they run", [0, 0])
@@ -89,7 +96,7 @@ def _waits(places: list[dict[str, Any]]) -> list[dict[str, Any]]:
         one[1] += place["lanes"]
     most = max((warps for warps, _ in counted.values()), default=1)
     return [{"what": what, "warps": warps, "lanes": lanes, "share": warps / most}
-            for what, (warps, lanes) in sorted(counted.items(), key=lambda item: -item[1][0])]  # fmt: skip
+            for what, (warps, lanes) in counted.items()]  # fmt: skip
 
 
 def _at(at: dict[str, Any]) -> dict[str, Any]:

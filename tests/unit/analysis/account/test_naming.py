@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from tests.unit.analysis.account.rows import THREAD, frame, marker, operator, sample
+from tests.unit.analysis.account.rows import THREAD, US, frame, marker, operator, sample
 from tests.unit.analysis.conftest import kernel, launch
 from warpsight.analysis.account import account
 from warpsight.analysis.account.classes import HOST
 from warpsight.analysis.account.naming import UNNAMED
+from warpsight.model import open as open_trace
 
 LIBRARY = "site-packages/torch/nn.py"
 
@@ -249,3 +252,16 @@ def test_a_librarys_function_is_named_where_there_is_no_other(build):
 def test_an_annotation_names_it_and_the_function_says_where(build):
     found = sampled(build, 2, 2, names=("load batch",), marker=[marker(-50, 2_000, 1)])
     assert (found.name, found.function) == ("load batch", "load (m.py:7)")
+
+
+def test_a_trace_without_its_frames_is_named_by_what_is_left(build, tmp_path):
+    work = [kernel(0, 100, correlation=1), kernel(5_000 * US, 100, correlation=2)]
+    calls = [launch(-20, 5, 1, stack=1), launch(4_999 * US, 5, 2, stack=1)]
+    samples = [sample(time * 100 * US, 1) for time in range(1, 40)]
+    whole = build(stacks=((frame("load", "m.py", 5),),), kernel=work, launch=calls, sample=samples)
+    path = tmp_path / "no-frames.warp"
+    shutil.copytree(whole.path, path)
+    shutil.rmtree(path / "table=frame")
+    with open_trace(path) as trace:
+        assert [one.name for one in account(trace).host] == [UNNAMED]
+    assert [one.name for one in account(whole).host] == ["load"]

@@ -1,0 +1,116 @@
+"""How the runs of two sides were taken: how many, in which order, and what a test of them can tell at best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[Any]
+#: A test of two sides is made when an exact permutation test of so many runs could reach this p.
+LEVEL = 0.05
+#: Runs a side at which the test begins to stand one disturbed run.
+ADVISED = 5
+#: Relabelings that are tried; where there are more, so many are drawn.
+_RELABELINGS = 2_000
+_ALL_UP_TO = 5_000
+
+
+@dataclass(frozen=True)
+class Design:
+    """The runs in columns, those of the first side first.
+
+    Attributes:
+        after: Which runs belong to the second side.
+        order: Rank of each run by the time it was taken; the order given where that is not known.
+        timed: The times are known.
+    """
+
+    after: Column
+    order: Column
+    timed: bool
+
+    @classmethod
+    def of(cls, before: Sequence[int | None], after: Sequence[int | None]) -> Design:
+        """The design of runs taken at some times (ns since 1970, None: unknown)."""
+        times = [*before, *after]
+        timed = all(time is not None for time in times) and len(set(times)) == len(times)
+        keys = np.array([time or 0 for time in times] if timed else range(len(times)), np.int64)
+        order = np.argsort(np.argsort(keys, kind="stable"), kind="stable")
+        return cls(np.arange(len(times)) >= len(before), order, timed)
+
+    def __len__(self) -> int:
+        return len(self.after)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Runs of the first and of the second side."""
+        return int((~self.after).sum()), int(self.after.sum())
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p (two-sided) that an exact permutation test of so many runs can give."""
+        one, two = self.counts
+        ways = comb(one + two, one)
+        # With equal sides the mirror image of a labeling is one of the labelings too.
+        return min(1.0, 2 / ways)
+
+    @property
+    def testable(self) -> bool:
+        """Whether run-to-run noise can be told from a change at all."""
+        return self.smallest_p <= LEVEL
+
+    @property
+    def in_turn(self) -> bool:
+        """The sides took turns: in the order of time, every two runs from the first on are one of each side."""
+        one, two = self.counts
+        if not self.timed or one != two:
+            return False
+        by_time = self.after[np.argsort(self.order)].reshape(-1, 2)
+        return bool((by_time[:, 0] != by_time[:, 1]).all())
+
+    @property
+    def apart(self) -> bool:
+        """All runs of one side were taken before all of the other."""
+        return bool(self.order[self.after].min() > self.order[~self.after].max()
+                    or self.order[self.after].max() < self.order[~self.after].min())  # fmt: skip
+
+    def pairs(self) -> tuple[Column, Column]:
+        """The runs of each side that were neighbors in time, where the sides took turns."""
+        by_time = np.argsort(self.order).reshape(-1, 2)
+        second = self.after[by_time[:, 1]]
+        one, two = (
+            np.where(second, by_time[:, 0], by_time[:, 1]),
+            np.where(second, by_time[:, 1], by_time[:, 0]),
+        )
+        return one, two
+
+    def drift(self) -> Column:
+        """What a regression must explain beside the side: a constant and a straight line through the order of the runs."""
+        return np.stack([np.ones(len(self)), self.order - (len(self) - 1) / 2], axis=1)
+
+    def relabelings(self) -> Column:
+        """Rows of labels (True: second side), the observed one first, then all others or a fixed random sample of them."""
+        count, chosen = len(self), self.counts[1]
+        if comb(count, chosen) > _ALL_UP_TO:
+            random = np.random.default_rng(1)
+            others = random.permuted(np.tile(self.after, (_RELABELINGS, 1)), axis=1)
+        else:
+            others = _all(count, chosen)
+            others = others[(others != self.after).any(axis=1)]
+        return np.concatenate([self.after[None], others])
+
+
+@lru_cache(maxsize=8)
+def _all(count: int, chosen: int) -> Column:
+    """Every way to give the label of the second side to some of the runs."""
+    places = np.array(list(combinations(range(count), chosen)))
+    out = np.zeros((len(places), count), bool)
+    out[np.arange(len(places))[:, None], places] = True
+    return out

@@ -1,0 +1,166 @@
+"""What a backend is: a row of a table, and the modules that hold its parts."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import re
+
+    from warpsight.machine.checks import Check
+    from warpsight.machine.device import Device
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The functions of a backend's API, as rows of calls number them."""
+
+    #: In rows of calls (`Api.domain`).
+    domain: int
+    #: Of the domain, for functions that have none.
+    name: str
+    #: A file of `number name` lines; None when the recorder names the functions it meets.
+    names: Path | None = None
+    #: How names begin that are in no file.
+    prefixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An environment variable of a backend, for the page of them: the user's, or one that `record` sets."""
+
+    name: str
+    #: Who reads it.
+    reader: str
+    #: What it means, or what it is set to.
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One backend: cheap to list. What it does is in modules of its package, each imported on first use.
+
+    `parts` names those modules:
+
+    * `in_process`: warpsight's own recorder of the API (:class:`InProcess`)
+    * `tool`: the vendor's recorder, as `TOOL` (:class:`warpsight.recorder.external.tool.Tool`)
+    * `devices`: describes the vendor's hardware (:class:`Devices`)
+    * `doctor`: checks and versions (:class:`Doctor`)
+    """
+
+    #: What `--backend` takes; also the platform of its devices.
+    name: str
+    summary: str
+    package: str
+    parts: tuple[str, ...]
+    #: The API that programs use, as messages call it.
+    api: str = ""
+    vendor: str = ""
+    #: How else OpenCL drivers spell the vendor.
+    spellings: tuple[str, ...] = ()
+    #: `--backend auto` includes it.
+    automatic: bool = False
+    #: The recorder in the process has not run on the vendor's hardware yet.
+    untested: bool = False
+    #: Options that not every recorder acts on, and this one in the process does.
+    options: tuple[str, ...] = ()
+    #: In rows of devices and contexts (`platform`, `api`).
+    platform: int = 0
+    functions: tuple[Functions, ...] = ()
+    #: The library that hands over records of device work: the source of what it loses.
+    library: str = ""
+    #: Libraries between a program and the recorder's callbacks, by a part of their path: no callers in stacks.
+    callback_libraries: tuple[str, ...] = ()
+    #: Variables that a user may set, and that `record` sets for others to read.
+    variables: tuple[Variable, ...] = ()
+    sets: tuple[Variable, ...] = ()
+    #: The vendor's recorder, a program, and what it takes of duration, delay, template and pid.
+    program: str = ""
+    tool_options: tuple[str, ...] = ()
+
+    @property
+    def in_process(self) -> bool:
+        """Whether warpsight itself records the API, inside the program."""
+        return "in_process" in self.parts
+
+    @property
+    def external(self) -> bool:
+        """Whether there is a vendor's recorder to run."""
+        return "tool" in self.parts
+
+    @property
+    def records(self) -> bool:
+        """Whether `--backend` takes it: some only describe devices."""
+        return self.in_process or self.external
+
+    def part(self, name: str) -> Any:
+        """One of the modules that `parts` names."""
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def recorder(self) -> InProcess:
+        """Warpsight's own recorder of the API."""
+        found: InProcess = self.part("in_process")
+        return found
+
+
+class InProcess(Protocol):
+    """A module that gets warpsight's library into programs of an API."""
+
+    def variables(self, library: Path, environment: Mapping[str, str]) -> dict[str, str]:
+        """The environment variables that load `library` into programs, on top of `environment`.
+
+        Raises:
+            UsageError: when another tool is there already, or this installation lacks a part.
+        """
+
+    def requirement(self) -> Requirement | None:
+        """The vendor's library that the recorder works through; None when nothing has to be looked for."""
+
+    def sign(self) -> Sign | None:
+        """How a process that uses the API is told apart; None when no program here can be one."""
+
+
+class Devices(Protocol):
+    """A module that describes a vendor's hardware."""
+
+    def devices(self, root: Path) -> list[Device]:
+        """All devices of the vendor; `root` is where sysfs is mounted."""
+
+    def missing(self, there: bool, readable: bool) -> str | None:
+        """What could not be asked: `there` says whether devices were found, `readable` whether the PCI bus can be read."""
+
+
+class Doctor(Protocol):
+    """A module with the backend's part of `warpsight doctor` and `warpsight version`."""
+
+    def checks(self) -> Sequence[Check]:
+        """Empty on machines that have nothing to do with the vendor."""
+
+    def libraries(self) -> dict[str, str | None]:
+        """Where the vendor's libraries are, by name."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a recorder in the process works through: where it is here, and what to do when it is not."""
+
+    path: Path | None
+    advice: str
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What gives away a process that uses an API, and what should have loaded the recorder into it."""
+
+    api: str
+    #: A device that programs open when they work with the GPU.
+    device: str | None = None
+    #: Matches the program's mapped files.
+    mapped: re.Pattern[str] | None = None
+    #: Who loads the recorder, by which variable; empty when nothing can be said about a process without it.
+    loader: str = ""
+    variable: str = ""

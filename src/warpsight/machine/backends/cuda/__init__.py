@@ -1,0 +1,1 @@
+"""CUDA, which the core records itself: inside the program, through CUPTI."""

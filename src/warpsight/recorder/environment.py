@@ -1,0 +1,69 @@
+"""The environment of recorded programs: what loads the recorder into them, and what tells it where and what to record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from warpsight import _native
+from warpsight.errors import UsageError
+from warpsight.machine.backends import registry
+from warpsight.recorder.settings import Settings
+
+SOCKET = "WARPSIGHT_SOCKET"
+#: Where the runtimes of OpenMP and OpenACC look for tools.
+OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
+
+
+def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that load the recorder into a program and say what to record, without the socket.
+
+    Raises:
+        UsageError: when the environment loads another tool in its place.
+        NativeMissingError: when this installation has no compiled parts.
+    """
+    path = _native.library_path()
+    if path is None:
+        _native.load()  # raises, with what to do about it
+    assert path is not None
+    # An empty variable says what an absent one says: it is set where it must override another value.
+    options = {name: text for name, text in settings.variables().items() if text or name in environment}
+    out = {_native.ENVIRONMENT: str(path), **options}
+    for backend in registry.selected(settings.backend):
+        out |= backend.recorder().variables(path, environment)
+    out |= _directives(settings, environment, str(path))
+    if settings.ranges == "torch":
+        from warpsight.recorder import torch_ranges
+
+        out["PYTHONPATH"] = torch_ranges.python_path(environment.get("PYTHONPATH", ""))
+    return out
+
+
+def _directives(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
+    """Variables that load the recorder into the runtimes of OpenMP and OpenACC, where `--trace` names them."""
+    out: dict[str, str] = {}
+    if "openmp" in settings.trace:
+        if environment.get("OMP_TOOL", "").strip().lower() == "disabled":
+            raise UsageError("--trace openmp: OMP_TOOL=disabled forbids tools in OpenMP programs; unset it")
+        # the first that wants to is the tool
+        others = [p for p in environment.get(OPENMP, "").split(":") if p and os.path.realpath(p) != library]
+        out[OPENMP] = ":".join([library, *others])
+    if "openacc" in settings.trace:
+        present = environment.get(OPENACC)
+        if present and os.path.realpath(present) != library:
+            raise UsageError(f"{OPENACC} is already set ({present}): another tool records OpenACC; unset it")
+        out[OPENACC] = library
+    return out
+
+
+def without_recorder(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would record a process of the recorder's own."""
+    from warpsight.machine.backends.cuda.in_process import INJECTION
+    from warpsight.machine.backends.opencl.in_process import LAYERS
+
+    loads = (SOCKET, *INJECTION, LAYERS)
+    return {
+        name: value
+        for name, value in environment.items()
+        if name == _native.ENVIRONMENT or (name not in loads and "libwarpsight" not in value)
+    }

@@ -1,0 +1,50 @@
+"""Runs a program and writes its exit code to a file: for recorders that end with a code of their own.
+
+    python exit_code.py FILE CMD [ARGS]…
+
+It is run by its path, because some recorders split their command at spaces. Signals from the recorder are passed on to the
+program; a shell in this place would leave it running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+if __name__ == "__main__":  # this folder is no place for other modules to come from
+    sys.path[0] = str(Path(__file__).resolve().parents[3])
+
+from warpsight.recorder.signals import Signals
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command to its end; its exit code, 128 + signal, 127 or 126, which is written to the file too."""
+    file, command = Path(argv[0]), list(argv[1:])
+    with Signals() as signals:
+        try:
+            with signals.open_for_child():
+                child = subprocess.Popen(command, close_fds=False)
+        except OSError as error:
+            print(f"{command[0]}: {(error.strerror or str(error)).lower()}", file=sys.stderr)
+            code = 127 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 126
+        else:
+            signals.wait(
+                lambda: child.poll() is not None, lambda number, group: _pass_on(child, number, group)
+            )
+            code = 128 - child.returncode if child.returncode < 0 else child.returncode
+    file.write_text(f"{code}\n")
+    return code
+
+
+def _pass_on(child: subprocess.Popen[bytes], number: int, whole_group: bool) -> None:
+    if not whole_group:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

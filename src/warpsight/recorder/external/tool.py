@@ -1,0 +1,75 @@
+"""What a vendor's recorder is: where it is, how it is run, what it leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsight.machine.backends.backend import Backend
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked of the recorder. Seconds; 0 is not given."""
+
+    duration: float = 0.0
+    delay: float = 0.0
+    #: One of the recorder's presets by name; empty for its own choice.
+    template: str = ""
+    #: The process to record instead of a program; 0 for a program.
+    pid: int = 0
+    #: The user's own arguments for the recorder, which stand behind ours.
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One recorder.
+
+    `arguments(request, folder, program)` is everything behind the recorder's name, the program to record at its end;
+    `outputs(folder)` are the files to import, of the newest run only.
+    """
+
+    #: What to do when the recorder is not there.
+    advice: str
+    find: Callable[[], list[str] | None]
+    arguments: Callable[[Request, Path, Sequence[str]], list[str]]
+    outputs: Callable[[Path], list[Path]]
+    #: The reader of what it leaves.
+    form: str
+    #: The recorder may end with an exit code of its own: the program leaves its own in a file.
+    hides_exit_code: bool = False
+    #: The program's exit code as the recording has it, for recorders that launch it themselves.
+    exit_code: Callable[[Path], int | None] | None = None
+    #: Arguments that make it answer without recording, for `doctor --selftest`; None where the tool is ours.
+    probe: tuple[str, ...] | None = ("--version",)
+
+
+def of(backend: Backend) -> Tool:
+    """The recorder of a backend that has one."""
+    found: Tool = backend.part("tool").TOOL
+    return found
+
+
+def on_path(program: str, *folders: str | None) -> list[str] | None:
+    """The command that runs a program: on PATH, or else in one of these folders."""
+    found = shutil.which(program)
+    for folder in folders:
+        if found is None and folder:
+            candidate = os.path.join(folder, program)
+            found = candidate if os.access(candidate, os.X_OK) and os.path.isfile(candidate) else None
+    return [found] if found else None
+
+
+def below(variable: str, *parts: str) -> str | None:
+    """A folder below the one that an environment variable names; None when it is not set."""
+    root = os.environ.get(variable)
+    return os.path.join(root, *parts) if root else None
+
+
+def given(arguments: Sequence[str], *flags: str) -> bool:
+    """Whether the user gave one of these flags, with its value attached or behind."""
+    return any(one == flag or one.startswith(flag + "=") for one in arguments for flag in flags)

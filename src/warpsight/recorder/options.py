@@ -1,0 +1,217 @@
+"""Every option of a recording, one row each.
+
+What names an option anywhere else is made from this table:
+
+* the command line of `record` (:mod:`warpsight.ui.cli.recording`),
+* the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
+* keyword arguments of `ws.record` and `ws.run`, and their types (`option_types.py`, by `scripts/generate_option_types.py`),
+* keys of a configuration file (:mod:`warpsight.recorder.config_file`),
+* the pages `docs/reference/options.md` and `docs/reference/environment.md`.
+
+Nothing but the standard library is imported: the build reads this file too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# Types of values
+CHOICE, SWITCH, WHOLE, NUMBER, TEXT, TEXTS, PATH = (
+    "choice",
+    "switch",
+    "whole",
+    "number",
+    "text",
+    "texts",
+    "path",
+)
+# Groups, in the order of the help
+COMMON, WHAT, COST, RING, OUTPUT, TOOL = (
+    "Common options", "What to record", "Cost and size", "Flight recorder", "Output", "Other backends",
+)  # fmt: skip
+GROUPS = (COMMON, WHAT, COST, RING, OUTPUT, TOOL)
+# Who acts on an option
+LAUNCHER, PROCESS, BOTH = "launcher", "recorded process", "both"
+#: Scopes: of a recording (`ws.record` takes it too), of a vendor's recorder (`ws.run` too), of the command alone, and
+#: variables that no option sets.
+RECORDING, VENDOR, COMMAND, VARIABLE = "recording", "vendor", "command", "variable"
+
+STACKS = ("python", "native", "both", "off")
+#: What `--trace` can name: device records that a recorder selects by them, then rows that are there in any case.
+KINDS = ("kernel", "memcpy", "memset", "sync", "event", "memory", "overhead", "unified_memory", "environment", "jit", "build",
+         "flow", "openmp", "openacc", "launch", "api", "graph", "nvtx", "marker", "sample", "stack", "counter", "op",
+         "thread")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option."""
+
+    #: The keyword in Python and the key in a configuration file.
+    name: str
+    type: str
+    default: Any
+    help: str
+    group: str = WHAT
+    scope: str = RECORDING
+    #: As spelled on the command line; none: `--name`.
+    flags: tuple[str, ...] = ()
+    #: The variable that sets it; none: `WARPSIGHT_NAME`; "-": no variable and no key in a configuration file.
+    variable: str = ""
+    choices: tuple[str, ...] = ()
+    #: Words that stand for a number.
+    words: tuple[tuple[str, float], ...] = ()
+    #: The least and the greatest value.
+    bounds: tuple[float, float] | None = None
+    metavar: str = ""
+    #: How the help shows the default; none: as it is.
+    shown: str = ""
+    #: Characters that separate several texts in one.
+    separators: str = ","
+    #: Python type of the keyword where it takes more than its type says.
+    python: str = ""
+    reader: str = LAUNCHER
+    #: The core's backends whose recorders act on it; empty: all backends.
+    backends: tuple[str, ...] = ()
+    #: Member of the C++ `Settings`; empty: the recorder in the process does not read it.
+    native: str = ""
+    #: C++ type of the member: the name of an enumeration, or of an integer.
+    native_type: str = ""
+    #: Backends whose names stand behind the help: `others` (all but the core's), `both` (with two recorders), `takers`.
+    listed: str = ""
+    #: May stand in a configuration file.
+    in_file: bool = True
+    #: The option without which it means nothing.
+    needs: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The option as messages spell it."""
+        return next((flag for flag in self.spelled if flag.startswith("--")), self.spelled[0])
+
+    @property
+    def spelled(self) -> tuple[str, ...]:
+        """All its spellings on the command line."""
+        return self.flags or ("--" + self.name.replace("_", "-"),)
+
+    @property
+    def environment(self) -> str:
+        """The variable that sets it; "" for none."""
+        return "" if self.variable == "-" else self.variable or f"WARPSIGHT_{self.name.upper()}"
+
+    @property
+    def key(self) -> str:
+        """Its name in the settings that table `process` keeps."""
+        return self.environment.removeprefix("WARPSIGHT_").lower()
+
+
+OPTIONS: tuple[Option, ...] = (
+    # Common options
+    Option("path", PATH, None, "Folder to write.", COMMON, COMMAND, ("-o", "--output"), "WARPSIGHT_OUTPUT",
+           shown="PROGRAM.warp", metavar="FOLDER"),
+    Option("force", SWITCH, False, "Replace an existing trace.", COMMON, COMMAND, ("-f", "--force"), in_file=False),
+    Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program goes on.", COMMON,
+           flags=("--for", "--duration"), variable="WARPSIGHT_FOR", bounds=(0, 1e9), metavar="S", shown="no end"),
+    Option("delay", NUMBER, 0.0, "Begin to record after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
+    Option("stacks", CHOICE, "python", "Host stacks of launches and other rows.", COMMON, choices=STACKS,
+           reader=PROCESS, native="stacks", native_type="StackMode"),
+    Option("kernels", TEXTS, (), "Record only kernels whose name matches, mangled or demangled; repeatable, one a line in "
+           "the variable.", COMMON, metavar="PATTERN", separators="\n", reader=PROCESS, native="kernels", shown="all"),
+    Option("open", SWITCH, False, "Show the report in the browser afterwards, until Ctrl-C.", COMMON, COMMAND, variable="-"),
+    Option("quiet", SWITCH, False, "No summary.", COMMON, COMMAND, ("-q", "--quiet"), "-"),
+    Option("verbose", SWITCH, False, "The recorder says what it does.", COMMON, COMMAND, ("-v", "--verbose"), "-"),
+    # What to record
+    Option("backend", TEXT, "auto", "What records: auto (CUDA and OpenCL), cuda, opencl, or another backend.",
+           metavar="NAME", listed="others"),
+    Option("api", TEXT, "default", "API calls to record: default, launches, all, off, or names of functions.",
+           metavar="NAMES", separators=", ", python="str | Sequence[str]", reader=PROCESS, native="api"),
+    Option("trace", TEXTS, (), "Kinds of device records, comma-separated, of kernel, memcpy, memset, sync, event, memory, "
+           "overhead, unified_memory, environment, jit (CUDA), build, flow (OpenCL), openmp, openacc (ranges).",
+           metavar="KINDS", separators=", ", choices=KINDS, reader=PROCESS, native="trace", shown="the usual ones"),
+    Option("graph", CHOICE, "auto", "CUDA graphs: every kernel (node; auto is the same), or one row for a launch (graph).",
+           choices=("auto", "node", "graph"), reader=PROCESS, backends=("cuda",), native="graph", native_type="GraphMode"),
+    Option("sample", NUMBER, 100.0, "Samples of host threads per second and process.", words=(("off", 0.0),),
+           bounds=(0, 10_000), metavar="HZ|off", python='float | Literal["off"]'),
+    Option("counters", TEXT, "10", "GPU counters: off, samples per second, or names (which may have *).",
+           metavar="off|HZ|NAMES", python="str | float | Sequence[str]"),
+    Option("capture_range", CHOICE, "off", "profiler-api: record only between the program's cudaProfilerStart and "
+           "cudaProfilerStop.", choices=("off", "profiler-api"), reader=BOTH, backends=("cuda",), native="capture_range"),
+    Option("ranges", CHOICE, "off", "torch: ranges for its operators, with shapes.", choices=("off", "torch"), reader=BOTH),
+    Option("cubins", SWITCH, False, "Keep the code of CUDA modules, each once, in the trace.", reader=PROCESS,
+           backends=("cuda",), native="cubins"),
+    Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
+           variable="WARPSIGHT_YIELD", reader=BOTH, backends=("cuda",), native="yield"),
+    Option("opencl_profiling", CHOICE, "on", "off: record the host side of OpenCL only.", choices=("on", "off"),
+           reader=PROCESS, backends=("opencl",), native="opencl_profiling"),
+    # Cost and size
+    Option("max_size", WHOLE, 0, "Stop recording when the trace has this many megabytes; the program goes on.", COST,
+           bounds=(0, 1e9), metavar="MB", shown="no limit"),
+    Option("stack_depth", WHOLE, 128, "Frames of a stack at most; longer ones are cut at their outer end.", COST,
+           bounds=(1, 4096), metavar="FRAMES", reader=PROCESS, native="stack_depth", native_type="int"),
+    Option("on_full", CHOICE, "drop-newest", "What a thread does whose ring is full; rows that are dropped are counted.", COST,
+           choices=("drop-newest", "drop-oldest", "wait"), reader=PROCESS, native="on_full", native_type="FullPolicy"),
+    Option("flush", WHOLE, 200, "Milliseconds between flushes.", COST, variable="WARPSIGHT_FLUSH_MS", bounds=(10, 60_000),
+           metavar="MS", reader=PROCESS, native="flush_ms", native_type="uint32_t"),
+    Option("buffer_size", WHOLE, 128 * 1024, "Bytes of a CUPTI activity buffer.", COST, bounds=(4096, 64 << 20),
+           metavar="BYTES", reader=PROCESS, backends=("cuda",), native="buffer_bytes", native_type="uint32_t"),
+    Option("device_buffers", WHOLE, 0, "Bytes of CUPTI's buffers on the device; 0 leaves it to CUPTI.", COST,
+           bounds=(0, 1 << 30), metavar="BYTES", reader=PROCESS, backends=("cuda",), native="device_buffer_bytes",
+           native_type="uint32_t"),
+    Option("wait", NUMBER, 10.0, "Wait this many seconds for processes that outlive the program.", COST, bounds=(0, 1e6),
+           metavar="S"),
+    # Flight recorder
+    Option("ring", TEXT, "", "Keep only the last 30s, 500MB or 30s,500MB; triggers write traces of them.", RING,
+           variable="WARPSIGHT_RING_SIZE", metavar="TIME|SIZE"),
+    Option("triggers", TEXTS, (), "Write a trace of the ring at: crash, nccl, hang[=S], slow-step[=K[:RANGES]], none; "
+           "repeatable.", RING, flags=("--trigger",), variable="WARPSIGHT_TRIGGER", metavar="WHAT", shown="crash, nccl",
+           needs="ring"),
+    Option("after", NUMBER, 0.0, "Seconds past a trigger that its trace holds too.", RING, bounds=(0, 3600), metavar="S",
+           needs="ring"),
+    # Output
+    Option("export", TEXT, "", "Also export the trace, beside it: a format of `warpsight export`.", OUTPUT, COMMAND,
+           metavar="FORMAT"),
+    Option("strict", SWITCH, False, "Exit with 3 instead of 0 when data was lost.", OUTPUT, COMMAND),
+    Option("kernel_log", TEXT, "", "Also write a JSON line for every kernel while the program runs.", OUTPUT, metavar="FILE",
+           python="str | os.PathLike[str]"),
+    Option("log_stacks", CHOICE, "dedup", "Stacks in the kernel log: each once, in full, or none.", OUTPUT,
+           choices=("dedup", "full", "none"), needs="kernel_log"),
+    Option("print_env", SWITCH, False, "Print the variables that record programs of this shell, until it ends.", OUTPUT,
+           COMMAND, variable="-"),
+    # Other backends
+    Option("recorder", CHOICE, "auto", "Of a backend that has two: warpsight's recorder in the process (own), the vendor's "
+           "program (vendor), or own where it can run (auto).", TOOL, VENDOR, choices=("auto", "own", "vendor"), listed="both"),
+    Option("backend_args", TEXT, "", "Arguments for a vendor's recorder, as one text quoted like a shell's.", TOOL, VENDOR,
+           metavar="ARGS", python="str | Sequence[str | os.PathLike[str]]"),
+    Option("keep", SWITCH, False, "Keep what a vendor's recorder wrote, beside the trace.", TOOL, VENDOR),
+    Option("template", TEXT, "", "A preset of the vendor's recorder, by name.", TOOL, VENDOR, metavar="NAME",
+           listed="takers"),
+    Option("pid", WHOLE, 0, "A running process instead of a program, until --for or Ctrl-C.", TOOL, COMMAND,
+           variable="-", bounds=(0, 1 << 31), metavar="PID", shown="-", listed="takers"),
+)  # fmt: skip
+#: Variables that the launcher sets by itself, or a user for a single process.
+VARIABLES: tuple[Option, ...] = (
+    Option("socket", TEXT, "", "The launcher's Unix socket. Without it nothing records, and every entry point returns at once.",
+           scope=VARIABLE, metavar="path", shown="none", reader=PROCESS, native="socket"),
+    Option("dormant", CHOICE, "on", "`dormant`: record nothing until the launcher says so; without a launcher wait for "
+           "[`warpsight attach`](../how-to/flight-recorder.md).", scope=VARIABLE, variable="WARPSIGHT",
+           choices=("on", "dormant"), reader=PROCESS, native="dormant"),
+    Option("flight_recorder", SWITCH, False, "Set by `record --ring`: texts of events beyond the first 65,536 are not "
+           "remembered.", scope=VARIABLE, variable="WARPSIGHT_RING", reader=PROCESS, native="ring"),
+    Option("process_verbose", SWITCH, False, "The recorder says on stderr what it does.", scope=VARIABLE,
+           variable="WARPSIGHT_VERBOSE", reader=PROCESS, native="verbose"),
+    Option("library", PATH, None, "`libwarpsight.so`, for `warpsight.h` and for Python.", scope=VARIABLE, metavar="path",
+           shown="the installed one", reader=BOTH),
+    Option("cupti", PATH, None, "The `libcupti.so` to use instead of the one that is found.", scope=VARIABLE, metavar="path",
+           shown="found", reader=PROCESS),
+    Option("buffer_pool", WHOLE, 128 << 20, "Bytes of host memory for CUPTI's activity buffers at most; what does not fit is "
+           "dropped and counted.", scope=VARIABLE, metavar="bytes", reader=PROCESS),
+    Option("config", PATH, None, "The [configuration file](options.md#configuration-file) to use instead of the nearest one; "
+           "`off`: none.", scope=VARIABLE, metavar="path, `off`", shown="the nearest"),
+)  # fmt: skip
+BY_NAME: dict[str, Option] = {option.name: option for option in OPTIONS}
+
+
+def of_scope(*scopes: str) -> tuple[Option, ...]:
+    """Options of these scopes, in the order of the table."""
+    return tuple(option for option in OPTIONS if option.scope in scopes)

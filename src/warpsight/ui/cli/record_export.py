@@ -1,0 +1,36 @@
+"""`warpsight record --export FORMAT`: the trace in another tool's format, beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from warpsight.errors import WarpsightError
+from warpsight.formats.registry import exporter
+from warpsight.ui.render import terminal
+
+
+def check(path: Path, kind: str, *, force: bool) -> None:
+    """Refuse a file that is there before the program runs, not after it.
+
+    Raises:
+        WarpsightError: naming the file.
+    """
+    beside = _beside(path, kind)
+    if not force and os.path.lexists(beside):
+        raise WarpsightError(f"{beside} exists already, where --export {kind} would write; -f replaces it")
+
+
+def write(path: Path, kind: str, *, force: bool) -> None:
+    """Export a trace; a failure is a warning, since the trace itself is complete."""
+    from warpsight.ui.cli import parser
+
+    beside = str(_beside(path, kind))
+    code = parser.run(["export", str(path), "--to", kind, "-o", beside, *(["-f"] if force else [])])
+    if code:
+        terminal.warning(f"the trace is complete, but its export to {kind} failed with code {code}")
+
+
+def _beside(path: Path, kind: str) -> Path:
+    """Where the export of a trace goes."""
+    return path.with_suffix(exporter(kind).suffix)

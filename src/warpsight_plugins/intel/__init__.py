@@ -1,0 +1,1 @@
+"""Intel's GPUs: the devices."""

@@ -1,0 +1,1 @@
+"""MetaX' GPUs: MACA programs recorded through MCPTI or mcTracer, and the devices."""
