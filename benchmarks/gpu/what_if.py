@@ -3,9 +3,11 @@
 usage: what_if.py --out FOLDER [--only NAME,…] [--rounds 7]
 
 Each case runs in a process of its own. It warms up both programs, times them in turn without a recorder (`--rounds` times, the
-median counts), records the base once and, to compare offline, the changed program. The prediction has the recording and the base's measured
-step, from which the recorder's cost follows (`--step`). FOLDER gets results.json and the traces,
-and FOLDER/what-if.tar.gz both. Bars: step within 3 % on average and 8 % at worst, change within 10 % and 25 %.
+median counts), records the base once and, to compare offline, the changed program. The prediction has the recording and the
+base's measured step, from which the recorder's cost follows (`--step`).
+
+FOLDER gets results.json and the traces, and FOLDER/what-if.tar.gz both. Bars: step within 3 % on average and 8 % at worst,
+change within 10 % and 25 %.
 
     what_if.py --again FOLDER     predict again from what is in FOLDER; needs no GPU
 """

@@ -298,6 +298,7 @@ class Questions(StoredTrace):
         step: Time | None = None,
         out: str | os.PathLike[str] | None = None,
         force: bool = False,
+        top: int | None = None,
     ) -> Simulated:
         """How long the program's steps would take if something in it were different.
 
@@ -307,6 +308,7 @@ class Questions(StoredTrace):
             step: what a step takes when nothing records it (`"4.8ms"` or seconds): the cost of recording is taken out first.
             out: a new trace to write, with everything at its predicted time.
             force: replace an existing trace.
+            top: rows of each table at most; None and 0 are all.
 
         Raises:
             UsageError: for a change that cannot be read, or one that the trace does not tell enough for.
@@ -318,7 +320,7 @@ class Questions(StoredTrace):
             from warpsight.simulate import trace_file
 
             trace_file.write(self, found, out, force)
-        return found
+        return replace(found, result=_cut(found.result, top))
 
     def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
         """Find the launches of host stacks that another tool took; `.folded()`, `.summary()` and `.counts()` tell them.

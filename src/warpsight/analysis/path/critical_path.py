@@ -280,10 +280,10 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     """Every segment: when, what, the name of what ran or of what it led to, and where."""
     graph = path.graph
     device = path.point >= graph.base
-    streams = np.array([queue.stream for queue in graph.queues] or [0], np.int32)
-    stream, thread = np.zeros(len(device), np.int32), np.zeros(len(device), np.int32)
+    streams = np.array([queue.stream for queue in graph.queues] or [0], np.int64)
+    stream, thread = np.zeros(len(device), np.int64), np.zeros(len(device), np.int64)
     stream[device] = streams[graph.queue[path.point[device] - graph.base]]
-    threads = np.array([number for _, number in graph.by_thread.threads] or [0], np.int32)
+    threads = np.array([number & 0xFFFFFFFF for _, number in graph.by_thread.threads] or [0], np.int64)
     thread[~device] = threads[graph.by_thread.thread[path.point[~device] >> 1]]
     names = pa.DictionaryArray.from_arrays(
         pa.array(labels.of_points(path.point)), pa.array(labels.texts, pa.string())
@@ -291,7 +291,7 @@ def segments(path: CriticalPath, labels: Labels) -> pa.Table:
     causes = pa.DictionaryArray.from_arrays(pa.array(path.cause), pa.array(CAUSES))
     table = pa.table({
         "start": pa.array(path.begin, pa.int64()), "duration": pa.array(path.end - path.begin, pa.int64()), "cause": causes,
-        "name": names, "stream": pa.array(stream, pa.int32(), mask=~device), "thread": pa.array(thread, pa.int32(), mask=device),
+        "name": names, "stream": pa.array(stream, pa.int64(), mask=~device), "thread": pa.array(thread, pa.int64(), mask=device),
     })  # fmt: skip
     return with_units(table, start="ns", duration="ns")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.path.dependencies import WAIT
 from warpsight.analysis.retime.program import POLL, Program
 
 Column = npt.NDArray[Any]
@@ -55,11 +56,16 @@ def _ended_between(program: Program, last: Column) -> Column:
     graph = program.graph
     begun = graph.time[2 * last]
     before = graph.time[2 * np.maximum(last - 1, 0)]
-    order = np.argsort(graph.end, kind="stable")
+    work = np.flatnonzero(graph.kind != WAIT)
+    if not len(work):
+        return np.full(len(last), -1, np.int64)
+    order = work[np.argsort(graph.end[work], kind="stable")]
     at = np.searchsorted(graph.end[order], begun, "right") - 1
     node = order[np.maximum(at, 0)]
     process = np.array([queue.process for queue in graph.queues] or [0])
     owner = graph.calls.process[graph.by_thread.call[last]]
     good = (at >= 0) & (graph.end[node] > before) & (process[graph.queue[node]] == owner)
+    called = program.place[node]
+    good &= (called < 0) | (graph.time[2 * np.maximum(called, 0)] < begun)
     out: Column = np.where(good, node, -1)
     return out

@@ -21,8 +21,8 @@ Column = npt.NDArray[Any]
 DEPTH = 1024
 #: A launch that took this many times the usual, and so long (ns), was blocked if its queue was as full as it ever was.
 _TIMES, _LONG = 8, 20_000
-#: Percentile of the calls' lengths that is the usual one: most of them may have been blocked.
-_USUAL = 10
+#: Launches with at most this part of the fullest queue ahead of them took their usual time.
+_FREE = 0.5
 #: How near to the fullest a queue has to be to count as full, and how many blocked launches show that it was.
 _FULL, _ENOUGH = 0.9, 4
 #: What a launch takes by itself where none was seen (ns).
@@ -120,7 +120,8 @@ def _depth(program: Program, lines: Column) -> int | None:
     point = 2 * program.place[lines].astype(np.int64)
     length = graph.time[point + 1] - graph.time[point]
     most = int(ahead.max())
-    long = length > max(_TIMES * float(np.percentile(length, _USUAL)), _LONG)
+    free = length[ahead < most * _FREE]
+    long = length > max(_TIMES * float(np.median(free)) if len(free) else 0.0, _LONG)
     full = long & (ahead >= most * _FULL)
     if most > 1 and int(full.sum()) >= _ENOUGH:
         depth = int(np.median(ahead[full]))

@@ -44,7 +44,8 @@ def _with_stream_waits(program: Program) -> Program:
     before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
     place = program.place[late]
     late = late[count[place] > count[np.maximum(before[place], 0)]]
-    order = np.argsort(graph.end, kind="stable")
+    work = np.flatnonzero(graph.kind != path.WAIT)
+    order = work[np.argsort(graph.end[work], kind="stable")]
     at = np.searchsorted(graph.end[order], graph.start[late], "right") - 1
     source = order[np.maximum(at, 0)]
     after = graph.start[late] - graph.end[source]

@@ -38,7 +38,7 @@ def command(
         Path | None, typer.Option("-o", "--output", help="Write the re-timed recording as this new trace.")
     ] = None,
     force: options.Force = False,
-    top: Annotated[int, typer.Option(help="Kernels listed, 0 for all.", min=0)] = 10,
+    top: Annotated[int | None, typer.Option(help="Rows of a table, 0 for all.", min=0)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say how long a program's steps would take if something in it were different.
@@ -52,12 +52,14 @@ def command(
     choice.nanoseconds(step, "--step")
 
     with open_trace(trace) as opened:
-        found = opened.simulate(*(what or ()), process=process or (), step=step, out=out, force=force)
+        found = opened.simulate(
+            *(what or ()), process=process or (), step=step, out=out, force=force, top=top
+        )
         with output.text(None) as stream:
             if as_json:
                 stream.write(output.json_text({"trace": opened.path, **found.to_json()}))
             else:
-                _print(found, top, stream)
+                _print(found, 10 if top is None else top, stream)
         from warpsight.ui.render import loss
 
         loss.findings(found.result.findings)
