@@ -423,7 +423,9 @@ def test_a_backend_of_another_package_records(machine: Machine) -> None:
 
     def record(*options: str) -> subprocess.CompletedProcess[str]:
         arguments = [*command, *options, "-o", "toy.warp", "--", *PROGRAM]
-        return subprocess.run(arguments, env=environment, cwd=machine.folder, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            arguments, env=environment, cwd=machine.folder, capture_output=True, text=True, check=False
+        )
 
     refused = record("--delay", "3")
     assert refused.returncode == 2 and "toyprof takes no --delay" in refused.stderr
