@@ -49,4 +49,4 @@ def test_an_agent_lists_asks_and_is_told_its_errors() -> None:
     assert count["rows"] == [{"n": 162}]
     assert "below" in refused["error"]
     assert "gaps" in wrong["error"]
-    assert same["verdict"] == "same"
+    assert same["verdict"] == "untested"  # one run a side

@@ -24,6 +24,7 @@ READING: dict[str, list[str]] = {
     "stats json": ["stats", TRACE, "--json"],
     "analyze": ["analyze", TRACE],
     "diff": ["diff", TRACE, OTHER],
+    "simulate": ["simulate", TRACE, "--what", "launch/2"],
     "query": ["query", TRACE, "SELECT count(*) FROM kernel"],
     "query json": ["query", TRACE, "from kernel limit 2", "--json"],
     "view": ["view", TRACE],

@@ -154,7 +154,7 @@ def test_what_the_program_told_reads_back(form: str, tmp_path: Path) -> None:
     write_all_kinds(tmp_path / "t.warp")
     out = tmp_path / f"out{EXPORTERS[form].suffix}"
     with open_trace(tmp_path / "t.warp") as trace, out.open("wb") as file:
-        EXPORTERS[form].write(trace, file, Selection())
+        EXPORTERS[form].write(trace, file, Selection(enclosed=False))  # what other tools read
     made = import_files([out], tmp_path / "back.warp")
     assert made.files[0].format == form
     with open_trace(made.path) as trace:

@@ -92,9 +92,19 @@ def _fill(column: pa.ChunkedArray, out: Column, at: int, fill: int, codes: dict[
         else:
             missing = _missing(chunk)
             # An older part may hold the column in a narrower type.
-            place[:] = _values(chunk, np.dtype(chunk.type.to_pandas_dtype()))
+            place[:] = _values(chunk, _dtype(chunk.type))
         if missing is not None:
             place[missing] = fill
+
+
+def _dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """NumPy's type of numbers and truth values; Arrow's own answer needs pandas in some versions of Arrow."""
+    import pyarrow.types as types
+
+    if types.is_boolean(kind):
+        return np.dtype(bool)
+    letter = "f" if types.is_floating(kind) else "u" if types.is_unsigned_integer(kind) else "i"
+    return np.dtype(f"{letter}{kind.bit_width // 8}")
 
 
 def _missing(chunk: pa.Array) -> Column | None:

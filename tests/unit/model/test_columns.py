@@ -110,3 +110,13 @@ def test_a_part_that_is_older_than_a_column_is_filled(tmp_path):
     assert found["stack"][ROWS:].tolist() == [
         -5 if v is None else v for v in whole.column("stack").to_pylist()
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"],
+)
+def test_every_type_of_number_is_read_as_numpy_has_it(name, tmp_path):
+    column = pa.array([1, 0, 1]).cast(getattr(pa, {"bool": "bool_"}.get(name, name))())
+    found = columns._dtype(column.type)
+    assert (found.name, found.itemsize) == (name, max(column.type.bit_width // 8, 1))

@@ -139,6 +139,8 @@ class Tools:
         its interval. `by` asks for one table: summary, kernel, role, stack, range, operator, tree (the common call tree),
         sequence or runs; without it come the measures, the kernels and the part of the tree that changed.
         """
+        import pyarrow as pa
+
         from warpsight.analysis.diff import runs
         from warpsight.analysis.diff.compare import compare_runs
         from warpsight.analysis.diff.tables import telling
@@ -154,7 +156,8 @@ class Tools:
         wanted = (by,) if by is not None else ("summary", "role" if found.by_role else "kernel", "tree")
         kept = {name: tables[name] for name in wanted if name in tables}
         if by is None:
-            kept["tree"] = tables["tree"].take([node["node"] for node in telling(tables["tree"].to_pylist())])
+            nodes = [node["node"] for node in telling(tables["tree"].to_pylist())]
+            kept["tree"] = tables["tree"].take(pa.array(nodes, pa.int64()))
         return {**_bounded(found.facts()), **_result(replace(found.result, tables=kept), rows)}
 
 
