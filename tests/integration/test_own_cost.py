@@ -66,4 +66,4 @@ def test_the_summary_and_the_account_agree_on_what_recording_cost(standin: Stand
     assert cost is not None
     recorder = found.time(RECORDER)
     assert cost.waited == recorder
-    assert f"the program ran about {recorder / (found.span - recorder):.1%} longer" in done.stderr
+    assert f"GPU work took about {recorder / (found.span - recorder):.1%} longer" in done.stderr

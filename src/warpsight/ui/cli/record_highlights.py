@@ -8,7 +8,7 @@ from pathlib import Path
 import warpsight.model
 from warpsight.analysis.account import account
 from warpsight.analysis.account.classes import IDLE
-from warpsight.analysis.account.own_cost import own_cost
+from warpsight.analysis.account.own_cost import OwnCost, own_cost
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Highlights:
         stacks: Number of distinct ones.
         busy: Share of the time between first and last device work in which the devices worked; None without any.
         span: That time of the device that has the longest (ns).
-        own_cost: By which part recording made the program longer; None where the recorder measured nothing.
+        own_cost: What recording cost; None where the recorder measured nothing.
     """
 
     kernels: tuple[KernelShare, ...]
     stacks: int
     busy: float | None
     span: int
-    own_cost: float | None
+    own_cost: OwnCost | None
 
 
 _TOP = """
@@ -55,11 +55,10 @@ def highlights(path: Path) -> Highlights:
         ]
         found = account(trace)
         spans = [times["span"] for times in found.devices.values()]
-        cost = own_cost(trace)
         return Highlights(
             tuple(top),
             trace.count("stack"),
             1 - found.share(*IDLE) if found.span else None,
             max(spans, default=0),
-            cost.longer if cost else None,
+            own_cost(trace),
         )

@@ -91,10 +91,11 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
 
 
 def _own_cost(summary: Summary, found: Highlights | None) -> str:
-    used = f"{seconds(summary.overhead.get('launcher_cpu_ns', 0))} of processor time beside it"
+    used = f"{seconds(summary.overhead.get('launcher_cpu_ns', 0))} of processor time beside the program"
     if found is None or found.own_cost is None:
         return used
-    return f"the program ran about {found.own_cost:.1%} longer; {used}"
+    cost = found.own_cost
+    return f"GPU work took about {cost.longer:.1%} longer ({seconds(cost.waited)}); {used}"
 
 
 def losses(summary: Summary, most: int = 4) -> list[str]:
