@@ -33,6 +33,15 @@ _MOST_KERNELS = 5
 
 def check(facts: Facts) -> Iterator[Finding]:
     """The shares worth a finding, and the largest in any case."""
+    yield from _ranked(facts, leads=True)
+
+
+def largest(facts: Facts) -> Finding | None:
+    """The largest share, said as one among others."""
+    return next(_ranked(facts, leads=False), None)
+
+
+def _ranked(facts: Facts, *, leads: bool) -> Iterator[Finding]:
     found = facts.account
     if not found.span:
         return
@@ -44,7 +53,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if place and time < (LEAST_KERNEL if kind == COMPUTE else LEAST) * found.span:
             continue
-        yield _finding(facts, found, kind, time, entries, first=not place)
+        yield _finding(facts, found, kind, time, entries, first=leads and not place)
 
 
 def _candidates(found: Account) -> Iterator[tuple[int, int, tuple[Entry, ...]]]:

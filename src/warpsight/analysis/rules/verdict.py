@@ -126,7 +126,7 @@ def _first_of(facts: Facts, steady: tuple[int, int], found: tuple[Finding, ...])
     if steady[1] - steady[0] >= _NEARLY_ALL * facts.length:
         return None
     inside = Facts(facts.trace, replace(facts.rows, begin=steady[0], end=steady[1]))
-    first = next(shares.check(inside), None)
+    first = shares.largest(inside)
     whole = next((one for one in found if one.kind is not None), None)
     same = first is not None and whole is not None and (first.kind, first.name) == (whole.kind, whole.name)
     return None if same else first

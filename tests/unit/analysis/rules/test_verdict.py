@@ -82,7 +82,7 @@ def test_where_the_start_dominates_the_summary_says_what_comes_first_in_the_stea
         found = verdict(trace)
     assert found.headline.startswith("the GPU is idle for 80% of the time while the host runs code")
     assert "of the loop's steady state" in found.summary
-    assert "; in the steady state 50% of the time is in one kernel, gemm (" in found.summary
+    assert "; in the steady state gemm takes 50% of the time (" in found.summary
     assert found.iterations is not None and found.iterations.first is not None
     assert found.to_json()["iterations"]["steady"]["first"]["name"] == "gemm"
 
