@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from warpsight.formats import varint
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
 from warpsight.model import open as open_trace
-from warpsight_plugins.sbt import events, layout, sections, varint, writer
+from warpsight_plugins.sbt import events, layout, sections, writer
 
 
 def made(count: int, seed: int = 1) -> events.Events:

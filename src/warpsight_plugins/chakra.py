@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from warpsight.errors import UsageError
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
+from warpsight.formats.varint import Column, encode_one
 from warpsight.formats.writing import protobuf
-from warpsight_plugins.sbt.varint import Column, encode_one
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

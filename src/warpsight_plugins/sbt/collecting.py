@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.formats.selection import Selection
+from warpsight.formats.varint import Column
 from warpsight_plugins.sbt import layout
 from warpsight_plugins.sbt.distinct import distinct
 from warpsight_plugins.sbt.events import Events, nothing
-from warpsight_plugins.sbt.varint import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsight_plugins.sbt.varint import Column
+from warpsight.formats.varint import Column
 
 #: Values below this are looked up instead of sorted.
 _SMALL = 1 << 20

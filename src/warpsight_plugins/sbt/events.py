@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from warpsight_plugins.sbt import layout, varint
-from warpsight_plugins.sbt.varint import Column
+from warpsight.formats import varint
+from warpsight.formats.varint import Column
+from warpsight_plugins.sbt import layout
 
 #: Bytes of the event section that are decoded at once.
 WINDOW_BYTES = 1 << 20

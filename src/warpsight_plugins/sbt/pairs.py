@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from warpsight.formats.varint import Column
 from warpsight_plugins.sbt.events import Events, nothing
-from warpsight_plugins.sbt.varint import Column
 
 #: Types of events that begin something, and those that end it.
 _ENDS = {1: 2, 18: 19, 20: 21}

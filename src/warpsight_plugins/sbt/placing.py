@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warpsight.formats.varint import Column
 from warpsight_plugins.sbt import layout, pairs, stacks
 from warpsight_plugins.sbt.distinct import distinct, first_uses
 from warpsight_plugins.sbt.events import Events
 from warpsight_plugins.sbt.pairs import Pairs
 from warpsight_plugins.sbt.raw import raw_events, text_of
-from warpsight_plugins.sbt.varint import Column
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target

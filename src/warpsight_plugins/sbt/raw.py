@@ -13,7 +13,7 @@ from warpsight_plugins.sbt import layout, stacks
 from warpsight_plugins.sbt.events import Events
 
 if TYPE_CHECKING:
-    from warpsight_plugins.sbt.varint import Column
+    from warpsight.formats.varint import Column
 
 
 def text_of(kind: int) -> str:

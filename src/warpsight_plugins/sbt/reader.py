@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsight.formats import varint
 from warpsight.formats.registry import Coverage, Options
-from warpsight_plugins.sbt import events, layout, sections, varint
+from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.layout import Header, Metadata
 from warpsight_plugins.sbt.placing import Placer
 

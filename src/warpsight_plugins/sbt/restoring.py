@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsight.formats.varint import Column
 from warpsight_plugins.sbt.collecting import Collected, RawFrame, permuted
 from warpsight_plugins.sbt.events import Events
-from warpsight_plugins.sbt.varint import Column
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

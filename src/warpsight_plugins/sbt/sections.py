@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from warpsight_plugins.sbt import layout, varint
+from warpsight.formats import varint
+from warpsight_plugins.sbt import layout
 from warpsight_plugins.sbt.layout import Device, Header, Metadata
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsight.formats import varint
+from warpsight.formats.varint import Column
 from warpsight.model.definitions import Frame
-from warpsight_plugins.sbt import varint
-from warpsight_plugins.sbt.varint import Column
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target

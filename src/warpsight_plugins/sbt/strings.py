@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpsight.formats.varint import encode_one
 from warpsight_plugins.sbt.collecting import Collected, RawFrame
 from warpsight_plugins.sbt.distinct import first_uses
 from warpsight_plugins.sbt.events import Events
-from warpsight_plugins.sbt.varint import encode_one
 
 
 class Strings:

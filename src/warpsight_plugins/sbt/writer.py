@@ -14,12 +14,12 @@ import numpy as np
 
 from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
+from warpsight.formats.varint import Column, encode_one
 from warpsight_plugins.sbt import events, layout, sections
 from warpsight_plugins.sbt.collecting import BLOCKS, collect
 from warpsight_plugins.sbt.layout import Device, Header, Metadata
 from warpsight_plugins.sbt.restoring import restored
 from warpsight_plugins.sbt.strings import Strings
-from warpsight_plugins.sbt.varint import Column, encode_one
 
 if TYPE_CHECKING:
     from warpsight.model import Trace

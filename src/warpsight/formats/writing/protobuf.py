@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight_plugins.sbt import varint
-from warpsight_plugins.sbt.varint import Column, encode_one
+from warpsight.formats import varint
+from warpsight.formats.varint import Column, encode_one
 
 _VARINT, _FIXED64, _LENGTH = 0, 1, 2
 

@@ -13,12 +13,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from warpsight.formats import varint
 from warpsight.formats.errors import FormatError
 from warpsight.formats.importing import import_files
 from warpsight.formats.selection import Selection
 from warpsight.model import Trace, TraceWriter
 from warpsight.model import open as open_trace
-from warpsight_plugins.sbt import events, varint, writer
+from warpsight_plugins.sbt import events, writer
 
 
 def _reference() -> ModuleType:
