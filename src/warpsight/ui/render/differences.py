@@ -26,7 +26,7 @@ def show(found: Difference, stream: IO[str], *, by: str | None = None, top: int 
 
     color, plain = (_COLORS.get(found.verdict, ""), "\033[0m") if terminal.colored(stream) else ("", "")
     width = min(max(shutil.get_terminal_size().columns, 40), 120)
-    text = numbers.unbroken(found.headline[:1].upper() + found.headline[1:])
+    text = numbers.unbroken(numbers.capitalized(found.headline))
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
     stream.write("\n".join(f"{color}{line}{plain}" for line in lines).replace("\u00a0", " ") + "\n")
     if by is not None:

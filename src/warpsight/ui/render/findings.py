@@ -22,8 +22,8 @@ _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note
 def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -> None:
     """Print a verdict in at most :data:`LINES` lines, or with everything that is known."""
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
-    lines = [f"{bold}{line}{plain}" for line in _wrapped(_capital(found.headline), "")]
-    lines += _wrapped(_capital(found.summary) + ".", "")
+    lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
+    lines += _wrapped(numbers.capitalized(found.summary) + ".", "")
     lines += account_text.lines(found.account, _width())
     if everything:
         lines += ["", *(line for block in _blocks(found, stream) for line in block)]
@@ -109,12 +109,6 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 def _cut(text: str) -> str:
     """A line of evidence: the file and line of a place are what it is read for."""
     return numbers.shorten_paths(text, _width())
-
-
-def _capital(text: str) -> str:
-    """With a capital, unless it begins with the name of a function."""
-    first = text.split(" ", 1)[0]
-    return text if not first.islower() else text[:1].upper() + text[1:]
 
 
 def show_list(names: Mapping[str, str], stream: IO[str]) -> None:

@@ -129,3 +129,9 @@ def _around(text: str, place: int, width: int) -> str:
     rest = text[begin : begin + width - head - 1]
     more = begin + len(rest) < len(text)
     return f"{text[:head]}…{rest[:-1]}…" if more else f"{text[:head]}…{rest}"
+
+
+def capitalized(text: str) -> str:
+    """With a capital, unless it begins with the name of a kernel or a function."""
+    first = text.split(" ", 1)[0].rstrip(",:;.")
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text

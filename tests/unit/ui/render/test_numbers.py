@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsight.ui.render.numbers import shorten_paths
+from warpsight.ui.render.numbers import capitalized, shorten_paths
 
 PLACE = "most kernels are launched by rotary (transformers/models/qwen2/modeling_qwen2.py:62)"
 STACK = "step (a/b/train.py:9) ← main (/opt/project/run.py:120) ← <module> (run.py:3)"
@@ -22,3 +22,19 @@ STACK = "step (a/b/train.py:9) ← main (/opt/project/run.py:120) ← <module> (
 def test_paths_are_cut_from_the_left_before_texts_are_from_the_right(text, width, expected):
     assert shorten_paths(text, width) == expected
     assert len(shorten_paths(text, width)) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the GPU is idle", "The GPU is idle"),
+        ("leak: memory grows", "Leak: memory grows"),
+        ("at::native::add<float> takes 24%", "at::native::add<float> takes 24%"),
+        ("delta_r2 takes 8%", "delta_r2 takes 8%"),
+        ("cudaMemcpy returned error 1", "cudaMemcpy returned error 1"),
+        ("83% of the time", "83% of the time"),
+        ("", ""),
+    ],
+)
+def test_sentences_begin_with_a_capital_and_symbols_stay_as_they_are(text: str, shown: str) -> None:
+    assert capitalized(text) == shown

@@ -121,7 +121,7 @@ def _verdict(material: Material, text: _Text) -> dict[str, str]:
 def _sentence(words: str) -> str:
     if not words:
         return ""
-    return numbers.unbroken(words[:1].upper() + words[1:] + ("" if words.endswith((".", "!", "?")) else "."))
+    return numbers.unbroken(numbers.capitalized(words) + ("" if words.endswith((".", "!", "?")) else "."))
 
 
 def _tiles(material: Material) -> list[dict[str, Any]]:
