@@ -1,4 +1,5 @@
-// How much of the program's time the recorder takes: one in kOwnSampled of its stays on a thread of the program is timed.
+// How much of the program's time the recorder takes: one in kOwnSampled of its stays on a thread of the
+// program is timed.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ class OwnTime {
   OwnTime& operator=(const OwnTime&) = delete;
 
  private:
-  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of a
-  // call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
+  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of
+  // a call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
   struct Next {
     uint32_t left = kOwnSampled, distance = kOwnSampled, random = 1;
   };

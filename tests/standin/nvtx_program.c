@@ -91,10 +91,12 @@ typedef struct {
   const char* text;
 } Told;
 
-// The same few payloads again and again, as a loop attaches them; `text` may point at the same place and mean something new.
+// The same few payloads again and again, as a loop attaches them; `text` may point at the same place and mean
+// something new.
 static void repeated_payloads(void) {
   static const nvtxPayloadSchemaEntry_t entries[] = {
-      {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "operation", 0, 0, offsetof(Turn, operation), 0, 0},
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "operation", 0, 0, offsetof(Turn, operation),
+       0, 0},
       {0, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, "number", 0, 0, offsetof(Turn, number), 0, 0},
   };
   static const nvtxPayloadSchemaEntry_t told_entries[] = {

@@ -5,7 +5,8 @@ struct Node {
 };
 
 extern "C" __global__ void flag(volatile int* f, int* out) {
-  while (*f == 0) {}
+  while (*f == 0) {
+  }
   out[0] = 1;
 }
 extern "C" __global__ void sleeping(volatile int* f, int* out) {
@@ -23,12 +24,14 @@ extern "C" __global__ void shared_flag(int* out) {
   if (threadIdx.x == 0) f = 0;
   __syncthreads();
   if (threadIdx.x >= 32) {
-    while (f == 0) {}
+    while (f == 0) {
+    }
   }
   out[0] = 1;
 }
 extern "C" __global__ void swap_lock(int* lock, int* out) {
-  while (atomicCAS(lock, 0, 1) != 0) {}
+  while (atomicCAS(lock, 0, 1) != 0) {
+  }
   out[0] = 1;
 }
 extern "C" __global__ void exchange_lock(int* lock, int* out) {
@@ -36,12 +39,13 @@ extern "C" __global__ void exchange_lock(int* lock, int* out) {
   out[0] = 1;
 }
 extern "C" __global__ void read_by_atomic(unsigned long long* f, int* out) {
-  while (atomicAdd(f, 0ull) == 0) {}
+  while (atomicAdd(f, 0ull) == 0) {
+  }
   out[0] = 1;
 }
 // Looks at a second flag now and then, as collectives do; the first one is what it waits for.
-extern "C" __global__ void with_abort(volatile unsigned long long* step, unsigned long long wanted, volatile int* abort,
-                                      int* out) {
+extern "C" __global__ void with_abort(volatile unsigned long long* step, unsigned long long wanted,
+                                      volatile int* abort, int* out) {
   int turns = 0;
   while (*step < wanted) {
     if (++turns == 10000) {
@@ -53,13 +57,15 @@ extern "C" __global__ void with_abort(volatile unsigned long long* step, unsigne
 }
 extern "C" __global__ void with_timeout(volatile int* f, int* out) {
   long long begin = clock64();
-  while (*f == 0 && clock64() - begin < 1000000000ll) {}
+  while (*f == 0 && clock64() - begin < 1000000000ll) {
+  }
   out[0] = 1;
 }
 // A barrier of the grid: it counts its blocks in memory and reads how many there are.
 extern "C" __global__ void counter(volatile unsigned* arrived, int* out) {
   atomicAdd(const_cast<unsigned*>(arrived), 1);
-  while (*arrived < gridDim.x) {}
+  while (*arrived < gridDim.x) {
+  }
   out[0] = 1;
 }
 extern "C" __global__ void grid_sync(int* out) {
