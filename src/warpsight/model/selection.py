@@ -52,10 +52,15 @@ def begin_of(trace: Trace) -> int:
     """
 
     def least(tables: dict[str, str]) -> list[int]:
-        found = [
-            trace.sql(f"SELECT min({column}) FROM {table}").fetchall()[0][0]
+        each = [
+            f"SELECT min({column}) FROM {table}"
             for table, column in tables.items()
+            if trace.count(table.removesuffix("_ids"))
         ]
-        return [int(value) for value in found if value is not None]
+        found = trace.sql(" UNION ALL ".join(each)).fetchall() if each else []
+        return [int(value) for (value,) in found if value is not None]
 
-    return min(least(TIMED) or least({"sample": "time"}), default=0)
+    def first() -> int:
+        return min(least(TIMED) or least({"sample": "time"}), default=0)
+
+    return trace.kept.get("begin", first)

@@ -204,8 +204,11 @@ def _afterwards(
         after = np.array([_numbered(names, f"after {text}") for text in calls.functions], np.int64)
         name[late] = np.where(waited, function, after[name[late]])
     begin, end = gaps.returned[rows], gaps.end[rows]
+    later = calls_held.stamping_time(trace)
+    if not later:
+        return rows, begin, end, kind, name
     # The device's clock is read around each kernel that a recorder asks for.
-    stamped = np.minimum(begin + calls_held.stamping_time(trace), end)
+    stamped = np.minimum(begin + later, end)
     own = np.full(len(rows), _numbered(names, CALLBACKS))
     recorder = np.full(len(rows), RECORDER, np.int8)
     columns = (rows, rows), (begin, stamped), (stamped, end), (recorder, kind), (own, name)
