@@ -18,15 +18,18 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warpsight.model.allocator import keep_freed_memory
 from warpsight.model.pandas_import import keep_pandas_out
 
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb: its one-line summary and the heading it is listed under."""
+    """One verb: its one-line summary and the heading it is listed under in `help --all`."""
 
     summary: str
     group: str
+    #: What `warpsight --help` says of it; "": listed in `help --all` only.
+    common: str = ""
     #: The verb takes another program's command line, whose options must not be read as ours.
     wraps: bool = False
     #: Where it runs, as `sys.platform` begins; empty: everywhere. What a vendor records on macOS is recorded there too.
@@ -41,7 +44,13 @@ def module_of(verb: str) -> str:
 
 
 VERBS: dict[str, Verb] = {
-    "record": Verb("Record a program into a trace.", "Record", wraps=True, systems=("linux", "darwin")),
+    "record": Verb(
+        "Record a program into a trace.",
+        "Record",
+        wraps=True,
+        systems=("linux", "darwin"),
+        common="Record a program into a trace.",
+    ),
     "demo": Verb(
         "Record a small program on the best device here and show what came out.", "Record", systems=("linux",)
     ),
@@ -50,6 +59,7 @@ VERBS: dict[str, Verb] = {
         "Record",
         wraps=True,
         systems=("linux",),
+        common="Run a program, and say what it was doing when it hangs or crashes.",
     ),
     "dump": Verb(
         "Say what a running process is doing, on the host and on the GPU.", "Record", systems=("linux",)
@@ -59,6 +69,7 @@ VERBS: dict[str, Verb] = {
         "Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.",
         "Record",
         systems=("linux",),
+        common="Watch a running recording live.",
     ),
     "attach": Verb("Record a process that runs already.", "Record", systems=("linux",)),
     "detach": Verb("End the recording of an attached process.", "Record", systems=("linux",)),
@@ -73,24 +84,37 @@ VERBS: dict[str, Verb] = {
     "analyze": Verb(
         "Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.",
         "Read",
+        common="Say where the GPU time went, why it was idle and what to fix first.",
     ),
     "diff": Verb(
         "Compare runs of two versions: what changed, and whether it is more than the noise between runs.",
         "Read",
+        common="Compare runs of two versions: what changed, beyond noise.",
     ),
     "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
-    "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
+    "query": Verb(
+        "Ask a trace with SQL or simple filters.", "Read", common="Ask a trace with SQL or simple filters."
+    ),
     "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
-    "report": Verb("Write one HTML page that says what is wrong and shows it.", "Read"),
+    "report": Verb(
+        "Write one HTML page that says what is wrong and shows it.",
+        "Read",
+        common="Write that as one HTML page to share.",
+    ),
     "open": Verb(
-        "Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.", "Read"
+        "Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.",
+        "Read",
+        common="Show a trace in the browser: findings, timeline, flame graph.",
     ),
     "flame": Verb(
         "Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.",
         "Read",
+        common="Draw a flame graph: which host code asked for the GPU time.",
     ),
     "merge": Verb("Put host stacks that another tool took on the GPU work they launched.", "Read"),
-    "export": Verb("Write a trace in another tool's format.", "Read"),
+    "export": Verb(
+        "Write a trace in another tool's format.", "Read", common="Write a trace in another tool's format."
+    ),
     "import": Verb("Read other tools' files into a trace.", "Read"),
     "core": Verb("Say what a GPU core dump holds: the fault or hang, and where every lane is.", "Debug"),
     "sanitize": Verb(
@@ -112,6 +136,16 @@ VERBS: dict[str, Verb] = {
     "version": Verb("Show versions of warpsight, its parts and its libraries.", "About"),
 }
 
+#: The verbs of `warpsight --help`, in its order.
+_FIRST = ("record", "open", "analyze", "report", "flame", "diff", "query", "export", "top", "watch")
+#: What people type who know another tool, and the verb that does it here.
+OTHER_WORDS = {
+    "run": "record", "profile": "record", "trace": "record", "start": "record", "show": "open", "serve": "open",
+    "ui": "open", "gui": "open", "view-trace": "open", "analyse": "analyze", "verdict": "analyze", "explain": "analyze",
+    "summary": "info", "summarize": "stats", "flamegraph": "flame", "flame-graph": "flame", "compare": "diff",
+    "sql": "query", "convert": "export", "live": "top", "unpack": "pack", "load": "import", "coredump": "core",
+}  # fmt: skip
+
 GLOBAL_OPTIONS: dict[str, str] = {
     "--no-color": "No colours, even on a terminal (also: NO_COLOR in the environment).",
     "-q, --quiet": "Errors and results only, no notes.",
@@ -132,6 +166,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own
         keep_pandas_out()
+        verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
+        if verb in VERBS and VERBS[verb].group == "Read":
+            keep_freed_memory()
     _accept_all_letters()
     try:
         code = _main(arguments)
@@ -165,6 +202,9 @@ def _main(arguments: list[str]) -> int:
         if not wanted or wanted in (["--help"], ["-h"], ["help"]):
             sys.stdout.write(overview())
             return 0 if wanted else 2
+        if wanted == ["--help", "--all"]:
+            sys.stdout.write(overview(every=True))
+            return 0
         if wanted == ["--version"]:
             from warpsight.ui.cli import installed
 
@@ -172,7 +212,15 @@ def _main(arguments: list[str]) -> int:
             return 0
     from warpsight.ui.cli import parser
 
-    return parser.run(hoisted(arguments))
+    return parser.run(hoisted(_opening(arguments)))
+
+
+def _opening(arguments: Sequence[str]) -> list[str]:
+    """`warpsight TRACE` is `warpsight open TRACE`: where a verb should stand there is the path of something."""
+    place = next((i for i, a in enumerate(arguments) if not a.startswith("-")), None)
+    if place is None or arguments[place] in VERBS or not os.path.exists(arguments[place]):
+        return list(arguments)
+    return [*arguments[:place], "open", *arguments[place:]]
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
@@ -189,32 +237,34 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
     return [*flags, *rest, *arguments[end:]]
 
 
-def overview() -> str:
-    """The text of `warpsight --help`."""
+def overview(*, every: bool = False) -> str:
+    """The text of `warpsight --help`; `every`: that of `warpsight help --all`, with all verbs by group."""
     columns = max(60, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
+        "       warpsight TRACE                  the same as warpsight open TRACE",
         "",
-        "Records GPU programs and answers from the recording.",
+        "Records GPU programs and says where their time went.",
         "",
     ]
     width = max(map(len, VERBS)) + 2
-    for group in dict.fromkeys(verb.group for verb in VERBS.values()):
-        lines.append(f"{group}:")
-        for name, verb in VERBS.items():
-            if verb.group == group:
-                lines += _listed(name, verb.summary, width, columns)
-        lines.append("")
+    if every:
+        for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+            lines.append(f"{group}:")
+            for name, verb in VERBS.items():
+                if verb.group == group:
+                    lines += _listed(name, verb.summary, width, columns)
+            lines.append("")
+    else:
+        lines += ["  warpsight record -- python train.py", "  warpsight open train.warp", "", "Verbs:"]
+        for name in sorted((n for n in VERBS if VERBS[n].common), key=_FIRST.index):
+            lines += _listed(name, VERBS[name].common, width, columns)
+        lines += [f"  …{'':{width - 1}}{len(VERBS) - len(_FIRST)} more: warpsight help --all", ""]
     lines.append("Options:")
     width = max(map(len, GLOBAL_OPTIONS)) + 2
     for flags, meaning in GLOBAL_OPTIONS.items():
         lines += _listed(flags, meaning, width, columns)
-    lines += [
-        "",
-        "`warpsight help VERB` explains a verb.",
-        "First steps: warpsight record -- python train.py",
-        "",
-    ]
+    lines += ["", "`warpsight help VERB` explains a verb and shows examples.", ""]
     return "\n".join(lines)
 
 

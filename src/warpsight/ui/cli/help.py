@@ -14,12 +14,14 @@ from warpsight.ui.cli.app import VERBS, overview
 
 def command(
     verb: Annotated[
-        str | None, typer.Argument(help="Verb to explain; without one, all are listed.", metavar="VERB")
+        str | None,
+        typer.Argument(help="Verb to explain; without one, the common ones are listed.", metavar="VERB"),
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List every verb.")] = False,
 ) -> None:
     """Show the help of a verb."""
-    if verb is None:
-        sys.stdout.write(overview())
+    if verb is None or every:
+        sys.stdout.write(overview(every=every))
         return
     if verb not in VERBS:
         raise UsageError(parser.unknown_verb(verb))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.errors import WarpsightError
-from warpsight.ui.cli import options
+from warpsight.errors import UsageError, WarpsightError
 
 if TYPE_CHECKING:
     from warpsight.ui.render.report.serve import TraceServer
 
 
 def command(
-    trace: options.TracePath,
+    trace: Annotated[
+        str,
+        typer.Argument(
+            help="A trace, or a file of another tool; the newest trace here by default.", metavar="[TRACE]"
+        ),
+    ] = "",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the addresses.")] = False,
     perfetto: Annotated[
         bool, typer.Option("--perfetto", help="Open the Perfetto UI instead of the report.")
@@ -28,7 +33,23 @@ def command(
     Serves on this machine only, under an address with a random token, until Ctrl-C. The pages ask no other machine for
     anything. The report shows paths and arguments as recorded: it does not leave this machine.
     """
-    serve(trace, browser=not no_browser, perfetto=perfetto, port=port)
+    serve(trace or str(newest()), browser=not no_browser, perfetto=perfetto, port=port)
+
+
+def newest(folder: Path | None = None) -> Path:
+    """The trace in a folder (the current one) that was written last.
+
+    Raises:
+        UsageError: when there is none.
+    """
+    where = folder or Path()
+    found = [*where.glob("*.warp/manifest.json"), *where.glob("*.warp.zip")]
+    if not found:
+        raise UsageError(
+            f"there is no trace in {where.absolute()}; name one, or make one: warpsight record -- python train.py"
+        )
+    last = max(found, key=lambda path: path.stat().st_mtime_ns)
+    return last.parent if last.name == "manifest.json" else last
 
 
 def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int = 0) -> None:

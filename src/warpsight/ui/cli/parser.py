@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from warpsight.errors import WarpsightError
-from warpsight.ui.cli.app import VERBS, module_of
+from warpsight.ui.cli import examples
+from warpsight.ui.cli.app import OTHER_WORDS, VERBS, module_of
 from warpsight.ui.cli.options import SIDES
 from warpsight.ui.render import terminal
 
@@ -93,7 +94,7 @@ def verb_command(name: str) -> Any:
     if not hasattr(module, "BELOW"):
         command = _evaluated(module.command)
         kind = SidesCommand if getattr(module, "HAS_SIDES", False) else VerbCommand
-        epilog = getattr(module, "EPILOG", None)
+        epilog = "\n\n".join(filter(None, (examples.text(name), getattr(module, "EPILOG", "")))) or None
         app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
             command if runs_here(name) else _refusing(name, command)
         )
@@ -142,7 +143,10 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            app.command(name, cls=VerbCommand, context_settings=_settings(module))(_evaluated(module.command))
+            epilog = examples.text(f"{self._folder.rpartition('.')[2]} {name}") or None
+            app.command(name, cls=VerbCommand, context_settings=_settings(module), epilog=epilog)(
+                _evaluated(module.command)
+            )
             self[name] = typer.main.get_command(app)
         return super().__getitem__(name)
 
@@ -168,8 +172,12 @@ def unknown_verb(name: str) -> str:
     """The message for a verb that does not exist."""
     from difflib import get_close_matches
 
+    if name in OTHER_WORDS:
+        return f"there is no verb {name!r}; did you mean {OTHER_WORDS[name]}?"
+    if name.endswith((".warp", ".zip", ".gz", ".json", ".sqlite")) or os.sep in name:
+        return f"{name} does not exist, and is no verb"
     near = get_close_matches(name, VERBS, n=2)
-    hint = f"; did you mean {' or '.join(near)}?" if near else f"; verbs: {', '.join(VERBS)}"
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `warpsight help --all` lists the verbs"
     return f"there is no verb {name!r}{hint}"
 
 

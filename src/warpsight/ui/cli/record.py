@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from warpsight.recorder.summary import Summary
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
-EPILOG = """\b
-Examples:
-  warpsight record -- python train.py --epochs 1
-  warpsight record --delay 30 --for 5 -o step.warp -- torchrun train.py
-
+EPILOG = """\
 Each option has a variable, such as WARPSIGHT_STACKS for --stacks. Defaults may also stand in table `record` of a
 warpsight.toml, or `tool.warpsight.record` of a pyproject.toml, in this folder or above it. The command line wins, then the
 environment."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import warpsight.model
-from warpsight.analysis.account import account
 from warpsight.analysis.account.classes import IDLE
 from warpsight.analysis.account.own_cost import OwnCost, own_cost
+from warpsight.analysis.rules import shares
+from warpsight.analysis.rules.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Highlights:
         busy: Share of the time between first and last device work in which the devices worked; None without any.
         span: That time of the device that has the longest (ns).
         own_cost: What recording cost; None where the recorder measured nothing.
+        first: What most of the time was spent on, as `analyze` says it; "" without device work.
     """
 
     kernels: tuple[KernelShare, ...]
@@ -37,6 +39,7 @@ class Highlights:
     busy: float | None
     span: int
     own_cost: OwnCost | None
+    first: str = ""
 
 
 _TOP = """
@@ -53,7 +56,9 @@ def highlights(path: Path) -> Highlights:
             KernelShare(name, calls, int(time), share)
             for name, calls, time, share in trace.sql(_TOP).fetchall()
         ]
-        found = account(trace)
+        facts = Facts(trace)
+        found = facts.account
+        first = shares.largest(facts)
         spans = [times["span"] for times in found.devices.values()]
         return Highlights(
             tuple(top),
@@ -61,4 +66,5 @@ def highlights(path: Path) -> Highlights:
             1 - found.share(*IDLE) if found.span else None,
             max(spans, default=0),
             own_cost(trace),
+            first.text if first is not None else "",
         )

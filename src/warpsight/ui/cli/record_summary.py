@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from typing import Any
 
 from warpsight.errors import WarpsightError
@@ -52,10 +53,7 @@ def print_summary(summary: Summary) -> None:
     for text in (*unmatched(summary), *losses(summary)):
         terminal.warning(text)
     path = shlex.quote(str(summary.path))
-    print(
-        f"  look:       warpsight info {path}; warpsight stats {path}; warpsight export {path}",
-        file=sys.stderr,
-    )
+    print(f"  look:       warpsight open {path}; warpsight analyze {path}", file=sys.stderr)
 
 
 def lines(summary: Summary, found: Highlights | None) -> list[str]:
@@ -86,6 +84,8 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
         )
     if not summary.processes:
         out.append("  no process used a GPU through CUDA or OpenCL, and none announced anything itself")
+    if found and found.first:
+        out += textwrap.wrap(found.first, 100, initial_indent="  first:      ", subsequent_indent=" " * 14)
     out.append(f"  own cost:   {_own_cost(summary, found)}")
     return out
 

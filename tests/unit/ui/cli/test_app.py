@@ -1,14 +1,18 @@
 import importlib
 import inspect
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from warpsight.device_code import disassembly
-from warpsight.ui.cli import app, parser
+from warpsight.errors import UsageError
+from warpsight.ui.cli import app, examples, parser
+from warpsight.ui.cli.open import newest
 
 
 @pytest.mark.parametrize("verb", app.VERBS)
@@ -24,11 +28,72 @@ def test_every_verb_explains_its_options(verb, capsys):
     assert app.VERBS[verb].summary in " ".join(text.split())
 
 
-def test_the_overview_lists_every_verb(capsys):
+def test_the_overview_has_the_common_verbs_and_says_how_to_see_the_others(capsys):
     assert app.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    common = [name for name, verb in app.VERBS.items() if verb.common]
+    listed = [
+        line.split()[0]
+        for line in text.partition("Verbs:")[2].partition("…")[0].splitlines()
+        if line[:3].strip()
+    ]
+    assert sorted(listed) == sorted(common)
+    assert f"{len(app.VERBS) - len(common)} more: warpsight help --all" in text
+
+
+@pytest.mark.parametrize("words", [["help", "--all"], ["--help", "--all"]])
+def test_every_verb_is_listed_on_request(words, capsys):
+    assert app.main(words) == 0
     text = capsys.readouterr().out
     joined = " ".join(text.split())
     assert all(f"  {name} " in text and verb.summary in joined for name, verb in app.VERBS.items())
+
+
+@pytest.mark.parametrize(
+    ("verb", "line"), [(v, c) for v, listed in examples.EXAMPLES.items() for c, _ in listed]
+)
+def test_every_example_of_a_help_is_a_command_line_that_parses(verb, line):
+    words = shlex.split(line.partition(" && ")[0].replace("$(pgrep -f train.py)", "4242"))[1:]
+    assert words[: len(verb.split())] == verb.split() or verb in ("recover", "version", "help")
+    if words[0] in app.VERBS:  # `warpsight --version` has no verb
+        parser.verb_command(words[0]).make_context(words[0], words[1:]).close()
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_every_verb_has_two_examples(verb, capsys):
+    if hasattr(importlib.import_module(app.module_of(verb)), "BELOW"):
+        return
+    assert app.main(["help", verb]) == 0
+    text = capsys.readouterr().out.partition("Examples:")[2]
+    assert all(line in text for line, _ in examples.EXAMPLES[verb])
+    assert len(examples.EXAMPLES[verb]) >= 2
+
+
+def test_a_path_where_a_verb_should_be_is_opened(tmp_path, capsys):
+    path = tmp_path / "not.warp"
+    path.write_text("neither a trace nor anything else")
+    assert app.main([str(path)]) == 1
+    assert "not.warp" in capsys.readouterr().err
+    assert app.main([str(tmp_path / "missing.warp")]) == 2
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_open_takes_the_newest_trace_of_a_folder(tmp_path):
+    with pytest.raises(UsageError, match="there is no trace in"):
+        newest(tmp_path)
+    for time, name in ((2, "old.warp"), (9, "new.warp"), (5, "middle.warp")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text("{}")
+        os.utime(tmp_path / name / "manifest.json", (time, time))
+    assert newest(tmp_path) == tmp_path / "new.warp"
+    (tmp_path / "packed.warp.zip").write_bytes(b"")
+    assert newest(tmp_path) == tmp_path / "packed.warp.zip"
+
+
+@pytest.mark.parametrize(("word", "verb"), [("profile", "record"), ("show", "open"), ("flamegraph", "flame")])
+def test_words_of_other_tools_lead_to_the_verb(word, verb, capsys):
+    assert app.main([word, "train.py"]) == 2
+    assert f"did you mean {verb}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", [80, 120])

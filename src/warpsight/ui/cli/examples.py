@@ -1,0 +1,146 @@
+"""Examples for the help of every verb: command lines that work as they stand, on a trace named train.warp."""
+
+from __future__ import annotations
+
+#: Verb → command lines and what each does; the words before the options name a verb below another (`sass disasm`).
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "record": (
+        ("warpsight record -- python train.py --epochs 1", "write train.warp"),
+        ("warpsight record --delay 30 --for 5 -o step.warp -- torchrun train.py", "five seconds, after the warm-up"),
+    ),
+    "open": (
+        ("warpsight open", "the newest trace in this folder"),
+        ("warpsight open train.warp --perfetto", "the timeline in the Perfetto UI"),
+    ),
+    "analyze": (
+        ("warpsight analyze train.warp", "what to fix first"),
+        ("warpsight analyze train.warp critical-path --from 1s --until 2s", "one analysis, of one second"),
+    ),
+    "report": (
+        ("warpsight report train.warp", "write train.report.html, redacted for sharing"),
+        ("warpsight report train.warp --include-paths -o full.html", "keep file paths"),
+    ),
+    "flame": (
+        ("warpsight flame train.warp", "write train.flame.html: GPU time by host stack"),
+        ("warpsight flame train.warp --weight idle --to svg", "idle GPU time instead"),
+    ),
+    "diff": (
+        ("warpsight diff old-*.warp -- new-*.warp", "five runs of each version tell a change from noise"),
+        ("warpsight diff main/ -- branch/ --fail-if-slower 3", "fail a CI job"),
+    ),
+    "query": (
+        ("warpsight query train.warp \"SELECT name, count(*) FROM kernel GROUP BY ALL\"", "SQL"),
+        ("warpsight query train.warp --filter 'duration>1ms' --fields name,duration", "no SQL"),
+    ),
+    "export": (
+        ("warpsight export train.warp --to perfetto", "for ui.perfetto.dev"),
+        ("warpsight export train.warp --to kineto -o train.pt.trace.json", "for tools of PyTorch's profiler"),
+    ),
+    "top": (
+        ("warpsight top", "the recording that runs now"),
+        ("warpsight top 4242 --once --json", "one snapshot, for a script"),
+    ),
+    "watch": (
+        ("warpsight watch -- python train.py", "report where it hangs or crashes"),
+        ("warpsight watch --hang-after 60 --on-hang dump -- python train.py", "dump the GPU after a minute"),
+    ),
+    "demo": (
+        ("warpsight demo", "record a small program on the best device here"),
+        ("warpsight demo --device opencl -o cpu.warp", "on OpenCL, where there is no GPU"),
+    ),
+    "dump": (
+        ("warpsight dump 4242", "host stacks and outstanding GPU work of a process"),
+        ("warpsight dump 4242 --gpu -o hang/", "and where every warp is; ends its kernels"),
+    ),
+    "trigger": (
+        ("warpsight trigger 4242", "write what the flight recorder holds"),
+        ("warpsight trigger train.warp --reason 'slow batch'", "by folder"),
+    ),
+    "attach": (
+        ("warpsight attach 4242 --for 10", "record ten seconds of a running process"),
+        ("warpsight attach 4242 --ring 30s", "keep the last 30 seconds until a trigger"),
+    ),
+    "detach": (
+        ("warpsight detach 4242", "stop recording it; it goes on"),
+        ("warpsight detach $(pgrep -f train.py)", "by name"),
+    ),
+    "recover": (
+        ("warpsight recover train.warp", "after the launcher was killed"),
+        ("warpsight recover train.warp && warpsight open train.warp", "and look at it"),
+    ),
+    "pack": (
+        ("warpsight pack train.warp", "one file, train.warp.zip"),
+        ("warpsight pack --unpack train.warp.zip", "a folder again"),
+    ),
+    "info": (
+        ("warpsight info train.warp", "what it holds and what is missing"),
+        ("warpsight info train.warp --strict", "exit with 3 when anything was lost"),
+    ),
+    "stats": (
+        ("warpsight stats train.warp", "kernels, the most time first"),
+        ("warpsight stats train.warp ops --top 10", "operators with FLOPs and their share of the peak"),
+    ),
+    "simulate": (
+        ("warpsight simulate train.warp", "what would speed it up most"),
+        ("warpsight simulate train.warp -w 'kernel:gemm/2' -w graphs", "GEMMs twice as fast, launches in graphs"),
+    ),
+    "view": (
+        ("warpsight view train.warp", "the timeline in the terminal"),
+        ("warpsight view train.warp --list --kind kernel -n 20", "single events"),
+    ),
+    "merge": (
+        ("warpsight merge -c perf.txt -g train.warp -o merged.folded", "perf's stacks on GPU time"),
+        ("warpsight merge -c stacks.txt -g nsys.sqlite -o merged.warp", "as a new trace"),
+    ),
+    "import": (
+        ("warpsight import trace.json.gz", "write trace.warp; later questions are quick"),
+        ("warpsight import rank*.json -o job.warp", "one trace of several ranks"),
+    ),
+    "core": (
+        ("warpsight core core.cuda.1234", "the fault or hang, and the code behind it"),
+        ("warpsight core core.cuda.1234 --block 3 --thread 17", "one thread's frames and registers"),
+    ),
+    "sanitize": (
+        ("warpsight sanitize -- ./app", "out-of-bounds and misaligned accesses"),
+        ("warpsight sanitize --tool racecheck -- python kernel.py", "races in shared memory"),
+    ),
+    "mcp": (
+        ("warpsight mcp traces/", "serve the traces of a folder"),
+        ("warpsight mcp --install-skill ~/.claude/skills", "teach an agent the verbs"),
+    ),
+    "devices": (
+        ("warpsight devices", "the GPUs here"),
+        ("warpsight devices --json", "for a script"),
+    ),
+    "doctor": (
+        ("warpsight doctor", "what works here and how to fix the rest"),
+        ("warpsight doctor --selftest", "try every capability"),
+    ),
+    "bench": (
+        ("warpsight bench", "what recording costs on this machine"),
+        ("warpsight bench --links", "how fast copies are"),
+    ),
+    "help": (
+        ("warpsight help record", "a verb"),
+        ("warpsight help --all", "every verb"),
+    ),
+    "version": (
+        ("warpsight version", "this package and its libraries"),
+        ("warpsight --version", "the same"),
+    ),
+    "sass query": (
+        ("warpsight sass query trace.ndjson.zst --filter 'warp=3'", "records of one warp"),
+        ("warpsight sass query trace.ndjson.zst --group-by sass --count", "how often each instruction ran"),
+    ),
+}  # fmt: skip
+
+
+def text(verb: str) -> str:
+    """The examples of a verb as a paragraph of its help, "" where there are none."""
+    listed = EXAMPLES.get(verb, ())
+    if not listed:
+        return ""
+    lines = []
+    for command, what in listed:
+        lines += [f"  {command}", f"      {what}"]
+    return "\n".join(["\b", "Examples:", *lines])
