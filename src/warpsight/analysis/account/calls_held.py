@@ -68,6 +68,11 @@ class Axis:
         out: Column = number * self.width + np.clip(moment - self.origin, 0, self.width - 1)
         return out
 
+    def early(self, moment: Column) -> Column:
+        """How long before the begin of the axis moments lie, 0 for those on it."""
+        out: Column = np.maximum(self.origin - moment, 0)
+        return out
+
 
 def axis(process: Column, thread: Column, begin: int, end: int) -> Axis:
     """The axis of some threads from `begin` to `end` (ns)."""
@@ -105,28 +110,29 @@ def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
     index, number = index[good], number[good]
     start, end = on.at(number, calls.start[index]), on.at(number, calls.end[index])
     name = calls.function[index].astype(np.int64)
+    found = start, end, name, on.early(calls.start[index])
     waits = _waits_without_call(trace, on, len(calls.functions))
-    start, end, name = (np.concatenate(pair) for pair in zip((start, end, name), waits, strict=True))
-    return _disjoint(start, end, name, names(calls))
+    start, end, name, early = (np.concatenate(pair) for pair in zip(found, waits, strict=True))
+    return _disjoint(start, end, name, names(calls), early)
 
 
-def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, Column, Column]:
+def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, ...]:
     """Host waits of table sync whose call is not in the trace: nobody says which thread waited, so all of the process did."""
     none = np.zeros(0, np.int64)
     waits = model_waits.load(trace)
     lone = waits.of(*_WAITS)
     lone = lone[waits.call[lone] < 0]
     if not len(lone):
-        return none, none, none
+        return none, none, none, none
     code = np.array([list(_WAITS).index(kind) if kind in _WAITS else -1 for kind in waits.kinds], np.int64)
     parts = []
     for (process, _), number in on.keys.items():
         mine = lone[waits.process[lone] == process]
         where = np.full(len(mine), number)
         name = code[waits.kind[mine]] + first
-        parts.append((on.at(where, waits.start[mine]), on.at(where, waits.end[mine]), name))
-    start, end, name = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return start, end, name
+        begin = waits.start[mine]
+        parts.append((on.at(where, begin), on.at(where, waits.end[mine]), name, on.early(begin)))
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
 def recorder_work(trace: Trace, on: Axis) -> Held:
@@ -151,7 +157,7 @@ def recorder_work(trace: Trace, on: Axis) -> Held:
     index, number = index[number >= 0], number[number >= 0]
     begin = columns["start"][index]
     start, end = on.at(number, begin), on.at(number, begin + columns["duration"][index])
-    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"])
+    return _disjoint(start, end, columns["kind"][index].astype(np.int64), texts["kind"], on.early(begin))
 
 
 def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
@@ -184,9 +190,12 @@ def stamping_time(trace: Trace) -> int:
     return CUPTI_KERNEL if (trace.manifest.get("overhead") or {}).get("own_cuda_calls") else 0
 
 
-def _disjoint(start: Column, end: Column, name: Column, names: list[str]) -> Held:
-    """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off."""
-    order = np.lexsort((-end, start))
+def _disjoint(start: Column, end: Column, name: Column, names: list[str], early: Column) -> Held:
+    """Sorted, with what lies inside an earlier stretch left out and what reaches beyond one cut off.
+
+    `early` is how long before the axis each began (ns): of those that the axis cuts off at one place, the first to begin counts.
+    """
+    order = np.lexsort((-end, -early, start))
     start, end, name = start[order], end[order], name[order]
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
     start = np.maximum(start, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.analysis.account.rows import THREAD, US, call, overhead, pieces, sync
@@ -312,6 +312,9 @@ FUNCTION = st.sampled_from(("cudaMalloc", "cudaFree", "cudaEventRecord", "cudaSt
     ),
     held=st.lists(st.tuples(PIECE, FUNCTION), max_size=6),
     recorder=st.lists(st.tuples(PIECE, st.sampled_from(("flush", "write", "lazy"))), max_size=3),
+)
+@example(  # both began before the time that is looked at, one after the other
+    work=[(23, 1, -1, 0), (33, 1, -4, 0)], held=[], recorder=[((19, 8), "flush"), ((20, 9), "write")]
 )
 def test_every_nanosecond_has_the_class_that_a_loop_gives_it(build, work, held, recorder):
     """Small random programs on one thread, judged moment by moment."""
