@@ -41,7 +41,7 @@ def slowed(trace: Trace, program: Program, moved: Column, lean: int) -> Program:
             if lean < 1:
                 spread &= (lean == 0) & ~_beside(times, beside, nodes)
             for among, taken in ((beside[spread], room.spread), (beside[~spread], room.packed)):
-                part = _overlapped(times, nodes, among)
+                part = overlapped(times, nodes, among)
                 factor[nodes] += part * (room.slowdown(nodes, _mean(taken[among], base[among])) - 1)
         changed = program.but(duration=np.round(base * factor).astype(np.int64))
     return changed
@@ -100,7 +100,7 @@ def _beside(times: Times, nodes: Column, others: Column) -> Column:
     return out
 
 
-def _overlapped(times: Times, nodes: Column, others: Column) -> Column:
+def overlapped(times: Times, nodes: Column, others: Column) -> Column:
     """The part of each node's time in which one of the others ran."""
     order = np.argsort(times.start[others], kind="stable")
     start, end = times.start[others][order], np.maximum.accumulate(times.end[others][order])

@@ -17,7 +17,7 @@ from warpsight.analysis.retime.solving import Times, solve
 from warpsight.analysis.steps import iterations
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model.selection import Rows
-from warpsight.simulate import changes, steps
+from warpsight.simulate import changes, contention, steps
 from warpsight.simulate.calibration import calibrated
 from warpsight.simulate.change import Change, parse
 
@@ -103,8 +103,16 @@ def simulate(trace: Trace, what: Sequence[str], rows: Rows = _ALL, step_ns: floa
         plain = calibrated(base, step_ns, lambda times: _mean(largest, base, times))
     unsure = any(change.subject in changes.ASSUMING for change in asked)
     runs = {lean: changed(trace, plain, asked, lean) for lean in ((-1, 0, 1) if unsure else (0,))}
+    was = steps.recorded(base)
+    shared = contention.measured(trace, base, was) if asked else None
+    if shared is not None:
+        note = f"kernels take {shared.usual:.0%} longer beside collectives, as those of the recording that ran alone show"
+        runs = {
+            lean: contention.applied(program, base, shared).but(notes=(*program.notes, note))
+            for lean, program in runs.items()
+        }
     solved = {lean: solve(program) for lean, program in runs.items()}
-    was, now = steps.recorded(base), solved[0]
+    now = solved[0]
     step = _step(largest, base, was, solved)
     notes = _notes(runs[0], base, largest)
     tables = {

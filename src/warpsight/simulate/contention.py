@@ -1,0 +1,110 @@
+"""Compute beside communication: both share multiprocessors and memory, and a kernel takes longer while a collective runs.
+
+How much longer is read from the recording: kernels of one name and shape that ran alone, against those that ran beside a
+collective. A what-if that moves either changes how long they run side by side, and with it how long they take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.retime.program import Program
+from warpsight.analysis.retime.solving import Times, solve
+from warpsight.model import work as device_work
+from warpsight.model.work import COMMUNICATION, KERNEL, numbered
+from warpsight.simulate.sharing import overlapped
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = npt.NDArray[Any]
+#: A kernel ran alone up to this part of its time beside a collective, and beside one from that part on.
+_ALONE, _BESIDE = 0.02, 0.5
+#: Kernels of one name and shape that are needed of each to tell how much longer they take.
+_ENOUGH = 3
+#: No kernel takes longer than this many times as long: what is slower is slow for another reason.
+_MOST = 4.0
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Contention:
+    """How much longer the kernels of a recording took beside collectives.
+
+    Attributes:
+        slope: For each device node how many times its time alone is added while a collective runs beside it; 0 for unknown.
+        part: The part of its time that it ran beside a collective in the recording, 0 to 1.
+    """
+
+    slope: Column
+    part: Column
+
+    @property
+    def usual(self) -> float:
+        """The median slope of the kernels that ran beside a collective."""
+        beside = self.slope[(self.part >= _BESIDE) & (self.slope > 0)]
+        return float(np.median(beside)) if len(beside) else 0.0
+
+
+def measured(trace: Trace, program: Program, recorded: Times) -> Contention | None:
+    """The contention that a recording shows, None where it has no collectives or too little to compare."""
+    work = program.graph.work
+    count = len(work)
+    if not (work.kind == COMMUNICATION).any():
+        return None
+    part = _beside(program, recorded)
+    kernels = np.flatnonzero(work.kind == KERNEL)
+    group = _alike(trace, work, kernels)
+    length = program.duration[kernels]
+    slope = np.zeros(len(program))
+    known = []
+    for rows in device_work.split(group, int(group.max(initial=-1)) + 1):
+        alone, beside = rows[part[kernels[rows]] <= _ALONE], rows[part[kernels[rows]] >= _BESIDE]
+        if len(alone) < _ENOUGH or len(beside) < _ENOUGH:
+            continue
+        base = max(float(np.median(length[alone])), 1.0)
+        found = float(np.median((length[beside] / base - 1) / part[kernels[beside]]))
+        slope[kernels[rows]] = np.clip(found, 0.0, _MOST - 1)
+        known.append(len(rows))
+    return Contention(slope, np.concatenate([part, np.zeros(len(program) - count)])) if known else None
+
+
+def applied(program: Program, base: Program, contention: Contention) -> Program:
+    """The program with its kernels as slow as what then runs beside them makes them."""
+    if len(program) != len(base):
+        return program
+    alone = program.duration / (1 + contention.slope * contention.part)
+    changed = program
+    for _ in range(_ROUNDS):
+        part = np.zeros(len(program))
+        found = _beside(changed, solve(changed))
+        part[: len(found)] = found
+        longer = np.round(alone * (1 + contention.slope * part)).astype(np.int64)
+        if np.array_equal(longer, changed.duration):
+            break
+        changed = program.but(duration=longer)
+    return changed
+
+
+def _beside(program: Program, times: Times) -> Column:
+    """For each row of device work the part of its time in which a collective of its device ran; 0 for collectives."""
+    work = program.graph.work
+    out = np.zeros(len(work))
+    for _, rows in work.per_device():
+        kernels, collectives = rows[work.kind[rows] == KERNEL], rows[work.kind[rows] == COMMUNICATION]
+        if len(kernels) and len(collectives):
+            out[kernels] = overlapped(times, kernels, collectives)
+    return out
+
+
+def _alike(trace: Trace, work: device_work.Work, kernels: Column) -> Column:
+    """Number of each kernel's name and launch shape."""
+    rows, source = device_work.everything(trace).kernels
+    place = kernels if work.source is None else work.source[kernels]
+    shape = trace.columns("kernel", {"shape_id": 0})[0]["shape_id"][source[np.searchsorted(rows, place)]]
+    group, _ = numbered([work.name_id[kernels], shape])
+    return group
