@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
-from warpsight.formats.enclosed import reading as enclosed
 from warpsight.formats.errors import FormatError
 from warpsight.formats.reading.content import described
 from warpsight.formats.source import Source
@@ -205,8 +204,13 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
         UsageError: for a format or option that does not exist.
     """
     chosen = registry.reader(name)
-    if chosen.encloses and not options and enclosed.read(source, target):
-        return
+    if chosen.encloses and not options:
+        from warpsight.formats.enclosed import (
+            reading as enclosed,
+        )  # costs Arrow's functions, which a trace does not need
+
+        if enclosed.read(source, target):
+            return
     for key in options:
         if key not in chosen.options:
             known = ", ".join(chosen.options) or "none"

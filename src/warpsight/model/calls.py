@@ -124,17 +124,8 @@ def of_work(trace: Trace, rows: Work, *, api: bool = False) -> tuple[Calls, Colu
 
 
 def _all(trace: Trace) -> Calls:
-    launches, texts = trace.columns("launch", {**_NUMBERS, "name_id": 0}, ["function"])
-    others, other_texts = trace.columns("api", _NUMBERS, ["function"])
-    others["name_id"] = np.zeros(len(others["start"]), np.int32)
-    functions = list(dict.fromkeys([*texts["function"], *other_texts["function"]])) or ["?"]
-    number = np.array([functions.index(text) for text in other_texts["function"]], np.int32)
-    others["function"] = number[others["function"]] if len(number) else others["function"]
-    count = len(launches["start"])
-    columns = {}
-    for name in tuple(launches):  # one at a time: the parts of all columns are twice the memory
-        pieces = launches.pop(name), others.pop(name)
-        columns[name] = np.concatenate(pieces) if len(pieces[1]) else pieces[0]
+    columns, texts = trace.columns(("launch", "api"), {**_NUMBERS, "name_id": 0}, ["function"])
+    functions, count = texts["function"] or ["?"], trace.count("launch")
     duration = columns.pop("duration")
     unreturned = np.flatnonzero(duration == NO_DURATION)
     end = np.maximum(duration, 0, out=duration)

@@ -6,7 +6,7 @@ Which rows count is the reader's to decide, on the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from warpsight.model.schema import Table
 
@@ -25,7 +26,11 @@ NO_TEXT = -1
 
 
 def read(
-    files: Sequence[str], table: Table, numbers: Mapping[str, int], texts: Sequence[str] = ()
+    files: Sequence[str],
+    table: Table,
+    numbers: Mapping[str, int],
+    texts: Sequence[str] = (),
+    footer: Callable[[str], pq.FileMetaData] | None = None,
 ) -> tuple[dict[str, Column], dict[str, list[str]]]:
     """Columns of a table, in the order of its parts.
 
@@ -34,13 +39,15 @@ def read(
         table: The table.
         numbers: Columns of numbers and truth values to read, and what stands for a null in each.
         texts: Columns of text to read: each becomes codes (int32, :data:`NO_TEXT` for null), numbered in order of appearance.
+        footer: Gives the footer of a part, where it has been read already.
 
     Returns:
         The arrays by name, in the schema's types, and for each column of text the texts that the codes stand for.
     """
     import pyarrow.parquet as pq
 
-    opened = [pq.ParquetFile(file, read_dictionary=list(texts)) for file in files]
+    known = footer or pq.read_metadata
+    opened = [pq.ParquetFile(file, metadata=known(file), read_dictionary=list(texts)) for file in files]
     kinds = {c.name: c.type for c in table.columns}
     rows = sum(file.metadata.num_rows for file in opened)
     out = {name: np.empty(rows, kinds[name]) for name in numbers}

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 #: Things kept at once. The one that was asked for longest ago goes first: windows of time come and go.
-MOST = 12
+MOST = 20
 
 
 class Kept:

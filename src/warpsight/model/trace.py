@@ -18,6 +18,7 @@ from warpsight.model.schema import TABLES
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from warpsight.model.columns import Column
 
@@ -53,6 +54,7 @@ class Trace:
         self.manifest: dict[str, Any] = manifest.read(self.folder)
         #: What analyses share, for as long as the trace is open.
         self.kept = Kept()
+        self._footers: dict[str, pq.FileMetaData] = {}
         self._temporary = temporary
         self._local = threading.local()
         other = instead or {}
@@ -132,12 +134,17 @@ class Trace:
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
     def columns(
-        self, name: str, numbers: Mapping[str, int], texts: Sequence[str] = ()
+        self, name: str | Sequence[str], numbers: Mapping[str, int], texts: Sequence[str] = ()
     ) -> tuple[dict[str, Column], dict[str, list[str]]]:
-        """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.columns.read`."""
+        """Whole columns of a table of the schema as NumPy arrays; see :func:`warpsight.model.columns.read`.
+
+        Of several tables the rows follow each other, in the types of the first; a column that one does not have is null there.
+        """
         from warpsight.model import columns
 
-        return columns.read(self._files[name], TABLES[name], numbers, texts)
+        tables = (name,) if isinstance(name, str) else name
+        files = [file for table in tables for file in self._files[table]]
+        return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -147,9 +154,15 @@ class Trace:
 
     def count(self, name: str) -> int:
         """Rows of a table, from the footers of its parts."""
+        return sum(self._footer(file).num_rows for file in self._files[name])
+
+    def _footer(self, file: str) -> pq.FileMetaData:
+        """The footer of a part, read once: parts do not change."""
         import pyarrow.parquet as pq
 
-        return sum(pq.read_metadata(file).num_rows for file in self._files[name])
+        if file not in self._footers:
+            self._footers[file] = pq.read_metadata(file)
+        return self._footers[file]
 
     @property
     def loss(self) -> pa.Table:
@@ -158,12 +171,10 @@ class Trace:
 
     def stacks(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """Frames of stacks, outermost first, as `function (file:line)`; none for an unknown id."""
-        wanted = sorted({int(i) for i in ids if i is not None})
-        rows = self._cursor().execute(_STACKS, {"ids": wanted}).fetchall()
-        out: dict[int, list[str]] = {i: [] for i in wanted}
-        for stack, text in rows:
-            out[stack].append(text)
-        return {stack: tuple(frames) for stack, frames in out.items()}
+        from warpsight.model import stacks
+
+        found = stacks.load(self)
+        return {i: found.of(i) for i in sorted({int(i) for i in ids if i is not None})}
 
     def close(self) -> None:
         """Close the connection; the object cannot answer afterwards. Closing twice is allowed."""
@@ -215,20 +226,6 @@ def _check(statements: Sequence[Any], allowed: tuple[str, ...] = ("SELECT", "EXP
     kind = statements[0].type.name
     if kind not in allowed:
         raise UsageError(f"a trace can only be read: {kind} statements are not allowed")
-
-
-_STACKS = """
-WITH RECURSIVE chain(id, stack, depth) AS (
-    SELECT id, id, depth FROM stack WHERE id IN (SELECT unnest($ids))
-  UNION ALL
-    SELECT chain.id, s.parent, chain.depth - 1 FROM chain JOIN stack s ON chain.stack = s.id
-    WHERE s.parent IS NOT NULL
-)
-SELECT chain.id, f.function || CASE WHEN f.file IS NULL THEN '' WHEN f.line IS NULL THEN ' (' || f.file || ')'
-                               ELSE ' (' || f.file || ':' || f.line || ')' END
-FROM chain JOIN stack s ON chain.stack = s.id JOIN frame f ON s.frame = f.id
-ORDER BY chain.id, chain.depth
-"""
 
 
 def _connect(folders: Sequence[Path], files: dict[str, list[str]]) -> duckdb.DuckDBPyConnection:

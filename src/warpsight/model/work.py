@@ -216,27 +216,22 @@ def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | 
 
     Rows with times are those of table kernel, None where all have times; kinds are those of the rows returned first.
     """
-    kernels, _ = trace.columns("kernel", {**_NUMBERS, "name_id": 0})
-    never = np.flatnonzero((kernels["start"] == NO_TIME) | (kernels["duration"] == NO_TIME))
-    unfinished = {name: kernels[name][never] for name in ("process", "device", "stream", "name_id")}
+    tables = ("kernel", "memcpy", "memset")
+    columns, _ = trace.columns(tables, {**_NUMBERS, "name_id": 0})
+    kernels, *others = (trace.count(table) for table in tables)
+    start, duration = columns["start"][:kernels], columns["duration"][:kernels]
+    never = np.flatnonzero((start == NO_TIME) | (duration == NO_TIME))
+    unfinished = {name: columns[name][never] for name in ("process", "device", "stream", "name_id")}
     finished = None
     if len(never):
-        there = np.ones(len(kernels["start"]), bool)
+        there = np.ones(len(columns["start"]), bool)
         there[never] = False
-        finished = np.flatnonzero(there)
-        kernels = {name: column[finished] for name, column in kernels.items()}
-    parts = [kernels]
-    for table in ("memcpy", "memset"):
-        part, _ = trace.columns(table, _NUMBERS)
-        part["name_id"] = np.zeros(len(part["start"]), np.int32)
-        parts.append(part)
-    kind = np.repeat(np.array([KERNEL, COPY, SET], np.int8), [len(part["start"]) for part in parts])
-    kind[: len(kernels["start"])][_communication(trace, kernels["name_id"])] = COMMUNICATION
-    joined = {}
-    for name in tuple(kernels):
-        pieces = [part.pop(name) for part in parts]
-        joined[name] = pieces[0] if not len(pieces[1]) + len(pieces[2]) else np.concatenate(pieces)
-    return joined, unfinished, finished, kind
+        finished = np.flatnonzero(there[:kernels])
+        kernels = len(finished)
+        columns = {name: column[there] for name, column in columns.items()}
+    kind = np.repeat(np.array([KERNEL, COPY, SET], np.int8), [kernels, *others])
+    kind[:kernels][_communication(trace, columns["name_id"][:kernels])] = COMMUNICATION
+    return columns, unfinished, finished, kind
 
 
 def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from warpsight.analysis.account.naming import HostTime
 from warpsight.analysis.account.pieces import Pieces
 from warpsight.model import calls as host_calls
 from warpsight.model import kernel_names
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.selection import Rows
@@ -140,9 +142,9 @@ def _worked(trace: Trace, work: Work, found: Gaps) -> list[Entry]:
     for index, one in found.busy:
         own[index] = one.own
         total += one.total
-    names: dict[int, str] = {}
+    names: Mapping[int, str] = {}
     if len(work):
-        names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+        names = names_of.texts(trace)
     for kind, number in ((KERNEL, COMPUTE), (COLLECTIVE, COMMUNICATION)):
         mine = np.flatnonzero(work.kind == kind)
         ids, place = distinct(work.name_id[mine])

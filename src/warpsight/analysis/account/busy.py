@@ -52,13 +52,19 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
     own = np.zeros(len(start))
     total = []
     higher = intervals.EMPTY
+    tier = TIER[kind]
+    counts = np.bincount(tier, minlength=3).cumsum()
     for number in range(3):
-        rows = np.flatnonzero(TIER[kind] == number)
+        rows = np.flatnonzero(tier == number)
         begin, stop = (start, end) if len(rows) == len(start) else (start[rows], end[rows])
         mine = intervals.union(begin, stop)
         own[rows] = _own(begin, stop, higher)
         total.append(mine.total - intervals.intersection(mine, higher).total)
-        higher = mine if not len(higher) else intervals.merged(higher, mine) if len(mine) else higher
+        if not len(higher):
+            higher = mine
+        elif len(mine):  # the rows are sorted, so after the last tier their union needs no sort of its own
+            last = counts[number] == len(start)
+            higher = intervals.union(start, end) if last else intervals.merged(higher, mine)
     following = np.searchsorted(start, higher.start[1:], "left")
     return Busy(own, (total[0], total[1], total[2]), higher.end[:-1], higher.start[1:], following)
 

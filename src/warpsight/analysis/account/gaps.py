@@ -75,35 +75,41 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
         parts = [(np.zeros(0, np.int16), *(np.zeros(0, np.int64),) * 3)]
     device_of, begin, end, row = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     ended_by = call[row]
-    safe = np.maximum(ended_by, 0)
-    if len(calls):
-        issued = np.where(ended_by >= 0, np.clip(calls.start[safe], begin, end), begin)
-        returned = np.where(ended_by >= 0, np.clip(calls.end[safe], issued, end), begin)
+    if len(calls) and len(row):
+        # A call of -1 reads the last one here, and is put right below.
+        issued, returned = calls.start[ended_by], calls.end[ended_by]
+        limit = _usual_latency(calls, ended_by, issued >= begin, end - returned)
+        for moments, least in ((issued, begin), (returned, issued)):
+            np.maximum(moments, least, out=moments)
+            np.minimum(moments, end, out=moments)
+        lost = np.flatnonzero(ended_by < 0)
+        issued[lost] = returned[lost] = begin[lost]
     else:
         issued = returned = begin
-    limit = _usual_latency(calls, ended_by, begin, end)
+        limit = np.full(len(row), _LEAST, np.int64)
     return Gaps(devices, worked, device_of, begin, issued, returned, end, row, ended_by, limit)
 
 
-def _usual_latency(calls: Calls, call: Column, begin: Column, end: Column) -> Column:
+def _usual_latency(calls: Calls, call: Column, empty: Column, took: Column) -> Column:
     """For each stretch the longest time from the call's return to the work that still counts as latency.
 
     It is a multiple of the median over launches into an empty queue, by function where there are enough of them.
+
+    Args:
+        calls: The calls.
+        call: The call of each stretch, -1 unknown.
+        empty: Whether the device was idle when that call began.
+        took: Time from its return to the work, ns; below 0 where the work began earlier.
     """
-    limit = np.full(len(call), _LEAST, np.int64)
-    if not len(calls) or not len(call):
-        return limit
-    safe = np.maximum(call, 0)
-    empty = (call >= 0) & (calls.start[safe] >= begin)
-    took = np.maximum(end - calls.end[safe], 0)
-    if empty.any():
-        limit[:] = _longest(took[empty])
-        function = calls.function[safe]
-        for number in np.unique(function[empty]).tolist():
-            mine = function == number
-            if int((mine & empty).sum()) >= _ENOUGH:
-                limit[mine] = _longest(took[mine & empty])
-    return limit
+    launched = np.flatnonzero(empty & (call >= 0))
+    if not len(launched):
+        return np.full(len(call), _LEAST, np.int64)
+    function, took = calls.function[call[launched]], np.maximum(took[launched], 0)
+    by_function = np.full(len(calls.functions) + 1, _longest(took), np.int64)
+    for number, count in enumerate(np.bincount(function + 1).tolist(), -1):
+        if count >= _ENOUGH:
+            by_function[number] = _longest(took[function == number])
+    return by_function[calls.function[call]]
 
 
 def _longest(took: Column) -> int:

@@ -74,9 +74,12 @@ def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     lost = np.flatnonzero(~gaps.known)
     parts.append((lost, gaps.begin[lost], gaps.end[lost], np.full(len(lost), UNKNOWN, np.int8),
                   np.full(len(lost), names.index(NO_CALL))))  # fmt: skip
+    for place, part in enumerate(parts):
+        real = part[2] > part[1]
+        if not real.all():
+            parts[place] = tuple(column[real] for column in part)
     gap, begin, end, kind, name = (np.concatenate(column) for column in zip(*parts, strict=True))
-    real = end > begin
-    return Pieces(gap[real], begin[real], end[real], kind[real], name[real], names)
+    return Pieces(gap, begin, end, kind, name.astype(np.int32, copy=False), names)
 
 
 def _of_the_thread(
@@ -195,7 +198,7 @@ def _afterwards(
     rows = known[gaps.end[known] > gaps.returned[known]]
     took = gaps.end[rows] - gaps.returned[rows]
     kind = np.full(len(rows), LAUNCH, np.int8)
-    name = calls.function[gaps.call[rows]].astype(np.int64)
+    name = calls.function[gaps.call[rows]].astype(np.int32)
     late = np.flatnonzero(took > gaps.limit[rows])
     if len(late):
         function = _stream_wait(trace, work, calls, gaps.row[rows[late]], gaps.call[rows[late]])

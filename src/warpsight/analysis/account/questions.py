@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.stats.utilization import nothing, share
+from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def pieces_of(found: Account, kind: int, name: str) -> Column:
 
 def _top(trace: Trace, found: Account, parts: dict[int, Column], rows: Column) -> pa.Table:
     """The longest gaps: what each was made of, the work that ended it, and the name of the host's part."""
-    names = dict(trace.sql("SELECT id, short FROM name").fetchall())
+    names = names_of.texts(trace, "short")
     where = np.full(len(found.pieces), -1)
     for place, one in enumerate(found.host):
         where[one.pieces] = place
@@ -124,7 +126,7 @@ def _top(trace: Trace, found: Account, parts: dict[int, Column], rows: Column) -
 
 
 def _described(
-    found: Account, parts: dict[int, Column], gap: int, names: dict[int, str], host: int
+    found: Account, parts: dict[int, Column], gap: int, names: Mapping[int, str], host: int
 ) -> dict[str, Any]:
     row, call = int(found.gaps.row[gap]), int(found.gaps.call[gap])
     times = {CLASSES[kind]: int(part[gap]) for kind, part in parts.items() if part[gap]}

@@ -7,7 +7,7 @@ never by counting gaps. Names that differ in numbers only (`step 1`, `step 2`) a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
+from warpsight.model import names as names_of
 from warpsight.model.work import distinct
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ def load(trace: Trace, on: Axis, begin: Column, end: Column) -> Ranges:
     return Ranges(start[kept], stop[kept], code[kept], names, np.array(levels, np.int64))
 
 
-def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], dict[int, str]]]:
+def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:
     """Ranges by level: their columns (`name` is an id) and the text of each id."""
-    texts: dict[int, str] = {}
+    texts: Mapping[int, str] = {}
     if trace.count("marker") or trace.count("op"):
-        texts = dict(trace.sql("SELECT id, name FROM name").fetchall())
+        texts = names_of.texts(trace, "name")
     if trace.count("marker"):
         columns, coded = trace.columns("marker", {**_FIELDS, "name_id": 0}, ["category"])
         columns["name"] = columns.pop("name_id")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.account.calls_held import Axis
+from warpsight.model import stacks as model_stacks
 from warpsight.model.calls import Calls
 from warpsight.model.work import distinct, numbered
 
@@ -50,20 +51,17 @@ def functions(trace: Trace) -> Functions:
 
 
 def _functions(trace: Trace) -> Functions:
-    frames = trace.sql("SELECT id, function, coalesce(file, '') FROM frame").fetchall()
-    rows = trace.sql(
-        "SELECT id, coalesce(parent, 0) AS parent, frame, depth FROM stack ORDER BY depth, id"
-    ).fetchnumpy()
-    ids, parents, frame, depths = (
-        np.ma.getdata(rows[c]).astype(np.int64) for c in ("id", "parent", "frame", "depth")
-    )
+    stacks = model_stacks.load(trace)
+    ids = np.flatnonzero(stacks.depth | stacks.frame)
+    ids = ids[np.argsort(stacks.depth[ids], kind="stable")]
+    parents, frame, depths = (c[ids].astype(np.int64) for c in (stacks.parent, stacks.frame, stacks.depth))
     known: dict[tuple[str, str], int] = {(NO_FRAME, ""): 0}
-    of_frame = np.zeros(max((row[0] for row in frames), default=0) + 1, np.int64)
-    for number, function, file in frames:
-        of_frame[number] = known.setdefault((function, file), len(known))
+    of_frame = np.zeros(max(stacks.frames, default=0) + 1, np.int64)
+    for number, (name, file, _) in stacks.frames.items():
+        of_frame[number] = known.setdefault((name, file or ""), len(known))
     frame = np.where(frame < len(of_frame), frame, 0)
-    parents = np.where(parents < int(ids.max(initial=0)) + 1, parents, 0)
-    node = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+    parents = np.where((parents > 0) & (parents < len(stacks.frame)), parents, 0)
+    node = np.zeros(len(stacks.frame), np.int64)
     parent, depth, function = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], [np.full(1, -1)]
     count = 1
     for level in distinct(depths)[

@@ -20,6 +20,7 @@ from warpsight.analysis.diff.roles import role
 from warpsight.analysis.diff.turns import Turns
 from warpsight.analysis.flame import ranges as open_ranges
 from warpsight.analysis.flame.ranges import Chains
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 from warpsight.model.work import COPY, Work
@@ -178,7 +179,7 @@ def _typical(work: Work, cell: Column, leaves: Column, part: Turns) -> tuple[Col
 
 
 def _leaves(trace: Trace, leaf: Column, labels: _Labels) -> Column:
-    names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    names = names_of.texts(trace)
     ids, back = np.unique(leaf, return_inverse=True)
     own = [
         labels("kernel", names.get(i) or "?") if i >= 0 else labels("copy", _COPIES[-1 - i])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model import names as names_of
 from warpsight.model.calls import load as load_calls
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class _Ranges:
         tables = [(s, t) for s, t in tables if len(t)]
         if not tables:
             return None
-        names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+        names = names_of.texts(trace)
         texts: dict[tuple[str, str], int] = {}
         columns: list[list[Column]] = [[], [], [], [], []]
         for source, table in tables:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.analysis.flame import samples as flame_samples
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
@@ -181,7 +182,7 @@ def _columns(table: pa.Table) -> dict[str, Column]:
 def _names(trace: Trace, names: str, used: Column) -> list[str]:
     """Texts by name id, as far as ids are used."""
     column = "name" if names == "mangled" else names
-    known = trace.sql(f"SELECT id, {column} FROM name").fetchall()
+    known = names_of.texts(trace, column).items()
     # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
     labels = ["?"] * (max(int(used.max(initial=0)), *(i for i, _ in known), 0) + 1)
     for i, text in known:

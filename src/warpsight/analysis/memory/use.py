@@ -17,6 +17,7 @@ import pyarrow as pa
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.allocators import FAMILY
 from warpsight.model.selection import Rows
@@ -218,7 +219,7 @@ class _Texts:
         if known is not None and len(known):
             at = known.at(found.process, found.thread, found.time)
             self._range = np.where(at >= 0, known.name_id[np.maximum(at, 0)], 0)
-        self._names = dict(trace.sql("SELECT id, name FROM name").fetchall()) if self._range.any() else {}
+        self._names = names_of.texts(trace, "name") if self._range.any() else {}
 
     def grouped(self, chosen: Column) -> list[dict[str, Any]]:
         """Rows bytes, count, first, last, range, stack; the largest first."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.occupancy.limits import Limits, blocks_per_multiprocessor, limits
+from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
 
@@ -41,7 +42,7 @@ def occupancy(trace: Trace, rows: Rows = _ALL) -> Result:
         shared_per_multiprocessor, multiprocessors, vendor FROM device""").fetchall()}  # fmt: skip
     known = {number: _limits(row) for number, row in devices.items()}
     counts = {number: row[5] for number, row in devices.items()}
-    texts = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    texts = names_of.texts(trace)
     shapes = {row[0]: dict(zip(_SHAPE, row[1:], strict=True)) for row in trace.sql(
         f"SELECT id, {', '.join(_SHAPE)} FROM shape").fetchall()}  # fmt: skip
     sql = f"""SELECT device, name_id, shape_id, count(*), sum(greatest(duration, 0))::BIGINT FROM kernel_ids

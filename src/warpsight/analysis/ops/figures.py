@@ -18,6 +18,7 @@ from warpsight.analysis.ops.models.estimate import MATRIX, MOVING, VIEW, Estimat
 from warpsight.analysis.ops.rows import Operators
 from warpsight.analysis.ops.rows import load as load_operators
 from warpsight.model import calls
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 from warpsight.model.work import Work
@@ -266,7 +267,7 @@ def _float_rates(
     trace: Trace, ops: Operators, found: Owned, chosen: Column, rate: Column, tensor_floats: Column
 ) -> Column:
     """Rates of products of floats, where a device has TF32: what the names of the kernels say, NaN where they do not."""
-    names = dict(trace.sql("SELECT id, name FROM name").fetchall())
+    names = names_of.texts(trace, "name")
     used = np.unique(found.work.name_id[chosen])
     said = []
     for pattern in (_TF32, _FP32):

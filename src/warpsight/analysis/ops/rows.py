@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.ops import arguments
 from warpsight.analysis.ops.arguments import Call
 from warpsight.analysis.ranges.open import Ranges, arranged, levels
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _calls(
     if not len(name):
         return np.zeros(0, np.int64), []
     code, (names, shape, told) = device_work.numbered([name, shapes, rest])
-    known = dict(trace.sql("SELECT id, name FROM name").fetchall())
+    known = names_of.texts(trace, "name")
     calls = [
         arguments.call(known.get(n, ""), texts[s] if s >= 0 else None, listed[t])
         for n, s, t in zip(names.tolist(), shape.tolist(), told.tolist(), strict=True)

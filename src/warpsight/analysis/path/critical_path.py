@@ -20,6 +20,7 @@ from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.path import dependencies as dependency
 from warpsight.analysis.path.dependencies import WAIT, DependencyGraph
 from warpsight.analysis.steps import iterations
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
@@ -186,7 +187,7 @@ class Labels:
         """Read the names of the kernels, copies and functions."""
         self._graph = graph
         work = graph.work
-        rows = trace.sql("SELECT id, short FROM name").fetchall()
+        rows = names_of.texts(trace, "short").items()
         self.texts = ["?", "wait for another stream", *graph.calls.functions]
         kernels = np.zeros(
             max([0, int(work.name_id.max(initial=0)), *(row[0] for row in rows)]) + 1, np.int32

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from warpsight.analysis.base.result import Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges.open import Projection, projected
+from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def range_kernels(trace: Trace, rows: Rows = _ALL) -> Result:
 
 
 def _names(trace: Trace, ids: Column, form: str = "name") -> list[str]:
-    texts = dict(trace.sql(f"SELECT id, {form} FROM name").fetchall())
+    texts = names_of.texts(trace, form)
     return [texts.get(i, "") for i in ids.tolist()]
 
 

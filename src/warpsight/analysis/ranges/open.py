@@ -17,6 +17,7 @@ from warpsight.analysis.base.doubts import doubts
 from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.model import calls
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.calls import Calls
 from warpsight.model.intervals import containing
@@ -228,7 +229,7 @@ def ranges(trace: Trace, rows: Rows = _ALL) -> Result:
     seen = projected(trace, rows)
     found, count, own, total = seen.ranges, seen.count, seen.own, seen.total
     used = np.flatnonzero(count)
-    texts = dict(trace.sql("SELECT id, name FROM name").fetchall())
+    texts = names_of.texts(trace, "name")
     names, group = np.unique(found.name_id[used], return_inverse=True)
     host = np.where(found.end < _OPEN, found.end - found.start, 0)
 

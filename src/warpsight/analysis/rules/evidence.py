@@ -24,6 +24,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.typical import half
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import kernel_names
+from warpsight.model import names as names_of
 from warpsight.model.work import COMMUNICATION as COLLECTIVE
 from warpsight.model.work import KERNEL, distinct, summed
 
@@ -97,7 +98,7 @@ def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:
     work = facts.account.work
     if kind in (COMPUTE, COMMUNICATION, COPY):
         rows = _work_of(facts, kind, entry)
-        return _text(facts, "launched by", work.stack[rows], (work.end - work.start)[rows])
+        return _text(facts, "launched by", work.stack[rows], work.end[rows] - work.start[rows])
     if kind in (LAUNCH, OTHER_STREAM):
         pieces = facts.account.pieces
         mine = pieces.of(kind)
@@ -116,11 +117,14 @@ def _work_of(facts: Facts, kind: int, entry: Entry) -> Column:
     work = facts.account.work
     if kind == COPY:
         return np.flatnonzero(work.kind > COLLECTIVE)
-    names = facts.trace.sql("SELECT id, demangled FROM name").fetchall()
-    ids = [number for number, name in names if kernel_names.family(name or "?") == entry.name]
-    return np.flatnonzero(
-        (work.kind == (KERNEL if kind == COMPUTE else COLLECTIVE)) & np.isin(work.name_id, ids)
+    names = names_of.texts(facts.trace)
+    wanted = np.zeros(max(int(work.name_id.max(initial=0)), *names, 0) + 1, bool)
+    wanted[[number for number, name in names.items() if kernel_names.family(name or "?") == entry.name]] = (
+        True
     )
+    rows = np.flatnonzero(wanted[work.name_id])
+    found: Column = rows[work.kind[rows] == (KERNEL if kind == COMPUTE else COLLECTIVE)]
+    return found
 
 
 def _calls_at(found: Account, mine: Column, name: str) -> Column:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
+from warpsight.model import names as names_of
 
 _SMALL = 0.3
 
@@ -30,7 +31,7 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     total = sum(row[1] for row in found)
     if not found or total < _SMALL * facts.length:
         return
-    names = dict(facts.trace.sql("SELECT id, short FROM name").fetchall())
+    names = names_of.texts(facts.trace, "short")
     share = total / facts.length
     text = f"{share:.0%} of the time is in kernels with fewer blocks than the GPU has multiprocessors ({found[0][4]})"
     evidence = tuple(

@@ -12,6 +12,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.steps import iterations
+from warpsight.model import names as names_of
 
 if TYPE_CHECKING:
     from warpsight.analysis.steps.iterations import Iterations
@@ -44,7 +45,7 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
     plain = int(np.argmin(near))
     mine, other = _by_name(one, worst), _by_name(one, plain)
     more = {name: time - other.get(name, 0) for name, time in mine.items() if time > other.get(name, 0)}
-    names = dict(facts.trace.sql("SELECT id, short FROM name").fetchall())
+    names = names_of.texts(facts.trace, "short")
     at = (int(one.start[worst]) - facts.origin) / 1e9
     out = [
         f"begins at {at:.6f} s, with {len(one.rows_of(worst)):,} kernels and copies instead of {len(one.rows_of(plain)):,}"

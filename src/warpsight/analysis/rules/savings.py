@@ -28,6 +28,7 @@ from warpsight.analysis.retime.solving import solve
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model import kernel_names
+from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _saved(trace: Trace, windows: list[_Window], finding: Finding) -> int | None
 def _cause(trace: Trace, finding: Finding) -> Callable[[Program], Program] | None:
     name = finding.name or ""
     if finding.kind == CLASSES[COMPUTE]:
-        rows = trace.sql("SELECT id, demangled FROM name").fetchall()
+        rows = names_of.texts(trace).items()
         same = [
             number
             for number, text in rows

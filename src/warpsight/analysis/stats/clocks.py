@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from warpsight.analysis.base.series import Series
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.stats.utilization import nothing
 from warpsight.model import intervals
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.intervals import Intervals
 from warpsight.model.selection import Rows
@@ -55,7 +57,7 @@ def clocks(trace: Trace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> Result
     work = device_work.load(trace, rows)
     sampled = {name: series.load(trace, names) for name, names in series.NAMES.items()}
     maxima = dict(trace.sql("SELECT device, clock_khz FROM device").fetchall())
-    texts = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    texts = names_of.texts(trace)
     throttles = _throttles(trace)
     devices, kernels, reasons, over_time = [], [], [], []
     edges = intervals.windows(work.begin, work.finish, windows)
@@ -126,7 +128,7 @@ def _kernels(
     device: int | None,
     work: Work,
     index: Column,
-    texts: dict[int, str],
+    texts: Mapping[int, str],
     clock: Series,
     power: Series,
     lost: Series,

@@ -13,6 +13,7 @@ from warpsight.analysis.ranges.open import of_calls
 from warpsight.analysis.stats.stream_numbers import StreamNumbers
 from warpsight.errors import UsageError
 from warpsight.model import calls
+from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
 from warpsight.model.work import named
 
@@ -144,11 +145,11 @@ def _labels(trace: Trace, by: str, ids: Any, names: str) -> dict[str, list[Any]]
     wanted = [int(i) for i in ids]
     if by == "name":
         column = "name" if names == "mangled" else names
-        known = dict(trace.sql(f"SELECT id, {column} FROM name").fetchall())
+        known = names_of.texts(trace, column)
         return {"name": [known.get(i, "?") for i in wanted]}
     if by in ("range", "op"):  # counted from 1, as ids may not be negative
         known = {0: "(no launch call)", 1: f"(no {by})"}
-        known |= {i + 1: text for i, text in trace.sql("SELECT id, demangled FROM name").fetchall()}
+        known |= {i + 1: text for i, text in names_of.texts(trace).items()}
         return {by: [known.get(i, "?") for i in wanted]}
     if by == "shape":
         return _shapes(trace, wanted)

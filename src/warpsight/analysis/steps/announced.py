@@ -53,7 +53,7 @@ def best(
         turn = _turns(loop, when)
         inside = turn >= 0
         share = float(time[inside].sum()) / total
-        filled = len(np.unique(turn[inside]))
+        filled = int(np.count_nonzero(np.bincount(turn[inside], minlength=1)))
         if filled < 2:
             continue
         rank = _rank(loop, turn, when, time, share, total, filled)
@@ -116,7 +116,9 @@ def _of(trace: Trace, process: int) -> Iterator[Loop]:
 
 def _turns(loop: Loop, when: Column) -> Column:
     """The turn of each launch: turns last until the next begins, the last one as long as the longest of the others."""
-    turn = np.searchsorted(loop.begin, when, "right") - 1
+    # Launches are many and turns are few: look up the turns among the launches, not the launches among the turns.
+    first = np.searchsorted(when, loop.begin, "left")
+    turn = np.repeat(np.arange(-1, len(loop)), np.diff(first, prepend=0, append=len(when)))
     last = int(loop.end[-1])
     if loop.rank != MARKED:
         within = when < loop.end[np.maximum(turn, 0)]

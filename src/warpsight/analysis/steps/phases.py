@@ -8,6 +8,7 @@ the stack of its launch. Work without any sign is `unknown`, and how each was to
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
 from warpsight.analysis.steps import iterations
 from warpsight.model import calls
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 from warpsight.model.work import COMMUNICATION, COPY, Work
@@ -119,7 +121,7 @@ def classify(trace: Trace, work: Work) -> tuple[Column, Column]:
         new = (phase == UNKNOWN) & (found != UNKNOWN)
         phase[new], sign[new] = found[new], by
 
-    names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    names = names_of.texts(trace)
     inverse, (ids,) = device_work.numbered([work.name_id])
     by_name = np.array([_first(_KERNELS, names.get(int(i), "")) for i in ids], np.int64)
     told(np.where(work.kind == COMMUNICATION, COMMUNICATING, by_name[inverse] if len(ids) else UNKNOWN), 0)
@@ -139,7 +141,7 @@ def _first(patterns: tuple[tuple[int, re.Pattern[str]], ...], text: str) -> int:
     return next((number for number, pattern in patterns if pattern.search(text)), UNKNOWN)
 
 
-def _by_range(trace: Trace, work: Work, source: str, names: dict[int, str]) -> Column:
+def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -> Column:
     """The phase of the nearest range around the launch that tells one."""
     found, place, _ = ranges.of_work(trace, work, source)
     ids, inverse = np.unique(found.name_id, return_inverse=True)

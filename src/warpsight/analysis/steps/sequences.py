@@ -13,6 +13,7 @@ from warpsight.analysis.base.result import Finding, Result
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as all_ranges
 from warpsight.model import calls
+from warpsight.model import names as names_of
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
@@ -49,12 +50,12 @@ def sequences(trace: Trace, rows: Rows = _ALL) -> Result:
     order = np.lexsort((work.start[kernel], issued.start[of], issued.thread[of], issued.process[of]))
     kernel, of = kernel[order], of[order]
     sources = [all_ranges.load(trace, source) for source in ("marker", "op")]
-    called = {i: _NUMBERED.sub("", text) for i, text in trace.sql("SELECT id, name FROM name").fetchall()}
+    called = {i: _NUMBERED.sub("", text) for i, text in names_of.texts(trace, "name").items()}
     names = work.name_id[kernel].astype(np.uint64)
     found = _told_once([group for outer in sources for group in _groups(outer, called, issued, of, names)])
     length = np.concatenate([[0], np.cumsum((work.end - work.start)[kernel])])
     launch = np.concatenate([[0], np.cumsum(_own_share(issued.end[of] - issued.start[of], of))])
-    texts = dict(trace.sql("SELECT id, short FROM name").fetchall())
+    texts = names_of.texts(trace, "short")
     total = [int((length[end] - length[begin]).sum()) for _, begin, end in found]
     most = sorted(range(len(found)), key=lambda i: (-total[i], found[i][0]))[:_MOST]
     listed = []

@@ -147,10 +147,12 @@ _MOMENTS = ("usage", "errors", "pools")
 
 
 def _since_begin(table: pa.Table, origin: int, *, moments: bool) -> pa.Table:
-    import pyarrow.compute as pc
-
     for name in (*_SINCE_BEGIN, *(("time",) if moments else ())):
-        if name in table.column_names and (pc.min(table[name]).as_py() or 0) >= origin:
+        if name not in table.column_names:
+            continue
+        import pyarrow.compute as pc
+
+        if (pc.min(table[name]).as_py() or 0) >= origin:
             place = table.column_names.index(name)
             table = table.set_column(place, table.schema.field(place), pc.subtract(table[name], origin))
     return table
