@@ -171,10 +171,9 @@ class Places:
         self._low, high = max(int(keys.min()), 0), int(keys.max())
         self._dense = high - self._low <= 8 * len(keys) + 4096
         self._rows = rows
+        self._kind = np.int32 if len(keys) < 1 << 31 else np.int64
         if self._dense:
-            self._table = np.full(
-                max(high - self._low + 1, 0), -1, np.int32 if len(keys) < 1 << 31 else np.int64
-            )
+            self._table = np.full(max(high - self._low + 1, 0), -1, self._kind)
             real = np.flatnonzero(keys >= self._low)[::-1]
             self._table[keys[real] - self._low] = real  # of equal keys the first is written last
         else:
@@ -183,7 +182,7 @@ class Places:
 
     def __call__(self, wanted: Column) -> Column:
         """The index of the first row with each key, -1 none."""
-        out = np.full(len(wanted), -1, np.int64)
+        out = np.full(len(wanted), -1, self._kind)
         if self._dense:
             inside = (wanted >= self._low) & (wanted < self._low + len(self._table))
             out[inside] = self._table[wanted[inside] - self._low]
@@ -191,13 +190,17 @@ class Places:
             place = np.minimum(np.searchsorted(self._keys, wanted, "left"), len(self._keys) - 1)
             hit = (self._keys[place] == wanted) & (wanted >= 0)
             out[hit] = self._order[place[hit]]
-        return out if self._rows is None else np.where(out >= 0, self._rows[np.maximum(out, 0)], -1)
+        if self._rows is None:
+            return out
+        found = self._rows[np.maximum(out, 0)].astype(self._kind, copy=False)
+        found[out < 0] = -1
+        return found
 
 
 def _found(
     process: Column, key: Column, other_process: Column, other_key: Column, places: dict[int, Places]
 ) -> Column:
-    out = np.full(len(key), -1, np.int64)
+    out = np.full(len(key), -1, np.int32 if len(other_key) < 1 << 31 else np.int64)
     wanted, have = _processes(process), _processes(other_process)
     for number in wanted:
         if number not in have:

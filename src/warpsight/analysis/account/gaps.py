@@ -64,12 +64,18 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
     devices: list[int | None] = []
     worked: list[tuple[Column, Busy]] = []
     parts: list[tuple[Column, ...]] = []
+    small = np.int32 if len(work) < 1 << 31 else np.int64
     for number, (device, index) in enumerate(work.per_device()):
         one = busy(work.start[index], work.end[index], work.kind[index])
         devices.append(device)
         worked.append((index, one))
         parts.append(
-            (np.full(len(one.next), number, np.int16), one.idle_begin, one.idle_end, index[one.next])
+            (
+                np.full(len(one.next), number, np.int16),
+                one.idle_begin,
+                one.idle_end,
+                index[one.next].astype(small),
+            )
         )
     if not parts:
         parts = [(np.zeros(0, np.int16), *(np.zeros(0, np.int64),) * 3)]
@@ -86,7 +92,7 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
         issued[lost] = returned[lost] = begin[lost]
     else:
         issued = returned = begin
-        limit = np.full(len(row), _LEAST, np.int64)
+        limit = np.full(len(row), _LEAST, np.int32)
     return Gaps(devices, worked, device_of, begin, issued, returned, end, row, ended_by, limit)
 
 
@@ -103,9 +109,9 @@ def _usual_latency(calls: Calls, call: Column, empty: Column, took: Column) -> C
     """
     launched = np.flatnonzero(empty & (call >= 0))
     if not len(launched):
-        return np.full(len(call), _LEAST, np.int64)
+        return np.full(len(call), _LEAST, np.int32)
     function, took = calls.function[call[launched]], np.maximum(took[launched], 0)
-    by_function = np.full(len(calls.functions) + 1, _longest(took), np.int64)
+    by_function = np.full(len(calls.functions) + 1, _longest(took), np.int32)
     for number, count in enumerate(np.bincount(function + 1).tolist(), -1):
         if count >= _ENOUGH:
             by_function[number] = _longest(took[function == number])

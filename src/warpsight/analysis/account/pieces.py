@@ -68,7 +68,8 @@ class Pieces:
 def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
     """All idle time in pieces, by class; host pieces have no name yet, since that is found by all of them together."""
     names = [*calls.functions, "", NO_CALL]
-    known = np.flatnonzero(gaps.known)
+    small = np.int32 if len(gaps) < 1 << 31 else np.int64
+    known = np.flatnonzero(gaps.known).astype(small)
     parts = [_of_the_thread(trace, work, calls, gaps, known, names)]
     parts.append(_afterwards(trace, work, calls, gaps, known, names))
     lost = np.flatnonzero(~gaps.known)
@@ -78,8 +79,14 @@ def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
         real = part[2] > part[1]
         if not real.all():
             parts[place] = tuple(column[real] for column in part)
-    gap, begin, end, kind, name = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Pieces(gap, begin, end, kind, name.astype(np.int32, copy=False), names)
+    del part
+    # One column at a time: both forms of all columns are twice the memory.
+    kinds: tuple[type[np.generic], ...] = (small, np.int64, np.int64, np.int8, np.int32)
+    gap, begin, end, kind, name = (
+        np.concatenate([part[place] for part in parts]).astype(dtype, copy=False)
+        for place, dtype in enumerate(kinds)
+    )
+    return Pieces(gap, begin, end, kind, name, names)
 
 
 def _of_the_thread(
