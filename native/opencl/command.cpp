@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include "command_pool.h"
+#include "runtime/own_time.h"
 
 namespace warpsight {
 namespace {
@@ -170,6 +171,7 @@ int32_t outstanding_commands() { return g_outstanding.load(std::memory_order_acq
 
 EnqueueCall::EnqueueCall(const Request& request, cl_event* program_event)
     : request_(request), place_(program_event), correlation_(next_correlation()) {
+  const OwnTime own(OwnSite::opencl);
   queue_ = find_queue(request.queue);
   timed_ = row_wanted(request.work) && queue_ && queue_->profiled;
   if (!place_ && timed_) place_ = &own_;
@@ -179,6 +181,7 @@ EnqueueCall::EnqueueCall(const Request& request, cl_event* program_event)
 }
 
 void EnqueueCall::finish(cl_int result) {
+  const OwnTime own(OwnSite::opencl);
   uint64_t returned = now_ns();
   uint32_t name = request_.name ? intern_c(request_.name) : 0;
   uint32_t stack = capture_stack(2);

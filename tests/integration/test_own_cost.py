@@ -37,7 +37,7 @@ def test_callbacks_of_launches_are_timed_and_stand_in_the_account(standin: Stand
     assert cost["own_cuda_ns"] < cost["duration_ns"]
     assert sum(entry.time for entry in found.entries) == found.span
     (mine,) = [
-        entry for entry in found.of(RECORDER) if entry.name == "the recorder's callbacks and CUPTI's records"
+        entry for entry in found.of(RECORDER) if entry.name == "the recorder's work in GPU calls and ranges"
     ]
     assert 0 < mine.time <= cost["own_cuda_ns"] + launches * (CUPTI_CALL + CUPTI_KERNEL)
 
@@ -67,3 +67,19 @@ def test_the_summary_and_the_account_agree_on_what_recording_cost(standin: Stand
     recorder = found.time(RECORDER)
     assert cost.waited == recorder
     assert f"GPU work took about {recorder / (found.span - recorder):.1%} longer" in done.stderr
+
+
+def test_the_work_in_opencl_calls_is_timed_and_stands_in_the_account(library: Path, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "warpsight.recorder.demo.heat_opencl"]
+    found = record(library, tmp_path / "a.warp", program, "--sample", "off", "--counters", "off")
+    if "OpenCL" in found.err and found.code:
+        pytest.skip("there is no OpenCL device here")
+    assert found.code == 0, found.err
+    with warpsight.model.open(tmp_path / "a.warp") as trace:
+        cost = trace.manifest["overhead"]
+        launches = trace.manifest["rows"]["launch"]
+        account_of = account(trace)
+    assert cost["own_opencl_calls"] >= 2 * launches  # before and after each command
+    assert 0 < cost["own_opencl_ns"] < cost["duration_ns"]
+    assert "own_cuda_calls" not in cost
+    assert sum(entry.time for entry in account_of.entries) == account_of.span

@@ -167,12 +167,16 @@ def own_time(trace: Trace, calls: Calls, on: Axis) -> tuple[Column, Column]:
     """
     cost = trace.manifest.get("overhead") or {}
     at, took = [np.zeros(0, np.int64)], [np.zeros(0)]
-    if cost.get("own_cuda_calls") and len(calls):
+    opencl = np.array([function.startswith("cl") for function in calls.functions], bool)
+    for site, known, besides in (("cuda", ~opencl, CUPTI_CALL), ("opencl", opencl, 0)):
+        if not cost.get(f"own_{site}_calls") or not len(calls):
+            continue
         number = on.number(calls.process, calls.thread)
-        rows = np.flatnonzero(number >= 0)
+        rows = np.flatnonzero((number >= 0) & known[calls.function])
         at.append(on.at(number[rows], calls.end[rows]))
-        # Two callbacks a call; what the first one takes stands before the call's begin, but is of the same order.
-        took.append(np.full(len(rows), CUPTI_CALL + 2 * cost["own_cuda_ns"] / cost["own_cuda_calls"]))
+        # Two stays a call; what the first one takes stands before the call's begin, but is of the same order.
+        each = cost[f"own_{site}_ns"] / cost[f"own_{site}_calls"]
+        took.append(np.full(len(rows), besides + 2 * each))
     if cost.get("own_range_calls") and trace.count("marker"):
         columns, _ = trace.columns("marker", {"start": 0, "duration": -1, "process": 0, "thread": 0})
         number = on.number(columns["process"], columns["thread"])

@@ -31,7 +31,7 @@ Column = NDArray[Any]
 #: Name of idle time that no call has.
 NO_CALL = "work whose launch is not in the trace"
 #: Name of the time that the recorder's callbacks took, as sampled in the recording, with CUPTI's part of it.
-CALLBACKS = "the recorder's callbacks and CUPTI's records"
+CALLBACKS = "the recorder's work in GPU calls and ranges"
 
 
 @dataclass(frozen=True)
