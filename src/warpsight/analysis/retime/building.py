@@ -38,7 +38,7 @@ def build(trace: Trace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Pro
     program = waiting.with_waits(program)
     program = polls.with_polls(program)
     program = meetings.with_meetings(program)
-    return queue.with_launch_queue(program)
+    return queue.with_launch_queue(program, queue.marked(trace, program))
 
 
 class _Building:

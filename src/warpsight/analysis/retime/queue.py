@@ -1,13 +1,13 @@
 """The launch queue: a stream holds so many launches, and the next one blocks until one of them begins.
 
-CUPTI marks launches that were blocked. A launch that took far longer than usual while its stream had at least
-:data:`DEPTH` launches ahead of it counts as blocked too, so that sources without that mark behave the same.
+CUPTI marks calls during which the launch queue was full (table overhead, `command buffer full`): their streams show how many
+launches a queue holds. Without marks, launches that took far longer than usual with the fullest queue ahead of them show it.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ import numpy.typing as npt
 from warpsight.analysis.path.dependencies import WAIT
 from warpsight.analysis.retime import usual
 from warpsight.analysis.retime.program import QUEUE, Program
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
 #: Launches that a CUDA stream holds.
@@ -29,15 +32,43 @@ _FULL, _ENOUGH = 0.9, 4
 _OWN = 2_000
 #: How soon after the work began that made room a blocked launch returns (ns), and the part of them for which that holds.
 _NEAR, _MOSTLY = 20_000, 0.7
+#: What table overhead calls a full queue, and its thread where none is known.
+_MARK, _NO_THREAD = "command buffer full", np.iinfo(np.int32).min
 
 
-def with_launch_queue(program: Program) -> Program:
+def marked(trace: Trace, program: Program) -> Column | None:
+    """By place, the calls during which CUPTI found the launch queue full; None where the trace has no such mark."""
+    if not trace.count("overhead"):
+        return None
+    numbers = {"start": 0, "duration": 0, "process": 0, "thread": _NO_THREAD}
+    columns, texts = trace.columns("overhead", numbers, ["kind"])
+    full = np.array([_MARK in text.casefold() for text in texts["kind"]] + [False])
+    rows = np.flatnonzero(full[columns["kind"]])
+    if not len(rows):
+        return None
+    by_thread, calls = program.graph.by_thread, program.graph.calls
+    out = np.zeros(len(by_thread), bool)
+    middle = columns["start"][rows] + columns["duration"][rows] // 2
+    for number, (process, thread) in enumerate(by_thread.threads):
+        places = np.flatnonzero(by_thread.thread == number)
+        start, end = calls.start[by_thread.call[places]], calls.end[by_thread.call[places]]
+        told = columns["thread"][rows]
+        at = middle[(columns["process"][rows] == process) & ((told == thread) | (told == _NO_THREAD))]
+        last = np.searchsorted(start, at, "right") - 1
+        inside = (last >= 0) & (at <= end[np.maximum(last, 0)])
+        out[places[last[inside]]] = True
+    return out
+
+
+def with_launch_queue(program: Program, full: Column | None = None) -> Program:
     """The program in which a launch waits while its stream holds as many launches as it can.
 
-    Link: begin of the work `depth` launches earlier on the stream → end of the call.
+    Link: begin of the work `depth` launches earlier on the stream → end of the call. `full` are the calls that were blocked, by
+    place (:func:`marked`).
     """
     lines = _launches(program)
-    depth = _depth(program, lines)
+    depth = _marked_depth(program, lines, full) if full is not None else None
+    depth = _depth(program, lines) if depth is None else depth
     if depth is None or len(lines) <= depth:
         return program
     graph = program.graph
@@ -109,6 +140,15 @@ def _ahead(program: Program, lines: Column) -> Column:
         started = np.sort(start[a:b])
         out[a:b] = np.arange(b - a) - np.searchsorted(started, begun[a:b], "right")
     return out
+
+
+def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
+    """How many launches were ahead of those that are marked as blocked; None where too few are to tell."""
+    mine = np.flatnonzero(full[program.place[lines]]) if len(lines) else lines
+    if len(mine) < _ENOUGH:
+        return None
+    depth = int(np.median(_ahead(program, lines)[mine]))
+    return depth if depth > 1 else None
 
 
 def _depth(program: Program, lines: Column) -> int | None:
