@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.recorded import TIMEOUT, Recorded, environment, launcher
 from tests.integration.standin_programs import Standin, build
+from tests.standin import recording
 
 #: Of each launch, as tests/standin/pc_sampling.cpp says: reason → (samples, of them while nothing issued).
 OF_A_LAUNCH = {("long_scoreboard", 0x10): (3, 2), ("selected", 0x20): (1, 0)}
@@ -98,6 +99,37 @@ def test_a_refusal_says_what_to_do_and_the_rest_is_recorded(
     assert found.sql("SELECT count(*) FROM kernel") == [(3,)]
     [(cause, _)] = losses(found)
     assert words in cause
+
+
+def test_hot_lines_of_a_program_without_line_information_are_instructions(
+    standin: Standin, tmp_path: Path
+) -> None:
+    done = standin.run("sass", "hotspots", "--keep", str(tmp_path / "kept.warp"), "--", *standin.program(
+        "init", "module:gemm:5", "launch:gemm:5", "sync", "exit:3"))  # fmt: skip
+    assert "gemm (20 samples, 5 launches" in done.stdout, done.stderr
+    assert "+0x0010" in done.stdout
+    assert "long_scoreboard 100%" in done.stdout
+    assert "-lineinfo" in done.stderr
+    assert done.returncode == 3
+    assert (tmp_path / "kept.warp" / "manifest.json").is_file()
+
+
+def test_hot_lines_of_a_program_that_cannot_be_sampled_say_why(standin: Standin) -> None:
+    done = standin.run(
+        "sass", "hotspots", "--", *standin.program("init", "launch:gemm:1", "sync"), STANDIN="pc_refuse=35"
+    )
+    assert done.returncode == 1
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in done.stderr
+
+
+def test_contexts_that_are_older_than_the_recording_are_named_as_lost(
+    standin: Standin, tmp_path: Path
+) -> None:
+    done = recording.run(standin.program("init", "launch:gemm:2", "start", "launch:gemm:3", "sync", "stop"), tmp_path, {
+        "LD_LIBRARY_PATH": str(standin.folder), "WARPSIGHT_PC_SAMPLING": "1000"}, late=True)  # fmt: skip
+    assert done.code == 0, done.errors
+    assert done.only.lost("older than the recording") == 1
+    assert len(done.only.rows("Kernel")) == 3
 
 
 def test_nothing_is_sampled_unless_asked_for(standin: Standin, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: What the samples of a kernel can be summed by.
 LEVELS = ("line", "ptx", "instruction")
+_PLURALS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
 NOT_SAMPLED = "no samples of program counters; record with: warpsight record --pc-sampling on -- PROGRAM (NVIDIA, CUPTI)"
 
 
@@ -103,7 +104,7 @@ class Kernel(Counts):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        spots = {f"{level}s": [spot.to_json() for spot in spots] for level, spots in self.levels.items()}
+        spots = {_PLURALS[level]: [spot.to_json() for spot in spots] for level, spots in self.levels.items()}
         return {"name": self.demangled, "mangled": self.name, "launches": self.launches, "device_ns": self.device_ns,
                 "has_lines": self.has_lines, "has_code": self.has_code, **super().to_json(), **spots}  # fmt: skip
 

@@ -114,15 +114,17 @@ __global__ void tail(const float* in, float* out, int n) {
   out[i] = sum;
 }
 
-__device__ __forceinline__ void add_to(int* counter, int value) {
-  atomicAdd(counter, value);  // planted
+__device__ __forceinline__ int add_to(int* counter, int value) {
+  return atomicAdd(counter, value) & 7;  // planted
 }
 
 __global__ void serial_atomics(const int* in, int* counters, float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  for (int round = 0; round < 4; ++round)
-    add_to(counters + (threadIdx.x & 31) * 0 + (in[i & (n - 1)] & 0), round + i);
-  out[i] = 1;
+  int value = in[i & (n - 1)];
+  for (int round = 0; round < 4; ++round) {
+    value += add_to(counters, value + 1);
+  }
+  out[i] = static_cast<float>(value);
 }
 
 void check(cudaError_t result) {
