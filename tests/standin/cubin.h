@@ -28,6 +28,7 @@ inline std::string cubin(const std::vector<std::string>& kernels, char filling) 
   Elf64_Ehdr elf = {};
   memcpy(elf.e_ident, ELFMAG, SELFMAG);
   elf.e_ident[EI_CLASS] = ELFCLASS64;
+  elf.e_ident[EI_DATA] = ELFDATA2LSB;
   elf.e_shentsize = sizeof(Elf64_Shdr);
   elf.e_shnum = static_cast<Elf64_Half>(sections.size());
   elf.e_shstrndx = static_cast<Elf64_Half>(sections.size() - 1);

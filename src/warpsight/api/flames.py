@@ -32,6 +32,7 @@ _NEEDED = {
     "idle": "device work",
     "allocated": "allocations",
     "samples": "samples of host threads",
+    "pc-samples": "samples of program counters",
 }
 
 

@@ -244,6 +244,32 @@ class Cubin:
             return SourceChain(frames, raw, refined=True, origin="ptx")
         return None
 
+    def has_lines_inside(self, section: int, offset: int, size: int) -> bool:
+        """Whether a row of a line table begins within a function."""
+        return any(
+            offset <= table.start + address < offset + size
+            for table in self._tables_of(section)
+            for address in table.addresses
+        )
+
+    def ptx_at(self, section: int, offset: int) -> tuple[int, str] | None:
+        """The line of the embedded PTX that an instruction came from: its number, and its text ("" when it is not kept)."""
+        for table in self._tables_of(section):
+            relative = offset - table.start
+            if not table.addresses or relative < table.addresses[0] or relative >= table.sequence.end:
+                continue
+            line = table.ptx_line(relative)
+            if line:
+                return line, self._ptx[line - 1] if line <= len(self._ptx) else ""
+        return None
+
+    @cached_property
+    def _ptx(self) -> list[str]:
+        return [
+            readable(line.replace(b"\t", b" ")).strip()
+            for line in self.elf.bytes_of(".nv_debug_ptx_txt").split(b"\0")
+        ]
+
     @cached_property
     def _inlined_calls(self) -> dict[int, list[tuple[int, int, dwarf_info.InlinedCall]]]:
         """Inlined calls of `.debug_info` by section: (begin, end, call), outer before inner."""

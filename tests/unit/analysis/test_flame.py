@@ -95,6 +95,7 @@ def test_what_goes_in_comes_out_of_messy_traces(messy, weight):
     work = [k for k in rows["kernel"] if k["start"] is not None] + rows["memcpy"] + rows["memset"]
     expected = {"time": sum(w["duration"] for w in work), "launches": len(rows["kernel"]),
                 "bytes": sum(w["bytes"] for w in rows["memcpy"] + rows["memset"]), "allocated": 0, "samples": 0}  # fmt: skip
+    expected["pc-samples"] = 0
     expected["idle"] = sum(_idle([w for w in work if w["device"] == d]) for d in (0, 1))
     for by in ((), ("device", "stream"), ("rank",)):
         graph = flame(trace, shape=Shape(weight, by=by))

@@ -1,6 +1,7 @@
 """Flame graphs: a tree of host stack → ranges and operators → device work, weighed by time, launches, bytes or idle time.
 
-Or of host samples: thread → host stack → ranges → running or waiting.
+Or of samples of warps, from the kernel on to inlined calls, instruction and stall reason; or of host samples: thread → host
+stack → ranges → running or waiting.
 
 Exact: weights are integers and the root holds the sum of the rows, whatever the stacks. Work without a host stack is kept
 under a frame of its own; kernels that never finished have no time and are counted beside the graph.
@@ -101,7 +102,8 @@ class FlameGraph:
         total: Weight of the node and all below it, same shape.
         count: Rows at or below the node, same shape.
         labels: Texts of frames, ranges and leaves.
-        kinds: root, device, …, python, native, missing, range, op, kernel, copy, set, allocation, running or waiting.
+        kinds: root, device, …, python, native, missing, range, op, kernel, source, instruction, stall, copy, set, allocation,
+            running or waiting.
         accounts: One per trace.
         traces: Path of each trace.
     """
@@ -236,7 +238,7 @@ class _Part:
         paths.append(_stacks(trace, ids[-3], shape, labels))
         ids[-3] = np.unique(ids[-3], return_inverse=True)[1]
         paths.append(_chain_labels(chains, labels))
-        paths.append(own.reshape(-1, 1))
+        paths.append(_leaf_paths(leaves, own))
         without = int(leaves.weight[leaves.stack == 0].sum())
         return cls(
             weight, count, list(zip(ids, paths, strict=True)), leaves.measured, without, leaves.without_time
@@ -244,6 +246,13 @@ class _Part:
 
     def account(self, shown: int) -> Account:
         return Account(self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time)
+
+
+def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
+    """Labels of each leaf's frames: one, but for leaves that are several frames deep."""
+    if leaves.paths is None:
+        return own.reshape(-1, 1)
+    return np.where(leaves.paths >= 0, own[np.maximum(leaves.paths, 0)], -1)
 
 
 def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column:

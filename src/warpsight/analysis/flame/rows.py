@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.analysis.flame import pc_samples as flame_pc_samples
 from warpsight.analysis.flame import samples as flame_samples
 from warpsight.model import names as names_of
 from warpsight.model import work as device_work
@@ -32,6 +33,7 @@ WEIGHTS = {
     "idle": ("ns", "time a device did nothing, charged to the work that ended the wait"),
     "allocated": ("B", "bytes allocated"),
     "samples": ("", "samples of host threads"),
+    "pc-samples": ("", "samples of warps, by line, instruction and stall reason"),
 }
 _COLUMNS = ("weight", "process", "device", "context", "stream", "correlation", "stack")
 _SET = "'memset'"
@@ -60,6 +62,8 @@ class Leaves:
     without_time: int
     #: When and on which host thread each row was taken; None where the calls that asked for the rows tell.
     moments: tuple[Column, Column] | None = None
+    #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
+    paths: Column | None = None
 
     def __len__(self) -> int:
         return len(self.leaf)
@@ -69,6 +73,8 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
     """The rows of one weight; those that reach into the time asked for are cut at its ends, copies by time too."""
     if weight == "samples":
         return _samples(trace, rows)
+    if weight == "pc-samples":
+        return _pc_samples(trace, rows, names)
     if weight == "allocated":
         parts = [_allocations(trace, rows)]
     elif weight == "bytes":
@@ -224,6 +230,21 @@ def _samples(trace: Trace, rows: Rows) -> Leaves:
     ]
     measured = flame_samples.count(trace) if rows == Rows() else len(columns["leaf"])
     return Leaves(**columns, labels=labels, kinds=kinds, measured=measured, without_time=0, moments=moments)
+
+
+def _pc_samples(trace: Trace, rows: Rows, names: str) -> Leaves:
+    """Samples of warps; leaves are ways from the kernel to the stall reason."""
+    table = flame_pc_samples.load(trace, rows)
+    called = _names(trace, names, table.column("name_id").to_numpy())
+    leaf, paths, labels, kinds = flame_pc_samples.places(trace, table, called)
+    columns = {
+        name: table.column(name).to_numpy() for name in ("weight", "process", "device", "context", "stack")
+    }
+    none = np.full(len(table), -1, np.int64)
+    return Leaves(
+        leaf=leaf, **columns, stream=none, correlation=none, labels=labels, kinds=kinds,
+        measured=flame_pc_samples.measured(trace, rows), without_time=0, paths=paths,
+    )  # fmt: skip
 
 
 def _coded(table: pa.Table, kind: str) -> _PartRows:

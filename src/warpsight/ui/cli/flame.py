@@ -20,7 +20,9 @@ def command(
     weight: Annotated[
         str,
         typer.Option(
-            "-w", "--weight", help="time, launches, bytes, idle, allocated, or samples (of the CPU)."
+            "-w",
+            "--weight",
+            help="time, launches, bytes, idle, allocated, samples (of the CPU), or pc-samples (of the GPU's warps).",
         ),
     ] = "time",
     to: Annotated[
@@ -66,7 +68,9 @@ def command(
 
     Host stack, then ranges and operators, then the kernel. What went in comes out: work without a host stack has a frame
     of its own, and the sums are printed. With --diff, red frames grew since BEFORE and blue ones shrank. Samples of host
-    threads end in what the thread did: running or waiting; --name running leaves the waiting out.
+    threads end in what the thread did: running or waiting; --name running leaves the waiting out. Samples of warps (record
+    --pc-sampling) go on below the kernel: source lines, instruction, stall reason; each sample is shared among the host stacks
+    that launched its kernel at that time.
     """
     from warpsight.api import flames
     from warpsight.api.trace import open as open_trace

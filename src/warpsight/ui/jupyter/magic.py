@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep", action="store_true", help="refuse to replace an earlier trace")
     parser.add_argument("-t", "--trace", default="trace", help="variable that gets the trace (trace)")
     parser.add_argument(
-        "--flame", nargs="?", const="time", choices=("time", "launches", "bytes", "idle", "allocated", "samples"),
+        "--flame", nargs="?", const="time", choices=("time", "launches", "bytes", "idle", "allocated", "samples", "pc-samples"),
         help="show a flame graph too, by time unless another weight is named",
     )  # fmt: skip
     return parser

@@ -24,6 +24,7 @@ ROWS = {
     "idle": "rows",
     "allocated": "allocations",
     "samples": "samples",
+    "pc-samples": "samples of warps",
 }
 _HINT = "Click a frame to zoom, hover for its numbers, / searches."
 

@@ -29,7 +29,7 @@ def title_of(graph: FlameGraph) -> tuple[str, str]:
     """Heading and the line below it: what is weighed, and that what went in came out."""
     what = {"time": "GPU time", "launches": "Kernel launches", "bytes": "Bytes copied and set",
             "idle": "GPU idle time", "allocated": "Bytes allocated",
-            "samples": "Samples of host threads"}[graph.weight]  # fmt: skip
+            "samples": "Samples of host threads", "pc-samples": "Samples of warps"}[graph.weight]  # fmt: skip
     if graph.differential:
         before, after = (amount(a.shown, graph.unit) for a in graph.accounts)
         return f"{what}, before and after", f"{before} → {after}; red grew, blue shrank; width is after"

@@ -24,6 +24,9 @@ KINDS = {
     "copy": "#eda47a",
     "set": "#e6dc6e",
     "allocation": "#eda47a",
+    "source": "#8fd3bd",
+    "instruction": "#e6dc6e",
+    "stall": "#eda47a",
     "running": "#8cc4ea",
     "waiting": "#cfcfcf",
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
-BELOW = ("query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays")
+BELOW = ("query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays", "hotspots")
 
 
 def command() -> None:
-    """Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.
+    """Ask about single instructions: hot lines with their stalls, records of instruction traces, warps, disassembly.
 
-    The traces are CUTracer's (NDJSON, compressed or not, and text); none of the verbs needs a GPU.
+    `hotspots` reads recordings made with --pc-sampling. The other traces are CUTracer's (NDJSON, compressed or not, and
+    text). Nothing but recording needs a GPU.
     """

@@ -5,9 +5,10 @@
   const GROUPS = ["device", "stream", "rank", "process", "thread"];
   const LEGEND = { group: "device, stream, rank, process, thread", python: "Python", native: "native", missing: "no host stack", range: "range",
     op: "operator", kernel: "kernel", copy: "copy", set: "set", allocation: "allocation",
+    source: "source line on the device", instruction: "instruction", stall: "stall reason",
     running: "running", waiting: "waiting" };
   /* Kinds that share a colour with another. */
-  const LIKE = { allocation: "copy", running: "kernel", waiting: "missing" };
+  const LIKE = { allocation: "copy", source: "range", instruction: "set", stall: "copy", running: "kernel", waiting: "missing" };
   const kindOf = (kind) => GROUPS.includes(kind) ? "group" : ["marker", "line"].includes(kind) ? "native" : kind;
 
   /* Nodes in preorder; a tree is {depth, label, own: [columns], count: [columns]}; totals, ends and lefts are added. */
