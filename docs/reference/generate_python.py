@@ -69,6 +69,8 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "Trace.relation": 'durations = trace.relation("SELECT duration FROM kernel").fetchnumpy()["duration"]',
         "Trace.events": 'first = trace.events(kind="kernel", count=2).tables["events"]',
         "Trace.view": "print(trace.view(width=80, ascii_only=True))",
+        "Trace.hotspots": 'try:\n    print(trace.hotspots().kernels[0].levels["line"][0])\nexcept ws.WarpsightError as error:\n'
+                          '    print(error)  # recorded without pc_sampling',
         "Trace.diff": 'change = trace.diff("train.warp")\nprint(change.headline)',
         "Trace.simulate": 'faster = trace.simulate("kernel:.*/2")\nassert faster.step.predicted <= faster.step.recorded',
         "Trace.merge": 'Path("host.txt").write_text("python 7/7 0.000001: cycles:\\n\\t        1 main '

@@ -29,6 +29,10 @@ FOLDER = Path(__file__).parents[2] / "src" / "warpsight" / "ui" / "cli" / "schem
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
+def _told(kind: Any, description: str) -> Any:
+    return Annotated[kind, msgspec.Meta(description=description)]
+
+
 class Devices(TypedDict):
     platform: str
     devices: list[Device]
@@ -39,6 +43,56 @@ class Devices(TypedDict):
 class Doctor(TypedDict, total=False):
     checks: list[Check]
     selftest: list[Trial]
+
+
+class SourceFrame(TypedDict):
+    function: str
+    file: _told(str, "empty for a function without line information")
+    line: int
+
+
+class StallCount(TypedDict):
+    samples: int
+    not_issued: _told(int, "those of them in cycles in which the scheduler issued nothing")
+
+
+class HotPlace(TypedDict):
+    frames: _told(list[SourceFrame], "innermost first; empty without line information")
+    ptx_line: NotRequired[int]
+    ptx: NotRequired[str]
+    pc: NotRequired[_told(int, "offset in the function, in bytes")]
+    sass: NotRequired[str]
+    samples: int
+    not_issued: int
+    reasons: dict[str, StallCount]
+
+
+class HotKernel(TypedDict):
+    share: _told(float, "of all samples")
+    name: str
+    mangled: str
+    launches: int
+    device_ns: int
+    has_lines: bool
+    has_code: bool
+    samples: int
+    not_issued: int
+    reasons: dict[str, StallCount]
+    lines: NotRequired[list[HotPlace]]
+    ptx_lines: NotRequired[list[HotPlace]]
+    instructions: NotRequired[list[HotPlace]]
+
+
+class HotLines(TypedDict):
+    samples: int
+    dropped: int
+    unattributed: _told(int, "samples of code that CUPTI does not show")
+    windows: int
+    sampled_ns: int
+    cost_ns: _told(int, "processor time of the recorder's thread")
+    period: _told(int | None, "cycles between two samples of a multiprocessor")
+    notes: list[str]
+    kernels: list[HotKernel]
 
 
 class Links(TypedDict):
@@ -97,10 +151,6 @@ class Merge(TypedDict):
     counts: dict[str, int]
     tables: dict[str, Table]
     findings: list[Finding]
-
-
-def _told(kind: Any, description: str) -> Any:
-    return Annotated[kind, msgspec.Meta(description=description)]
 
 
 class Change(TypedDict):
@@ -474,6 +524,7 @@ MADE: dict[str, tuple[str, Any]] = {
     "top": ("`top --once --json`", Snapshot),
     "trigger": ("`trigger --json`", Trigger),
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
+    "sass_hotspots": ("`sass hotspots --json`", HotLines),
     "sass_warps": ("`sass warps --json`", Warps),
     "sass_validate": ("`sass validate --json`", Validation),
     "sass_compare": ("`sass compare --json`", Comparison),

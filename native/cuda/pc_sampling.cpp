@@ -111,6 +111,16 @@ std::string remedy(CUptiResult result) {
   }
 }
 
+// Whether this library has every function; MCPTI's, of which nobody knows the arguments, are not used.
+bool available() {
+  const CuptiFunctions& c = cupti();
+  return profiler() == Profiler::cupti && c.cuptiPCSamplingEnable != nullptr &&
+         c.cuptiPCSamplingDisable != nullptr && c.cuptiPCSamplingGetData != nullptr &&
+         c.cuptiPCSamplingGetNumStallReasons != nullptr && c.cuptiPCSamplingGetStallReasons != nullptr &&
+         c.cuptiPCSamplingSetConfigurationAttribute != nullptr &&
+         c.cuptiRegisterComputeCrcCallback != nullptr;
+}
+
 bool refused(CUptiResult result, const char* step) {
   if (result == CUPTI_SUCCESS) return false;
   report_loss("pc sampling", "no samples of program counters: " + remedy(result) + " (" + step + ": " +
@@ -360,8 +370,7 @@ void CUPTIAPI checksum(const void* image, size_t size, uint64_t* result) {
 
 void begin_pc_sampling(bool contexts_exist) {
   if (settings().pc_sampling == 0) return;
-  if (cupti().cuptiPCSamplingEnable == nullptr || cupti().cuptiPCSamplingGetData == nullptr ||
-      cupti().cuptiRegisterComputeCrcCallback == nullptr) {
+  if (!available()) {
     report_loss("pc sampling", "no samples of program counters: this CUPTI has no PC sampling");
     return;
   }
@@ -374,9 +383,7 @@ void begin_pc_sampling(bool contexts_exist) {
 }
 
 void sample_context(CUcontext context) {
-  if (settings().pc_sampling == 0 || cupti().cuptiPCSamplingEnable == nullptr ||
-      cupti().cuptiRegisterComputeCrcCallback == nullptr)
-    return;
+  if (settings().pc_sampling == 0 || !available()) return;
   auto on = params<CUpti_PCSamplingEnableParams>(CUpti_PCSamplingEnableParamsSize, context);
   if (refused(cupti().cuptiPCSamplingEnable(&on), "begin")) return;
   auto* one = new Sampled{context, context_id(context), 0, now_ns(), {}, new_buffer()};

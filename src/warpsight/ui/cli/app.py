@@ -128,7 +128,8 @@ VERBS: dict[str, Verb] = {
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),
     "sass": Verb(
-        "Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.", "Read"
+        "Ask about single instructions: hot lines with their stalls, instruction traces, warps, disassembly.",
+        "Read",
     ),
     "devices": Verb("List the devices of this machine.", "Machine"),
     "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),

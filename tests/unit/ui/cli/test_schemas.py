@@ -119,6 +119,14 @@ def test_answers_about_instructions(
         fulfils("instruction_trace", json.loads(line))
 
 
+def test_answers_about_hot_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    recording = str(GOLDEN / "h100_hot_lines.warp.zip")
+    fulfils(
+        "sass_hotspots",
+        out(capsys, "sass", "hotspots", recording, "--json", "--kernels", "1", "--name", "tail"),
+    )
+
+
 def test_answers_about_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     fulfils("devices", out(capsys, "devices", "--processes", "--json"))
     fulfils("doctor", out(capsys, "doctor", "--json"))

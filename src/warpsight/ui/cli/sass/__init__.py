@@ -7,7 +7,7 @@ BELOW = ("query", "warps", "validate", "compare", "disasm", "histogram", "ipc", 
 
 
 def command() -> None:
-    """Ask about single instructions: hot lines with their stalls, records of instruction traces, warps, disassembly.
+    """Ask about single instructions: hot lines with their stalls, instruction traces, warps, disassembly.
 
     `hotspots` reads recordings made with --pc-sampling. The other traces are CUTracer's (NDJSON, compressed or not, and
     text). Nothing but recording needs a GPU.
