@@ -13,6 +13,10 @@ from functools import lru_cache
 _OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScatter": "reduce-scatter",
                "Broadcast": "broadcast", "Reduce": "reduce", "SendRecv": "send-receive", "AllToAll": "all-to-all",
                "AlltoAll": "all-to-all", "Gather": "gather", "Scatter": "scatter", "Generic": "several"}  # fmt: skip
+#: NCCL's functions, as its NVTX ranges are called.
+CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
+         "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
+         "ncclScatter": "scatter", "ncclSend": "send", "ncclRecv": "receive"}  # fmt: skip
 _NCCL = re.compile(
     rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(_OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)"
 )

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from warpsight.formats.nsys.api_calls import LAUNCHES
 from warpsight.formats.nsys.report import INT, TEXT
+from warpsight.model import collective_names
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
@@ -35,11 +36,7 @@ _SIZE, _COMMUNICATOR, _RANKS, _PEER = (
     "No. of ranks",
     "Peer rank",
 )
-_OPERATIONS = {
-    "ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
-    "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
-    "ncclScatter": "scatter",
-}  # fmt: skip
+_OPERATIONS = {name: told for name, told in collective_names.CALLS.items() if told not in ("send", "receive")}
 
 
 class Call(NamedTuple):
