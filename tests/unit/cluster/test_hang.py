@@ -31,9 +31,10 @@ def entry(sequence: int, operation: str = "nccl:all_reduce", size: int = 1000, g
 def write(
     folder: Path, rank: int, entries: list[dict[str, Any]], ranks: int = 3, plain: bool = False
 ) -> Path:
-    status = {"0": {"last_enqueued_collective": max((e["collective_seq_id"] for e in entries), default=0),
-                    "last_started_collective": -1,
-                    "last_completed_collective": max((e["collective_seq_id"] for e in entries if e["retired"]), default=0)}}  # fmt: skip
+    called = [one["collective_seq_id"] for one in entries]
+    ended = [one["collective_seq_id"] for one in entries if one["retired"]]
+    status = {"0": {"last_enqueued_collective": max(called, default=0), "last_started_collective": -1,
+                    "last_completed_collective": max(ended, default=0)}}  # fmt: skip
     config = {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}}
     content = {
         "version": "2.10",
