@@ -126,11 +126,11 @@ def _compute(
     count = mine[key][1]
     usual_count = float(np.median([one.get(key, (0, 0))[1] for one in others]))
     if count > 1.02 * usual_count:
-        text = f"it computes {per_step} more: {count:,} times {name}, the others {usual_count:,.0f} times"
+        text = f"it computes {per_step} more: {count:,} times {_short(name)}, the others {usual_count:,.0f} times"
         advice = "It has more work: balance sequence lengths, experts or shards between the ranks."
         return Cause("imbalance", name, text, in_class, lines, advice)
     ratio = mine[key][0] / max(float(np.median([one.get(key, (0, 0))[0] for one in others])), 1.0)
-    text = f"{name} takes {ratio:.2f} times as long as on the other ranks ({per_step} more)"
+    text = f"{_short(name)} takes {ratio:.2f} times as long as on the other ranks ({per_step} more)"
     return Cause(
         "compute",
         name,
@@ -141,23 +141,37 @@ def _compute(
     )
 
 
+def _short(name: str) -> str:
+    """A kernel's name without arguments, template arguments and the path to it."""
+    return name.removeprefix("void ").split("<")[0].split("(")[0] or name
+
+
 def _slowdown(job: Job, rank: int) -> tuple[float, float, tuple[str, ...]]:
-    """By which factor its kernels are slower than the other ranks', which share of their time is about that, and examples."""
+    """By which factor its kernels are slower than the other ranks', which share of their time is about that, and examples.
+
+    Only kernels that it ran as often as the others count: a name that it launches more often may stand for other shapes.
+    """
     tables = [one.kernels.to_pylist() for one in job.summaries]
     own = {row["name"]: row for row in tables[rank]}
-    usual: dict[str, list[float]] = {}
+    usual: dict[str, list[dict[str, Any]]] = {}
     for place, rows in enumerate(tables):
         for row in rows if place != rank else ():
-            usual.setdefault(row["name"], []).append(row["median"])
-    pairs = [(row["median"] / max(float(np.median(usual[name])), 1.0), row["total"], name)
-             for name, row in own.items() if name in usual]  # fmt: skip
-    if not pairs:
+            usual.setdefault(row["name"], []).append(row)
+    pairs, every = [], 0.0
+    for name, rows in usual.items():
+        count, median, total = (
+            float(np.median([row[c] for row in rows])) for c in ("count", "median", "total")
+        )
+        every += total
+        if name in own and abs(own[name]["count"] - count) <= 0.02 * count:
+            pairs.append((own[name]["median"] / max(median, 1.0), total, name))
+    if sum(total for _, total, _ in pairs) < 0.5 * every or not pairs:
         return 1.0, 0.0, ()
     ratio, weight = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs], float)
     order = np.argsort(ratio)
     factor = float(ratio[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
     near = (ratio > 1 + 0.5 * (factor - 1)) & (ratio < 1 + 2 * max(factor - 1, 0.01))
-    lines = tuple(f"{name}: {own[name]['median'] / 1e3:,.1f} µs, {ratio:.2f} times the others'"
+    lines = tuple(f"{_short(name)}: {own[name]['median'] / 1e3:,.1f} µs, {ratio:.2f} times the others'"
                   for ratio, _, name in sorted(pairs, key=lambda p: -p[1])[:2])  # fmt: skip
     return factor, float(weight[near].sum() / max(weight.sum(), 1.0)), lines
 

@@ -146,6 +146,8 @@ def _announced(trace: Trace, process: int) -> list[_Row]:
                         "bytes": told.get(_SIZE), "peer": told.get(_PEER)})  # fmt: skip
     for row in out:
         row["ranks"] = size.get(row["communicator"])
+        if row["operation"] in collective_names.IN_PARTS and row["ranks"] and isinstance(row["bytes"], int):
+            row["bytes"] *= row["ranks"]
     return out
 
 

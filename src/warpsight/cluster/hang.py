@@ -129,7 +129,7 @@ def _usual(said: dict[int, tuple[Any, ...]], inside: dict[int, dict[int, Entry]]
 
 
 def _shown(entry: Entry) -> str:
-    return entry.place or "an unknown place (record stacks with TORCH_NCCL_TRACE_CPP_STACK or a pickle dump)"
+    return entry.place or "a place without a stack (a thread of C++, or a JSON dump)"
 
 
 def _never_called(group: str, dumps: Sequence[Dump], inside: dict[int, dict[int, Entry]], behind: list[int],

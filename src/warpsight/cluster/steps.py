@@ -16,16 +16,19 @@ Column = NDArray[Any]
 #: Ranges that announce collectives: they do not tell what a step is.
 _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
+#: A first step that takes so many times the usual is a warm-up, where there are so many steps.
+_WARM_UP, _FEW = 5, 4
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps by their ends (ns, reference clock); `source` says how they were found.
+    """The steps by their ends (ns, reference clock); `source` says how they were found, `begin` when the first begins.
 
     `stretches[rank]` has the number of the step that each stretch of the rank's account lies in, `count` for what comes after
     the last one.
     """
 
+    begin: int
     end: Column
     source: str
     stretches: tuple[Column, ...]
@@ -34,9 +37,17 @@ class Steps:
         return len(self.end)
 
     @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self.end)
+    def length(self) -> int:
+        """From the begin of what is judged to the end of the last step, ns; 0 without steps."""
+        return int(self.end[-1]) - self.judged_from if len(self.end) else 0
+
+    @property
+    def judged_from(self) -> int:
+        """The first collective of the first step, or the end of that step where it warmed up: took many times the usual."""
+        if len(self.end) < _FEW:
+            return self.begin
+        first, usual = int(self.end[0]) - self.begin, float(np.median(np.diff(self.end)))
+        return int(self.end[0]) if first > _WARM_UP * usual else self.begin
 
 
 def steps(waiting: Waiting) -> Steps:
@@ -44,16 +55,16 @@ def steps(waiting: Waiting) -> Steps:
     largest = next((met for met in waiting.met if len(met.rows) and not met.paired.all()), None)
     if largest is None:
         return Steps(
-            np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
+            0, np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
         )
-    end, source = _announced(waiting, largest) or _repeating(largest)
+    begin, end, source = _announced(waiting, largest) or _repeating(largest)
     placed = []
     for rank, one in enumerate(waiting.job.summaries):
         edges = waiting.job.clocks.corrected(rank, edges_of(one.collectives))
         # A stretch that ends with the step's last collective ends a little before or after it on other ranks.
         reach = np.append(edges, np.iinfo(np.int64).max)
         placed.append(np.searchsorted(end + _slack(end), reach, "left"))
-    return Steps(end, source, tuple(placed))
+    return Steps(begin, end, source, tuple(placed))
 
 
 def _slack(end: Column) -> int:
@@ -65,7 +76,7 @@ def _none(waiting: Waiting) -> tuple[Column, ...]:
     return tuple(np.zeros(len(edges_of(one.collectives)) + 1, np.int64) for one in waiting.job.summaries)
 
 
-def _announced(waiting: Waiting, met: Met) -> tuple[Column, str] | None:
+def _announced(waiting: Waiting, met: Met) -> tuple[int, Column, str] | None:
     """Ends of the last collective of each iteration that the rank with the most iterations has."""
     best: tuple[int, Column, str] | None = None
     for rank, one in enumerate(waiting.job.summaries):
@@ -82,17 +93,17 @@ def _announced(waiting: Waiting, met: Met) -> tuple[Column, str] | None:
     final = np.flatnonzero(np.append(step[1:] != step[:-1], True) & (step >= 0))
     if len(final) < 3 or len(final) < 0.5 * len(start):
         return None
-    return met.end[final], source
+    return int(met.entry[step >= 0][0]), met.end[final], source
 
 
-def _repeating(met: Met) -> tuple[Column, str]:
+def _repeating(met: Met) -> tuple[int, Column, str]:
     code = met.group.common[met.rows] * (1 << 40) + met.group.bytes[met.rows].max(1, initial=0)
     period = _period(code)
     final = np.arange(period - 1, len(code), period)
     if not len(final):
         final = np.array([len(code) - 1])
     source = f"every {period} collectives, which repeat" if period > 1 else "every collective"
-    return met.end[final], source
+    return int(met.entry[0]), met.end[final], source
 
 
 def _period(code: Column) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from warpsight.analysis import account
 from warpsight.analysis.account import Account
 from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
+from warpsight.analysis.base.frames import user_frames
 from warpsight.analysis.base.tables import table
 from warpsight.analysis.rules.clocks import REASONS
 from warpsight.analysis.steps import iterations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 1
+VERSION = 2
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 OTHERS = "others"
@@ -57,6 +58,7 @@ class About:
         lost: Rows that are missing from the trace.
         sm_clock: Mean clock of its device while sampled, MHz; None without counters.
         throttled: Why that clock was held down, and for which share of the samples.
+        afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
     """
 
     path: str
@@ -76,6 +78,7 @@ class About:
     damage: str
     sm_clock: float | None
     throttled: tuple[tuple[str, float], ...]
+    afterwards: tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Summary:
 def summarize(trace: Trace, path: str) -> list[Summary]:
     """The summary of each rank in a trace: of each process that worked on a device or says which rank it is."""
     found = [_one(trace, path, row) for row in _processes(trace)]
-    active = [one for one in found if one.about.end > one.about.begin]
+    active = [one for one in found if one.about.end > one.about.begin or one.about.rank >= 0]
     return active or found[:1]
 
 
@@ -124,7 +127,7 @@ def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
     about = About(
         path, process, _rank(row, path), row["world_size"], row["host"] or "", row["pid"], _device(trace, found.work),
         row["command"] or "", *_clock(trace, path, row), begin, end, *_losses(trace, process),
-        *_clocks_of(trace, found.work),
+        *_clocks_of(trace, found.work), _afterwards(trace, row, end),
     )  # fmt: skip
     return Summary(
         about, listed, _accounted(trace, found, listed), _kernels(trace, found.work), _steps(steps)
@@ -191,6 +194,19 @@ def _clocks_of(trace: Trace, work: Work) -> tuple[float | None, tuple[tuple[str,
         (text, told[name][1]) for name, text in REASONS.items() if name in told and told[name][1] > 0.05
     ]
     return clock, tuple(sorted(reasons, key=lambda one: -one[1]))
+
+
+def _afterwards(trace: Trace, row: dict[str, Any], end: int) -> tuple[str, int]:
+    """The user's innermost function in most samples of the main thread from some moment on, and the time they span."""
+    sql = """SELECT stack, count(*), max(time) FROM sample WHERE process = $p AND thread = $t AND time > $e AND stack IS NOT NULL
+        GROUP BY stack ORDER BY 2 DESC"""
+    found = trace.sql(sql, p=row["process"], t=row["pid"], e=end).fetchall() if trace.count("sample") else []
+    stacks = trace.stacks([stack for stack, _, _ in found[:8]])
+    for stack, _, _ in found[:8]:
+        place = user_frames(stacks.get(stack, ()), 1)
+        if place:
+            return place, max(last for _, _, last in found) - end
+    return "", 0
 
 
 def edges_of(listed: pa.Table) -> Column:
@@ -316,6 +332,7 @@ def from_bytes(files: dict[str, bytes]) -> Summary | None:
     about = json.loads(files["about.json"])
     if about.pop("version") != VERSION:
         return None
+    about["afterwards"] = tuple(about["afterwards"])
     about["throttled"] = tuple((text, share) for text, share in about["throttled"])
     tables = {
         name: pa.ipc.open_stream(files[f"{name}.arrow"]).read_all()

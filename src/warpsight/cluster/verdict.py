@@ -19,6 +19,7 @@ from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job
 from warpsight.cluster.matching import Mismatch
 from warpsight.cluster.steps import Steps, steps
+from warpsight.cluster.unmet import unmet
 from warpsight.cluster.waiting import Waiting
 
 Column = NDArray[Any]
@@ -41,6 +42,9 @@ class JobVerdict:
         findings: All findings, the first first.
         ranks: A row per rank: its time by what it was spent on.
         collectives: A row per group, operation and size.
+        length: The judged time, ns: from the first collective of the first step (or its end, where it warmed up) to the end of
+            the last, where there are steps.
+        steps: How many steps there are.
     """
 
     headline: str
@@ -68,15 +72,20 @@ def judge(job: Job) -> JobVerdict:
     found: list[Finding] = list(hang(job.dumps)) if job.dumps else []
     waiting = Waiting(job)
     listed = steps(waiting)
+    length = max(listed.length, 1) if len(listed) > 3 else job.length if job.summaries else 1
     found += [_mismatch(job, one) for one in job.mismatches]
+    found += unmet(job)
     found += _gaps(job)
-    found += _stragglers(waiting, listed)
+    found += _stragglers(waiting, listed, length)
     found += _pipelines(waiting)
-    found += _exposed(waiting)
+    if not any(
+        one.severity == "error" for one in found
+    ):  # what comes after a hang or mismatch is no transfer
+        found += _exposed(waiting)
     found += _clock_notes(job)
     ordered = _ordered(found)
-    return JobVerdict(_headline(job, ordered), _summary(job, listed), ordered, _ranks(waiting), bandwidth(waiting),
-                      job.length if job.summaries else 0, len(listed))  # fmt: skip
+    return JobVerdict(_headline(job, ordered, length), _summary(job, listed), ordered, _ranks(waiting), bandwidth(waiting),
+                      length, len(listed))  # fmt: skip
 
 
 def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
@@ -85,14 +94,14 @@ def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
     return (*errors, *in_order([one for one in found if one.severity != "error"]))
 
 
-def _headline(job: Job, found: tuple[Finding, ...]) -> str:
+def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
     first = next((one for one in found if one.severity == "error" or one.saves_ns), None)
     if first is None:
         if not job.groups:
             return "nothing that several ranks did together was recorded"
         return "no rank holds the others up"
     if first.saves_ns and first.severity != "error":
-        return f"{first.text} ({min(first.saves_ns / job.length, 1):.0%} of the time)"
+        return f"{first.text} ({min(first.saves_ns / length, 1):.0%} of the time)"
     return first.text
 
 
@@ -156,32 +165,34 @@ def _per_step(waiting: Waiting, listed: Steps) -> Column:
     """What each rank (row) cost in each step (column), ns."""
     out = np.zeros((len(waiting.job.summaries), max(len(listed), 1)))
     for met in waiting.met:
-        own = np.flatnonzero(~met.paired)
+        own = np.flatnonzero(~met.paired & (met.entry > listed.judged_from))
         # Starts decide, not ends: a step's last collective may end a little after the step's end on this clock.
         step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), out.shape[1] - 1)
         np.add.at(out, (np.array(met.group.ranks)[met.last[own]], step), met.cost[own])
     return out
 
 
-def _stragglers(waiting: Waiting, listed: Steps) -> list[Finding]:
+def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
     job = waiting.job
     if len(job.summaries) < 2 or not waiting.met:
         return []
     cost = _per_step(waiting, listed)
     total = cost.sum(1)
-    worth = _WORTH * job.length
+    worth = _WORTH * length
     whole = float(total.sum())
     named = [place for place in np.argsort(-total).tolist() if total[place] >= max(worth, 0.1 * whole)][:3]
     if not named:
         return []
     if total[named[0]] < _ONE * whole and len(job.summaries) > 2:
-        return [_imbalance(waiting, listed, cost, whole)]
+        return [_imbalance(waiting, cost, whole, length)]
     return [
-        _straggler(waiting, listed, cost, place) for place in named if total[place] >= 0.3 * total[named[0]]
+        _straggler(waiting, listed, cost, place, length)
+        for place in named
+        if total[place] >= 0.3 * total[named[0]]
     ]
 
 
-def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int) -> Finding:
+def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length: int) -> Finding:
     job = waiting.job
     own = cost[place]
     chosen, when = _when(own)
@@ -202,7 +213,7 @@ def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int) -> Fin
               "first_step": int(np.flatnonzero(chosen)[0]) if chosen.any() else None, "steps": int(chosen.sum()),
               "cause": found.kind if found else None, "name": found.name if found else None,
               "excess": found.excess if found else None}  # fmt: skip
-    return Finding("warning", text, values, "cluster/straggler", min(total, job.length), tuple(evidence),
+    return Finding("warning", text, values, "cluster/straggler", min(total, length), tuple(evidence),
                    found.advice if found else "Look at this rank's own recording: warpsight analyze.", None,
                    found.name if found else None)  # fmt: skip
 
@@ -228,7 +239,7 @@ def _when(own: Column) -> tuple[Column, str]:
     return own > 0.1 * float(np.median(own[own > 0])) if (own > 0).any() else own > 0, ""
 
 
-def _imbalance(waiting: Waiting, listed: Steps, cost: Column, whole: float) -> Finding:
+def _imbalance(waiting: Waiting, cost: Column, whole: float, length: int) -> Finding:
     job = waiting.job
     last = cost.argmax(0)[cost.max(0) > 0]
     changes = len(set(last.tolist()))
@@ -239,7 +250,7 @@ def _imbalance(waiting: Waiting, listed: Steps, cost: Column, whole: float) -> F
     evidence = [
         f"rank {job.summaries[most].about.rank} computes most, {computed[most] / max(usual, 1):.2f} times the median"
     ]
-    return Finding("warning", text, {"cost": int(whole), "ranks": changes}, "cluster/imbalance", min(int(whole), job.length),
+    return Finding("warning", text, {"cost": int(whole), "ranks": changes}, "cluster/imbalance", min(int(whole), length),
                    tuple(evidence), "Give each rank the same work in each step: bucket by sequence length, balance experts, or "
                    "even out the data loaders.")  # fmt: skip
 

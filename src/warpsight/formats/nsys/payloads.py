@@ -118,6 +118,8 @@ class Payloads:
         rows = []
         for call, correlation in launched:
             pid = call.thread >> 24
+            ranks = self._ranks.get(call.communicator)
+            parts = ranks or 1 if call.operation in collective_names.IN_PARTS else 1
             if (pid, correlation) in kernels:
                 start, length = kernels[pid, correlation]
                 rows.append(
@@ -125,8 +127,8 @@ class Payloads:
                         "start": start,
                         "duration": length,
                         "operation": call.operation,
-                        "bytes": call.size,
-                        "ranks": self._ranks.get(call.communicator),
+                        "bytes": call.size * parts,
+                        "ranks": ranks,
                         "group": f"{call.communicator:#x}",
                         "correlation": correlation,
                         "process": self._report.process(call.thread),
