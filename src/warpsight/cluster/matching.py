@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from warpsight.cluster.summary import Summary
+from warpsight.cluster.summary import Summary, codes
 
 Column = NDArray[Any]
 #: Operations that no rank leaves before all have entered.
@@ -80,8 +80,8 @@ class Group:
 
     def is_a(self, names: Sequence[str]) -> Column:
         """Which rows are one of some operations."""
-        codes = [number for number, name in enumerate(self.operations) if name in names]
-        return np.asarray(np.isin(self.common, codes))
+        wanted = [number for number, name in enumerate(self.operations) if name in names]
+        return np.asarray(np.isin(self.common, wanted))
 
     @property
     def complete(self) -> Column:
@@ -101,13 +101,22 @@ def match(summaries: Sequence[Summary]) -> list[Group]:
 
 def _keys(listed: pa.Table) -> list[tuple[str, str]]:
     """Names and members of the groups in a rank's table."""
-    pairs = listed.select(["group", "members"]).group_by(["group", "members"]).aggregate([]).to_pylist()
-    return [(row["group"] or "", row["members"] or "") for row in pairs]
+    number, pairs = _pairs(listed)
+    return [pairs[one] for one in np.unique(number).tolist()]
+
+
+def _pairs(listed: pa.Table) -> tuple[Column, dict[int, tuple[str, str]]]:
+    """For each row a number of its group's name and members, and what the numbers stand for."""
+    (name, names), (member, members) = codes(listed["group"]), codes(listed["members"])
+    width = len(members) + 1
+    number = (name + 1) * width + member + 1
+    told, lists = ["", *names], ["", *members]
+    return number, {one: (told[one // width], lists[one % width]) for one in np.unique(number).tolist()}
 
 
 def _group(summaries: Sequence[Summary], key: tuple[str, str], ranks: list[int]) -> Group:
-    codes: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
-    sides = [_side(summaries[place].collectives, key, codes) for place in ranks]
+    known: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
+    sides = [_side(summaries[place].collectives, key, known) for place in ranks]
     row = _aligned(sides)
     safe = np.maximum(row, 0)
 
@@ -121,28 +130,22 @@ def _group(summaries: Sequence[Summary], key: tuple[str, str], ranks: list[int])
     told = tuple(json.loads(key[1])) if key[1] else tuple(summaries[place].about.rank for place in ranks)
     return Group(
         key[0], size if size > 0 else (len(told) if key[1] else None), told, tuple(ranks), numbers, taken("operation"),
-        tuple(codes["operation"]), taken("bytes"), taken("dtype"), tuple(codes["dtype"]),
+        tuple(known["operation"]), taken("bytes"), taken("dtype"), tuple(known["dtype"]),
     )  # fmt: skip
 
 
-def _side(listed: pa.Table, key: tuple[str, str], codes: dict[str, dict[str, int]]) -> dict[str, Column]:
+def _side(listed: pa.Table, key: tuple[str, str], numbers: dict[str, dict[str, int]]) -> dict[str, Column]:
     """One rank's operations of a group as columns, in order of begin."""
-    names, members = listed["group"].to_pylist(), listed["members"].to_pylist()
-    mine = np.array(
-        [
-            i
-            for i, pair in enumerate(zip(names, members, strict=True))
-            if (pair[0] or "", pair[1] or "") == key
-        ],
-        np.int64,
-    )
+    number, pairs = _pairs(listed)
+    mine = np.flatnonzero(np.isin(number, [one for one, pair in pairs.items() if pair == key]))
     part = listed.take(pa.array(mine))
     out: dict[str, Column] = {"row": mine, "end": part["end"].to_numpy()}
     for name in ("bytes", "ranks", "sequence"):
         out[name] = part[name].fill_null(-1).to_numpy()
-    for name, known in codes.items():
-        texts = part[name].to_pylist()
-        out[name] = np.array([-1 if t is None else known.setdefault(t, len(known)) for t in texts], np.int64)
+    for name, known in numbers.items():
+        own, texts = codes(part[name])
+        onto = np.array([*(known.setdefault(text, len(known)) for text in texts), -1], np.int64)
+        out[name] = onto[own]
     return out
 
 
@@ -207,17 +210,17 @@ def _move(one: dict[str, Column], other: dict[str, Column]) -> int:
     return min(fit[2:] for fit in good if fit[1] <= 2 * tightest + 1_000)[1]
 
 
-def _most_common(codes: Column) -> Column:
+def _most_common(values: Column) -> Column:
     """The value that most columns of each row have, among as many that which is more frequent elsewhere; -1 does not count."""
-    if not codes.size:
-        return np.zeros(len(codes), np.int64)
-    out: Column = codes.max(1)
-    simple = ((codes == out[:, None]) | (codes < 0)).all(1)
+    if not values.size:
+        return np.zeros(len(values), np.int64)
+    out: Column = values.max(1)
+    simple = ((values == out[:, None]) | (values < 0)).all(1)
     rows = np.flatnonzero(~simple)
     if len(rows):
-        often = Counter(codes.ravel().tolist())
+        often = Counter(values.ravel().tolist())
         for row in rows.tolist():  # ranks that differ are rare
-            counts = Counter(codes[row][codes[row] >= 0].tolist())
+            counts = Counter(values[row][values[row] >= 0].tolist())
             out[row] = max(counts, key=lambda one: (counts[one], often[one]))
     return out
 

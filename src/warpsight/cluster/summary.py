@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 2
+VERSION = 3
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 OTHERS = "others"
@@ -129,9 +129,26 @@ def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
         row["command"] or "", *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
     )  # fmt: skip
-    return Summary(
-        about, listed, _accounted(trace, found, listed), _kernels(trace, found.work), _steps(steps)
-    )
+    accounted = _accounted(trace, found, listed)
+    return Summary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
+
+
+def encoded(data: pa.Table) -> pa.Table:
+    """A table whose texts are dictionary-coded: a list of a thousand members would stand in every row otherwise."""
+    for place, field in enumerate(data.schema):
+        if pa.types.is_string(field.type):
+            data = data.set_column(place, field.name, data[field.name].combine_chunks().dictionary_encode())
+    return data
+
+
+def codes(column: pa.ChunkedArray) -> tuple[Column, list[str]]:
+    """A column of text as numbers of distinct texts, -1 for null."""
+    whole = column.combine_chunks()
+    if not pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_encode()
+    return whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(
+        np.int64
+    ), whole.dictionary.to_pylist()
 
 
 def _span(work: Work, listed: pa.Table) -> tuple[int, int]:

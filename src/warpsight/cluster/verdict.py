@@ -15,6 +15,7 @@ from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.analysis.base.tables import table
 from warpsight.cluster.bandwidth import bandwidth
 from warpsight.cluster.causes import cause
+from warpsight.cluster.clocks import ASSUMED
 from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job
 from warpsight.cluster.matching import Mismatch
@@ -208,6 +209,9 @@ def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length
     evidence.insert(
         0, f"rank {job.summaries[longest].about.rank} waited {words.duration(int(waited[longest]))} for it"
     )
+    bound = job.clocks.bound(longest, place) or 0.0
+    if bound * int(chosen.sum()) > 0.1 * total:
+        evidence.insert(1, f"the clocks of the two are known to {words.duration(bound)}")
     about = job.summaries[place].about
     values = {"rank": about.rank, "host": about.host, "device": about.device, "cost": total,
               "first_step": int(np.flatnonzero(chosen)[0]) if chosen.any() else None, "steps": int(chosen.sum()),
@@ -302,7 +306,8 @@ def _clock_notes(job: Job) -> list[Finding]:
     for clock in job.clocks.clocks if job.summaries else ():
         ranks = ", ".join(str(job.summaries[rank].about.rank) for rank in clock.ranks[:8])
         if clock.bound is None:
-            text = f"the clock of rank {ranks} is taken from {clock.source}: nothing says how far off it is"
+            how = "assumed to be the others'" if clock.source == ASSUMED else "taken from its wall clock"
+            text = f"the clock of rank {ranks} is {how}, nothing says how far off it is: who waited for whom is not known"
             out.append(Finding("note", text, {"clock": clock.name}, "cluster/clock"))
         left_out = sum(one.left_out for one in clock.chain)
         if left_out:

@@ -90,6 +90,8 @@ class Waiting:
         transfer = np.maximum(first_end - entry, 0)
         # Clocks are known up to an error: nobody waits longer than its own operation lasted.
         wait = np.where(there, np.clip(entry[:, None] - start, 0, end - start), 0)
+        if any(self.job.clocks.bound(group.ranks[0], rank) is None for rank in group.ranks):
+            wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # nothing says who was last
         return Met(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
                    group.is_a(POINT_TO_POINT)[rows])  # fmt: skip
 
