@@ -20,7 +20,9 @@ from warpsight.cluster.matching import MEETINGS, Group
 from warpsight.cluster.summary import Summary
 
 Column = NDArray[Any]
-SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives", "wall clock", "assumed equal"
+#: Stands for a limit that an event does not tell.
+NOT_SAID = np.iinfo(np.int64).min
+SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wall clock", "assumed equal"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Clock:
     Attributes:
         name: The clock.
         ranks: Places of its ranks among the job's.
-        source: collectives, wall clock, same clock, or assumed equal.
+        source: collectives and messages, wall clock, same clock, or assumed equal.
         chain: Fits to apply one after the other, the first to the clock's own times.
         shift: What to add where there is no chain, ns.
         bound: The largest error between the first and last work of its ranks, ns; None unknown.
@@ -133,7 +135,9 @@ def _fits(
     times = {id(group): (group.of(summaries, "start"), group.of(summaries, "end")) for group in groups}
     out: _Edges = {}
     for (clock, hub), shared in wanted.items():
-        found = fit_of([_constraints(group, *times[id(group)], of, clock, hub) for group in shared])
+        parts = [_constraints(group, *times[id(group)], of, clock, hub) for group in shared]
+        parts += [_messages(group, *times[id(group)], of, clock, hub) for group in shared]
+        found = fit_of(parts)
         if found is not None:
             out[clock, hub] = found
     return out
@@ -147,8 +151,12 @@ def fit_of(parts: Sequence[_Parts]) -> Fit | None:
     at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
         return None
-    base = int(np.median(end))
-    least, most, ends = ((column - base).astype(np.float64) for column in (low, high, end))
+    told = np.concatenate([low[low != NOT_SAID], high[high != NOT_SAID]])
+    base = int(np.median(told))
+    least, most, ends = (
+        np.where(column == NOT_SAID, unknown, (column - base).astype(np.float64))
+        for column, unknown in ((low, -np.inf), (high, np.inf), (end, np.nan))
+    )
     return fit(Constraints(at, least, most, ends, base))
 
 
@@ -169,6 +177,31 @@ def _constraints(
         tuple(column[rows] for column in side) for side in sides
     )
     return (their_start + their_end) // 2, our_start - their_end, our_end - their_start, our_end - their_end
+
+
+def _messages(
+    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+) -> _Parts:
+    """What sends and receives between two ranks say: nobody has received before the other began to send."""
+    clock = [of[rank] for rank in group.ranks]
+    codes = {name: number for number, name in enumerate(group.operations)}
+    if sorted(clock) != sorted((theirs, ours)) or "send" not in codes or "receive" not in codes:
+        none = np.zeros(0, np.int64)
+        return none, none, none, none
+    mine, other = clock.index(ours), clock.index(theirs)
+    parts = []
+    for sender, receiver in ((mine, other), (other, mine)):
+        rows = (group.operation[:, sender] == codes["send"]) & (
+            group.operation[:, receiver] == codes["receive"]
+        )
+        limit = (
+            start[rows, mine] - end[rows, other] if sender == mine else end[rows, mine] - start[rows, other]
+        )
+        unknown = np.full(len(limit), NOT_SAID)
+        low, high = (limit, unknown) if sender == mine else (unknown, limit)
+        parts.append((end[rows, other] if sender == mine else start[rows, other], low, high, unknown))
+    at, low, high, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return at, low, high, unknown
 
 
 def _chains(

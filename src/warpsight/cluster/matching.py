@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from warpsight.cluster.summary import Summary, codes
+from warpsight.model.work import numbered
 
 Column = NDArray[Any]
 #: Operations that no rank leaves before all have entered.
@@ -93,30 +94,40 @@ def match(summaries: Sequence[Summary]) -> list[Group]:
     """The groups of a job with their operations, the largest first; groups of one recorded rank are left out."""
     found: dict[tuple[str, str], list[int]] = {}
     for place, one in enumerate(summaries):
-        for key in _keys(one.collectives):
+        for key in dict.fromkeys(_pairs(one)[1].values()):
             found.setdefault(key, []).append(place)
     groups = [_group(summaries, key, ranks) for key, ranks in found.items() if len(ranks) > 1]
     return sorted(groups, key=lambda group: (-len(group.ranks), -len(group), group.key))
 
 
-def _keys(listed: pa.Table) -> list[tuple[str, str]]:
-    """Names and members of the groups in a rank's table."""
-    number, pairs = _pairs(listed)
-    return [pairs[one] for one in np.unique(number).tolist()]
+def _pairs(one: Summary) -> tuple[Column, dict[int, tuple[str, str]]]:
+    """For each row a number, and the name and members of the group that each number stands for.
 
-
-def _pairs(listed: pa.Table) -> tuple[Column, dict[int, tuple[str, str]]]:
-    """For each row a number of its group's name and members, and what the numbers stand for."""
-    (name, names), (member, members) = codes(listed["group"]), codes(listed["members"])
-    width = len(members) + 1
-    number = (name + 1) * width + member + 1
-    told, lists = ["", *names], ["", *members]
-    return number, {one: (told[one // width], lists[one % width]) for one in np.unique(number).tolist()}
+    Sends and receives whose peer is known belong to a group of the two ranks: only between those two they have an order.
+    """
+    listed = one.collectives
+    (name, names), (member, members), (operation, operations) = (
+        codes(listed[column]) for column in ("group", "members", "operation")
+    )
+    paired = np.isin(operation, [i for i, text in enumerate(operations) if text in POINT_TO_POINT])
+    peer = np.where(paired, listed["peer"].fill_null(-1).to_numpy(), -1)
+    number, distinct = numbered([name, member, peer.astype(np.int64)])
+    keys = {}
+    for place, (group, ranks, other) in enumerate(
+        zip(*(column.tolist() for column in distinct), strict=True)
+    ):
+        told = members[ranks] if ranks >= 0 else ""
+        if other >= 0:
+            inside = json.loads(told) if told else []
+            both = sorted((one.about.rank, inside[other] if other < len(inside) else other))
+            told = json.dumps(both)
+        keys[place] = (names[group] if group >= 0 else "", told)
+    return number, keys
 
 
 def _group(summaries: Sequence[Summary], key: tuple[str, str], ranks: list[int]) -> Group:
     known: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
-    sides = [_side(summaries[place].collectives, key, known) for place in ranks]
+    sides = [_side(summaries[place], key, known) for place in ranks]
     row = _aligned(sides)
     safe = np.maximum(row, 0)
 
@@ -134,9 +145,10 @@ def _group(summaries: Sequence[Summary], key: tuple[str, str], ranks: list[int])
     )  # fmt: skip
 
 
-def _side(listed: pa.Table, key: tuple[str, str], numbers: dict[str, dict[str, int]]) -> dict[str, Column]:
+def _side(one: Summary, key: tuple[str, str], numbers: dict[str, dict[str, int]]) -> dict[str, Column]:
     """One rank's operations of a group as columns, in order of begin."""
-    number, pairs = _pairs(listed)
+    listed = one.collectives
+    number, pairs = _pairs(one)
     mine = np.flatnonzero(np.isin(number, [one for one, pair in pairs.items() if pair == key]))
     part = listed.take(pa.array(mine))
     out: dict[str, Column] = {"row": mine, "end": part["end"].to_numpy()}
@@ -146,7 +158,19 @@ def _side(listed: pa.Table, key: tuple[str, str], numbers: dict[str, dict[str, i
         own, texts = codes(part[name])
         onto = np.array([*(known.setdefault(text, len(known)) for text in texts), -1], np.int64)
         out[name] = onto[own]
+    out["like"] = _alike(out["operation"], numbers["operation"], one.about.rank, key[1])
     return out
+
+
+def _alike(operation: Column, known: dict[str, int], rank: int, members: str) -> Column:
+    """Numbers that are equal on all ranks that do one operation: of a message its sender, whichever side this is."""
+    both = json.loads(members) if members else []
+    if len(both) != 2 or rank not in both:
+        return operation
+    other = both[0] + both[1] - rank
+    sender = np.where(operation == known.get("send", -2), rank, other)
+    message = np.isin(operation, [known.get("send", -2), known.get("receive", -2)])
+    return np.where(message, sender + (1 << 32), operation)
 
 
 def _aligned(sides: list[dict[str, Column]]) -> Column:
@@ -184,11 +208,7 @@ def _numbered(sequence: Column) -> Column:
 def _move(one: dict[str, Column], other: dict[str, Column]) -> int:
     """By how many places the other rank's operations lie behind: its i-th is our (i + move)-th."""
     count, most = len(other["row"]), len(one["row"])
-    if (
-        count == most
-        and (one["operation"] == other["operation"]).all()
-        and (one["bytes"] == other["bytes"]).all()
-    ):
+    if count == most and (one["like"] == other["like"]).all() and (one["bytes"] == other["bytes"]).all():
         return 0
     fits: list[tuple[float, float, int, int]] = []
     for move in range(-min(count - 1, _MOST_MOVED), min(most - 1, _MOST_MOVED) + 1):
@@ -197,7 +217,7 @@ def _move(one: dict[str, Column], other: dict[str, Column]) -> int:
         if overlap < max(1, min(count, most) // 2):
             continue
         mine, theirs = slice(begin, end), slice(begin - move, end - move)
-        same = one["operation"][mine] == other["operation"][theirs]
+        same = one["like"][mine] == other["like"][theirs]
         same &= one["bytes"][mine] == other["bytes"][theirs]
         apart = (one["end"][mine] - other["end"][theirs]).astype(float)
         spread = float(np.median(np.abs(apart - np.median(apart))))
