@@ -78,7 +78,9 @@ VERBS: dict[str, Verb] = {
         "Compare runs of two versions: what changed, and whether it is more than the noise between runs.",
         "Read",
     ),
-    "cluster": Verb("Ask the recordings of a job of many ranks: which rank holds the others up, and why.", "Read"),
+    "cluster": Verb(
+        "Ask the recordings of a job of many ranks: which rank holds the others up, and why.", "Read"
+    ),
     "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb("Ask a trace with SQL or simple filters.", "Read"),
     "view": Verb("Show the timeline: a row per device and stream, or single events with --list.", "Read"),
