@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar
@@ -45,6 +47,22 @@ def _run(function: Callable[[T], R], place: int, item: T) -> Outcome[R]:
         return Outcome(place, None, f"{type(error).__name__}: {error}")
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Workers started inside do not run the user's script again, as they do where it has no `if __name__ == "__main__"`."""
+    main = sys.modules["__main__"]
+    told = vars(main)
+    held: dict[str, Any] = {}
+    for name in ("__file__", "__spec__"):
+        if name in told:
+            held[name] = told.pop(name)
+    told["__spec__"] = None
+    try:
+        yield
+    finally:
+        told.update(held)
+
+
 @dataclass(frozen=True)
 class Local:
     """Processes of this machine; with one worker or one item everything runs in this process."""
@@ -73,7 +91,8 @@ class Local:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             futures: list[Future[Outcome[R]]] = []
             try:
-                futures += [pool.submit(_run, function, place, item) for place, item in items.items()]
+                with _without_main():
+                    futures += [pool.submit(_run, function, place, item) for place, item in items.items()]
                 for future in as_completed(futures):
                     yield future.result()
             except BrokenProcessPool:

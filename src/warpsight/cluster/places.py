@@ -53,6 +53,9 @@ def _of(path: str) -> Iterator[tuple[str, str]]:
     if place.is_file():
         yield ("dump" if flight_recorder.is_dump(place) else "trace"), path
         return
+    if (place / "raw").is_dir() and not _own(place):
+        yield "unfinished", path
+        return
     if _own(place):
         yield "trace", path
         yield from (("dump", one) for one in _dumps(place / "nccl"))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +56,15 @@ def test_dask_answers_as_the_local_pool_does() -> None:
         values, errors = outcomes(Dask(cluster.scheduler_address), [1, 2, 3, 4])
     assert values == {1: 1, 2: 4, 3: None, 4: 16}
     assert errors == {3: "three is damaged"}
+
+
+def test_a_script_without_a_main_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "from warpsight.cluster.executor import Local\nimport math\nprint('begin')\n"
+        "print(sorted(one.value for one in Local(2).map(math.sqrt, [1.0, 4.0, 9.0])))\n"
+    )
+    asked = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert asked.stdout == "begin\n[1.0, 2.0, 3.0]\n"

@@ -14,6 +14,7 @@ from warpsight.cluster.job import load
 from warpsight.cluster.matching import match
 from warpsight.cluster.summary import Summary
 from warpsight.cluster.verdict import JobVerdict, judge
+from warpsight.errors import WarpsightError
 
 #: Hosts boot at different moments and their oscillators differ.
 CLOCKS = {1: (5_000_000_000, 20e-6), 2: (-900_000_000, -35e-6), 3: (40_000_000_000, 3e-6)}
@@ -139,3 +140,13 @@ def test_a_recording_that_began_later_is_matched_by_its_ends(tmp_path: Path) -> 
     group = match((whole[0], late))[0]
     assert group.row[:7, 1].tolist() == [-1] * 7
     assert (group.row[7:, 1] == range(33)).all()
+
+
+def test_an_unfinished_recording_is_named_with_what_to_do(tmp_path: Path) -> None:
+    Job(factor={1: 1.5}, ranks=3).write(tmp_path)
+    (tmp_path / "rank=00003" / "raw").mkdir(parents=True)
+    found = judge(load([tmp_path], Local(1)))
+    assert [one.text for one in found.findings if "warpsight recover" in one.text]
+    assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [1]
+    with pytest.raises(WarpsightError, match="warpsight recover"):
+        load([tmp_path / "rank=00003"])
