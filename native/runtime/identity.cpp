@@ -115,10 +115,14 @@ void write_process_row() {
   row.executable = intern(executable);
   row.host = intern(host);
   row.environment = intern(allowed_environment());
-  row.rank = first_number({"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
+  // In the order of src/warpsight/recorder/ranks.py: what is set nearest to the program comes first.
+  row.rank = first_number({"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                           "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX"});
   row.local_rank =
-      first_number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});
-  row.world_size = first_number({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
+      first_number({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                    "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"});
+  row.world_size = first_number({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                 "FLUX_JOB_SIZE", "SLURM_NTASKS"});
   row.settings = intern(settings_json());
   write(row, OnFull::wait);
 }

@@ -92,6 +92,7 @@ def trim(source: Path, target: Path) -> int:
                 store.write_part(store.part_path(root, name, process, 0), TABLES[name], table)
         content |= {"host": "h200", "processes": tables["process"].to_pylist(), "devices": tables["device"].to_pylist(),
                     "rows": {n: len(t) for n, t in tables.items() if len(t)}}  # fmt: skip
+        content["clocks"] = {k: v for k, v in content.get("clocks", {}).items() if k != "boot"}
         content["settings"] = {k: v for k, v in content.get("settings", {}).items() if k != "command"}
         manifest.write(root, content)
         return pack.pack(root, target, force=True)

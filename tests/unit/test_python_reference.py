@@ -36,7 +36,7 @@ WITHOUT = {
     "open": "serves until Ctrl-C", "core": "reads a core dump, no trace: warpsight.debug.gpucore",
     "sanitize": "runs a program under another tool: warpsight.debug.sanitizer.sanitize", "mcp": "is a server",
     "sass": "asks instruction traces: warpsight.sass", "bench": "runs programs: warpsight.recorder.trial.bench",
-    "help": "is text",
+    "help": "is text", "cluster": "asks jobs of many ranks: warpsight.api.cluster",
 }  # fmt: skip
 #: Options of the command line that say where and how text is printed; what a method has instead of a flag.
 PRINTING = {

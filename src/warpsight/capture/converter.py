@@ -45,6 +45,7 @@ from warpsight.capture.rows.kernel_log import KernelLog, configure
 from warpsight.capture.segments.layout import BY_KIND
 from warpsight.capture.segments.segment import open_segment, strings
 from warpsight.errors import TraceError
+from warpsight.machine import wall_clock
 from warpsight.model import manifest
 from warpsight.model.definitions import Definitions
 from warpsight.model.pandas_import import keep_pandas_out
@@ -303,11 +304,14 @@ class Converter:
         self._writer.add_arrow("loss", self._part, lost)
         self._write_definitions()
         wait(self._writer.queued())
+        clocks = fit([pair for arena in self._arenas.values() for pair in arena.clocks])
+        if clocks:
+            clocks |= wall_clock.state(clocks["offset"])
         content = {
             "host": platform.node(),
             "processes": processes,
             "devices": self._devices.rows,
-            "clocks": fit([pair for arena in self._arenas.values() for pair in arena.clocks]),
+            "clocks": clocks,
             "settings": settings,
             "rows": {name: count for name, count in sorted(self._writer.rows.items()) if count},
             "loss": losses.summary(lost),

@@ -13,6 +13,12 @@ from functools import lru_cache
 _OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScatter": "reduce-scatter",
                "Broadcast": "broadcast", "Reduce": "reduce", "SendRecv": "send-receive", "AllToAll": "all-to-all",
                "AlltoAll": "all-to-all", "Gather": "gather", "Scatter": "scatter", "Generic": "several"}  # fmt: skip
+#: NCCL's functions, as its NVTX ranges are called.
+CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
+         "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
+         "ncclScatter": "scatter", "ncclSend": "send", "ncclRecv": "receive"}  # fmt: skip
+#: Operations of which NCCL's ranges tell the size of one rank's part; their payload is that times the number of ranks.
+IN_PARTS = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
 _NCCL = re.compile(
     rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(_OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)"
 )

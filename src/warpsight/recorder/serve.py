@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
-from warpsight.recorder import join
+from warpsight.recorder import join, ranks
 from warpsight.recorder.server import Server
 from warpsight.recorder.settings import Settings
 from warpsight.recorder.summary import Summary
@@ -28,7 +28,8 @@ def main() -> int:
     os.umask(0o077)
     request = json.loads(sys.stdin.readline() or "{}")
     try:
-        server = Server(Path(request["path"]), Settings.from_json(request.get("settings", {})),
+        path = ranks.own_partition(Path(request["path"]), os.environ)
+        server = Server(path, Settings.from_json(request.get("settings", {})),
                         force=bool(request.get("force")), job=join.job_of(os.environ))  # fmt: skip
         server.start()
     except WarpsightError as error:

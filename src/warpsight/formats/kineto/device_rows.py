@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -234,7 +235,30 @@ def collectives(group: Group) -> Columns:
         "ranks": group.mapped(integer, pa.int32(), "Group size"),
         "group": group.mapped(named, pa.string(), "Process Group Name"),
         "correlation": group.integers("correlation"),
-    }
+        "sequence": group.integers("Seq"),
+        "members": group.mapped(_members, pa.string(), "Process Group Ranks", "Group size", "Global rank start",
+                                "Global rank stride"),
+        "peer": group.mapped(_peer, pa.int32(), "Collective name", "Src Rank", "Dst Rank"),
+    }  # fmt: skip
+
+
+def _members(
+    listed: bytes | None, size: bytes | None, first: bytes | None, stride: bytes | None
+) -> str | None:
+    """The ranks of a group as JSON; PyTorch cuts long lists short, and then tells the first rank and the distance."""
+    count, begin, step = integer(size), integer(first), integer(stride)
+    try:
+        ranks = json.loads(text(listed) or "[]")
+    except ValueError:
+        ranks = []
+    if not ranks and count and begin is not None and begin >= 0 and step and step > 0:
+        ranks = list(range(begin, begin + count * step, step))
+    return json.dumps(ranks) if ranks else None
+
+
+def _peer(name: bytes | None, source: bytes | None, destination: bytes | None) -> int | None:
+    told = {"send": destination, "recv": source}.get(text(name) or "")
+    return integer(told) if told is not None else None
 
 
 def has_collective(group: Group) -> Any:

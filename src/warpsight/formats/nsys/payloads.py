@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from warpsight.formats.nsys.api_calls import LAUNCHES
 from warpsight.formats.nsys.report import INT, TEXT
+from warpsight.model import collective_names
 
 if TYPE_CHECKING:
     from warpsight.formats.nsys.report import Report
@@ -35,11 +36,7 @@ _SIZE, _COMMUNICATOR, _RANKS, _PEER = (
     "No. of ranks",
     "Peer rank",
 )
-_OPERATIONS = {
-    "ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
-    "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
-    "ncclScatter": "scatter",
-}  # fmt: skip
+_OPERATIONS = {name: told for name, told in collective_names.CALLS.items() if told not in ("send", "receive")}
 
 
 class Call(NamedTuple):
@@ -121,6 +118,8 @@ class Payloads:
         rows = []
         for call, correlation in launched:
             pid = call.thread >> 24
+            ranks = self._ranks.get(call.communicator)
+            parts = ranks or 1 if call.operation in collective_names.IN_PARTS else 1
             if (pid, correlation) in kernels:
                 start, length = kernels[pid, correlation]
                 rows.append(
@@ -128,8 +127,8 @@ class Payloads:
                         "start": start,
                         "duration": length,
                         "operation": call.operation,
-                        "bytes": call.size,
-                        "ranks": self._ranks.get(call.communicator),
+                        "bytes": call.size * parts,
+                        "ranks": ranks,
                         "group": f"{call.communicator:#x}",
                         "correlation": correlation,
                         "process": self._report.process(call.thread),

@@ -9,13 +9,13 @@ from __future__ import annotations
 import bisect
 import json
 import os
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warpsight.errors import TraceError
+from warpsight.formats.snapshot.plain_pickle import PlainData
 from warpsight.model import Trace, TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.model.definitions import Frame
@@ -32,18 +32,6 @@ _OPERATIONS = {
     "segment_unmap": "pool destroy",
 }
 _IN_USE = ("active_allocated", "active_awaiting_free", "active_pending_free")
-
-
-class _PlainData(pickle.Unpickler):
-    """Builds lists, dictionaries, texts and numbers, and nothing that has to be looked up by name."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise TraceError(
-            f"it refers to {module}.{name}, but a snapshot holds plain data only; nothing was executed"
-        )
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise TraceError("it refers to objects outside of the file")
 
 
 @dataclass(frozen=True)
@@ -135,7 +123,7 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
 def _load(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            content = _PlainData(file).load()
+            content = PlainData(file).load()
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from None
     except TraceError as error:

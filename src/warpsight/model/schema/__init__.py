@@ -12,7 +12,7 @@ _GROUPS = (device_work, host_work, instruction_work, definitions)
 TABLES: dict[str, Table] = {t.name: t for group in _GROUPS for t in group.TABLES}
 
 #: Columns added to tables since schema 1 was first written, all nullable: a part that lacks them holds nulls.
-LATER: dict[str, tuple[str, ...]] = {**device_work.LATER}
+LATER: dict[str, tuple[str, ...]] = {**device_work.LATER, **definitions.LATER}
 
 #: Columns that were narrower when schema 1 was first written: a part may hold them in either type.
 WIDENED: dict[str, tuple[str, ...]] = {**device_work.WIDENED}

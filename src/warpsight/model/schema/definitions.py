@@ -190,6 +190,9 @@ ranks        int32? -   size of the group
 group        string? -  group name
 correlation  int64? id  joins kernel
 process      int32  -   process id in the trace
+sequence     int64? -   number of the operation in its group, where a source tells it
+members      string? -  JSON list of the group's ranks
+peer         int32? -   the other rank of a send or receive
 """,
 )
 
@@ -221,6 +224,9 @@ uncertainty  int64? ns  of the pair
 process      int32? -   process id in the trace
 """,
 )
+
+#: Columns that traces made before them lack: they read as null there.
+LATER = {"collective": ("sequence", "members", "peer")}
 
 TABLES = (
     NAME,

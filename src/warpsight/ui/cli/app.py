@@ -92,6 +92,9 @@ VERBS: dict[str, Verb] = {
         "Read",
         common="Compare runs of two versions: what changed, beyond noise.",
     ),
+    "cluster": Verb(
+        "Ask the recordings of a job of many ranks: which rank holds the others up, and why.", "Read"
+    ),
     "simulate": Verb("Say how long a program's steps would take if something in it were different.", "Read"),
     "query": Verb(
         "Ask a trace with SQL or simple filters.", "Read", common="Ask a trace with SQL or simple filters."

@@ -128,6 +128,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight version", "this package and its libraries"),
         ("warpsight --version", "the same"),
     ),
+    "cluster analyze": (
+        ("warpsight cluster analyze job.warp", "which rank holds the others up, since when and why"),
+        ("warpsight cluster analyze rank0.json rank1.json --json", "traces of torch.profiler, for a script"),
+    ),
+    "cluster merge": (
+        ("warpsight cluster merge job.warp -o merged.warp", "all ranks in one trace, on one clock"),
+        ("warpsight cluster merge rank*.warp -o merged.warp && warpsight export merged.warp", "for the Perfetto UI"),
+    ),
+    "sass hotspots": (
+        ("warpsight sass hotspots -- python train.py", "record, then show the hot lines of each kernel"),
+        ("warpsight sass hotspots train.warp --by instruction", "of a recording with --pc-sampling on"),
+    ),
     "sass query": (
         ("warpsight sass query trace.ndjson.zst --filter 'warp=3'", "records of one warp"),
         ("warpsight sass query trace.ndjson.zst --group-by sass --count", "how often each instruction ran"),

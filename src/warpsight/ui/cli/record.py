@@ -59,6 +59,7 @@ def command(
     where = asked.path or (
         Path(f"{asked.pid}.warp") if asked.pid else default_output(program, force=asked.force)
     )
+    where = _partition(where)
     if asked.export:
         from warpsight.ui.cli import record_export
 
@@ -79,6 +80,14 @@ def command(
     if asked.open:
         _open(where)
     raise typer.Exit(code)
+
+
+def _partition(path: Path) -> Path:
+    """The part of a job's folder that this host's ranks record into; the path itself on one host, or inside a recording."""
+    from warpsight.recorder import ranks
+    from warpsight.recorder.environment import SOCKET
+
+    return path if os.environ.get(SOCKET) else ranks.partition(path, os.environ)
 
 
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
@@ -121,12 +130,14 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 def default_output(program: list[str], *, force: bool = False) -> Path:
     """NAME.warp after the script or program; where that exists and `force` does not replace it, a number is added.
 
-    No number is added where our own job is recording into it.
+    No number is added where our own job is recording into it, or its hosts each record a part of it.
     """
-    from warpsight.recorder import join, output
+    from warpsight.recorder import join, output, ranks
 
     script = next((a for a in program[1:] if a.endswith((".py", ".sh"))), program[0])
     name = Path(script).stem or "trace"
+    if ranks.of(os.environ).several_hosts:
+        return Path(f"{name}.warp")
     job = join.job_of(os.environ)
     for number in range(1, 10_000):
         path = Path(f"{name}.warp" if number == 1 else f"{name}-{number}.warp")

@@ -12,6 +12,7 @@ from warpsight.ui.render import account_text, numbers, terminal
 if TYPE_CHECKING:
     from warpsight.analysis.base.result import Finding
     from warpsight.analysis.rules.verdict import Verdict
+    from warpsight.cluster.verdict import JobVerdict
 
 #: Lines of an answer that nobody asked to be longer.
 LINES = 30
@@ -38,7 +39,7 @@ _MORE = "warpsight analyze TRACE NAME asks one analysis, --list names them, --al
 
 def _blocks(found: Verdict, stream: IO[str], *, brief: bool = False) -> list[list[str]]:
     return [
-        describe(finding, number, found, stream, brief=brief)
+        describe(finding, number, stream, span=found.account.span, length=found.length, brief=brief)
         for number, finding in enumerate(found.findings, 1)
     ]
 
@@ -67,15 +68,15 @@ def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]
 
 
 def describe(
-    finding: Finding, number: int, found: Verdict, stream: IO[str], *, brief: bool = False
+    finding: Finding, number: int, stream: IO[str], *, span: int, length: int, brief: bool = False
 ) -> list[str]:
-    """The lines of one finding. Shares are of the devices' time, savings of the judged time."""
+    """The lines of one finding. Shares are of the devices' time (`span`, ns), savings of the judged time (`length`, ns)."""
     color, plain = (_COLORS.get(finding.severity, ""), "\033[0m") if terminal.colored(stream) else ("", "")
     cost = finding.severity
     if finding.share_ns is not None:
-        cost = f"{finding.share_ns / max(found.account.span, 1):.0%}, {numbers.duration(finding.share_ns)}"
+        cost = f"{finding.share_ns / max(span, 1):.0%}, {numbers.duration(finding.share_ns)}"
     elif finding.saves_ns is not None:
-        cost = f"saves up to {finding.saves_ns / found.length:.0%}, {numbers.duration(finding.saves_ns)}"
+        cost = f"saves up to {finding.saves_ns / max(length, 1):.0%}, {numbers.duration(finding.saves_ns)}"
     head = _wrapped(f"{number}. [{cost}] {finding.text}", "   ")
     lines = [f"{color}{head[0]}{plain}", *head[1:]]
     if brief:
@@ -109,6 +110,23 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 def _cut(text: str) -> str:
     """A line of evidence: the file and line of a place are what it is read for."""
     return numbers.shorten_paths(text, _width())
+
+
+def show_job(found: JobVerdict, stream: IO[str], *, everything: bool = False) -> None:
+    """Print the verdict on a job: the headline, the ranks' time, then the findings, the first few in full."""
+    from warpsight.ui.render import tables
+
+    bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
+    lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
+    lines += [*_wrapped(numbers.capitalized(found.summary) + ".", ""), ""]
+    for number, finding in enumerate(found.findings, 1):
+        brief = number > 3 and not everything
+        lines += describe(finding, number, stream, span=found.length, length=found.length, brief=brief)
+    stream.write("\n".join(lines) + "\n")
+    for table, title in ((found.ranks, "ranks"), (found.collectives, "collectives")):
+        if len(table):
+            stream.write("\n")
+            tables.show(table, title=title, top=None if everything else 16, stream=stream)
 
 
 def show_list(names: Mapping[str, str], stream: IO[str]) -> None:

@@ -1,0 +1,77 @@
+"""Jobs of many ranks from Python: what the verbs of `warpsight cluster` call."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpsight.cluster.executor import Executor
+    from warpsight.cluster.verdict import JobVerdict
+
+
+@dataclass(frozen=True)
+class MergedJob:
+    """What :func:`merge` wrote: rows by table, and the largest error bound of any rank's clock (ns, None unknown)."""
+
+    path: str
+    ranks: int
+    rows: dict[str, int]
+    bound: float | None
+    failed: tuple[tuple[str, str], ...]
+
+
+def analyze(
+    *paths: str | os.PathLike[str], workers: int = 0, dask: str = "", executor: Executor | None = None
+) -> JobVerdict:
+    """Which rank of a job holds the others up, since when and why; or which rank a hung job waits for.
+
+    Args:
+        paths: folders of a job, traces, other tools' files, dumps of PyTorch's flight recorder.
+        workers: processes that read traces; 0: one per core.
+        dask: address of a Dask scheduler, or its file, to read on its workers instead.
+        executor: something else to read with; wins over the other two.
+
+    Raises:
+        UsageError: when a path holds nothing that can be read, or Dask is not installed.
+        WarpsightError: when none of it could be read.
+    """
+    from warpsight.cluster.job import load
+    from warpsight.cluster.verdict import judge
+
+    return judge(load(paths, executor or _executor(workers, dask)))
+
+
+def merge(
+    *paths: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    workers: int = 0,
+    dask: str = "",
+    force: bool = False,
+) -> MergedJob:
+    """Join the recordings of a job's ranks into one trace at `out`, with all times on one clock.
+
+    Args:
+        paths: as in :func:`analyze`.
+        out: the trace to make.
+        workers: As there.
+        dask: As there.
+        force: replace an existing trace.
+
+    Raises:
+        TraceError: when `out` exists and is not to be replaced.
+        WarpsightError: when nothing could be read.
+    """
+    from warpsight.cluster.job import load
+    from warpsight.cluster.merged import merge as merged
+
+    job = load(paths, _executor(workers, dask))
+    rows = merged(job, out, force=force)
+    return MergedJob(os.fspath(out), len(job.summaries), rows, job.clocks.worst, job.failed)
+
+
+def _executor(workers: int, dask: str) -> Executor:
+    from warpsight.cluster.executor import Dask, Local
+
+    return Dask(dask) if dask else Local(workers)

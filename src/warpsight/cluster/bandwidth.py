@@ -1,0 +1,41 @@
+"""How fast collectives moved their bytes, waiting for late ranks aside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from warpsight.analysis.base.tables import table
+from warpsight.analysis.stats.communication import bus_factor
+from warpsight.cluster.waiting import Waiting
+
+_COLUMNS = """group:string ranks:int32 operation:string bytes:int64:B count:int64 transfer:float64:ns wait:int64:ns
+    exposed_wait:int64:ns algorithm_bandwidth:float64:B/s bus_bandwidth:float64:B/s"""
+
+
+def bandwidth(waiting: Waiting) -> pa.Table:
+    """A row per group, operation and size, the most waiting first.
+
+    `transfer` is the median time from the last rank's entry to the first rank's exit; both bandwidths follow from it. `wait` and
+    `exposed_wait` are summed over operations and ranks.
+    """
+    rows: list[dict[str, Any]] = []
+    for met in waiting.met:
+        group = met.group
+        operation, size = group.common[met.rows], group.bytes[met.rows].max(1, initial=-1)
+        for code, one in sorted(set(zip(operation.tolist(), size.tolist(), strict=True))):
+            mine = (operation == code) & (size == one)
+            transfer = float(np.median(met.transfer[mine]))
+            name = group.operations[code] if code >= 0 else "unknown"
+            ranks = group.size or len(group.ranks)
+            speed = one / transfer * 1e9 if one > 0 and transfer > 0 else None
+            rows.append({
+                "group": group.key, "ranks": ranks, "operation": name, "bytes": one if one >= 0 else None,
+                "count": int(mine.sum()), "transfer": transfer, "wait": int(met.wait[mine].sum()),
+                "exposed_wait": int(met.exposed[mine].sum()), "algorithm_bandwidth": speed,
+                "bus_bandwidth": None if speed is None else speed * bus_factor(name, ranks),
+            })  # fmt: skip
+    rows.sort(key=lambda row: (-row["wait"], -row["count"]))
+    return table(_COLUMNS, rows)

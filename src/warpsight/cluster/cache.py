@@ -1,0 +1,94 @@
+"""Summaries kept beside the traces they were made of, so that a second question reads megabytes.
+
+`.NAME.summary.zip` lies beside NAME, or in the user's cache folder where that place cannot be written to. It counts for as long
+as the trace has the size and the time of change that it was made from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpsight.cluster import summary
+from warpsight.cluster.summary import Summary
+from warpsight.formats.importing import open_any
+from warpsight.model import manifest, private_files
+
+_SUFFIX = ".summary.zip"
+
+
+def summaries(path: str) -> list[Summary]:
+    """The summaries of the ranks in one trace or file: kept ones, else made now and kept."""
+    stamp = _stamp(path)
+    for place in _places(path) if stamp else ():
+        found = _read(place, stamp)
+        if found is not None:
+            return found
+    with open_any(path) as trace:
+        made = summary.summarize(trace, path)
+    for place in _places(path) if stamp else ():
+        if _write(place, stamp, made):
+            break
+    return made
+
+
+def _stamp(path: str) -> str:
+    """What changes when the trace does; "" where nothing tells, as for URLs: then nothing is kept."""
+    place = Path(path)
+    if place.is_dir():
+        place = place / manifest.FILE
+    try:
+        found = place.stat()
+    except OSError:
+        return ""
+    return f"{summary.VERSION}:{manifest.version()}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def _places(path: str) -> tuple[Path, ...]:
+    place = Path(path).absolute()
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpsight" / "summaries"
+    name = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
+    return place.with_name(f".{place.name}{_SUFFIX}"), root / f"{name}{_SUFFIX}"
+
+
+def _read(place: Path, stamp: str) -> list[Summary] | None:
+    try:
+        with zipfile.ZipFile(place) as archive:
+            content = json.loads(archive.read("stamp.json"))
+            if content["stamp"] != stamp:
+                return None
+            found = []
+            for number in range(content["ranks"]):
+                head = f"{number}/"
+                names = [name for name in archive.namelist() if name.startswith(head)]
+                one = summary.from_bytes({name.removeprefix(head): archive.read(name) for name in names})
+                if one is None:
+                    return None
+                found.append(one)
+            return found
+    except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile):
+        return None
+
+
+def _write(place: Path, stamp: str, made: Sequence[Summary]) -> bool:
+    """Whether the summaries could be kept there; a reader sees all of them or none."""
+    temporary = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = private_files.create(temporary, new=False)
+        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("stamp.json", json.dumps({"stamp": stamp, "ranks": len(made)}))
+            for number, one in enumerate(made):
+                for name, data in summary.to_bytes(one).items():
+                    archive.writestr(f"{number}/{name}", data)
+        temporary.replace(place)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        return False
+    return True

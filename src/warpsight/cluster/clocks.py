@@ -1,0 +1,235 @@
+"""One clock for all ranks of a job: measured from what they did together, else taken from the wall clocks.
+
+Ranks of one boot of one host share CLOCK_MONOTONIC and need nothing. Every other clock gets the offset to that of the reference,
+directly where both took part in the same collectives, else over the chain of clocks with the least error bound. Wall clocks
+(NTP, PTP) stand in where ranks never met; their error is only known where the recording says it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.cluster.clock_fit import Constraints, Fit, fit
+from warpsight.cluster.matching import MEETINGS, Group
+from warpsight.cluster.summary import Summary
+
+Column = NDArray[Any]
+#: Stands for a limit that an event does not tell.
+NOT_SAID = np.iinfo(np.int64).min
+SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wall clock", "assumed equal"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How the times of some ranks become times of the reference clock.
+
+    Attributes:
+        name: The clock.
+        ranks: Places of its ranks among the job's.
+        source: collectives and messages, wall clock, same clock, or assumed equal.
+        chain: Fits to apply one after the other, the first to the clock's own times.
+        shift: What to add where there is no chain, ns.
+        bound: The largest error between the first and last work of its ranks, ns; None unknown.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    source: str
+    chain: tuple[Fit, ...]
+    shift: int
+    bound: float | None
+
+    def corrected(self, times: Column) -> Column:
+        """Times on the reference clock, int64 ns."""
+        out = np.asarray(times, np.int64)
+        for one in self.chain:
+            out = out + one.offset(out.ravel())[0].reshape(out.shape)
+        return out if self.chain else out + self.shift
+
+    @property
+    def drift(self) -> float:
+        """How much faster or slower it runs than the reference, ns per ns, as a correction."""
+        return sum(one.drift for one in self.chain)
+
+    @property
+    def constraints(self) -> int:
+        """Events that the offset comes from."""
+        return sum(one.constraints for one in self.chain)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of a job; `of` has the place of each rank's clock."""
+
+    clocks: tuple[Clock, ...]
+    of: tuple[int, ...]
+
+    def corrected(self, rank: int, times: Column) -> Column:
+        """Times of a rank (by its place) on the reference clock."""
+        return self.clocks[self.of[rank]].corrected(times)
+
+    def bound(self, one: int, other: int) -> float | None:
+        """How far off the time between two ranks (by their places) can be, ns; None unknown."""
+        if self.of[one] == self.of[other]:
+            return 0.0
+        bounds = [self.clocks[self.of[rank]].bound for rank in (one, other)]
+        return None if any(bound is None for bound in bounds) else float(sum(b or 0.0 for b in bounds))
+
+    @property
+    def worst(self) -> float | None:
+        """The largest bound of any clock, ns; None where one is unknown."""
+        bounds = [clock.bound for clock in self.clocks]
+        return (
+            None if any(bound is None for bound in bounds) else max((b or 0.0 for b in bounds), default=0.0)
+        )
+
+
+def synchronize(summaries: Sequence[Summary], groups: Sequence[Group]) -> Clocks:
+    """The clocks of a job, all on that of the clock with the most ranks (among equals the first rank's)."""
+    names = list(dict.fromkeys(one.about.clock for one in summaries))
+    of = tuple(names.index(one.about.clock) for one in summaries)
+    ranks = [tuple(i for i, clock in enumerate(of) if clock == number) for number in range(len(names))]
+    reference = max(range(len(names)), key=lambda number: (len(ranks[number]), -number), default=0)
+    chains = _chains(_fits(summaries, groups, of, reference), reference, len(names), summaries, ranks)
+    clocks = []
+    for number, name in enumerate(names):
+        if number == reference:
+            clocks.append(Clock(name, ranks[number], SAME, (), 0, 0.0))
+        elif number in chains:
+            chain, bound = chains[number]
+            clocks.append(Clock(name, ranks[number], COLLECTIVES, chain, 0, bound))
+        else:
+            clocks.append(_by_wall(name, ranks[number], summaries, ranks[reference][0]))
+    return Clocks(tuple(clocks), of)
+
+
+def _by_wall(name: str, ranks: tuple[int, ...], summaries: Sequence[Summary], reference: int) -> Clock:
+    own, theirs = summaries[ranks[0]].about, summaries[reference].about
+    if own.wall is None or theirs.wall is None:
+        return Clock(name, ranks, ASSUMED, (), 0, None)
+    known = own.wall_error is not None and theirs.wall_error is not None
+    bound = float((own.wall_error or 0) + (theirs.wall_error or 0)) if known else None
+    return Clock(name, ranks, WALL, (), own.wall - theirs.wall, bound)
+
+
+_Edges = dict[tuple[int, int], Fit]
+
+
+def _fits(
+    summaries: Sequence[Summary], groups: Sequence[Group], of: tuple[int, ...], reference: int
+) -> _Edges:
+    """Fits between pairs of clocks: of every clock to the reference, and to the first clock of each group it is in."""
+    wanted: dict[tuple[int, int], list[Group]] = {}
+    for group in groups:
+        there = list(dict.fromkeys(of[rank] for rank in group.ranks))
+        hub = reference if reference in there else there[0]
+        for clock in there:
+            if clock != hub:
+                wanted.setdefault((clock, hub), []).append(group)
+    times = {id(group): (group.of(summaries, "start"), group.of(summaries, "end")) for group in groups}
+    out: _Edges = {}
+    for (clock, hub), shared in wanted.items():
+        parts = [_constraints(group, *times[id(group)], of, clock, hub) for group in shared]
+        parts += [_messages(group, *times[id(group)], of, clock, hub) for group in shared]
+        found = fit_of(parts)
+        if found is not None:
+            out[clock, hub] = found
+    return out
+
+
+_Parts = tuple[Column, Column, Column, Column]
+
+
+def fit_of(parts: Sequence[_Parts]) -> Fit | None:
+    """The fit of what several groups say: moments, least and most offsets, differences of ends, all int64 ns."""
+    at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if len(at) < 2:
+        return None
+    told = np.concatenate([low[low != NOT_SAID], high[high != NOT_SAID]])
+    base = int(np.median(told))
+    least, most, ends = (
+        np.where(column == NOT_SAID, unknown, (column - base).astype(np.float64))
+        for column, unknown in ((low, -np.inf), (high, np.inf), (end, np.nan))
+    )
+    return fit(Constraints(at, least, most, ends, base))
+
+
+def _constraints(
+    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+) -> _Parts:
+    """What a group's operations say about the offset from one clock to another."""
+    clock = np.array([of[rank] for rank in group.ranks])
+    there = group.row >= 0
+    sides = []
+    for number in (ours, theirs):
+        mine = there & (clock == number)[None, :]
+        first = np.where(mine, start, np.iinfo(np.int64).min).max(1)
+        last = np.where(mine, end, np.iinfo(np.int64).max).min(1)
+        sides.append((mine.any(1), first, last))
+    rows = np.flatnonzero(sides[0][0] & sides[1][0] & group.is_a(MEETINGS))
+    (_, our_start, our_end), (_, their_start, their_end) = (
+        tuple(column[rows] for column in side) for side in sides
+    )
+    return (their_start + their_end) // 2, our_start - their_end, our_end - their_start, our_end - their_end
+
+
+def _messages(
+    group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
+) -> _Parts:
+    """What sends and receives between two ranks say: nobody has received before the other began to send."""
+    clock = [of[rank] for rank in group.ranks]
+    codes = {name: number for number, name in enumerate(group.operations)}
+    if sorted(clock) != sorted((theirs, ours)) or "send" not in codes or "receive" not in codes:
+        none = np.zeros(0, np.int64)
+        return none, none, none, none
+    mine, other = clock.index(ours), clock.index(theirs)
+    parts = []
+    for sender, receiver in ((mine, other), (other, mine)):
+        rows = (group.operation[:, sender] == codes["send"]) & (
+            group.operation[:, receiver] == codes["receive"]
+        )
+        limit = (
+            start[rows, mine] - end[rows, other] if sender == mine else end[rows, mine] - start[rows, other]
+        )
+        unknown = np.full(len(limit), NOT_SAID)
+        low, high = (limit, unknown) if sender == mine else (unknown, limit)
+        parts.append((end[rows, other] if sender == mine else start[rows, other], low, high, unknown))
+    at, low, high, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return at, low, high, unknown
+
+
+def _chains(
+    edges: _Edges, reference: int, clocks: int, summaries: Sequence[Summary], ranks: Sequence[tuple[int, ...]]
+) -> dict[int, tuple[tuple[Fit, ...], float]]:
+    """For each clock that can be reached the fits to the reference, over the way with the least error bound."""
+    into: dict[int, list[tuple[int, Fit]]] = {}
+    for (clock, hub), one in edges.items():
+        into.setdefault(hub, []).append((clock, one))
+    out: dict[int, tuple[tuple[Fit, ...], float]] = {}
+    heap: list[tuple[float, int, int, tuple[Fit, ...]]] = [(0.0, 0, reference, ())]
+    tie = 0
+    while heap:
+        bound, _, clock, chain = heapq.heappop(heap)
+        if clock in out:
+            continue
+        out[clock] = chain, bound
+        for other, one in into.get(clock, []):
+            if other not in out:
+                tie += 1
+                more = _largest_bound(one, summaries, ranks[other])
+                heapq.heappush(heap, (bound + more, tie, other, (one, *chain)))
+    out.pop(reference)
+    return out
+
+
+def _largest_bound(one: Fit, summaries: Sequence[Summary], ranks: Sequence[int]) -> float:
+    """The largest error bound from the first to the last work of some ranks."""
+    begin = min(summaries[rank].about.begin for rank in ranks)
+    end = max(summaries[rank].about.end for rank in ranks)
+    return float(one.offset(np.linspace(begin, end, 33).astype(np.int64))[1].max())

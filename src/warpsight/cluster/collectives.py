@@ -1,0 +1,184 @@
+"""The collectives of one rank, in the order in which the rank entered them.
+
+Table `collective` has them where a source told their sizes and groups (Kineto, Nsight Systems, …). Else NCCL's own NVTX ranges
+tell them, which carry the communicator and the size: a communication kernel belongs to the calls of its thread since the launch
+of the kernel before it. What neither tells is known by the kernel's name and counted by its stream.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from warpsight.analysis.base.tables import table
+from warpsight.model import calls as host_calls
+from warpsight.model import collective_names
+from warpsight.model import work as device_work
+from warpsight.model.calls import joined
+from warpsight.model.selection import Rows
+from warpsight.model.work import COMMUNICATION, Work
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+_Row = dict[str, Any]
+COLUMNS = """start:int64:ns end:int64:ns operation:string bytes:int64:B dtype:string ranks:int32 group:string sequence:int64
+    members:string peer:int32 kernel:string algorithm:string"""
+#: Fields of the payloads of NCCL's NVTX ranges (`nccl/src/include/nvtx_payload_schemas.h`).
+_COMMUNICATOR, _SIZE, _RANKS, _PEER = (
+    "NCCL communicator ID",
+    "Message size [bytes]",
+    "No. of ranks",
+    "Peer rank",
+)
+
+
+def collectives(trace: Trace, process: int) -> pa.Table:
+    """The collectives of a process by begin, with columns :data:`COLUMNS`; null is what nobody told.
+
+    `start` and `end` are those of the kernel that did it, or of the row itself where no kernel is known.
+    """
+    rows = _told(trace, process)
+    work = device_work.load(trace, Rows(processes=(process,)))
+    kernels = np.flatnonzero(work.kind == COMMUNICATION)
+    names = _kernel_names(trace, work, kernels)
+    found = (
+        _of_table(rows, work, kernels, names) if rows else _of_ranges(trace, process, work, kernels, names)
+    )
+    found.sort(key=lambda row: (row["start"], row["end"]))
+    return table(COLUMNS, found)
+
+
+def _told(trace: Trace, process: int) -> list[_Row]:
+    if not trace.count("collective"):
+        return []
+    columns = 'start, duration, operation, bytes, dtype, ranks, "group", correlation, sequence, members, peer'
+    asked = trace.sql(f"SELECT {columns} FROM collective WHERE process = {int(process)}")
+    rows: list[_Row] = asked.to_arrow_table().to_pylist()
+    return rows
+
+
+def _kernel_names(
+    trace: Trace, work: Work, kernels: Column
+) -> dict[int, tuple[str, collective_names.CollectiveName]]:
+    """The short name of each communication kernel and what it tells, by the id of its name."""
+    wanted = set(np.unique(work.name_id[kernels]).tolist())
+    if not wanted:
+        return {}
+    out = {}
+    for number, full, demangled, short in trace.sql("SELECT id, name, demangled, short FROM name").fetchall():
+        if number in wanted:
+            told = next((t for t in map(collective_names.parse, (demangled, full)) if t is not None), None)
+            out[number] = short, told or collective_names.CollectiveName("", "unknown")
+    return out
+
+
+def _of_table(rows: list[_Row], work: Work, kernels: Column, names: dict[int, Any]) -> list[_Row]:
+    """Rows of table collective with the times of their kernels, one for each kernel: a kernel may do several."""
+    correlation = np.array([-1 if r["correlation"] is None else r["correlation"] for r in rows], np.int64)
+    process = np.zeros(len(rows), np.int64)
+    place = joined(process, correlation, np.zeros(len(kernels), np.int64), work.correlation[kernels])
+    out: list[_Row] = []
+    done: dict[int, _Row] = {}
+    for row, at in zip(rows, place.tolist(), strict=True):
+        one = {**row, "kernel": None, "algorithm": None}
+        if at >= 0:
+            kernel = int(kernels[at])
+            if kernel in done:  # coalesced: one kernel, one entry
+                done[kernel]["bytes"] = _sum(done[kernel]["bytes"], row["bytes"])
+                continue
+            done[kernel] = one
+            short, told = names[int(work.name_id[kernel])]
+            one |= {"start": int(work.start[kernel]), "end": int(work.end[kernel]), "kernel": short,
+                    "algorithm": told.algorithm or None}  # fmt: skip
+        elif row["start"] is None or row["duration"] is None:
+            continue
+        else:
+            one["end"] = row["start"] + row["duration"]
+        out.append(one)
+    return out
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _of_ranges(trace: Trace, process: int, work: Work, kernels: Column, names: dict[int, Any]) -> list[_Row]:
+    """Communication kernels with what NCCL's ranges announced before their launch, on the launching thread."""
+    announced = _announced(trace, process)
+    issued, call = host_calls.of_work(trace, work)
+    out = []
+    for kernel in kernels.tolist():
+        short, told = names[int(work.name_id[kernel])]
+        queue = work.queues[int(work.queue[kernel])]
+        out.append({
+            "start": int(work.start[kernel]), "end": int(work.end[kernel]), "operation": told.operation, "bytes": None,
+            "dtype": told.dtype or None, "ranks": None, "group": f"stream {queue.stream}", "sequence": None, "members": None,
+            "peer": None, "kernel": short, "algorithm": told.algorithm or None,
+        })  # fmt: skip
+    if announced:
+        _describe(out, announced, issued, call[kernels])
+    return out
+
+
+def _announced(trace: Trace, process: int) -> list[_Row]:
+    """Calls of NCCL with their payloads, by thread and begin; the sizes of communicators come from their creation."""
+    sql = f"""SELECT thread, start, name, attributes FROM marker
+        WHERE process = {int(process)} AND name LIKE 'nccl%' AND attributes IS NOT NULL ORDER BY thread, start"""
+    size: dict[Any, int] = {}
+    out = []
+    for thread, start, name, attributes in trace.sql(sql).fetchall():
+        told = json.loads(attributes)
+        communicator = told.get(_COMMUNICATOR)
+        if communicator is None:
+            continue
+        if isinstance(told.get(_RANKS), int):
+            size[communicator] = told[_RANKS]
+        operation = collective_names.CALLS.get(name)
+        if operation is not None:
+            out.append({"thread": thread, "start": start, "operation": operation, "group": f"{communicator:#x}"
+                        if isinstance(communicator, int) else str(communicator), "communicator": communicator,
+                        "bytes": told.get(_SIZE), "peer": told.get(_PEER)})  # fmt: skip
+    for row in out:
+        row["ranks"] = size.get(row["communicator"])
+        if row["operation"] in collective_names.IN_PARTS and row["ranks"] and isinstance(row["bytes"], int):
+            row["bytes"] *= row["ranks"]
+    return out
+
+
+def _describe(out: list[_Row], announced: list[_Row], issued: host_calls.Calls, call: Column) -> None:
+    """Give each kernel the announced calls between the launch before it on its thread and its own."""
+    known = np.flatnonzero(call >= 0)
+    thread, launched = issued.thread[call[known]], issued.start[call[known]]
+    for one in {row["thread"] for row in announced}:
+        mine = np.flatnonzero(thread == one)
+        mine = mine[np.argsort(launched[mine], kind="stable")]
+        calls = [row for row in announced if row["thread"] == one]
+        place = np.searchsorted(launched[mine], [row["start"] for row in calls])
+        of_kernel: dict[int, list[_Row]] = {}
+        for row, at in zip(calls, place.tolist(), strict=True):
+            if at < len(mine):
+                of_kernel.setdefault(int(known[mine[at]]), []).append(row)
+        for kernel, told in of_kernel.items():
+            out[kernel] |= _joined(told, out[kernel]["operation"])
+
+
+def _joined(told: list[_Row], by_name: str) -> dict[str, Any]:
+    """What several calls that one kernel did have in common."""
+    operations = {row["operation"] for row in told}
+    sizes = [row["bytes"] for row in told]
+    only = operations.pop() if len(operations) == 1 else by_name
+    if operations and only == "send-receive" and len(told) > 2:
+        only = "all-to-all"
+    return {
+        "operation": only,
+        "bytes": sum(sizes) if all(isinstance(size, int) for size in sizes) else None,
+        "group": told[0]["group"],
+        "ranks": told[0]["ranks"],
+        "peer": told[0]["peer"] if len(told) == 1 else None,
+    }

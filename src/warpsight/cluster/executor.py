@@ -1,0 +1,139 @@
+"""Running one function over the ranks of a job: here in a pool of processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, Generic, Protocol, TypeVar
+
+from warpsight.errors import UsageError, WarpsightError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[R]):
+    """What became of one item, by its place: a value, or the reason why there is none."""
+
+    place: int
+    value: R | None
+    error: str = ""
+
+
+class Executor(Protocol):
+    """Something that runs a function over items; what one item's failure costs is that item alone."""
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Outcome[R]]:
+        """One outcome for each item, in the order in which they end. Function and items are pickled."""
+        ...
+
+
+def _run(function: Callable[[T], R], place: int, item: T) -> Outcome[R]:
+    """One item; an error that a user can act on is an outcome."""
+    try:
+        return Outcome(place, function(item))
+    except (WarpsightError, OSError) as error:
+        return Outcome(place, None, str(error))
+    except MemoryError:
+        return Outcome(place, None, "out of memory")
+    except Exception as error:  # a damaged file must not take the other ranks' answers along
+        return Outcome(place, None, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Workers started inside do not run the user's script again, as they do where it has no `if __name__ == "__main__"`."""
+    main = sys.modules["__main__"]
+    told = vars(main)
+    held: dict[str, Any] = {}
+    for name in ("__file__", "__spec__"):
+        if name in told:
+            held[name] = told.pop(name)
+    told["__spec__"] = None
+    try:
+        yield
+    finally:
+        told.update(held)
+
+
+@dataclass(frozen=True)
+class Local:
+    """Processes of this machine; with one worker or one item everything runs in this process."""
+
+    workers: int = 0
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Outcome[R]]:
+        """As :class:`Executor` says. A worker that dies costs one more try of the items it may have had."""
+        workers = min(self.workers or os.cpu_count() or 1, len(items))
+        if workers <= 1:
+            yield from (_run(function, place, item) for place, item in enumerate(items))
+            return
+        waiting = dict(enumerate(items))
+        for outcome in self._pooled(function, waiting, workers):
+            waiting.pop(outcome.place)
+            yield outcome
+        for (
+            place,
+            item,
+        ) in waiting.items():  # a worker died: each of the rest alone, so that the guilty one is known
+            done = list(self._pooled(function, {place: item}, 1))
+            yield done[0] if done else Outcome(place, None, "the worker process died (out of memory?)")
+
+    def _pooled(self, function: Callable[[T], R], items: dict[int, T], workers: int) -> Iterator[Outcome[R]]:
+        # Not forked: the threads of DuckDB and Arrow do not survive that.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            futures: list[Future[Outcome[R]]] = []
+            try:
+                with _without_main():
+                    futures += [pool.submit(_run, function, place, item) for place, item in items.items()]
+                for future in as_completed(futures):
+                    yield future.result()
+            except BrokenProcessPool:
+                return
+
+
+@dataclass(frozen=True)
+class Dask:
+    """The workers of a Dask cluster; they must see the traces under the same paths or URLs.
+
+    `address` is the scheduler's (`tcp://host:8786`, or a scheduler file). Clusters on Slurm or Kubernetes are started with
+    dask-jobqueue or dask-kubernetes.
+    """
+
+    address: str
+    timeout: float = 30.0
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Outcome[R]]:
+        """As :class:`Executor` says; Dask itself repeats what a lost worker had."""
+        with self._client() as client:
+            from distributed import as_completed as completed
+
+            futures = [client.submit(_run, function, place, item, pure=False, retries=1)
+                       for place, item in enumerate(items)]  # fmt: skip
+            place_of = {future.key: place for place, future in enumerate(futures)}
+            for future in completed(futures):
+                if future.status == "finished":
+                    yield future.result()
+                else:
+                    yield Outcome(place_of[future.key], None, f"its worker was lost: {future.exception()}")
+
+    def _client(self) -> Any:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise UsageError(
+                "Dask is not installed: pip install 'warpsight[cluster]', or leave out --dask"
+            ) from None
+        try:
+            if "://" not in self.address and os.path.exists(self.address):
+                return Client(scheduler_file=self.address, timeout=self.timeout)
+            return Client(self.address, timeout=self.timeout)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise WarpsightError(f"no Dask scheduler answers at {self.address}: {error}") from None

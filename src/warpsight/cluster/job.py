@@ -1,0 +1,131 @@
+"""A job: the summaries of its ranks, their collectives matched, their clocks made one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.cluster import cache, places
+from warpsight.cluster.clocks import Clocks, synchronize
+from warpsight.cluster.executor import Executor, Local
+from warpsight.cluster.matching import Group, Mismatch, match, mismatches
+from warpsight.cluster.summary import Summary
+from warpsight.errors import WarpsightError
+from warpsight.formats.snapshot import flight_recorder
+from warpsight.formats.snapshot.flight_recorder import Dump
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is known of a job.
+
+    Attributes:
+        summaries: One per rank, by rank.
+        dumps: The flight recorder's dumps beside the traces.
+        failed: Path and reason of everything that could not be read: answers hold for the other ranks.
+    """
+
+    summaries: tuple[Summary, ...]
+    dumps: tuple[Dump, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The communicators with their matched operations, the largest first."""
+        return match(self.summaries)
+
+    @cached_property
+    def mismatches(self) -> list[Mismatch]:
+        """Operations that ranks did not do alike."""
+        return mismatches(self.groups, self.summaries)
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        """The ranks' clocks."""
+        return synchronize(self.summaries, self.groups)
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """Begin of the first and end of the last work of any rank, ns on the reference clock."""
+        spans = [
+            self.clocks.corrected(place, np.array([one.about.begin, one.about.end]))
+            for place, one in enumerate(self.summaries)
+        ]
+        return min(int(one[0]) for one in spans), max(int(one[1]) for one in spans)
+
+    @property
+    def length(self) -> int:
+        """Length of the window, at least 1 ns."""
+        return max(self.window[1] - self.window[0], 1)
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks of the job as the recordings say; None where none does."""
+        return max((one.about.world_size for one in self.summaries if one.about.world_size), default=None)
+
+    @property
+    def missing(self) -> list[int]:
+        """Ranks of the job of which there is no recording."""
+        there = {one.about.rank for one in self.summaries}
+        return [rank for rank in range(self.world_size or 0) if rank not in there]
+
+    def times(self, group: Group, column: str) -> Column:
+        """`start` or `end` of a group's operations on the reference clock, by operation and rank; 0 where missing."""
+        own = group.of(self.summaries, column)
+        parts = [self.clocks.corrected(rank, own[:, place]) for place, rank in enumerate(group.ranks)]
+        return np.where(group.row >= 0, np.stack(parts, 1), 0)
+
+
+def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
+    """Read a job: summaries are made where none is kept, by the executor, one trace or file at a time.
+
+    Raises:
+        UsageError: when a path holds nothing that can be read.
+        WarpsightError: when nothing of it could be read.
+    """
+    found = places.find(paths)
+    failed = [
+        (path, "the recording was not finished; warpsight recover makes a trace of it")
+        for path in found.unfinished
+    ]
+    summaries: list[Summary] = []
+    for outcome in (executor or Local()).map(cache.summaries, found.traces):
+        if outcome.value is None:
+            failed.append((found.traces[outcome.place], outcome.error))
+        else:
+            summaries += outcome.value
+    dumps = []
+    for path in found.dumps:
+        try:
+            dumps.append(flight_recorder.read(path))
+        except WarpsightError as error:
+            failed.append((path, str(error)))
+    if not summaries and not dumps:
+        raise WarpsightError(
+            "; ".join(f"{path}: {reason}" for path, reason in failed) or "there is nothing to analyze"
+        )
+    return Job(tuple(_ranked(summaries)), tuple(sorted(dumps, key=lambda d: d.rank)), tuple(sorted(failed)))
+
+
+def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
+    """By rank; those that nobody numbered, or with a number that another has, get the next free numbers."""
+    ordered = sorted(
+        summaries, key=lambda one: (one.about.rank < 0, one.about.rank, one.about.path, one.about.process)
+    )
+    used: set[int] = set()
+    out = []
+    for one in ordered:
+        rank = one.about.rank
+        if rank < 0 or rank in used:
+            rank = next(number for number in range(len(ordered)) if number not in used)
+            one = replace(one, about=replace(one.about, rank=rank))
+        used.add(rank)
+        out.append(one)
+    return sorted(out, key=lambda one: one.about.rank)

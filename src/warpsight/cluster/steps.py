@@ -1,0 +1,114 @@
+"""The steps of a job: stretches between collectives that end together on all ranks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.cluster.summary import edges_of
+from warpsight.cluster.waiting import Met, Waiting
+
+Column = NDArray[Any]
+#: Ranges that announce collectives: they do not tell what a step is.
+_NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
+_MOST_PERIOD = 4096
+#: A first step that takes so many times the usual is a warm-up, where there are so many steps.
+_WARM_UP, _FEW = 5, 4
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps by their ends (ns, reference clock); `source` says how they were found, `begin` when the first begins.
+
+    `stretches[rank]` has the number of the step that each stretch of the rank's account lies in, `count` for what comes after
+    the last one.
+    """
+
+    begin: int
+    end: Column
+    source: str
+    stretches: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @property
+    def length(self) -> int:
+        """From the begin of what is judged to the end of the last step, ns; 0 without steps."""
+        return int(self.end[-1]) - self.judged_from if len(self.end) else 0
+
+    @property
+    def judged_from(self) -> int:
+        """The first collective of the first step, or the end of that step where it warmed up: took many times the usual."""
+        if len(self.end) < _FEW:
+            return self.begin
+        first, usual = int(self.end[0]) - self.begin, float(np.median(np.diff(self.end)))
+        return int(self.end[0]) if first > _WARM_UP * usual else self.begin
+
+
+def steps(waiting: Waiting) -> Steps:
+    """Steps that the ranks announced, else the period with which the operations of the largest group repeat."""
+    largest = next((met for met in waiting.met if len(met.rows) and not met.paired.all()), None)
+    if largest is None:
+        return Steps(
+            0, np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
+        )
+    begin, end, source = _announced(waiting, largest) or _repeating(largest)
+    placed = []
+    for rank, one in enumerate(waiting.job.summaries):
+        edges = waiting.job.clocks.corrected(rank, edges_of(one.collectives))
+        # A stretch that ends with the step's last collective ends a little before or after it on other ranks.
+        reach = np.append(edges, np.iinfo(np.int64).max)
+        placed.append(np.searchsorted(end + _slack(end), reach, "left"))
+    return Steps(begin, end, source, tuple(placed))
+
+
+def _slack(end: Column) -> int:
+    """A hundredth of the usual step: collectives end together up to much less than that."""
+    return int(np.median(np.diff(end)) / 100) if len(end) > 1 else 1_000_000
+
+
+def _none(waiting: Waiting) -> tuple[Column, ...]:
+    return tuple(np.zeros(len(edges_of(one.collectives)) + 1, np.int64) for one in waiting.job.summaries)
+
+
+def _announced(waiting: Waiting, met: Met) -> tuple[int, Column, str] | None:
+    """Ends of the last collective of each iteration that the rank with the most iterations has."""
+    best: tuple[int, Column, str] | None = None
+    for rank, one in enumerate(waiting.job.summaries):
+        label = one.steps["label"][0].as_py() if len(one.steps) else None
+        if len(one.steps) < 3 or (label and _NOT_STEPS.match(label)):
+            continue
+        if best is None or len(one.steps) < best[0]:
+            start = waiting.job.clocks.corrected(rank, one.steps["start"].to_numpy())
+            best = len(one.steps), start, "the ranks' iterations"
+    if best is None:
+        return None
+    _, start, source = best
+    step = np.searchsorted(start, met.entry, "right") - 1
+    final = np.flatnonzero(np.append(step[1:] != step[:-1], True) & (step >= 0))
+    if len(final) < 3 or len(final) < 0.5 * len(start):
+        return None
+    return int(met.entry[step >= 0][0]), met.end[final], source
+
+
+def _repeating(met: Met) -> tuple[int, Column, str]:
+    code = met.group.common[met.rows] * (1 << 40) + met.group.bytes[met.rows].max(1, initial=0)
+    period = _period(code)
+    final = np.arange(period - 1, len(code), period)
+    if not len(final):
+        final = np.array([len(code) - 1])
+    source = f"every {period} collectives, which repeat" if period > 1 else "every collective"
+    return int(met.entry[0]), met.end[final], source
+
+
+def _period(code: Column) -> int:
+    """The least distance at which nearly all codes repeat; 1 where none does."""
+    for period in range(1, min(len(code) // 2, _MOST_PERIOD) + 1):
+        if float((code[period:] == code[:-period]).mean()) >= 0.97:
+            return period
+    return 1

@@ -1,0 +1,358 @@
+"""What the cluster's questions need of one rank: its collectives, its time between them by cause, its kernels and clocks.
+
+It is some megabytes where the trace is gigabytes, and everything that joins ranks starts from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from warpsight.analysis import account
+from warpsight.analysis.account import Account
+from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
+from warpsight.analysis.base.frames import user_frames
+from warpsight.analysis.base.tables import table
+from warpsight.analysis.rules.clocks import REASONS
+from warpsight.analysis.steps import iterations
+from warpsight.cluster.collectives import collectives
+from warpsight.model import kernel_names
+from warpsight.model.selection import Rows
+from warpsight.model.work import KERNEL, Work, numbered
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = NDArray[Any]
+#: Goes up when what a summary holds changes: older ones are made anew.
+VERSION = 3
+#: Names of one class kept apart; the rest is one row.
+_NAMES = 256
+OTHERS = "others"
+#: A row per stretch between two collectives (`interval`), class of the account and name.
+_ACCOUNT = "interval:int32 class:int16 name:string time:int64:ns count:int64"
+_KERNELS = "name:string count:int64 total:int64:ns median:float64:ns"
+_STEPS = "start:int64:ns duration:int64:ns label:string"
+#: How iterations are called that a program counts: `range 'ProfilerStep#'`, or its own marks of steps.
+_ANNOUNCED = re.compile(r"#|step", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(r"rank[-_=]?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class About:
+    """Who the rank is, and what its clock is.
+
+    Attributes:
+        clock: Ranks of equal text share a clock.
+        wall: Wall clock minus the trace's clock, ns; None where the trace does not tell.
+        wall_error: How far off that wall clock can be (NTP, PTP), ns; None unknown.
+        begin: Begin of its first device work or collective, ns on its clock.
+        end: End of the last.
+        lost: Rows that are missing from the trace.
+        sm_clock: Mean clock of its device while sampled, MHz; None without counters.
+        throttled: Why that clock was held down, and for which share of the samples.
+        afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
+    """
+
+    path: str
+    process: int
+    rank: int
+    world_size: int | None
+    host: str
+    pid: int
+    device: str
+    command: str
+    clock: str
+    wall: int | None
+    wall_error: int | None
+    begin: int
+    end: int
+    lost: int
+    damage: str
+    sm_clock: float | None
+    throttled: tuple[tuple[str, float], ...]
+    afterwards: tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One rank's summary; `account` numbers the stretches that end with each distinct end of `collectives`."""
+
+    about: About
+    collectives: pa.Table
+    account: pa.Table
+    kernels: pa.Table
+    steps: pa.Table
+
+
+def summarize(trace: Trace, path: str) -> list[Summary]:
+    """The summary of each rank in a trace: of each process that worked on a device or says which rank it is."""
+    found = [_one(trace, path, row) for row in _processes(trace)]
+    active = [one for one in found if one.about.end > one.about.begin or one.about.rank >= 0]
+    return active or found[:1]
+
+
+def _processes(trace: Trace) -> list[dict[str, Any]]:
+    """The processes with rows, one for each rank: workers of a rank inherit its number and do nothing on the device."""
+    rows: list[dict[str, Any]] = (
+        trace.sql("SELECT * FROM process ORDER BY process").to_arrow_table().to_pylist()
+    )
+    counts: dict[int, int] = {}
+    for name in ("kernel_ids", "collective", "memcpy"):
+        for process, count in trace.sql(f"SELECT process, count(*) FROM {name} GROUP BY process").fetchall():
+            counts[process] = counts.get(process, 0) + count
+    chosen: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        key = ("rank", row["rank"]) if row["rank"] is not None else ("process", row["process"])
+        if row["rank"] is None and not counts.get(row["process"]):
+            continue
+        if key not in chosen or counts.get(row["process"], 0) > counts.get(chosen[key]["process"], 0):
+            chosen[key] = row
+    return list(chosen.values()) or rows[:1]
+
+
+def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
+    process = row["process"]
+    found = account.account(trace, Rows(processes=(process,)))
+    listed = collectives(trace, process)
+    steps = [one for one in iterations.find(trace, Rows(processes=(process,))) if one.process == process]
+    begin, end = _span(found.work, listed)
+    about = About(
+        path, process, _rank(row, path), row["world_size"], row["host"] or "", row["pid"], _device(trace, found.work),
+        row["command"] or "", *_clock(trace, path, row), begin, end, *_losses(trace, process),
+        *_clocks_of(trace, found.work), _afterwards(trace, row, end),
+    )  # fmt: skip
+    accounted = _accounted(trace, found, listed)
+    return Summary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
+
+
+def encoded(data: pa.Table) -> pa.Table:
+    """A table whose texts are dictionary-coded: a list of a thousand members would stand in every row otherwise."""
+    for place, field in enumerate(data.schema):
+        if pa.types.is_string(field.type):
+            data = data.set_column(place, field.name, data[field.name].combine_chunks().dictionary_encode())
+    return data
+
+
+def codes(column: pa.ChunkedArray) -> tuple[Column, list[str]]:
+    """A column of text as numbers of distinct texts, -1 for null."""
+    whole = column.combine_chunks()
+    if not pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_encode()
+    return whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(
+        np.int64
+    ), whole.dictionary.to_pylist()
+
+
+def _span(work: Work, listed: pa.Table) -> tuple[int, int]:
+    starts, ends = listed["start"].to_numpy(), listed["end"].to_numpy()
+    every = np.concatenate([work.start, starts]), np.concatenate([work.end, ends])
+    return (int(every[0].min()), int(every[1].max())) if len(every[0]) else (0, 0)
+
+
+def _rank(row: dict[str, Any], path: str) -> int:
+    """The recorded rank, else the number in the file's name; -1 unknown."""
+    if row["rank"] is not None:
+        return int(row["rank"])
+    told = _RANK_IN_NAME.search(Path(path).name)
+    return int(told[1]) if told else -1
+
+
+def _device(trace: Trace, work: Work) -> str:
+    """The device that most of the work ran on, as `GPU 3 (NVIDIA H200)`."""
+    devices = [(len(index), device) for device, index in work.per_device() if device is not None]
+    if not devices:
+        return ""
+    device = max(devices)[1]
+    told = trace.sql('SELECT "index", name FROM device WHERE device = $d', d=device).fetchall()
+    return f"GPU {told[0][0]} ({told[0][1]})" if told else f"GPU {device}"
+
+
+def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | None, int | None]:
+    """Which clock the times are on: CLOCK_MONOTONIC of one boot of one host for our own recordings, else the file's own."""
+    pairs = trace.sql(
+        "SELECT median(realtime - monotonic) FROM clock WHERE process IS NULL OR process = $p",
+        p=row["process"],
+    ).fetchall()
+    wall = int(pairs[0][0]) if pairs and pairs[0][0] is not None else None
+    clocks = trace.manifest.get("clocks") or {}
+    error = (clocks.get("wall") or {}).get("max_error")
+    if "source" in trace.manifest:
+        return f"{path}:{row['process']}", wall, None
+    # Hosts boot at different moments: to the second, that tells two hosts of one name apart.
+    boot = clocks.get("boot") or ("" if wall is None else str(round(wall / 2e9)))
+    return f"{row['host']}:{boot}", wall, None if error is None else int(error)
+
+
+def _losses(trace: Trace, process: int) -> tuple[int, str]:
+    sql = """SELECT coalesce(sum(count), 0), coalesce(any_value(cause), '') FROM loss
+        WHERE severity <> 'note' AND (process IS NULL OR process = $p)"""
+    count, cause = trace.sql(sql, p=process).fetchall()[0]
+    return int(count), str(cause)
+
+
+def _clocks_of(trace: Trace, work: Work) -> tuple[float | None, tuple[tuple[str, float], ...]]:
+    """Mean SM clock of the devices that worked, and the reasons that held it down."""
+    devices = [device for device, _ in work.per_device() if device is not None]
+    if not devices or not trace.count("counter"):
+        return None, ()
+    sql = f"""SELECT name, avg(value), avg((value > 0)::INT) FROM counter WHERE device IN ({", ".join(map(str, devices))})
+        AND time BETWEEN {work.begin} AND {work.finish} GROUP BY name"""
+    told = {name: (mean, share) for name, mean, share in trace.sql(sql).fetchall()}
+    clock = told["sm_clock"][0] if "sm_clock" in told else None
+    reasons = [
+        (text, told[name][1]) for name, text in REASONS.items() if name in told and told[name][1] > 0.05
+    ]
+    return clock, tuple(sorted(reasons, key=lambda one: -one[1]))
+
+
+def _afterwards(trace: Trace, row: dict[str, Any], end: int) -> tuple[str, int]:
+    """The user's innermost function in most samples of the main thread from some moment on, and the time they span."""
+    sql = """SELECT stack, count(*), max(time) FROM sample WHERE process = $p AND thread = $t AND time > $e AND stack IS NOT NULL
+        GROUP BY stack ORDER BY 2 DESC"""
+    found = trace.sql(sql, p=row["process"], t=row["pid"], e=end).fetchall() if trace.count("sample") else []
+    stacks = trace.stacks([stack for stack, _, _ in found[:8]])
+    for stack, _, _ in found[:8]:
+        place = user_frames(stacks.get(stack, ()), 1)
+        if place:
+            return place, max(last for _, _, last in found) - end
+    return "", 0
+
+
+def edges_of(listed: pa.Table) -> Column:
+    """The moments that separate the stretches of a rank's account: the distinct ends of its collectives."""
+    return np.unique(listed["end"].to_numpy())
+
+
+def _accounted(trace: Trace, found: Account, listed: pa.Table) -> pa.Table:
+    """The account of the rank's device, cut at the ends of its collectives."""
+    edges = edges_of(listed)
+    texts: list[str] = []
+    interval, kind, name, time = [], [], [], []
+    for at, classes, labels, own, names in (*_worked(trace, found), _idle(found)):
+        interval.append(np.searchsorted(edges, at, "left"))
+        kind.append(classes)
+        name.append(labels + len(texts))
+        time.append(own)
+        texts += names
+    places, kinds, labels, times = (np.concatenate(column) for column in (interval, kind, name, time))
+    group, (first, klass, label) = numbered([places, kinds, _distinct_texts(labels, texts)])
+    total = np.bincount(group, times, len(first))
+    count = np.bincount(group, minlength=len(first))
+    unique = list(dict.fromkeys(texts))
+    return table(_ACCOUNT, {
+        "interval": first, "class": klass, "name": np.array(unique or [""], object)[label] if len(label) else [],
+        "time": np.rint(total).astype(np.int64), "count": count,
+    })  # fmt: skip
+
+
+def _distinct_texts(labels: Column, texts: list[str]) -> Column:
+    place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return np.array([place[text] for text in texts] or [0], np.int64)[labels]
+
+
+_Part = tuple[Column, Column, Column, Column, list[str]]
+
+
+def _worked(trace: Trace, found: Account) -> list[_Part]:
+    """Ends, classes, names and own times of device work."""
+    work = found.work
+    own = np.zeros(len(work))
+    for index, one in found.gaps.busy:
+        own[index] = one.own
+    names: dict[int, str] = {}
+    if len(work):
+        names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    ids, place = np.unique(work.name_id, return_inverse=True)
+    texts = [kernel_names.family(names.get(one) or "copies and fills") for one in ids.tolist()]
+    texts, onto = _largest(texts, np.bincount(place, own, len(ids)))
+    classes = np.where(work.kind == KERNEL, COMPUTE, np.where(work.kind == KERNEL + 1, COMMUNICATION, COPY))
+    return [(work.end, classes, onto[place] if len(place) else place, own, texts)]
+
+
+def _largest(texts: list[str], total: Column) -> tuple[list[str], Column]:
+    """The names with the most time, and for each name its place among them; what is left is one name."""
+    if len(texts) <= _NAMES:
+        return texts, np.arange(len(texts))
+    order = np.argsort(-total, kind="stable")
+    onto = np.full(len(texts), _NAMES, np.int64)
+    onto[order[:_NAMES]] = np.arange(_NAMES)
+    return [*(texts[i] for i in order[:_NAMES].tolist()), OTHERS], onto
+
+
+def _idle(found: Account) -> _Part:
+    """The same of idle time; the host's is named by what it ran."""
+    pieces = found.pieces
+    texts = list(pieces.names)
+    label = pieces.name.copy()
+    for one in found.host:
+        label[one.pieces] = len(texts)
+        texts.append(one.place)
+    total = np.bincount(label, pieces.length, len(texts)) if len(label) else np.zeros(len(texts))
+    texts, onto = _largest(texts, total)
+    own = pieces.length.astype(float)
+    return pieces.end, pieces.kind.astype(np.int64), onto[label], own, texts
+
+
+def _kernels(trace: Trace, work: Work) -> pa.Table:
+    """Count, total and median of the kernels by name, the most time first."""
+    mine = np.flatnonzero(work.kind == KERNEL)
+    if not len(mine):
+        return table(_KERNELS, [])
+    names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    ids, place = np.unique(work.name_id[mine], return_inverse=True)
+    length = work.end[mine] - work.start[mine]
+    total = np.bincount(place, length, len(ids))
+    order = np.argsort(place, kind="stable")
+    parts = np.split(length[order], np.cumsum(np.bincount(place))[:-1])
+    rows = [
+        {"name": kernel_names.family(names.get(one) or "?"), "count": len(part), "total": int(time),
+         "median": float(np.median(part))}
+        for one, part, time in zip(ids.tolist(), parts, total.tolist(), strict=True)
+    ]  # fmt: skip
+    rows.sort(key=lambda row: -int(str(row["total"])))
+    return table(_KERNELS, rows[:_NAMES])
+
+
+def _steps(found: list[iterations.Iterations]) -> pa.Table:
+    """The iterations that the program itself counted; what merely repeats, the collectives tell better."""
+    counted = [one for one in found if _ANNOUNCED.search(one.source)]
+    if not counted:
+        return table(_STEPS, [])
+    one = max(counted, key=len)
+    return table(_STEPS, {"start": one.start, "duration": one.duration, "label": one.label})
+
+
+def to_bytes(one: Summary) -> dict[str, bytes]:
+    """A summary as named files."""
+    from dataclasses import asdict
+
+    out = {"about.json": json.dumps({"version": VERSION, **asdict(one.about)}).encode()}
+    for name in ("collectives", "account", "kernels", "steps"):
+        sink = pa.BufferOutputStream()
+        data: pa.Table = getattr(one, name)
+        with pa.ipc.new_stream(sink, data.schema) as writer:
+            writer.write_table(data)
+        out[f"{name}.arrow"] = sink.getvalue().to_pybytes()
+    return out
+
+
+def from_bytes(files: dict[str, bytes]) -> Summary | None:
+    """The summary that :func:`to_bytes` wrote; None for one of another version."""
+    about = json.loads(files["about.json"])
+    if about.pop("version") != VERSION:
+        return None
+    about["afterwards"] = tuple(about["afterwards"])
+    about["throttled"] = tuple((text, share) for text, share in about["throttled"])
+    tables = {
+        name: pa.ipc.open_stream(files[f"{name}.arrow"]).read_all()
+        for name in ("collectives", "account", "kernels", "steps")
+    }
+    return Summary(About(**about), **tables)

@@ -1,0 +1,336 @@
+"""The verdict on a job: what breaks it or holds it up, which rank, why, since when, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from warpsight.analysis.account.classes import COMMUNICATION, COMPUTE, COPY
+from warpsight.analysis.base import words
+from warpsight.analysis.base.result import Finding, Result, in_order
+from warpsight.analysis.base.tables import table
+from warpsight.cluster.bandwidth import bandwidth
+from warpsight.cluster.causes import cause
+from warpsight.cluster.clocks import ASSUMED
+from warpsight.cluster.hang import hang
+from warpsight.cluster.job import Job
+from warpsight.cluster.matching import Mismatch
+from warpsight.cluster.steps import Steps, steps
+from warpsight.cluster.unmet import unmet
+from warpsight.cluster.waiting import Waiting
+
+Column = NDArray[Any]
+#: A rank is named when the others stand still for it this share of the time, and exposed communication from that share on.
+_WORTH, _EXPOSED, _BUBBLE = 0.02, 0.15, 0.05
+#: One rank is the straggler when it causes this share of all waiting; else the load is uneven.
+_ONE = 0.5
+_RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns copy:int64:ns transfer:int64:ns
+    waited_for_others:int64:ns idle:int64:ns made_others_wait:int64:ns clock:string clock_offset:int64:ns
+    clock_bound:float64:ns"""
+
+
+@dataclass(frozen=True)
+class JobVerdict:
+    """What a job's recordings say.
+
+    Attributes:
+        headline: One sentence: what to look at first.
+        summary: One sentence: ranks, time, steps, clocks.
+        findings: All findings, the first first.
+        ranks: A row per rank: its time by what it was spent on.
+        collectives: A row per group, operation and size.
+        length: The judged time, ns: from the first collective of the first step (or its end, where it warmed up) to the end of
+            the last, where there are steps.
+        steps: How many steps there are.
+    """
+
+    headline: str
+    summary: str
+    findings: tuple[Finding, ...]
+    ranks: pa.Table
+    collectives: pa.Table
+    length: int
+    steps: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        result = Result({"ranks": self.ranks, "collectives": self.collectives}, self.findings).to_json()
+        return {
+            "headline": self.headline,
+            "summary": self.summary,
+            "length": self.length,
+            "steps": self.steps,
+            **result,
+        }
+
+
+def judge(job: Job) -> JobVerdict:
+    """Judge a job: dumps of a hang first, then what ranks did not do alike, then who holds whom up."""
+    found: list[Finding] = list(hang(job.dumps)) if job.dumps else []
+    waiting = Waiting(job)
+    listed = steps(waiting)
+    length = max(listed.length, 1) if len(listed) > 3 else job.length if job.summaries else 1
+    found += [_mismatch(job, one) for one in job.mismatches]
+    found += unmet(job)
+    found += _gaps(job)
+    found += _stragglers(waiting, listed, length)
+    found += _pipelines(waiting)
+    if not any(
+        one.severity == "error" for one in found
+    ):  # what comes after a hang or mismatch is no transfer
+        found += _exposed(waiting)
+    found += _clock_notes(job)
+    ordered = _ordered(found)
+    return JobVerdict(_headline(job, ordered, length), _summary(job, listed), ordered, _ranks(waiting), bandwidth(waiting),
+                      length, len(listed))  # fmt: skip
+
+
+def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
+    """Errors first in the order found: the first names the cause; then the others as everywhere."""
+    errors = [one for one in found if one.severity == "error"]
+    return (*errors, *in_order([one for one in found if one.severity != "error"]))
+
+
+def _headline(job: Job, found: tuple[Finding, ...], length: int) -> str:
+    first = next((one for one in found if one.severity == "error" or one.saves_ns), None)
+    if first is None:
+        if not job.groups:
+            return "nothing that several ranks did together was recorded"
+        return "no rank holds the others up"
+    if first.saves_ns and first.severity != "error":
+        return f"{first.text} ({min(first.saves_ns / length, 1):.0%} of the time)"
+    return first.text
+
+
+def _summary(job: Job, listed: Steps) -> str:
+    if not job.summaries:
+        return f"{len(job.dumps)} dumps of PyTorch's flight recorder, no traces"
+    hosts = len({one.about.host for one in job.summaries if one.about.host})
+    where = f" on {hosts} host{'s' if hosts > 1 else ''}" if hosts else ""
+    count = len(job.summaries)
+    text = f"{count} rank{'s' if count > 1 else ''}{where}, {words.duration(job.length)}"
+    if len(listed):
+        text += f", {len(listed):,} steps ({listed.source})"
+    worst = job.clocks.worst
+    if len(job.clocks.clocks) > 1:
+        text += ", clocks not measured" if worst is None else f", clocks within {words.duration(worst)}"
+    return text
+
+
+def who(job: Job, place: int) -> str:
+    """A rank with what is known of where it ran."""
+    about = job.summaries[place].about
+    several = len({one.about.host for one in job.summaries}) > 1
+    where = ", ".join(text for text in (about.host if several else "", about.device.split(" (")[0]) if text)
+    return f"rank {about.rank}" + (f" ({where})" if where else "")
+
+
+def _mismatch(job: Job, one: Mismatch) -> Finding:
+    group = job.groups[one.group]
+    text = f"mismatched collective: number {one.row + 1:,} of group {group.key!r}: {one.text}"
+    ranks = [job.summaries[place].about.rank for place in one.ranks]
+    return Finding("error", text, {"group": group.key, "number": one.row, "kind": one.kind, "ranks": ranks}, "cluster/mismatch",
+                   None, (), "All ranks of a group must call the same collectives with the same sizes in the same order: look "
+                   "for a branch that depends on the rank or on its data.")  # fmt: skip
+
+
+def _gaps(job: Job) -> list[Finding]:
+    """What is missing from the answer."""
+    out = []
+    for path, reason in job.failed:
+        out.append(Finding("loss", f"{path} could not be used: {reason}", {"path": path}, "cluster/unread"))
+    if job.missing and job.summaries:
+        shown = ", ".join(map(str, job.missing[:12])) + (", …" if len(job.missing) > 12 else "")
+        text = (f"{len(job.missing)} of {job.world_size} ranks have no recording ({shown}): waiting for them looks like slow "
+                "transfer")  # fmt: skip
+        out.append(Finding("loss", text, {"ranks": job.missing}, "cluster/missing"))
+    for one in job.summaries:
+        if one.about.lost:
+            text = f"rank {one.about.rank}: {one.about.lost:,} rows are missing ({one.about.damage})"
+            out.append(Finding("loss", text, {"rank": one.about.rank}, "cluster/lost"))
+    for group in job.groups:
+        absent = [i for i in range(len(group.ranks)) if (group.row[:, i] < 0).any()]
+        partial = [job.summaries[group.ranks[i]].about.rank for i in absent]
+        if partial and len(group):
+            count = int((~group.complete).sum())
+            text = f"group {group.key!r}: {count:,} of {len(group):,} operations are not in the recordings of all ranks"
+            out.append(Finding("note", text, {"group": group.key, "ranks": partial}, "cluster/partial"))
+    return out
+
+
+def _per_step(waiting: Waiting, listed: Steps) -> Column:
+    """What each rank (row) cost in each step (column), ns."""
+    out = np.zeros((len(waiting.job.summaries), max(len(listed), 1)))
+    for met in waiting.met:
+        own = np.flatnonzero(~met.paired & (met.entry > listed.judged_from))
+        # Starts decide, not ends: a step's last collective may end a little after the step's end on this clock.
+        step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), out.shape[1] - 1)
+        np.add.at(out, (np.array(met.group.ranks)[met.last[own]], step), met.cost[own])
+    return out
+
+
+def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
+    job = waiting.job
+    if len(job.summaries) < 2 or not waiting.met:
+        return []
+    cost = _per_step(waiting, listed)
+    total = cost.sum(1)
+    worth = _WORTH * length
+    whole = float(total.sum())
+    named = [place for place in np.argsort(-total).tolist() if total[place] >= max(worth, 0.1 * whole)][:3]
+    if not named:
+        return []
+    if total[named[0]] < _ONE * whole and len(job.summaries) > 2:
+        return [_imbalance(waiting, cost, whole, length)]
+    return [
+        _straggler(waiting, listed, cost, place, length)
+        for place in named
+        if total[place] >= 0.3 * total[named[0]]
+    ]
+
+
+def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length: int) -> Finding:
+    job = waiting.job
+    own = cost[place]
+    chosen, when = _when(own)
+    found = cause(job, listed, place, chosen)
+    total = int(own.sum())
+    text = f"straggler: {who(job, place)} makes the others wait {words.duration(total)}"
+    text += f", {when}" if when else ""
+    text += f": {found.text}" if found is not None else ""
+    evidence = list(found.evidence if found else ())
+    waited = waiting.caused[:, place].copy()
+    waited[place] = 0
+    longest = int(np.argmax(waited))
+    evidence.insert(
+        0, f"rank {job.summaries[longest].about.rank} waited {words.duration(int(waited[longest]))} for it"
+    )
+    bound = job.clocks.bound(longest, place) or 0.0
+    if bound * int(chosen.sum()) > 0.1 * total:
+        evidence.insert(1, f"the clocks of the two are known to {words.duration(bound)}")
+    about = job.summaries[place].about
+    values = {"rank": about.rank, "host": about.host, "device": about.device, "cost": total,
+              "first_step": int(np.flatnonzero(chosen)[0]) if chosen.any() else None, "steps": int(chosen.sum()),
+              "cause": found.kind if found else None, "name": found.name if found else None,
+              "excess": found.excess if found else None}  # fmt: skip
+    return Finding("warning", text, values, "cluster/straggler", min(total, length), tuple(evidence),
+                   found.advice if found else "Look at this rank's own recording: warpsight analyze.", None,
+                   found.name if found else None)  # fmt: skip
+
+
+def _when(own: Column) -> tuple[Column, str]:
+    """The steps in which a rank costs time, and when that is, in words; "" where it is always."""
+    count = len(own)
+    if count < 4:
+        return own > 0, ""
+    heavy = own > max(0.25 * float(own.max()), 0.0)
+    share = float(own[heavy].sum() / max(own.sum(), 1.0))
+    if heavy.sum() <= 0.3 * count and share >= 0.6:
+        listed = np.flatnonzero(heavy)
+        shown = ", ".join(str(i + 1) for i in listed[:6].tolist()) + (", …" if len(listed) > 6 else "")
+        return heavy, f"in {len(listed):,} of {count:,} steps ({shown})"
+    before = np.cumsum(own)
+    cuts = np.arange(2, count - 1)
+    early, late = before[cuts - 1] / cuts, (before[-1] - before[cuts - 1]) / (count - cuts)
+    gain = (late - early) ** 2 * cuts * (count - cuts)
+    best = int(cuts[np.argmax(gain)])
+    if early[best - 2] < 0.25 * late[best - 2]:
+        return np.arange(count) >= best, f"since step {best + 1:,} of {count:,}"
+    return own > 0.1 * float(np.median(own[own > 0])) if (own > 0).any() else own > 0, ""
+
+
+def _imbalance(waiting: Waiting, cost: Column, whole: float, length: int) -> Finding:
+    job = waiting.job
+    last = cost.argmax(0)[cost.max(0) > 0]
+    changes = len(set(last.tolist()))
+    computed = np.array([_time(waiting, place, COMPUTE) for place in range(len(job.summaries))], float)
+    most, usual = int(np.argmax(computed)), float(np.median(computed))
+    text = (f"load imbalance: ranks wait {words.duration(whole)} for whichever is last, {changes} different ranks of "
+            f"{len(job.summaries)} in turn")  # fmt: skip
+    evidence = [
+        f"rank {job.summaries[most].about.rank} computes most, {computed[most] / max(usual, 1):.2f} times the median"
+    ]
+    return Finding("warning", text, {"cost": int(whole), "ranks": changes}, "cluster/imbalance", min(int(whole), length),
+                   tuple(evidence), "Give each rank the same work in each step: bucket by sequence length, balance experts, or "
+                   "even out the data loaders.")  # fmt: skip
+
+
+def _time(waiting: Waiting, place: int, *kinds: int) -> int:
+    account = waiting.job.summaries[place].account
+    kind, time = account["class"].to_numpy(), account["time"].to_numpy()
+    return int(time[np.isin(kind, kinds)].sum())
+
+
+def _pipelines(waiting: Waiting) -> list[Finding]:
+    """Time in sends and receives for work that another stage had not finished."""
+    job = waiting.job
+    spans = sum(one.about.end - one.about.begin for one in job.summaries)
+    total = int(waiting.paired_wait.sum())
+    if not spans or total < _BUBBLE * spans:
+        return []
+    worst = int(np.argmax(waiting.paired_wait))
+    text = (f"pipeline bubbles: ranks wait {total / spans:.0%} of their time in sends and receives for another stage, "
+            f"{who(job, worst)} most")  # fmt: skip
+    each = [
+        f"rank {one.about.rank}: {words.duration(int(waiting.paired_wait[i]))}"
+        for i, one in enumerate(job.summaries)
+    ][:6]
+    return [Finding("warning", text, {"share": total / spans, "rank": job.summaries[worst].about.rank}, "cluster/bubble",
+                    total // max(len(job.summaries), 1), tuple(each), "Use more micro-batches per step, an interleaved schedule, "
+                    "or stages of equal length.")]  # fmt: skip
+
+
+def _exposed(waiting: Waiting) -> list[Finding]:
+    """Moving bytes while nothing computes: waiting for late ranks aside."""
+    job = waiting.job
+    spans = sum(one.about.end - one.about.begin for one in job.summaries)
+    exposed = sum(_time(waiting, place, COMMUNICATION) for place in range(len(job.summaries)))
+    waited = int(waiting.caused.sum() + waiting.paired_wait.sum())
+    moving = max(exposed - waited, 0)
+    if not spans or moving < _EXPOSED * spans:
+        return []
+    text = (
+        f"exposed communication: {moving / spans:.0%} of the ranks' time moves bytes while nothing computes"
+    )
+    return [Finding("warning", text, {"share": moving / spans, "waiting": waited}, "cluster/exposed",
+                    moving // len(job.summaries), (), "Overlap it with computation (smaller buckets, prefetch), send less "
+                    "(gradient accumulation, lower precision), or use faster links.")]  # fmt: skip
+
+
+def _clock_notes(job: Job) -> list[Finding]:
+    out = []
+    for clock in job.clocks.clocks if job.summaries else ():
+        ranks = ", ".join(str(job.summaries[rank].about.rank) for rank in clock.ranks[:8])
+        if clock.bound is None:
+            how = "assumed to be the others'" if clock.source == ASSUMED else "taken from its wall clock"
+            text = f"the clock of rank {ranks} is {how}, nothing says how far off it is: who waited for whom is not known"
+            out.append(Finding("note", text, {"clock": clock.name}, "cluster/clock"))
+        left_out = sum(one.left_out for one in clock.chain)
+        if left_out:
+            text = f"{left_out} collectives contradict the clock of rank {ranks} and were left out of it"
+            out.append(Finding("note", text, {"clock": clock.name}, "cluster/clock"))
+    return out
+
+
+def _ranks(waiting: Waiting) -> pa.Table:
+    job = waiting.job
+    rows = []
+    for place, one in enumerate(job.summaries):
+        about, clock = one.about, job.clocks.clocks[job.clocks.of[place]]
+        span = about.end - about.begin
+        exposed = _time(waiting, place, COMMUNICATION)
+        waited = int(waiting.caused[place].sum() + waiting.paired_wait[place])
+        compute, copy = _time(waiting, place, COMPUTE), _time(waiting, place, COPY)
+        made = waiting.caused[:, place].sum() - waiting.caused[place, place]
+        begin = np.array([about.begin])
+        rows.append({
+            "rank": about.rank, "host": about.host or None, "device": about.device or None, "span": span, "compute": compute,
+            "copy": copy, "transfer": max(exposed - waited, 0), "waited_for_others": waited,
+            "idle": max(span - compute - copy - exposed, 0), "made_others_wait": int(made), "clock": clock.source,
+            "clock_offset": int((clock.corrected(begin) - begin)[0]), "clock_bound": clock.bound,
+        })  # fmt: skip
+    return table(_RANKS, rows)

@@ -1,0 +1,154 @@
+"""Who waits for whom: each collective's time split into waiting for the last rank and moving bytes.
+
+    rank 0   |-- compute --|====== all-reduce: waits ======|~~ moves ~~|
+    rank 1   |-------------------- compute ----------------|~~ moves ~~|
+                                                           last entry  first end
+
+Only time in which nothing else runs on the waiting device costs anything: of a collective's wait the part counts that the account
+of that stretch has as communication.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.analysis.account.classes import COMMUNICATION
+from warpsight.cluster.job import Job
+from warpsight.cluster.matching import POINT_TO_POINT, Group
+from warpsight.cluster.summary import edges_of
+from warpsight.model.work import summed
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Met:
+    """One group's operations that at least two ranks recorded, as arrays by operation and rank (ns, reference clock).
+
+    Attributes:
+        rows: The operations, as rows of the group.
+        last: Column of the rank that entered last.
+        entry: When it entered.
+        wait: How long each rank waited for it.
+        exposed: The part of that in which its device did nothing else.
+        transfer: From the last entry to the first end, one value per operation.
+        end: When the first rank left.
+        paired: Sends and receives: their waiting is a pipeline's.
+    """
+
+    group: Group
+    rows: Column
+    last: Column
+    entry: Column
+    wait: Column
+    exposed: Column
+    transfer: Column
+    end: Column
+    paired: Column
+
+    @property
+    def cost(self) -> Column:
+        """How long the usual other rank stood still for the last one, per operation, ns."""
+        if not len(self.rows):
+            return np.zeros(0)
+        others = self.exposed.astype(float)
+        others[self.group.row[self.rows] < 0] = np.nan
+        others[np.arange(len(self.rows)), self.last] = np.nan
+        return np.asarray(np.nanmedian(others, axis=1))
+
+
+class Waiting:
+    """The waiting of a job, all of it computed when first asked for."""
+
+    def __init__(self, job: Job) -> None:
+        """Note the job; nothing is computed yet."""
+        self.job = job
+
+    @cached_property
+    def met(self) -> list[Met]:
+        """Every group's operations."""
+        return [self._of(group) for group in self.job.groups]
+
+    def _of(self, group: Group) -> Met:
+        there = group.row >= 0
+        rows = np.flatnonzero(there.sum(1) > 1)
+        start, end, there = (
+            self.job.times(group, "start")[rows],
+            self.job.times(group, "end")[rows],
+            there[rows],
+        )
+        lowest = np.iinfo(np.int64).min
+        entered = np.where(there, start, lowest)
+        last = entered.argmax(1) if len(rows) else np.zeros(0, np.int64)
+        entry = entered.max(1, initial=lowest)
+        first_end = np.where(there, end, np.iinfo(np.int64).max).min(1, initial=np.iinfo(np.int64).max)
+        transfer = np.maximum(first_end - entry, 0)
+        # Clocks are known up to an error: nobody waits longer than its own operation lasted.
+        wait = np.where(there, np.clip(entry[:, None] - start, 0, end - start), 0)
+        if any(self.job.clocks.bound(group.ranks[0], rank) is None for rank in group.ranks):
+            wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # nothing says who was last
+        return Met(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
+                   group.is_a(POINT_TO_POINT)[rows])  # fmt: skip
+
+    def _exposed(self, group: Group, rows: Column) -> Column:
+        """Communication that nothing hid in the stretches that each operation reaches into, by operation and rank."""
+        out = np.zeros((len(rows), len(group.ranks)), np.int64)
+        for column, rank in enumerate(group.ranks):
+            listed = self.job.summaries[rank].collectives
+            start, end = listed["start"].to_numpy(), listed["end"].to_numpy()
+            if not len(end):
+                continue
+            row = np.maximum(group.row[rows, column], 0)
+            before = np.append(0, np.cumsum(self.exposed_by_stretch[rank]))
+            edges = edges_of(listed)
+            first, last = (np.searchsorted(edges, at[row], "left") for at in (start, end))
+            out[:, column] = before[last + 1] - before[first]
+        return out
+
+    @cached_property
+    def exposed_by_stretch(self) -> list[Column]:
+        """For each rank the communication that nothing hid, by stretch of its account (ns)."""
+        out = []
+        for one in self.job.summaries:
+            stretches = len(edges_of(one.collectives)) + 1
+            kind, place, time = (one.account[name].to_numpy() for name in ("class", "interval", "time"))
+            mine = kind == COMMUNICATION
+            out.append(summed(place[mine].astype(np.int64), time[mine], stretches))
+        return out
+
+    @cached_property
+    def caused(self) -> Column:
+        """Exposed waiting of each rank (row) that each rank (column) caused by coming last, ns, sends and receives aside."""
+        count = len(self.job.summaries)
+        out = np.zeros((count, count), np.int64)
+        for met in self.met:
+            own = np.flatnonzero(~met.paired)
+            ranks = np.array(met.group.ranks)
+            guilty = ranks[met.last[own]] if len(own) else own
+            for column, rank in enumerate(met.group.ranks):
+                out[rank] += summed(guilty, met.exposed[own, column], count)
+        return out
+
+    @cached_property
+    def cost(self) -> Column:
+        """What each rank cost the job by coming last, ns: the wait of the usual other rank, summed."""
+        out = np.zeros(len(self.job.summaries))
+        for met in self.met:
+            own = np.flatnonzero(~met.paired)
+            np.add.at(out, np.array(met.group.ranks)[met.last[own]], met.cost[own])
+        return out
+
+    @cached_property
+    def paired_wait(self) -> Column:
+        """Exposed time of each rank in sends and receives beyond the shortest of the same size, ns."""
+        out = np.zeros(len(self.job.summaries), np.int64)
+        for met in self.met:
+            own = np.flatnonzero(met.paired)
+            for column, rank in enumerate(met.group.ranks):
+                out[rank] += int(met.exposed[own, column].sum())
+        return out

@@ -1,0 +1,10 @@
+"""`warpsight cluster`: a folder of verbs about jobs of many ranks."""
+
+from __future__ import annotations
+
+#: Verbs below `cluster`, each a module here with a `command`.
+BELOW = ("analyze", "merge")
+
+
+def command() -> None:
+    """Ask the recordings of a job of many ranks: which rank holds the others up, and why."""

@@ -1,0 +1,100 @@
+"""The offset between two clocks: recovered where collectives permit it, and never further off than it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.cluster.simulated_clocks import Clock, Meetings, constraints, meetings, true_offset
+from warpsight.cluster.clock_fit import Constraints, fit
+
+
+def trial(seed: int) -> tuple[float, float, float]:
+    """Largest error, the bound where it was, and the transfer time of one drawn pair of clocks (ns)."""
+    random = np.random.default_rng(seed)
+    seconds = float(random.choice([2.0, 20.0, 120.0]))
+    transfer = float(random.choice([8e3, 20e3, 200e3]))
+    always = None if random.random() < 0.7 else int(random.integers(0, 2))
+    seen = meetings(random, int(random.choice([40, 400, 4000])), seconds, transfer, float(random.choice([1e3, 1e5, 3e6])),
+                    always)  # fmt: skip
+    ours, theirs = (
+        Clock(int(random.integers(-(10**12), 10**18)), random.uniform(-50e-6, 50e-6), float(random.choice([0, 200, 1000])),
+              float(random.choice([0, 200]))) for _ in range(2)
+    )  # fmt: skip
+    found = fit(constraints(seen, ours, theirs, random))
+    assert found is not None
+    t = random.uniform(0, seconds * 1e9, 64)
+    offset, bound = found.offset(theirs.shown(t))
+    error = np.abs(offset - true_offset(ours, theirs, t))
+    worst = int(np.argmax(error - bound))
+    return float(error[worst]), float(bound[worst]), transfer
+
+
+def test_bounds_hold_in_99_of_100_of_a_thousand_trials() -> None:
+    errors, bounds, _ = np.array([trial(seed) for seed in range(1000)]).T
+    assert (errors <= bounds).mean() >= 0.99
+
+
+@pytest.mark.parametrize("drift", [0.0, 20e-6, -80e-6])
+@pytest.mark.parametrize("offset", [0, 5_000_000, -3 * 10**17])
+def test_a_planted_offset_is_found_within_20_microseconds(offset: int, drift: float) -> None:
+    random = np.random.default_rng(7)
+    seen = meetings(random, 500, 30.0, 12e3, 2e5)
+    ours, theirs = Clock(10**18, 0.0, 500), Clock(10**18 + offset, drift, 500)
+    found = fit(constraints(seen, ours, theirs, random))
+    assert found is not None
+    t = np.linspace(0, 30e9, 100)
+    at, bound = found.offset(theirs.shown(t))
+    assert np.abs(at - true_offset(ours, theirs, t)).max() < 20_000
+    assert bound.max() < 40_000
+    assert found.drift == pytest.approx(-drift, abs=1e-6)
+
+
+def test_a_rank_that_is_always_last_leaves_an_honest_wide_bound() -> None:
+    random = np.random.default_rng(3)
+    seen = meetings(random, 300, 10.0, 10e3, 5e6, always=1)
+    start = seen.start.copy()
+    start[:, 1] = start[:, 0] + 5e6 + random.uniform(0, 1e6, len(start))
+    seen = Meetings(start, start.max(1)[:, None] + 10e3 + np.zeros((1, 2)))
+    ours, theirs = Clock(0, 0.0), Clock(77_000_000, 1e-6)
+    found = fit(constraints(seen, ours, theirs, random))
+    assert found is not None
+    t = np.linspace(0, 10e9, 50)
+    at, bound = found.offset(theirs.shown(t))
+    assert np.abs(at - true_offset(ours, theirs, t)).max() < 20_000
+    assert bound.min() > 1e6
+
+
+def test_a_wrongly_matched_collective_is_left_out() -> None:
+    random = np.random.default_rng(5)
+    seen = meetings(random, 400, 10.0, 12e3, 2e5)
+    ours, theirs = Clock(0, 0.0, 100), Clock(10**9, 10e-6, 100)
+    made = constraints(seen, ours, theirs, random)
+    made.low[200] += 50e6
+    made.high[200] += 50e6
+    found = fit(made)
+    assert found is not None and found.left_out == 1
+    t = np.linspace(0, 10e9, 50)
+    assert np.abs(found.offset(theirs.shown(t))[0] - true_offset(ours, theirs, t)).max() < 20_000
+
+
+def test_a_clock_that_is_set_while_the_job_runs_is_followed() -> None:
+    random = np.random.default_rng(9)
+    seen = meetings(random, 600, 60.0, 12e3, 1e5)
+    ours = Clock(0, 0.0, 100)
+    before, after = Clock(10**9, 0.0, 100), Clock(10**9 + 3_000_000, 0.0, 100)
+    early = seen.start.max(1) < 30e9
+    first = constraints(Meetings(seen.start[early], seen.end[early]), ours, before, random)
+    second = constraints(Meetings(seen.start[~early], seen.end[~early]), ours, after, random)
+    shift = second.base - first.base
+    joined = Constraints(*(np.concatenate([getattr(first, c), getattr(second, c) + (shift if c != "at" else 0)])
+                           for c in ("at", "low", "high", "end")), first.base)  # fmt: skip
+    found = fit(joined)
+    assert found is not None and len(found.stretches) > 1
+    for clock, t in ((before, np.linspace(1e9, 20e9, 20)), (after, np.linspace(40e9, 59e9, 20))):
+        assert np.abs(found.offset(clock.shown(t))[0] - true_offset(ours, clock, t)).max() < 20_000
+
+
+def test_constraints_of_one_side_say_nothing() -> None:
+    none = np.full(3, np.inf)
+    assert fit(Constraints(np.arange(3), -none, np.ones(3), none * np.nan, 0)) is None

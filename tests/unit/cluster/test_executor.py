@@ -1,0 +1,70 @@
+"""Running a function over ranks: one item's failure is its own, also where it takes a worker process along."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsight.cluster.executor import Dask, Executor, Local
+from warpsight.errors import UsageError, WarpsightError
+
+
+def work(item: int) -> int:
+    """What the workers do: some items are bad."""
+    if item == 3:
+        raise WarpsightError("three is damaged")
+    if item == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item * item
+
+
+def outcomes(executor: Executor, items: list[int]) -> tuple[dict[int, int | None], dict[int, str]]:
+    found = list(executor.map(work, items))
+    assert sorted(one.place for one in found) == list(range(len(items)))
+    return {items[o.place]: o.value for o in found}, {items[o.place]: o.error for o in found if o.error}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_damaged_item_leaves_the_others(workers: int) -> None:
+    values, errors = outcomes(Local(workers), [1, 2, 3, 4])
+    assert values == {1: 1, 2: 4, 3: None, 4: 16}
+    assert errors == {3: "three is damaged"}
+
+
+def test_a_worker_that_is_killed_costs_its_item_alone() -> None:
+    values, errors = outcomes(Local(2), [1, 2, 5, 4])
+    assert values == {1: 1, 2: 4, 5: None, 4: 16}
+    assert list(errors) == [5] and "died" in errors[5]
+
+
+def test_without_dask_the_error_says_how_to_get_it() -> None:
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        with pytest.raises(UsageError, match=r"warpsight\[cluster\]"):
+            list(Dask("tcp://127.0.0.1:1").map(work, [1]))
+
+
+def test_dask_answers_as_the_local_pool_does() -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        values, errors = outcomes(Dask(cluster.scheduler_address), [1, 2, 3, 4])
+    assert values == {1: 1, 2: 4, 3: None, 4: 16}
+    assert errors == {3: "three is damaged"}
+
+
+def test_a_script_without_a_main_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "from warpsight.cluster.executor import Local\nimport math\nprint('begin')\n"
+        "print(sorted(one.value for one in Local(2).map(math.sqrt, [1.0, 4.0, 9.0])))\n"
+    )
+    asked = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert asked.stdout == "begin\n[1.0, 2.0, 3.0]\n"

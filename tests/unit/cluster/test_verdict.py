@@ -1,0 +1,152 @@
+"""What a job's recordings say: each planted fault is named first, with its rank, its cause and what it costs."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cluster.generated_jobs import Job
+from warpsight.cluster.executor import Local
+from warpsight.cluster.job import load
+from warpsight.cluster.matching import match
+from warpsight.cluster.summary import Summary
+from warpsight.cluster.verdict import JobVerdict, judge
+from warpsight.errors import WarpsightError
+
+#: Hosts boot at different moments and their oscillators differ.
+CLOCKS = {1: (5_000_000_000, 20e-6), 2: (-900_000_000, -35e-6), 3: (40_000_000_000, 3e-6)}
+
+
+def verdict(folder: Path, job: Job) -> JobVerdict:
+    job.write(folder)
+    return judge(load([folder], Local(1)))
+
+
+def test_a_rank_with_slower_kernels_on_a_low_clock_is_named_with_its_clock(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(factor={2: 1.3}, clock=CLOCKS, clock_mhz={2: 1500.0}))
+    first = found.findings[0]
+    assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/straggler", 2, "throttled")
+    assert "1,500 MHz" in first.text
+    # 20 steps of two buckets of three kernels of 1 ms, each 30 % longer.
+    assert first.values["cost"] == pytest.approx(20 * 2 * 3 * 300_000, rel=0.1)
+
+
+def test_a_slow_loader_of_one_rank_is_named_with_its_range_and_its_steps(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(loading={1: 12_000_000}, every=5, clock=CLOCKS))
+    first = found.findings[0]
+    assert (first.rule, first.values["rank"], first.values["cause"]) == ("cluster/straggler", 1, "host")
+    assert first.values["name"] == "load batch"
+    assert (
+        "in 3 of 20 steps (6, 11, 16)" in first.text
+    )  # before the first collective nothing says who was late
+    assert first.values["cost"] == pytest.approx(3 * 12_000_000, rel=0.1)
+
+
+def test_the_step_from_which_on_a_kernel_is_slow_is_told(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(slow_kernel={3: ("softmax", 2.5)}, since=8, clock=CLOCKS))
+    first = found.findings[0]
+    assert (first.values["rank"], first.values["name"], first.values["first_step"]) == (3, "softmax", 8)
+    assert "since step 9 of 20" in first.text
+
+
+@pytest.mark.parametrize("source", ["table", "ranges", "names"])
+def test_the_straggler_is_found_whatever_told_the_collectives(tmp_path: Path, source: str) -> None:
+    found = verdict(tmp_path, Job(factor={1: 1.5}, source=source, clock=CLOCKS))
+    assert found.findings[0].values["rank"] == 1
+    sized = [row for row in found.collectives.to_pylist() if row["bus_bandwidth"]]
+    assert bool(sized) == (source != "names")
+    for row in sized:
+        assert row["transfer"] == pytest.approx(44_000, rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["operation", "size"])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_mismatched_collective_comes_before_everything_else(tmp_path: Path, kind: str, ranks: int) -> None:
+    found = verdict(tmp_path, Job(ranks=ranks, mismatch=(1, 7, kind), factor={0: 1.5}, clock=CLOCKS))
+    first = found.findings[0]
+    assert (first.rule, first.severity, first.values["kind"]) == ("cluster/mismatch", "error", kind)
+    assert first.values["ranks"] == [1]
+    assert first.values["number"] == 14
+
+
+def test_even_ranks_have_no_straggler(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(jitter=0.001, clock=CLOCKS))
+    assert not [one for one in found.findings if one.severity in ("warning", "error")]
+    assert found.headline == "no rank holds the others up"
+
+
+def test_ranks_that_are_late_in_turn_are_a_load_imbalance(tmp_path: Path) -> None:
+    found = verdict(tmp_path, Job(jitter=0.3, ranks=8, steps=40))
+    assert found.findings[0].rule == "cluster/imbalance"
+
+
+def test_a_planted_clock_is_recovered_and_its_bound_holds(tmp_path: Path) -> None:
+    Job(clock=CLOCKS, steps=60).write(tmp_path)
+    job = load([tmp_path], Local(1))
+    for row in range(1, 4):
+        clock = job.clocks.clocks[job.clocks.of[row]]
+        offset, drift = CLOCKS[row]
+        for t in (1.01e9, 1.1e9, 1.3e9):
+            shown = offset + round(t * (1 + drift))
+            error = abs(int(clock.corrected([shown])[0]) - t)
+            assert error < 20_000
+            assert clock.bound is not None and error <= clock.bound
+
+
+def test_a_missing_rank_leaves_a_qualified_answer(tmp_path: Path) -> None:
+    paths = Job(factor={2: 1.5}, clock=CLOCKS).write(tmp_path)
+    shutil.rmtree(paths[3])
+    found = judge(load([tmp_path], Local(1)))
+    assert [one.values["ranks"] for one in found.findings if one.rule == "cluster/missing"] == [[3]]
+    assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [2]
+
+
+def test_a_truncated_partition_leaves_a_qualified_answer(tmp_path: Path) -> None:
+    paths = Job(factor={2: 1.5}, clock=CLOCKS).write(tmp_path)
+    part = next((paths[0] / "table=kernel").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-100])
+    found = judge(load([tmp_path], Local(2)))
+    assert [one.values["path"] for one in found.findings if one.rule == "cluster/unread"] == [str(paths[0])]
+    assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [2]
+
+
+def test_a_second_question_reads_the_summaries_alone(tmp_path: Path) -> None:
+    paths = Job(factor={1: 1.5}).write(tmp_path)
+    before = judge(load([tmp_path], Local(1)))
+    for path in paths:
+        shutil.rmtree(path / "table=kernel")
+    after = judge(load([tmp_path], Local(1)))
+    assert after.to_json() == before.to_json()
+
+
+def test_a_changed_trace_is_read_again(tmp_path: Path) -> None:
+    Job(factor={1: 1.5}).write(tmp_path / "run")
+    assert judge(load([tmp_path / "run"], Local(1))).findings[0].values["rank"] == 1
+    for path in (tmp_path / "run").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    Job(factor={2: 1.5}, steps=21).write(tmp_path / "run")
+    assert judge(load([tmp_path / "run"], Local(1))).findings[0].values["rank"] == 2
+
+
+def test_a_recording_that_began_later_is_matched_by_its_ends(tmp_path: Path) -> None:
+    """All operations look alike, so only the ends tell by how many places the second rank's recording is behind."""
+    Job(ranks=2, buckets=1, jitter=0.2, clock={1: (10**12, 0.0)}, steps=40).write(tmp_path)
+    whole = load([tmp_path], Local(1)).summaries
+    late: Summary = replace(whole[1], collectives=whole[1].collectives.slice(7))
+    group = match((whole[0], late))[0]
+    assert group.row[:7, 1].tolist() == [-1] * 7
+    assert (group.row[7:, 1] == range(33)).all()
+
+
+def test_an_unfinished_recording_is_named_with_what_to_do(tmp_path: Path) -> None:
+    Job(factor={1: 1.5}, ranks=3).write(tmp_path)
+    (tmp_path / "rank=00003" / "raw").mkdir(parents=True)
+    found = judge(load([tmp_path], Local(1)))
+    assert [one.text for one in found.findings if "warpsight recover" in one.text]
+    assert [one.values["rank"] for one in found.findings if one.rule == "cluster/straggler"] == [1]
+    with pytest.raises(WarpsightError, match="warpsight recover"):
+        load([tmp_path / "rank=00003"])
