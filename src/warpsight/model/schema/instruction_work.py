@@ -1,4 +1,4 @@
-"""Tables of what single instructions of a kernel did: recorded by instrumentation, imported from CUTracer."""
+"""Tables of what single instructions of a kernel did: sampled, recorded by instrumentation, imported from CUTracer."""
 
 from __future__ import annotations
 
@@ -75,4 +75,42 @@ process      int32  -   process id in the trace
 """,
 )
 
-TABLES = (INSTRUCTION, WARP_EVENT, ACCESS, REGISTER)
+PC_SAMPLE = table(
+    "pc_sample",
+    "Samples of warps at one instruction for one reason, taken in one window (table pc_window).",
+    """
+start        int64  ns  begin of the window
+duration     int64  ns  of the window
+name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
+checksum     uint64? -  of the module's image (table module)
+pc           int64  B   offset in the function
+reason       string -   what the warp waited for: long_scoreboard, barrier, …; selected: it issued
+samples      int64  -   all samples for this reason
+not_issued   int64  -   those of them in cycles in which the scheduler issued nothing
+correlation  int64? id  launch, when kernels ran one at a time for it
+context      int32  -   context id, unique within the process
+device       int16? -   device id (table device)
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+PC_WINDOW = table(
+    "pc_window",
+    "A stretch of time in which warps were sampled in one context.",
+    """
+start        int64  ns  begin
+duration     int64  ns  end - start
+samples      int64  -   taken in all, in the table or not
+dropped      int64  -   lost by the hardware
+foreign      int64  -   of code without an image: kernels of the driver
+incomplete   bool   -   the hardware's buffer ran full
+period       int64? cycles between two samples of a multiprocessor
+context      int32  -   context id, unique within the process
+device       int16? -   device id (table device)
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+TABLES = (INSTRUCTION, WARP_EVENT, ACCESS, REGISTER, PC_SAMPLE, PC_WINDOW)
