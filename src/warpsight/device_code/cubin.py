@@ -245,6 +245,22 @@ class Cubin:
         return None
 
     @cached_property
+    def ptx(self) -> list[str]:
+        """The lines of the PTX that the code was made from; empty without `-lineinfo`. The first is line 1."""
+        text = self.elf.bytes_of(".nv_debug_ptx_txt")
+        # Names have a control character in front that is no part of the language.
+        plain = text.translate(None, bytes(range(1, 9)))
+        return [readable(line.expandtabs(4)) for line in plain.split(b"\0")] if text else []
+
+    def ptx_line(self, section: int, offset: int) -> int:
+        """The line of the PTX that the instruction at an offset of a section came from, 0 when it is not known."""
+        for table in self._tables_of(section):
+            relative = offset - table.start
+            if table.sass is not None and 0 <= relative < table.sequence.end:
+                return table.ptx_line(relative)
+        return 0
+
+    @cached_property
     def _inlined_calls(self) -> dict[int, list[tuple[int, int, dwarf_info.InlinedCall]]]:
         """Inlined calls of `.debug_info` by section: (begin, end, call), outer before inner."""
         info = self.elf.bytes_of(".debug_info")

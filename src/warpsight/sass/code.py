@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from warpsight.device_code.branch_targets import indirect_targets
 from warpsight.device_code.control_flow import ControlFlow
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.decoded import Decoded, decode
@@ -14,6 +13,7 @@ from warpsight.device_code.demangle import demangle, short
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.flow_graph import FlowGraph
 from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.kernel_info import indirect_targets, register_count
 from warpsight.device_code.liveness import Liveness, liveness
 from warpsight.errors import UsageError
 
@@ -61,8 +61,8 @@ class KernelCode:
 
     @property
     def registers(self) -> int:
-        """Registers of a thread, as the section's header says."""
-        return int(self.cubin.elf.sections["info"][self.section]) >> 24
+        """Registers of a thread; 0 when the cubin does not say."""
+        return register_count(self.cubin, self.section)
 
     @cached_property
     def instructions(self) -> list[Decoded]:

@@ -137,7 +137,7 @@ class _Finder:
             own = self.instructions[row.index]
             if is_mbarrier_wait(own):
                 return [(Producer(row.index, 0), "mbarrier")]
-            if own.operation == "WARPGROUP":
+            if own.operation == "WARPGROUP" or self._reads_product(row.index):
                 return self._warpgroup(row)
             self.unexplained += row.samples
             return []
@@ -176,6 +176,9 @@ class _Finder:
     def _warpgroup(self, row: Sample) -> list[tuple[Producer, str]]:
         found = self.dependencies.nearest(row.index, lambda one: one.operation in _MATRIX)
         return [(one, "matrix product of the warpgroup") for one in found[:1]]
+
+    def _reads_product(self, index: int) -> bool:
+        return any(self.instructions[one.index].operation in _MATRIX for one in self.dependencies.producers(index))
 
     def _stores(self, row: Sample) -> list[tuple[Producer, str]]:
         found = self.dependencies.nearest(row.index, lambda one: one.kind.store or one.kind.atomic)

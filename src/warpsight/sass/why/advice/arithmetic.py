@@ -81,7 +81,8 @@ def fetch(evidence: Evidence) -> list[Advice]:
 def divergence(evidence: Evidence) -> list[Advice]:
     """Waits at branches and where lanes come together again."""
     def fits(part: Blame) -> bool:
-        return part.reason == "branch_resolving" or evidence.instruction(part.cause).operation in ("BSYNC", "WARPSYNC")
+        meets = evidence.instruction(part.cause).operation in ("BSYNC", "WARPSYNC")
+        return part.reason == "branch_resolving" or (part.reason == "barrier" and meets)
 
     why = "Warps wait for branches to be resolved and for their lanes to come together."
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."
