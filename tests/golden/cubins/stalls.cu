@@ -36,7 +36,7 @@ extern "C" __global__ void async_copy(const float4* g, float4* o) {
   __syncthreads();
   o[threadIdx.x] = s[threadIdx.x ^ 1];
 }
-extern "C" __global__ void atomic_result(int* a, int* o) { o[threadIdx.x] = atomicAdd(a, threadIdx.x) + 5; }
+extern "C" __global__ void atomic_result(int* a, int* o) { o[threadIdx.x] = atomicCAS(a + threadIdx.x, 3, 4) + 5; }
 extern "C" __global__ void array_at_run_time(float* o, int n) {
   float v[32];
   for (int i = 0; i < 32; ++i) v[i] = o[i];
