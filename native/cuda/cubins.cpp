@@ -73,10 +73,13 @@ int write_image(const std::string& folder, const Image& image) {
   return error;
 }
 
+// Samples of program counters mean nothing without the code.
+bool wanted() { return settings().cubins || settings().pc_sampling != 0; }
+
 }  // namespace
 
 void keep_cubin(uint64_t checksum, const void* image, size_t size) {
-  if (!settings().cubins || image == nullptr || size == 0) return;
+  if (!wanted() || image == nullptr || size == 0) return;
   const char* refused = nullptr;
   {
     Guard guard;
@@ -98,7 +101,7 @@ void keep_cubin(uint64_t checksum, const void* image, size_t size) {
 }
 
 void write_cubins() {
-  if (!settings().cubins) return;
+  if (!wanted()) return;
   std::vector<Image> images;
   {
     Guard guard;

@@ -1,4 +1,4 @@
-// WARPSIGHT_CUBINS=1: every cubin the program loads, once, as NAME.warp/cubins/CHECKSUM.cubin.
+// WARPSIGHT_CUBINS=1 or PC sampling: every cubin the program loads, once, as NAME.warp/cubins/CHECKSUM.cubin.
 #pragma once
 
 #include <cstddef>

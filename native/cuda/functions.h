@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 #include <cupti.h>
+#include <cupti_pcsampling.h>
 
 #include <cstdint>
 #include <string>
@@ -46,6 +47,13 @@ namespace warpsight {
   X(cuptiGetResultString)                         \
   X(cuptiGetStreamId)                             \
   X(cuptiGetTimestamp)                            \
+  X(cuptiPCSamplingDisable)                       \
+  X(cuptiPCSamplingEnable)                        \
+  X(cuptiPCSamplingGetData)                       \
+  X(cuptiPCSamplingGetNumStallReasons)            \
+  X(cuptiPCSamplingGetStallReasons)               \
+  X(cuptiPCSamplingSetConfigurationAttribute)     \
+  X(cuptiRegisterComputeCrcCallback)              \
   X(cuptiSetThreadIdType)
 
 struct CuptiFunctions {

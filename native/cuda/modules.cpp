@@ -61,19 +61,6 @@ uint64_t key_of(uint32_t context, std::string_view name) {
 
 uint64_t pair_of(uint32_t context, uint32_t number) { return static_cast<uint64_t>(context) << 32 | number; }
 
-// The size beside the CRC: two images that differ in either are different.
-uint64_t checksum_of(const CUpti_ModuleResourceData& module) {
-  if (module.pCubin == nullptr) return 0;
-  const uint64_t crc = crc32(0, module.pCubin, std::min(module.cubinSize, kMostChecksummed));
-  return static_cast<uint64_t>(module.cubinSize) << 32 | crc;
-}
-
-uint32_t id_of(CUcontext context) {
-  uint32_t id = 0;
-  if (cupti().cuptiGetContextId != nullptr && context != nullptr) cupti().cuptiGetContextId(context, &id);
-  return id;
-}
-
 void take_kernel(void* data, std::string_view name) {
   auto* loaded = static_cast<Loaded*>(data);
   loaded->kernels.push_back(key_of(loaded->context, name));
@@ -114,13 +101,25 @@ void remember(uint32_t number, uint64_t checksum, uint64_t time, Loaded loaded) 
 
 }  // namespace
 
+uint64_t image_checksum(const void* image, size_t size) {
+  if (image == nullptr) return 0;
+  const uint64_t crc = crc32(0, image, std::min(size, kMostChecksummed));
+  return static_cast<uint64_t>(size) << 32 | crc;
+}
+
+uint32_t context_id(CUcontext context) {
+  uint32_t id = 0;
+  if (cupti().cuptiGetContextId != nullptr && context != nullptr) cupti().cuptiGetContextId(context, &id);
+  return id;
+}
+
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
   Module row = {};
   row.id = g_modules.fetch_add(1) + 1;
   row.size = module.cubinSize;
   row.time = now_ns();
-  row.checksum = checksum_of(module);
-  row.context = id_of(context);
+  row.checksum = image_checksum(module.pCubin, module.cubinSize);
+  row.context = context_id(context);
   row.device = device_of_context(row.context);
   char name[32];
   snprintf(name, sizeof name, "cubin %u", module.moduleId);
@@ -133,7 +132,7 @@ void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
 }
 
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
-  const uint32_t id = id_of(context);
+  const uint32_t id = context_id(context);
   Guard guard;
   const auto found = known().modules.find(pair_of(id, module.moduleId));
   if (found == known().modules.end()) return;

@@ -12,6 +12,12 @@ namespace warpsight {
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module);
 
+// What tells images apart: their size beside a CRC. 0 for none.
+uint64_t image_checksum(const void* image, size_t size);
+
+// CUPTI's number of a context, 0 when it gives none.
+uint32_t context_id(CUcontext context);
+
 // Whether modules may have been loaded that we did not hear of: recording did not begin with CUDA. CUPTI
 // tells of a module, and gives its image, at the moment of loading only; the driver gives neither later.
 void set_modules_incomplete(bool incomplete);

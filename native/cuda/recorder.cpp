@@ -13,6 +13,7 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
+#include "cuda/pc_sampling.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
 #include "runtime/kernel_filter.h"
@@ -88,6 +89,7 @@ void CudaRecorder::begin() {
   begin_range_session();
   set_modules_incomplete(!injecting_);
   if (!injecting_ && session_ == 1) note_late_start();
+  begin_pc_sampling(!injecting_ && any_primary_context());
   set_up_activity();
   prepare_stacks();
   if (settings().capture_range) {
@@ -145,6 +147,7 @@ void CudaRecorder::stop() {
   set_awaiting_range(false);
   end_graph_level();
   const uint64_t disabled = now_ns();
+  end_pc_sampling();
   flush(true);
   disable_kinds();
   drain_worker(kDrainMs);
@@ -172,6 +175,10 @@ void CudaRecorder::leave_cupti() {
                     "CUPTI 12.6, so a small cost may remain"
                   : "recording is disabled but stays attached: CUPTI would not detach",
               1, Severity::note);
+}
+
+void CudaRecorder::exiting() {
+  if (attached()) end_pc_sampling();
 }
 
 void CudaRecorder::flush(bool forced) {

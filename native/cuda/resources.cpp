@@ -3,12 +3,14 @@
 #include "cuda/graphs.h"
 #include "cuda/machine.h"
 #include "cuda/modules.h"
+#include "cuda/pc_sampling.h"
 
 namespace warpsight {
 namespace {
 
 constexpr CUpti_CallbackIdResource kIds[] = {
     CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
+    CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_STREAM_CREATED,
     CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_MODULE_LOADED,
@@ -35,7 +37,10 @@ void on_resource(CUpti_CallbackId cbid, const void* data) {
   const void* detail = resource.resourceDescriptor;
   switch (cbid) {
     case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
-      return context_created(resource.context);
+      context_created(resource.context);
+      return sample_context(resource.context);
+    case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+      return end_sampling_of(resource.context);
     case CUPTI_CBID_RESOURCE_STREAM_CREATED:
       return stream_created(resource.context, resource.resourceHandle.stream);
     case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:

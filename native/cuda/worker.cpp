@@ -12,6 +12,7 @@
 #include "cuda/functions.h"
 #include "cuda/machine.h"
 #include "cuda/own_threads.h"
+#include "cuda/pc_sampling.h"
 #include "runtime/runtime.h"
 #include "stacks/waiter.h"
 
@@ -54,12 +55,13 @@ void decode_completed() {
 void* run(void*) {
   pthread_setname_np(pthread_self(), "warpsight-cupti");
   for (;;) {
-    wait_for_completed(kIdleWaitMs);
+    wait_for_completed(pc_window_ms(kIdleWaitMs));
     pthread_mutex_lock(&g_lock);
     const uint64_t wanted = g_drains_wanted;
     pthread_mutex_unlock(&g_lock);
     decode_completed();
     write_cubins();
+    collect_pc_samples();
     find_passes();
     pthread_mutex_lock(&g_lock);
     g_drains_done = wanted;

@@ -31,6 +31,7 @@ class Recorder {
   virtual void start() = 0;             // begin recording; called again after stop
   virtual void stop() = 0;              // disable, flush, leave no cost behind
   virtual void flush(bool forced) = 0;  // hand over what is complete; forced: at exit, everything there is
+  virtual void exiting() {}             // the program exits; the last flush follows
   virtual void tick() {}                // every flush period while recording
   // The program's own range (Settings::capture_range) began or ended, between start and stop: called on the
   // thread of the program that said so, inside of its call.

@@ -49,6 +49,14 @@ void flush_recorders(Runtime& r, bool forced) {
   pthread_mutex_unlock(&r.recorder_lock);
 }
 
+void tell_recorders_of_exit(Runtime& r) {
+  pthread_mutex_lock(&r.recorder_lock);
+  for (const Registered& each : r.recorders) {
+    if (each.started) each.recorder->exiting();
+  }
+  pthread_mutex_unlock(&r.recorder_lock);
+}
+
 void tick_recorders(Runtime& r) {
   pthread_mutex_lock(&r.recorder_lock);
   for (const Registered& each : r.recorders) {
@@ -121,6 +129,7 @@ bool serve(Runtime& r) {
   r.requests.forced = false;
   pthread_mutex_unlock(&r.lock);
   if (requests.asked != requests.served) {
+    if (requests.exit && !requests.stop) tell_recorders_of_exit(r);
     if (!requests.stop) flush_recorders(r, requests.forced || requests.exit);
     if (requests.stop || requests.exit) return true;
     pthread_mutex_lock(&r.lock);

@@ -160,6 +160,7 @@ void record_kernel(const char* name, uint32_t correlation, uint32_t stream, uint
   const long every = option("zero_every", 0);
   const bool lost = every != 0 && ++g_kernels % every == 0;
   append(k, !lost);
+  sample_launch(name);
 }
 
 void record_copy(uint64_t bytes, uint32_t correlation, uint64_t graph_node) {

@@ -328,6 +328,10 @@ void load_module(const std::string& kernels, uint32_t number, char filling) {
   module.moduleId = number;
   module.cubinSize = image.size();
   module.pCubin = image.data();
+  std::vector<const char*> names;
+  const std::vector<std::string> all = split(kernels, ',');
+  for (const std::string& name : all) names.push_back(name.c_str());
+  checksum_image(image.data(), image.size(), names.data(), names.size());
   resource(CUPTI_CBID_RESOURCE_MODULE_LOADED, &module, nullptr);
 }
 
@@ -343,6 +347,8 @@ void do_step(const std::vector<std::string>& step) {
   const auto count = static_cast<int>(number(2));
   if (what == "init")
     cuInit(0), context_exists(), resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, nullptr, nullptr);
+  else if (what == "destroy")
+    resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, nullptr, nullptr);
   else if (what == "launch") {
     const char* name = kept(step[1]);
     for (int i = 0; i < count; ++i) launch(name, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);

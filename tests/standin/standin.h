@@ -49,6 +49,10 @@ void stuck_for(long milliseconds);  // negative: for ever
 void serve_dump_requests();         // the driver's pipe for core dumps asked for by the user
 [[noreturn]] void device_exception();
 
+// Samples of program counters: of a launch, and the checksum of the image that its kernel comes from.
+void sample_launch(const char* kernel);
+void checksum_image(const void* image, size_t size, const char* const* kernels, size_t count);
+
 void context_exists();
 void resource(CUpti_CallbackIdResource id, void* descriptor, CUstream stream);
 bool kind_enabled(CUpti_ActivityKind kind);

@@ -26,6 +26,7 @@ class RecordingValues:
     capture_range: str = "off"
     ranges: str = "off"
     cubins: bool = False
+    pc_sampling: int = 0
     leave_cupti: bool = False
     opencl_profiling: str = "on"
     max_size: int = 0
@@ -77,6 +78,7 @@ class RecordingOptions(TypedDict, total=False):
     capture_range: Literal["off", "profiler-api"]
     ranges: Literal["off", "torch"]
     cubins: bool
+    pc_sampling: int | Literal["on", "off"]
     leave_cupti: bool
     opencl_profiling: Literal["on", "off"]
     max_size: int

@@ -140,6 +140,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("ranges", CHOICE, "off", "torch: ranges for its operators, with shapes.", choices=("off", "torch"), reader=BOTH),
     Option("cubins", SWITCH, False, "Keep the code of CUDA modules, each once, in the trace.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
+    Option("pc_sampling", WHOLE, 0, "Samples of program counters with stall reasons, per second and multiprocessor (on: 1000); "
+           "keeps the code, too.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
+           python='int | Literal["on", "off"]', reader=PROCESS, backends=("cuda",), native="pc_sampling",
+           native_type="uint32_t"),
     Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
            variable="WARPSIGHT_YIELD", reader=BOTH, backends=("cuda",), native="yield"),
     Option("opencl_profiling", CHOICE, "on", "off: record the host side of OpenCL only.", choices=("on", "off"),

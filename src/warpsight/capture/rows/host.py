@@ -262,6 +262,47 @@ def _flow(arena: Arena, batch: Batch) -> None:
     )
 
 
+def _pc_sample(arena: Arena, batch: Batch) -> None:
+    rows = batch.rows
+    arena.emit(
+        "pc_sample",
+        len(rows),
+        {
+            **_interval(rows),
+            "name_id": zero_is_null(arena.local.names(rows["name"])),
+            "checksum": zero_is_null(rows["checksum"]),
+            "pc": rows["pc"],
+            "reason": _filled(arena.local.texts(rows["reason"]), "?"),
+            "samples": rows["samples"],
+            "not_issued": rows["not_issued"],
+            "correlation": _correlation(arena, batch),
+            "context": rows["context"],
+            "device": arena.context_devices(rows["context"]),
+            "process": arena.process_id(),
+        },
+    )
+
+
+def _pc_window(arena: Arena, batch: Batch) -> None:
+    rows = batch.rows
+    arena.emit(
+        "pc_window",
+        len(rows),
+        {
+            **_interval(rows),
+            "samples": rows["samples"],
+            "dropped": rows["dropped"],
+            "unattributed": rows["unattributed"],
+            "incomplete": (rows["flags"] & 1) != 0,
+            "period": zero_is_null(rows["period"]),
+            "cost": rows["cost"],
+            "context": rows["context"],
+            "device": arena.context_devices(rows["context"]),
+            "process": arena.process_id(),
+        },
+    )
+
+
 def _loss(arena: Arena, batch: Batch) -> None:
     for row in batch.rows:
         kind = layout.BY_KIND.get(int(row["kind"]))
@@ -307,6 +348,8 @@ CONVERTERS: dict[str, Callable[[Arena, Batch], None]] = {
     "UserEvent": _user_event,
     "Build": _build,
     "Flow": _flow,
+    "PcSample": _pc_sample,
+    "PcWindow": _pc_window,
     "Loss": _loss,
     "Clock": _clock,
 }

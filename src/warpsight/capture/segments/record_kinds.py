@@ -514,4 +514,37 @@ u8 destination  address written, 0 unknown
 """,
         blocks=16,
     ),
+    _record(
+        37,
+        "PcSample",
+        """
+u8 start        begin of the window, as in PcWindow
+u8 end          end of the window
+u8 checksum     of the module's image, as in Module
+u8 pc           offset in the function
+u4 name         string: mangled name of the function
+u4 reason       string: stall reason
+u4 samples      all for this reason
+u4 not_issued   those of them in cycles in which the scheduler issued nothing
+u4 context      context id
+u4 correlation  low half of the launch's, 0 none
+""",
+        blocks=64,
+    ),
+    _record(
+        38,
+        "PcWindow",
+        """
+u8 start        ns
+u8 end          ns
+u8 samples      taken in all
+u8 dropped      by the hardware
+u8 unattributed of code whose instructions CUPTI does not tell: kernels of the driver
+u8 cost         processor time of our own thread to collect them, ns
+u4 context      context id
+u4 period       cycles between two samples of a multiprocessor, 0 unknown
+u4 flags        1 the hardware's buffer ran full
+u4 reserved0    zero
+""",
+    ),
 )

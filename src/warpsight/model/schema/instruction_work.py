@@ -103,9 +103,10 @@ start        int64  ns  begin
 duration     int64  ns  end - start
 samples      int64  -   taken in all, in the table or not
 dropped      int64  -   lost by the hardware
-foreign      int64  -   of code without an image: kernels of the driver
+unattributed int64  -   of code whose instructions CUPTI does not tell: kernels of the driver
 incomplete   bool   -   the hardware's buffer ran full
 period       int64? cycles between two samples of a multiprocessor
+cost         int64? ns  processor time of the recorder's thread to collect them
 context      int32  -   context id, unique within the process
 device       int16? -   device id (table device)
 process      int32  -   process id in the trace
