@@ -109,7 +109,9 @@ def listing(code: KernelCode, samples: Samples | None = None) -> Listing:
     at = sampled.at()
     graph, live = code.graph, code.live
     rows = []
-    for one in code.instructions[: code.length]:
+    # Warps that drain are sampled behind the last EXIT.
+    end = max(code.length, min(max(at, default=0) + 1, len(code.instructions)))
+    for one in code.instructions[:end]:
         block = graph.blocks[graph.block_of[one.index]]
         loop = graph.loop_of[block.number]
         counts = (live.pressure(one.index), live.pressure(one.index, "P"), live.pressure(one.index, "UR"))

@@ -26,6 +26,17 @@ WHERE k.name = $name GROUP BY ALL ORDER BY sum(k.duration) DESC LIMIT 1
 """
 
 
+#: Cycles of multiprocessors that the kernel ran for inside of windows, in samples; those with warps are the samples taken. The begin
+#: and end of a launch take some microseconds without warps, so short kernels are not judged.
+_BUSY = """
+SELECT sum(least(k.start + k.duration, w.start + w.duration) - greatest(k.start, w.start)) / 1e6 * any_value(d.clock_khz)
+       * any_value(d.multiprocessors) / any_value(w.period)
+FROM kernel k JOIN pc_window w ON k.process = w.process AND k.start < w.start + w.duration AND k.start + k.duration > w.start
+JOIN device d ON d.device = k.device WHERE k.name = $name AND w.period > 0
+HAVING avg(k.duration) >= 20000
+"""
+
+
 @dataclass(frozen=True)
 class Recorded:
     """One kernel with samples.
@@ -126,12 +137,24 @@ def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
     return chosen
 
 
-def launch_of(trace: Trace, name: str) -> Launch:
-    """How a kernel was launched in the shape that took the most time; empty when the trace does not tell."""
+def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
+    """How a kernel was launched in the shape that took the most time; empty when the trace does not tell.
+
+    Args:
+        trace: the trace; name: of the kernel, mangled.
+        samples: how many it has: they tell how many multiprocessors were busy.
+    """
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:
         return Launch()
     blocks, threads, registers, shared, capability, multiprocessors = rows[0]
     return Launch(
-        blocks or 0, threads or 0, registers or 0, shared or 0, capability or "", multiprocessors or 0
-    )
+        blocks or 0, threads or 0, registers or 0, shared or 0, capability or "", multiprocessors or 0,
+        _busy(trace, name, samples),
+    )  # fmt: skip
+
+
+def _busy(trace: Trace, name: str, samples: int) -> float | None:
+    rows = trace.sql(_BUSY, name=name).fetchall()
+    possible = rows[0][0] if rows else None
+    return min(samples / possible, 1.0) if possible and samples else None

@@ -44,6 +44,14 @@ class Answer:
         ordered = sorted(by_cause.items(), key=lambda item: (-sum(part.samples for part in item[1]), item[0]))
         return [(cause, sorted(parts, key=lambda part: (-part.samples, part.stalled))) for cause, parts in ordered]
 
+    def lines(self) -> list[tuple[tuple[str, int], list[Blame]]]:
+        """Source lines (file, line) whose instructions stalls are blamed on, most samples first; `("", 0)` where none is known."""
+        by_line: dict[tuple[str, int], list[Blame]] = defaultdict(list)
+        for cause, parts in self.causes():
+            frames = self.code.frames(cause)
+            by_line[(frames[0].file, frames[0].line) if frames else ("", 0)] += parts
+        return sorted(by_line.items(), key=lambda item: (-sum(part.samples for part in item[1]), item[0]))
+
     def reasons(self) -> list[tuple[str, int]]:
         """Samples by stall reason, most first."""
         sums: dict[str, int] = defaultdict(int)
@@ -60,6 +68,10 @@ class Answer:
             "launch": asdict(self.launch) if self.launch.threads else None,
             "samples": {"total": self.samples.total, "stalled": self.samples.stalled, "issued": self.samples.issued},
             "reasons": [{"reason": name, "samples": count, "text": reason(name).text} for name, count in self.reasons()],
+            "lines": [
+                {"file": file, "line": line, "samples": round(sum(part.samples for part in parts), 2)}
+                for (file, line), parts in self.lines() if file
+            ],
             "causes": [self._cause(cause, parts) for cause, parts in self.causes()],
             "advice": [self._advice(one) for one in self.advice],
             "single_producer": {"before": self.blamed.single_before, "after": self.blamed.single_after},

@@ -181,8 +181,15 @@ class _Finder:
         return any(self.instructions[one.index].operation in _MATRIX for one in self.dependencies.producers(index))
 
     def _stores(self, row: Sample) -> list[tuple[Producer, str]]:
-        found = self.dependencies.nearest(row.index, lambda one: one.kind.store or one.kind.atomic)
-        return [(one, "stores") for one in found]
+        # A warp that drains has passed its EXIT, behind which no path leads on.
+        behind = row.index and self.instructions[row.index - 1].operation == "EXIT"
+        start = row.index - 1 if behind and row.reason == "drain" else row.index
+        found = self.dependencies.all_before(start, lambda one: one.kind.store or one.kind.atomic)
+        waiting = self.instructions[row.index]
+        return [
+            (one, detail_of(self.instructions[one.index], waiting) if self.instructions[one.index].kind.atomic else "stores")
+            for one in found
+        ]
 
     def _queue(self, row: Sample) -> list[tuple[Producer, str]]:
         return [(Producer(row.index, 0), f"full queue: {_SPACES.get(self.instructions[row.index].kind.space, 'units')}")]

@@ -90,6 +90,11 @@ class Dependencies:
         )
         return [Producer(at, cycles) for at, (cycles, _) in found.items()]
 
+    def all_before(self, index: int, wanted: Callable[[Decoded], bool], most: int = 64) -> list[Producer]:
+        """The instructions of a kind among the nearest ones in front, nearest first."""
+        found = self._search(index, 1, lambda one: 1 if wanted(one) else 0, lambda _: 0, most)
+        return [Producer(at, cycles) for at, (cycles, _) in found.items()]
+
     def _ended_by(self, reader: Decoded) -> Callable[[Decoded], int]:
         """What a write ends: the values under no guard, or under the reader's own while nothing writes that predicate."""
         graph, predicate = self.graph, reader.access.guard

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import PurePath
 from typing import IO
 
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.registers import names
 from warpsight.sass.why.advice.finding import Advice
 from warpsight.sass.why.answer import Answer
@@ -18,9 +19,6 @@ _BAR = 20
 _MOST_REASONS, _MOST_CAUSES, _MOST_STALLS, _MOST_ADVICE, _MOST_PLACES = 6, 8, 2, 6, 2
 _LEAST_SHARE = 0.01
 _WIDEST = 140
-#: Details that do not go with "waits for" as they are.
-_WAITED = {"fixed latency": "the fixed latency", "operands still being read": "operands to be read", "mbarrier": "the mbarrier",
-           "stores": "these stores", "barrier": "the barrier", "branch": "the branch"}  # fmt: skip
 
 
 def show(answer: Answer, stream: IO[str], everything: bool = False) -> None:
@@ -79,36 +77,42 @@ class _Page:
             self.line(f"  {left / self.total:>4.0%}  {'':<{_BAR}}  other reasons")
 
     def _causes(self) -> None:
-        found = self.answer.causes()
-        shown = [
-            (cause, parts) for cause, parts in found
-            if self.everything or sum(part.samples for part in parts) >= _LEAST_SHARE * self.total
-        ]  # fmt: skip
+        found = [(self._where(parts[0].cause) if line else "", parts) for (_, line), parts in self.answer.lines()]
+        if not any(where for where, _ in found):
+            found = [(self._instruction(cause), parts) for cause, parts in self.answer.causes()]
+        least = 0 if self.everything else _LEAST_SHARE * self.total
+        shown = [(where, parts) for where, parts in found if sum(part.samples for part in parts) >= least]
         shown = shown if self.everything else shown[:_MOST_CAUSES]
         if not shown:
             return
-        self.title("Which instructions make them wait")
-        for cause, parts in shown:
+        self.title("What makes them wait")
+        for where, parts in shown:
             share = sum(part.samples for part in parts) / self.total
-            self.line(f"  {share:>4.0%}  {self._instruction(cause)}")
-            where = self._where(cause)
-            if where:
-                self.line(f"        {where}")
-            kept = parts if self.everything else parts[:_MOST_STALLS]
-            for part in kept:
-                self.line(f"        {self._stall(part)}")
-            if len(parts) > len(kept):
-                left = sum(part.samples for part in parts[len(kept) :]) / self.total
-                self.line(f"        {left:>4.0%} at {len(parts) - len(kept)} more")
+            self.line(f"  {share:>4.0%}  {where or '(no source line)'}")
+            self._kinds(parts)
 
-    def _stall(self, part: Blame) -> str:
-        share = f"{part.samples / self.total:>4.0%}"
-        if part.stalled == part.cause:
-            return f"{share} here: {part.detail}"
-        shared = ", ".join(names(part.registers)[:2])
-        more = "…" if part.registers.bit_count() > 2 else ""
-        via = f" ({shared}{more})" if shared else ""
-        return f"{share} at {self._instruction(part.stalled)} waits for {_WAITED.get(part.detail, part.detail)}{via}"
+    def _kinds(self, parts: list[Blame]) -> None:
+        """The instructions of a line by operation and what is waited for, with the one that counts most."""
+        kinds: dict[tuple[str, str], list[Blame]] = {}
+        for part in parts:
+            kinds.setdefault((self.answer.code.instructions[part.cause].operation, part.detail), []).append(part)
+        ordered = sorted(kinds.items(), key=lambda item: (-sum(part.samples for part in item[1]), item[0]))
+        least = 0 if self.everything else _LEAST_SHARE * self.total
+        kept = [one for one in ordered if sum(part.samples for part in one[1]) >= least] or ordered[:1]
+        for (operation, detail), alike in kept if self.everything else kept[:_MOST_STALLS]:
+            share = sum(part.samples for part in alike) / self.total
+            count = len({part.cause for part in alike})
+            name = f"{count} × {operation}" if count > 1 else operation
+            self.line(f"        {share:>4.0%}  {name:<16} {detail:<26} {self._example(alike)}")
+
+    def _example(self, alike: list[Blame]) -> str:
+        most = max(alike, key=lambda part: (part.samples, -part.cause))
+        at = f"{most.cause * INSTRUCTION_SIZE:#06x}"
+        if most.stalled == most.cause:
+            return f"at {at}"
+        shared = ", ".join(names(most.registers)[:2]) + ("…" if most.registers.bit_count() > 2 else "")
+        via = f" ({shared})" if most.registers else ""
+        return f"{at}, waited for at {self._instruction(most.stalled)}{via}"
 
     def _instruction(self, index: int) -> str:
         one = self.answer.code.instructions[index]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from warpsight.device_code.decoded import Decoded
 from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, Evidence, Place
 from warpsight.sass.why.blame import Blame
 
 #: A tensor core does at least this many times the multiply-adds of the plain pipe, for 16-bit operands.
 _TENSOR_GAIN = 8
-_LEAST_PRODUCTS = 16
+_LEAST_PRODUCTS, _LEAST_SUMS = 16, 4
+_INTEGER_ROUTINES = ("div_s64", "div_u64", "rem_s64", "rem_u64")
+#: Divided warps cost time where issuing does.
+_ISSUE_BOUND = 0.3
+_STEPS, _NEAR = 64, 3
 _LIBRARY = ("__cuda_", "__internal_", "__nv_", "__fdiv", "__frcp", "__fsqrt", "__drsqrt", "__ddiv")
 _LIBRARY_FILES = ("math_functions", "device_double_functions", "sm_20_intrinsics", "libdevice")
 
@@ -28,35 +33,43 @@ def slow_operations(evidence: Evidence) -> list[Advice]:
 
 def fast_math(evidence: Evidence) -> list[Advice]:
     """Time in exact routines of the math library."""
-    inside = _library(evidence)
-    parts = evidence.matching(lambda part: part.stalled in inside or part.cause in inside)
-    issued = sum(row.samples for row in evidence.samples.rows if not row.stalled and row.index in inside)
-    stalls = sum(map(evidence.cost, parts))
-    if not parts and not issued:
-        return []
-    why = f"{(issued + stalls) / evidence.total:.0%} of the samples are in exact routines of the math library (division, square root, sine)."
-    speedup = estimates.removed(evidence.total, (issued + stalls) / 2)
     title = "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
-    return _one(evidence.advice("fast-math", title, why, parts, speedup))
+    return _routines(evidence, "fast-math", title, "floating-point routines of the math library", False)
+
+
+def integer_division(evidence: Evidence) -> list[Advice]:
+    """Time in the routines for division of integers of 64 bits."""
+    title = "Avoid divisions of 64-bit integers: divide 32 bits where they suffice, shift, or multiply by a reciprocal."
+    return _routines(evidence, "division", title, "the routine for division of 64-bit integers", True)
+
+
+def _routines(evidence: Evidence, name: str, title: str, what: str, integers: bool) -> list[Advice]:
+    inside = _library(evidence, integers)
+    parts = evidence.matching(lambda part: part.stalled in inside or part.cause in inside)
+    spent = evidence.time_of(inside)
+    if not inside or not spent:
+        return []
+    why = f"{spent / evidence.total:.0%} of the time is in {what}."
+    return _one(evidence.advice(name, title, why, parts, estimates.removed(evidence.total, spent / 2)))
 
 
 def tensor_cores(evidence: Evidence) -> list[Advice]:
-    """Loops full of multiply-adds on the plain pipes."""
+    """Loops full of multiply-adds on the plain pipes: products of two values, added up in several places."""
     graph, found = evidence.code.graph, []
     for number, loop in enumerate(graph.loops):
         if any(other.parent == number for other in graph.loops):
             continue
         inside = {
-            one.index for one in evidence.code.instructions
-            if one.operation in ("FFMA", "HFMA2", "DFMA", "FFMA2", "IDP") and graph.block_of[one.index] in loop.blocks
-            and one.access.writes & one.access.reads
+            one.index: one for one in evidence.code.instructions
+            if graph.block_of[one.index] in loop.blocks and _adds_up(one)
         }  # fmt: skip
-        rows = [row for row in evidence.samples.rows if row.index in inside]
-        spent = sum(row.samples if not row.stalled else evidence.cost(row) for row in rows)
+        spent = evidence.time_of(inside)
         size = sum(len(graph.blocks[block]) for block in loop.blocks)
-        if len(inside) < _LEAST_PRODUCTS or len(inside) < 0.4 * size or spent < 0.2 * evidence.total:
+        sums = {one.access.writes for one in inside.values()}
+        if len(inside) < _LEAST_PRODUCTS or len(sums) < _LEAST_SUMS or len(inside) < 0.4 * size or spent < 0.2 * evidence.total:
             continue
-        why = f"{len(inside)} of the loop's {size} instructions are multiply-adds onto their own result; they hold {spent / evidence.total:.0%} of the samples."
+        why = f"{len(inside)} of the loop's {size} instructions multiply and add up in {len(sums)} places; they take {spent / evidence.total:.0%} of the time."
+        rows = [row for row in evidence.samples.rows if row.index in inside]
         places = tuple(
             Place(row.index, row.index, row.samples) for row in sorted(rows, key=lambda row: -row.samples)[:5]
         )
@@ -66,6 +79,14 @@ def tensor_cores(evidence: Evidence) -> list[Advice]:
                    why, float(spent), speedup, places)
         )  # fmt: skip
     return found
+
+
+def _adds_up(one: Decoded) -> bool:
+    """Whether an instruction adds the product of two values that are no constants of the code onto its own result."""
+    if one.operation not in ("FFMA", "HFMA2", "DFMA", "FFMA2", "IDP") or len(one.access.operands) != 4:
+        return False
+    result, *factors, added = (operand.removesuffix(".reuse") for operand in one.access.operands)
+    return result == added and all("R" in factor and factor != result for factor in factors)
 
 
 def fetch(evidence: Evidence) -> list[Advice]:
@@ -79,29 +100,76 @@ def fetch(evidence: Evidence) -> list[Advice]:
 
 
 def divergence(evidence: Evidence) -> list[Advice]:
-    """Waits at branches and where lanes come together again."""
+    """Branches that lanes of a warp may take apart: both sides are issued one after the other."""
+    regions = _divided(evidence)
+    inside = frozenset(index for region in regions.values() for index in region)
+    spent = evidence.time_of(inside)
+
     def fits(part: Blame) -> bool:
         meets = evidence.instruction(part.cause).operation in ("BSYNC", "WARPSYNC")
-        return part.reason == "branch_resolving" or (part.reason == "barrier" and meets)
+        return part.reason == "branch_resolving" or (part.reason == "barrier" and meets) or part.stalled in inside
 
-    why = "Warps wait for branches to be resolved and for their lanes to come together."
+    parts = evidence.matching(fits)
+    stalls = sum(evidence.cost(part) for part in parts if part.stalled not in inside)
+    if not parts:
+        return []
+    why = f"{len(regions)} branches depend on the lane or on data; the code behind them takes {spent / evidence.total:.0%} of the time" if regions else "Warps wait for branches to be resolved"
+    why += ". How many lanes take each is not known from samples; half of that time is assumed to be saved." if regions else "."
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."
-    return _one(evidence.ends("divergence", title, why, evidence.matching(fits)))
+    saved = stalls + (spent * evidence.issue_bound / 2 if evidence.issue_bound > _ISSUE_BOUND else 0)
+    return _one(evidence.advice("divergence", title, why, parts, estimates.removed(evidence.total, saved)))
 
 
-def _library(evidence: Evidence) -> frozenset[int]:
-    """Instructions of math library routines: of functions named so, or inlined from the library's headers."""
+def _divided(evidence: Evidence) -> dict[int, list[int]]:
+    """Branches inside of BSSY … BSYNC on an equality of lanes or on loaded data, and the instructions that only one side runs."""
+    graph, found = evidence.code.graph, {}
+    for block in graph.blocks:
+        last = evidence.instruction(block.last)
+        ahead = [one for one in block.successors if graph.blocks[one].predecessors == (block.number,)]
+        if last.operation != "BRA" or len(block.successors) != 2 or not ahead or not _lanes_differ(evidence, block.last):
+            continue
+        region = [
+            index for one in ahead for number in range(len(graph.blocks)) if graph.dominates(one, number)
+            for index in range(graph.blocks[number].first, graph.blocks[number].last + 1)
+        ]  # fmt: skip
+        meets = any(evidence.instruction(index).operation == "BSYNC" for one in block.successors
+                    for index in range(graph.blocks[one].first, graph.blocks[one].last + 1))  # fmt: skip
+        if meets:
+            found[block.last] = region
+    return found
+
+
+def _lanes_differ(evidence: Evidence, branch: int) -> bool:
+    """Whether a branch's condition is an equality that depends on the thread, or depends on data from memory."""
+    equality, seen, waiting, first = False, {branch}, [branch], True
+    while waiting and len(seen) < _STEPS:
+        here = waiting.pop()
+        known = evidence.instruction(here)
+        equality |= known.operation == "ISETP" and known.access.modifiers[:1] in (("EQ",), ("NE",)) and len(seen) <= _NEAR
+        if known.kind.load and known.kind.space in ("global", "generic", "shared"):
+            return True
+        if known.operation == "S2R" and any(name in "".join(known.access.operands) for name in ("TID", "LANEID")) and equality:
+            return True
+        for one in evidence.dependencies.producers(here):
+            wanted = not first or one.registers & evidence.instruction(branch).access.reads
+            if wanted and one.index not in seen:
+                seen.add(one.index)
+                waiting.append(one.index)
+        first = False
+    return False
+
+
+def _library(evidence: Evidence, integers: bool) -> frozenset[int]:
+    """Instructions of library routines, called or inlined: of integers of 64 bits, or of floating-point numbers."""
     found = set()
-    functions = [
-        (one.offset // 16, (one.offset + one.size) // 16)
-        for one in evidence.code.cubin.functions
-        if one.section == evidence.code.section and one.name.startswith(_LIBRARY)
-    ]
-    for begin, end in functions:
-        found.update(range(begin, end))
-    for index in {part.stalled for part in evidence.blamed.blames}:
-        if any(name in frame.file for frame in evidence.code.frames(index) for name in _LIBRARY_FILES):
-            found.add(index)
+    for one in evidence.code.cubin.functions:
+        divides = any(name in one.name for name in _INTEGER_ROUTINES)
+        if one.section == evidence.code.section and one.name.startswith(_LIBRARY) and divides == integers:
+            found.update(range(one.offset // 16, (one.offset + one.size) // 16))
+    if not integers:
+        for index in {row.index for row in evidence.samples.rows} - found:
+            if any(name in frame.file for frame in evidence.code.frames(index) for name in _LIBRARY_FILES):
+                found.add(index)
     return frozenset(found)
 
 

@@ -26,11 +26,12 @@ def with_warps(issue: float, now: float, then: float) -> float:
         issue: share of its samples in which a warp issues.
         now, then: warps on a multiprocessor.
 
-    A scheduler issues when any of its warps can: 1 - (1 - issue) ** warps. `issue` is what one warp reaches while the others compete,
+    Fewer warps than schedulers leave some without work. A scheduler issues when any of its warps can: 1 - (1 - issue) ** warps. `issue` is what one warp reaches while the others compete,
     so the estimate is low where they do.
     """
     if not 0 < issue < 1 or not now or then <= now:
         return 1.0
+    schedulers = min(then, SCHEDULERS) / min(now, SCHEDULERS)
     rate_now = 1 - (1 - issue) ** max(now / SCHEDULERS, 1)
     rate_then = 1 - (1 - issue) ** max(then / SCHEDULERS, 1)
-    return float(rate_then / rate_now)
+    return float(schedulers * rate_then / rate_now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +23,7 @@ class Launch:
     Attributes:
         blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
         capability: of the device: `9.0`; multiprocessors: of the device.
+        busy: share of the multiprocessors that had warps while the kernel ran; None when samples do not tell.
     """
 
     blocks: int = 0
@@ -31,6 +32,7 @@ class Launch:
     shared: int = 0
     capability: str = ""
     multiprocessors: int = 0
+    busy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,23 @@ class Evidence:
     def cost(self, part: Blame | Sample) -> float:
         """The samples of a stall that cost time: those in cycles without an issue, where they are told apart."""
         return float(part.not_issued if self._tells_issue else part.samples)
+
+    @cached_property
+    def waited(self) -> float:
+        """Samples of cycles in which the scheduler issued nothing."""
+        return sum(self.cost(row) for row in self.samples.rows if row.stalled)
+
+    @property
+    def issue_bound(self) -> float:
+        """The share of cycles in which an instruction was issued."""
+        return 1 - self.waited / self.total if self.total else 0.0
+
+    def time_of(self, indices: Container[int]) -> float:
+        """What some instructions take, in samples: their part of the cycles with an issue, and the cycles lost at them."""
+        rows = [row for row in self.samples.rows if row.index in indices]
+        issued = sum(row.samples for row in rows if not row.stalled)
+        lost = sum(self.cost(row) for row in rows if row.stalled)
+        return issued / max(self.samples.issued, 1) * (self.total - self.waited) + lost
 
     def instruction(self, index: int) -> Decoded:
         """An instruction."""

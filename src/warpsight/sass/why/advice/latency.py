@@ -41,19 +41,26 @@ def chase(evidence: Evidence) -> list[Advice]:
         part
         for number, of_loop in _by_loop(evidence).items()
         for part in of_loop
-        if part.detail in ("global memory", "generic memory", "shared memory")
-        and evidence.instruction(part.cause).kind.load
+        if evidence.instruction(part.cause).kind.load
         and carried(evidence, part.cause, number)
     ]
     why = (
         "Each of these loads needs the result of the one before: unrolling and more registers do not help. "
         "The estimate is for a structure that lets two of them be in flight."
     )
-    advice = evidence.ends(
+    loads = evidence.ends(
         "chase", "Break the chain of dependent loads (indices instead of pointers, several chains at once).",
         why, parts, 0.5,
     )  # fmt: skip
-    return [advice] if advice else []
+    sums = [
+        part
+        for number, of_loop in _by_loop(evidence).items()
+        for part in of_loop
+        if not evidence.instruction(part.cause).kind.load and carried(evidence, part.cause, number)
+    ]
+    why = "Each of these operations needs the result of the one before. The estimate is for two chains at once."
+    chain = evidence.ends("chain", "Break the chain of dependent operations: several accumulators.", why, sums, 0.5)
+    return [one for one in (loads, chain) if one is not None]
 
 
 def reorder(evidence: Evidence) -> list[Advice]:

@@ -8,6 +8,8 @@ from warpsight.sass.why.advice.finding import Advice, Evidence
 
 _WARP = 32
 _MANY_WAVES = 8
+#: Above this share of cycles with an issue, more warps do not help; below this share of busy multiprocessors, idle ones matter.
+_ISSUING, _BUSY = 0.6, 0.85
 
 
 def balance(evidence: Evidence) -> list[Advice]:
@@ -51,33 +53,54 @@ def _uneven(evidence: Evidence, barrier: int) -> float:
 
 
 def occupancy(evidence: Evidence) -> list[Advice]:
-    """More warps on a multiprocessor: what registers or shared memory keep out."""
+    """More warps on a multiprocessor, where warps mostly wait: what keeps them out, or that there are none."""
     launch = evidence.launch
     limit = limits(launch.capability)
-    if limit is None or not launch.threads:
+    if limit is None or not launch.threads or not launch.blocks or evidence.issue_bound > _ISSUING:
         return []
-    now, by = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
-    free, _ = blocks_per_multiprocessor(limit, launch.threads, 0, 0)
-    warps = -(-launch.threads // _WARP)
-    if not now or free <= now or launch.blocks <= now * max(launch.multiprocessors, 1):
+    most, by = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
+    given = -(-launch.blocks // max(launch.multiprocessors, 1))
+    warps, room = -(-launch.threads // _WARP), limit.threads // _WARP
+    now = min(most, given) * warps
+    then = min(max(2 * now, estimates.SCHEDULERS), room)
+    if not now or then <= now:
         return []
-    then = min(now * 2, free)
-    issue = evidence.samples.issued / evidence.total if evidence.total else 0.0
-    speedup = estimates.with_warps(issue, now * warps, then * warps)
-    by = "registers" if "registers" in by else "shared memory"
-    amount = f"{launch.registers} registers a thread" if by == "registers" else f"{launch.shared:,} bytes of shared memory a block"
-    why = f"{now * warps} of {limit.threads // _WARP} warps fit on a multiprocessor, limited by {amount}; a warp issues in {issue:.0%} of its samples."
-    return [
-        Advice("occupancy", f"Use fewer {by} a {'thread' if by == 'registers' else 'block'}, so that {then * warps} warps fit.",
-               why, float(evidence.samples.stalled), speedup)
-    ]  # fmt: skip
+    issue = evidence.samples.issued / evidence.total
+    speedup = estimates.with_warps(issue, now, then)
+    if given <= most:
+        title = f"Split the work among more warps: {then} instead of {now} on a multiprocessor."
+        held = f"the grid has {launch.blocks:,} blocks of {launch.threads} threads"
+        if most <= given:
+            held += f", and no more fit (limited by {_named(by)})"
+    else:
+        title = f"Make room for {then} warps on a multiprocessor: fewer {_named(by)}."
+        held = f"limited by {_named(by)} ({launch.registers} registers a thread, {launch.shared:,} bytes of shared memory a block)"
+    why = f"A multiprocessor runs {now} of {room} warps at a time: {held}. A warp issues in {issue:.0%} of its samples."
+    return [Advice("occupancy", title, why, float(evidence.samples.stalled), speedup)]
+
+
+def _named(by: str) -> str:
+    return by.replace("shared", "shared memory").replace("+", " and ")
+
+
+def idle_multiprocessors(evidence: Evidence) -> list[Advice]:
+    """Multiprocessors without warps while the kernel runs, measured: samples come only from those with warps."""
+    busy = evidence.launch.busy
+    draining = sum(row.samples for row in evidence.samples.rows if row.reason == "drain")
+    if busy is None or not 0 < busy < _BUSY or draining > evidence.total / 2:
+        return []  # where warps mostly drain, memory goes on without them
+    why = f"On average {busy:.0%} of the {evidence.launch.multiprocessors} multiprocessors had warps while the kernel ran"
+    if evidence.launch.blocks:
+        why += f"; the grid has {evidence.launch.blocks:,} blocks"
+    title = "Give all multiprocessors work until the end: more blocks, of equal length, or blocks that fetch work."
+    return [Advice("balance-blocks", title, why + ".", 0.0, 1 / busy)]
 
 
 def blocks(evidence: Evidence) -> list[Advice]:
-    """Grids that leave multiprocessors idle: too few blocks, or a last wave that is not full."""
+    """Grids that leave multiprocessors idle by their size: too few blocks, or a last wave that is not full."""
     launch = evidence.launch
     limit = limits(launch.capability)
-    if limit is None or not launch.threads or not launch.multiprocessors or not launch.blocks:
+    if limit is None or not launch.threads or not launch.multiprocessors or not launch.blocks or launch.busy is not None:
         return []
     per, _ = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
     if not per:
