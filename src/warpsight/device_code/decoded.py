@@ -95,7 +95,11 @@ def from_texts(texts: list[str], flow: ControlFlow) -> list[Decoded]:
 
 def _with_descriptor(known: Access, word: Array, architecture: int) -> Access:
     """With the uniform registers of an access's memory descriptor, which nvdisasm does not print before sm_90."""
-    if architecture >= _HOPPER or known.operation not in _GENERIC_ACCESSES or "desc[" in "".join(known.operands):
+    if (
+        architecture >= _HOPPER
+        or known.operation not in _GENERIC_ACCESSES
+        or "desc[" in "".join(known.operands)
+    ):
         return known
     if "CAS" in known.modifiers:
         return known  # the third operand stands where the descriptor would

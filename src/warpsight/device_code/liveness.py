@@ -1,9 +1,9 @@
 """Live registers: those whose value is read later, in front of and behind each instruction.
 
-Backward over the control-flow graph; sets are integers (:mod:`warpsight.device_code.registers`). Compilers turn short branches into
-guards, so a set is kept for each guard, too: behind `@P0 MOV R4, …` a reader of R4 needs the older value only where P0 is false,
-and `@!P0 MOV R4, …` in front of that ends it. At a call everything that the called function needs is live, and at its return
-everything that is live behind any of its calls.
+Backward over the control-flow graph; sets are integers (:mod:`warpsight.device_code.registers`). Compilers turn short
+branches into guards, so a set is kept for each guard, too: behind `@P0 MOV R4, …` a reader of R4 needs the older value only
+where P0 is false, and `@!P0 MOV R4, …` in front of that ends it. At a call everything that the called function needs is live,
+and at its return everything that is live behind any of its calls.
 """
 
 from __future__ import annotations

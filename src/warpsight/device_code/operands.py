@@ -21,15 +21,25 @@ _REGISTER = re.compile(r"^U?R(?:\d+|Z)(?:\.[A-Za-z0-9_]+)*$")
 
 #: Operations whose first operand is no result: stores, branches, barriers, what only changes memory or control flow.
 WITHOUT_RESULT = frozenset({
-    "ST", "STG", "STS", "STL", "STSM", "SUST", "SURED", "STT", "STTM", "STAS", "RED", "REDG", "REDAS", "BRA", "BRX", "BRXU", "JMP",
-    "JMX", "JMXU", "CALL", "RET", "EXIT", "BSYNC", "BREAK", "BAR", "WARPSYNC", "DEPBAR", "LDGDEPBAR", "LDGSTS", "NANOSLEEP", "NOP",
-    "MEMBAR", "FENCE", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL", "CCTLT", "YIELD", "BPT", "KILL", "PMTRIG", "RTT", "UTMALDG", "UTMASTG",
-    "UTMAREDG", "UTMAPF", "UTMACCTL", "UTMACMDFLUSH", "UBLKCP", "UBLKRED", "UBLKPF", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP",
-    "WARPGROUPSET", "ACQBULK", "PREEXIT", "ARRIVES", "UTCCP", "UTCBAR", "UTCSHIFT", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA",
-    "UTMAFENCE", "UTCCPFENCE", "ENDCOLLECTIVE", "SETMAXREG", "USETMAXREG", "SETCTAID", "SETLMEMBASE", "ATOMGRED",
+    "ST", "STG", "STS", "STL", "STSM", "SUST", "SURED", "STT", "STTM", "STAS", "RED", "REDG", "REDAS", "BRA", "BRX",
+    "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "BSYNC", "BREAK", "BAR", "WARPSYNC", "DEPBAR", "LDGDEPBAR",
+    "LDGSTS", "NANOSLEEP", "NOP", "MEMBAR", "FENCE", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL", "CCTLT", "YIELD", "BPT",
+    "KILL", "PMTRIG", "RTT", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL", "UTMACMDFLUSH", "UBLKCP",
+    "UBLKRED", "UBLKPF", "UCGABAR_ARV", "UCGABAR_WAIT", "WARPGROUP", "WARPGROUPSET", "ACQBULK", "PREEXIT", "ARRIVES",
+    "UTCCP", "UTCBAR", "UTCSHIFT", "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTMAFENCE", "UTCCPFENCE",
+    "ENDCOLLECTIVE", "SETMAXREG", "USETMAXREG", "SETCTAID", "SETLMEMBASE", "ATOMGRED",
 })  # fmt: skip
 #: How many leading predicates are results, where fewer are than stand there.
-_PREDICATE_RESULTS = {"PLOP3": 2, "UPLOP3": 2, "VOTE": 1, "VOTEU": 1, "UVOTE": 1, "ELECT": 1, "PSETP": 2, "UPSETP": 2}
+_PREDICATE_RESULTS = {
+    "PLOP3": 2,
+    "UPLOP3": 2,
+    "VOTE": 1,
+    "VOTEU": 1,
+    "UVOTE": 1,
+    "ELECT": 1,
+    "PSETP": 2,
+    "UPSETP": 2,
+}
 #: Operations whose results are predicates alone, by how their names end.
 _ONLY_PREDICATES = ("SETP", "SETP2", "PLOP3", "FCHK", "TESTP")
 _VOTES = ("VOTE", "VOTEU")
@@ -112,7 +122,9 @@ def _results(operation: str, operands: tuple[str, ...]) -> int:
         after = 0
         while at < len(operands) and after < most and _PREDICATE.match(operands[at]) and operation != "ELECT":
             at, after = at + 1, after + 1
-        if "ENL2" in operation or (operation == "LDG" and at < len(operands) and _REGISTER.match(operands[at])):
+        if "ENL2" in operation or (
+            operation == "LDG" and at < len(operands) and _REGISTER.match(operands[at])
+        ):
             at += 1
     return at
 

@@ -14,14 +14,17 @@ from warpsight.device_code.operands import Access
 _SPACES = {
     "LDG": "global", "STG": "global", "ATOMG": "global", "REDG": "global", "RED": "global", "LD": "generic", "ST": "generic",
     "ATOM": "generic", "LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDSM": "shared", "STSM": "shared", "LDL": "local",
-    "STL": "local", "LDC": "constant", "LDCU": "constant", "ULDC": "constant", "LDGSTS": "global to shared", "STAS": "cluster shared",
+    "STL": "local", "LDC": "constant", "LDCU": "constant", "ULDC": "constant", "LDGSTS": "global to shared",
+    "STAS": "cluster shared",
     "REDAS": "cluster shared", "TEX": "texture", "TLD": "texture", "TLD4": "texture", "TXD": "texture", "TXQ": "texture",
     "TMML": "texture", "SULD": "surface", "SUST": "surface", "SURED": "surface", "LDTM": "tensor memory", "STTM": "tensor memory",
     "UTMALDG": "global to shared", "UBLKCP": "bulk", "UTMASTG": "shared to global", "UTMAREDG": "shared to global",
     "UBLKRED": "bulk", "UTCCP": "tensor memory", "SYNCS": "shared", "CCTL": "global", "ATOMGRED": "global",
 }  # fmt: skip
 _STORES = frozenset({"ST", "STG", "STS", "STL", "STSM", "STAS", "SUST", "STTM", "UTMASTG"})
-_ATOMICS = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDAS", "SURED", "UTMAREDG", "UBLKRED", "ATOMGRED"})
+_ATOMICS = frozenset(
+    {"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDAS", "SURED", "UTMAREDG", "UBLKRED", "ATOMGRED"}
+)
 _SYNCHRONIZATION = {
     "BAR": "barrier", "SYNCS": "mbarrier", "WARPGROUP": "warpgroup", "DEPBAR": "scoreboard", "LDGDEPBAR": "scoreboard",
     "MEMBAR": "fence", "FENCE": "fence", "ERRBAR": "fence", "CGAERRBAR": "fence", "UTMAFENCE": "fence", "WARPSYNC": "warp",
@@ -29,10 +32,12 @@ _SYNCHRONIZATION = {
     "UCGABAR_ARV": "cluster", "ACQBULK": "earlier grid", "PREEXIT": "earlier grid", "UTMACMDFLUSH": "tma commit",
     "UTCBAR": "mbarrier", "B2R": "barrier",
 }  # fmt: skip
-_FLOW = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "YIELD", "KILL", "BPT", "RTT"})
+_FLOW = frozenset(
+    {"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "YIELD", "KILL", "BPT", "RTT"}
+)
 _PIPES = {
-    "tensor": ("HMMA", "IMMA", "BMMA", "QMMA", "OMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA", "UTCQMMA",
-               "UTCOMMA"),
+    "tensor": ("HMMA", "IMMA", "BMMA", "QMMA", "OMMA", "DMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCIMMA",
+               "UTCQMMA", "UTCOMMA"),
     "fp64": ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP"),
     "fma": ("FADD", "FMUL", "FFMA", "IMAD", "FSWZADD", "FADD2", "FMUL2", "FFMA2", "IDP"),
     "half": ("HADD2", "HMUL2", "HFMA2", "HSETP2", "HSET2", "HMNMX2"),

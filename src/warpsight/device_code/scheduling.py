@@ -14,7 +14,6 @@ from warpsight.device_code.elf import Array
 
 #: Scoreboard barriers of a warp.
 BARRIERS = 6
-_NO_BARRIER = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +73,4 @@ def _decode(high: int) -> Scheduling:
 
 
 def _barrier(number: int) -> int | None:
-    return number if number < BARRIERS else None if number == _NO_BARRIER else None
+    return number if number < BARRIERS else None  # 7 is none

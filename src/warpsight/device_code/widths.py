@@ -27,7 +27,9 @@ _WARPGROUP = frozenset({"HGMMA", "IGMMA", "QGMMA", "BGMMA"})
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
 _TENSOR_LOADS = frozenset({"LDTM", "STTM"})
 _LANES_OF_WARPGROUP = 128
-_TENSOR_COPIES = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL", "UBLKCP", "UBLKRED", "UBLKPF"})
+_TENSOR_COPIES = frozenset(
+    {"UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACCTL", "UBLKCP", "UBLKRED", "UBLKPF"}
+)
 _TEXTURES = frozenset({"TEX", "TLD", "TLD4", "TXD", "TMML", "TXQ"})
 _LONG_ADDRESSES = frozenset({"LD", "LDG", "ST", "STG", "ATOM", "ATOMG", "RED", "REDG", "QSPC", "CCTL"})
 
@@ -55,7 +57,9 @@ def registers(kind: Operation, place: int, operand: str, file: str, suffix: str)
     Args:
         kind: the operation.
         place: -1, -2 … for results, 0, 1 … for sources, :data:`GUARD`.
-        operand: its whole text; file and suffix: of one register in it: `R` and `.64` of `[R2.64+0x10]`.
+        operand: its whole text.
+        file: of one register in it: `R` of `[R2.64+0x10]`.
+        suffix: of that register: `.64`.
     """
     if file in ("P", "UP", "B") or place == GUARD:
         return 1
@@ -64,7 +68,7 @@ def registers(kind: Operation, place: int, operand: str, file: str, suffix: str)
     if ".64" in suffix:
         return 2
     if kind.name in _MEMORY:
-        return _of_access(kind, file, place)
+        return kind.wide
     if kind.name in _WARPGROUP:
         return _of_warpgroup(kind, place)
     if kind.name in ("LDSM", "STSM"):
@@ -100,12 +104,6 @@ def _of_tensor_copy(kind: Operation, place: int) -> int:
         return 1 if place == 1 and not shared_first else 2
     dimensions = next((int(one[0]) for one in kind.modifiers if re.fullmatch("[1-5]D", one)), 1)
     return dimensions + {"UTMALDG": 2, "UTMAPF": 0}.get(kind.name, 1)
-
-
-def _of_access(kind: Operation, file: str, place: int) -> int:
-    if kind.name in ("ATOM", "ATOMG", "ATOMS") and place == -1 and kind.has("POPC"):
-        return 1
-    return kind.wide
 
 
 def _of_warpgroup(kind: Operation, place: int) -> int:
@@ -167,7 +165,7 @@ _OF_64_BITS = frozenset({
 
 
 def _of_conversion(name: str, modifiers: tuple[str, ...], place: int) -> int:
-    """`F2F.F64.F32 R4, R2`: the result's type stands first; a single one is the result's of F2I and I2F with 64 bits, or the source's."""
+    """`F2F.F64.F32 R4, R2`: the result's type stands first; where there is one, the other is 32 bits wide."""
     types = [one for one in modifiers if re.fullmatch(r"(?:F|BF|U|S|TF|E)\d+\w*", one)]
     if len(types) >= 2:
         chosen = types[0] if place < 0 else types[1]

@@ -26,8 +26,8 @@ WHERE k.name = $name GROUP BY ALL ORDER BY sum(k.duration) DESC LIMIT 1
 """
 
 
-#: Cycles of multiprocessors that the kernel ran for inside of windows, in samples; those with warps are the samples taken. The begin
-#: and end of a launch take some microseconds without warps, so short kernels are not judged.
+#: How many samples there would be, had every multiprocessor had warps while the kernel ran inside of windows. The begin and
+#: the end of a launch take some microseconds without warps, so short kernels are not judged.
 _BUSY = """
 SELECT sum(least(k.start + k.duration, w.start + w.duration) - greatest(k.start, w.start)) / 1e6 * any_value(d.clock_khz)
        * any_value(d.multiprocessors) / any_value(w.period)
@@ -141,7 +141,8 @@ def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
     """How a kernel was launched in the shape that took the most time; empty when the trace does not tell.
 
     Args:
-        trace: the trace; name: of the kernel, mangled.
+        trace: the trace.
+        name: of the kernel, mangled.
         samples: how many it has: they tell how many multiprocessors were busy.
     """
     rows = trace.sql(_LAUNCH, name=name).fetchall()

@@ -22,7 +22,9 @@ from warpsight.sass.code import KernelCode, kernels
 
 HERE = Path(__file__).resolve().parent
 #: Triton's are of an older form, whose life ranges nvdisasm does not print.
-NAMES = sorted(path.name.removesuffix(".cubin.xz") for path in HERE.glob("*.cubin.xz") if "triton" not in path.name)
+NAMES = sorted(
+    path.name.removesuffix(".cubin.xz") for path in HERE.glob("*.cubin.xz") if "triton" not in path.name
+)
 FILES = {"GPR": "R", "PRED": "P", "UGPR": "UR", "UPRED": "UP"}
 #: What a call does to registers is the callee's matter.
 CALLS = ("CALL", "RET", "EXIT", "BSYNC")
@@ -48,7 +50,9 @@ def _life_ranges(path: Path) -> Iterator[tuple[str, int, int, int, int]]:
     tool = find_tool("nvdisasm")
     if tool is None:
         pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
-    text = subprocess.run([tool, "-lrm", "narrow", "-c", path], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [tool, "-lrm", "narrow", "-c", path], capture_output=True, text=True, check=True
+    ).stdout
     section, titles, heads, columns = "", [], [], []
     for line in text.splitlines():
         if found := re.match(r"\s*\.section\s+\.text\.(.+?),", line):
@@ -101,7 +105,9 @@ def test_every_instruction_reads_and_writes_what_nvdisasm_says(name: str) -> Non
     assert checked >= 8
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("kinds", "stalls", "cub_deep", "polls"))])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name.startswith(("kinds", "stalls", "cub_deep", "polls"))]
+)
 def test_no_register_is_live_that_nvdisasm_has_not(name: str) -> None:
     """nvdisasm keeps values alive that a guarded write ends on all lanes, and the stack pointer; never fewer than are needed."""
     found = opened(name)

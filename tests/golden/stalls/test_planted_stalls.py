@@ -1,6 +1,7 @@
 """Ten kernels, each with one slow line, sampled on an H200 (`planted` of tests/gpu/hot_lines): line and cause come first.
 
-`planted.samples.json.xz` has each kernel's launch and its samples as (offset, reason, samples, samples in cycles without an issue).
+`planted.samples.json.xz` has each kernel's launch and its samples as (offset, reason, samples, samples in cycles without an
+issue).
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ def recorded() -> dict[str, tuple[KernelCode, dict[str, Any]]]:
         pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
     samples = json.loads(lzma.decompress((HERE / "planted.samples.json.xz").read_bytes()))
     cubin = Cubin(lzma.decompress((HERE / "planted.sm_90.cubin.xz").read_bytes()), "planted")
-    return {one.short_name.split("::")[-1]: (one, samples[one.name]) for one in kernels(cubin) if one.name in samples}
+    return {
+        one.short_name.split("::")[-1]: (one, samples[one.name])
+        for one in kernels(cubin)
+        if one.name in samples
+    }
 
 
 @cache

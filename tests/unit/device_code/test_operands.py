@@ -50,6 +50,8 @@ def test_a_switched_off_instruction_has_no_guard_register() -> None:
     assert found.negated and not found.guard and not found.reads and not found.writes
 
 
-@pytest.mark.parametrize("text", ["", ";", "@P0", "????", "LDG", "IADD3 R999, R1", "LDG R0, [", "@!P9 MOV R1, R2"])
+@pytest.mark.parametrize(
+    "text", ["", ";", "@P0", "????", "LDG", "IADD3 R999, R1", "LDG R0, [", "@!P9 MOV R1, R2"]
+)
 def test_text_that_makes_no_sense_is_read_without_an_error(text: str) -> None:
     access(text)

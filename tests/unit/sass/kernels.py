@@ -46,15 +46,35 @@ def only(code: KernelCode, operation: str, number: int = 0) -> int:
     return [one.index for one in code.instructions[: code.length] if one.operation == operation][number]
 
 
-def trace(path: Path, code: KernelCode, rows: Rows, *, with_code: bool = True, launched: bool = False) -> Path:
+def trace(
+    path: Path, code: KernelCode, rows: Rows, *, with_code: bool = True, launched: bool = False
+) -> Path:
     """A trace with samples: (instruction, reason, samples), four fifths of them in cycles without an issue."""
     with TraceWriter(path) as writer:
         process = 1
         name = writer.name(code.name)
         if launched:
-            writer.add("device", [{"device": 0, "name": "H100", "compute_capability": "9.0", "multiprocessors": 132}])
-            shape = writer.shape(grid_x=66, grid_y=1, grid_z=1, block_x=256, block_y=1, block_z=1, registers=32)
-            writer.add("kernel", [{"start": 0, "duration": 9, "name_id": name, "shape_id": shape, "device": 0,
+            writer.add(
+                "device",
+                [
+                    {
+                        "device": 0,
+                        "index": 0,
+                        "uuid": "u",
+                        "name": "H100",
+                        "vendor": "NVIDIA",
+                        "platform": "cuda",
+                        "compute_capability": "9.0",
+                        "multiprocessors": 132,
+                        "host": "h",
+                    }
+                ],
+            )
+            shape = writer.shape(
+                grid_x=66, grid_y=1, grid_z=1, block_x=256, block_y=1, block_z=1, registers=32
+            )
+            writer.add("kernel", [{"start": 0, "duration": 9, "name_id": name, "shape_id": shape, "device": 0, "context": 1,
+                                    "graph_level": False,
                                    "process": process}])  # fmt: skip
         writer.add(
             "pc_sample",

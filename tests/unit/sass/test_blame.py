@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -19,7 +20,9 @@ ARCHITECTURES = (80, 90, 100)
 
 def blamed(code: KernelCode, *rows: tuple[int, str, int]) -> Blamed:
     """The blame of (instruction, reason, samples)."""
-    return blame(Dependencies(code.graph), add_up((index * 16, reason, count, count) for index, reason, count in rows))
+    return blame(
+        Dependencies(code.graph), add_up((index * 16, reason, count, count) for index, reason, count in rows)
+    )
 
 
 def readers(code: KernelCode, register: str) -> list[int]:
@@ -72,7 +75,10 @@ def test_two_loads_share_the_stall_of_what_needs_both(architecture: int) -> None
     found = blamed(code, (only(code, "FMUL"), "long_scoreboard", 100))
     causes = {part.cause for part in found.blames}
     # Where both release one barrier, the one issued last is waited for; with a barrier each, both are.
-    shared = code.instructions[first].scheduling.write_barrier == code.instructions[second].scheduling.write_barrier
+    shared = (
+        code.instructions[first].scheduling.write_barrier
+        == code.instructions[second].scheduling.write_barrier
+    )
     assert causes == ({second} if shared else {first, second})
     assert sum(part.samples for part in found.blames) == pytest.approx(100)
 
@@ -90,7 +96,7 @@ def test_a_fixed_wait_is_blamed_on_the_operation_in_front(architecture: int) -> 
     chain = [one.index for one in code.instructions if one.operation == "FFMA"]
     found = blamed(code, *[(index, "wait", 10) for index in chain[1:]])
     assert [(part.stalled, part.cause, part.detail) for part in found.blames] == [
-        (after, before, "fixed latency") for before, after in zip(chain, chain[1:], strict=False)
+        (after, before, "fixed latency") for before, after in itertools.pairwise(chain)
     ]
     assert found.single_after == 1.0
 
@@ -104,8 +110,10 @@ def test_a_barrier_is_blamed_whether_warps_are_seen_at_it_or_behind_it(architect
         assert (found.cause, found.detail) == (barrier, "barrier")
 
 
-@pytest.mark.parametrize("architecture", (90, 100))
-def test_a_wait_for_an_mbarrier_is_told_from_one_for_memory_though_the_reason_is_the_same(architecture: int) -> None:
+@pytest.mark.parametrize("architecture", [90, 100])
+def test_a_wait_for_an_mbarrier_is_told_from_one_for_memory_though_the_reason_is_the_same(
+    architecture: int,
+) -> None:
     code = kernel("mbarrier_wait", f"stalls.sm_{architecture}")
     checks = [one.index for one in code.instructions if "TRYWAIT" in one.access.modifiers]
     for check in checks:
@@ -127,7 +135,9 @@ def test_a_wait_for_matrix_products_of_the_warpgroup_is_blamed_on_them() -> None
 
 def test_a_scoreboard_stall_of_an_instruction_that_waits_for_none_stays_and_is_counted() -> None:
     code = kernel("load_use")
-    moved = next(one.index for one in code.instructions if not one.scheduling.waits and one.operation == "LDC")
+    moved = next(
+        one.index for one in code.instructions if not one.scheduling.waits and one.operation == "LDC"
+    )
     found = blamed(code, (moved, "short_scoreboard", 11))
     assert single(found.blames).cause == moved
     assert found.unexplained == 11
@@ -147,10 +157,12 @@ def test_a_stall_is_divided_by_the_time_that_each_cause_still_takes() -> None:
         Line("LDG.E R1, [R8.64]", write=0, stall=1), Line("LDS R2, [R0]", write=1, stall=15), Line("NOP", stall=15),
         Line("IADD3 R3, R1, R2, RZ", waits=3), Line("EXIT"),
     ])  # fmt: skip
-    found = blame(Dependencies(code), add_up([(48, "misc_unknown", 8, 8), (48, "long_scoreboard", 94, 94)])).blames
-    assert [(part.cause, part.detail, part.samples) for part in found if part.reason == "long_scoreboard"] == [
-        (0, "global memory", 94)
-    ]
+    found = blame(
+        Dependencies(code), add_up([(48, "misc_unknown", 8, 8), (48, "long_scoreboard", 94, 94)])
+    ).blames
+    assert [
+        (part.cause, part.detail, part.samples) for part in found if part.reason == "long_scoreboard"
+    ] == [(0, "global memory", 94)]
     assert [(part.cause, part.stalled) for part in found if part.reason == "misc_unknown"] == [(3, 3)]
 
 

@@ -38,7 +38,9 @@ def programs(draw: st.DrawFn) -> list[Line]:
             read = draw(st.integers(0, 2))
             lines.append(Line(f"{guard}STS [R{a}], R{b}", stall=stall, read=read, waits=waits))
         elif kind == "compare":
-            lines.append(Line(f"ISETP.GE.AND P{draw(_PREDICATES)}, PT, R{a}, R{b}, PT", stall=stall, waits=waits))
+            lines.append(
+                Line(f"ISETP.GE.AND P{draw(_PREDICATES)}, PT, R{a}, R{b}, PT", stall=stall, waits=waits)
+            )
         else:
             to = draw(st.integers(0, length))
             lines.append(Line(f"{guard}BRA {to * 16:#x}", to=to, stall=stall, waits=waits))

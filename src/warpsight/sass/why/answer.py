@@ -42,10 +42,12 @@ class Answer:
         for part in self.blamed.blames:
             by_cause[part.cause].append(part)
         ordered = sorted(by_cause.items(), key=lambda item: (-sum(part.samples for part in item[1]), item[0]))
-        return [(cause, sorted(parts, key=lambda part: (-part.samples, part.stalled))) for cause, parts in ordered]
+        return [
+            (cause, sorted(parts, key=lambda part: (-part.samples, part.stalled))) for cause, parts in ordered
+        ]
 
     def lines(self) -> list[tuple[tuple[str, int], list[Blame]]]:
-        """Source lines (file, line) whose instructions stalls are blamed on, most samples first; `("", 0)` where none is known."""
+        """Lines (file, line) of instructions that stalls are blamed on, most samples first; `("", 0)` where none is known."""
         by_line: dict[tuple[str, int], list[Blame]] = defaultdict(list)
         for cause, parts in self.causes():
             frames = self.code.frames(cause)
@@ -102,11 +104,16 @@ class Answer:
 
     def _advice(self, one: Advice) -> dict[str, Any]:
         places = [
-            {"cause": self.place(at.cause), "stalled": self.place(at.stalled), "samples": round(at.samples, 2)}
+            {
+                "cause": self.place(at.cause),
+                "stalled": self.place(at.stalled),
+                "samples": round(at.samples, 2),
+            }
             for at in one.places
         ]
         return {"name": one.name, "title": one.title, "why": one.why, "speedup": round(one.speedup, 4),
-                "saved": round(one.saved, 4), "samples": round(one.samples, 2), "places": places, "more_places": one.kept}  # fmt: skip
+                "saved": round(one.saved, 4), "samples": round(one.samples, 2), "places": places,
+                "more_places": one.kept}  # fmt: skip
 
 
 def why(code: KernelCode, samples: Samples, launch: Launch | None = None) -> Answer:
@@ -130,7 +137,8 @@ def _notes(code: KernelCode, samples: Samples, inside: Samples, blamed: Blamed) 
         notes.append(f"Only {inside.total:,} samples: shares of single instructions are uncertain.")
     if code.graph.unresolved:
         notes.append(
-            f"{len(code.graph.unresolved)} indirect branches or calls lead to places that are not known; causes behind them are not found."
+            f"{len(code.graph.unresolved)} indirect branches or calls lead to places that are not known; "
+            "causes behind them are not found."
         )
     if blamed.unexplained:
         notes.append(

@@ -178,7 +178,9 @@ class _Finder:
         return [(one, "matrix product of the warpgroup") for one in found[:1]]
 
     def _reads_product(self, index: int) -> bool:
-        return any(self.instructions[one.index].operation in _MATRIX for one in self.dependencies.producers(index))
+        return any(
+            self.instructions[one.index].operation in _MATRIX for one in self.dependencies.producers(index)
+        )
 
     def _stores(self, row: Sample) -> list[tuple[Producer, str]]:
         # A warp that drains has passed its EXIT, behind which no path leads on.
@@ -187,12 +189,22 @@ class _Finder:
         found = self.dependencies.all_before(start, lambda one: one.kind.store or one.kind.atomic)
         waiting = self.instructions[row.index]
         return [
-            (one, detail_of(self.instructions[one.index], waiting) if self.instructions[one.index].kind.atomic else "stores")
+            (
+                one,
+                detail_of(self.instructions[one.index], waiting)
+                if self.instructions[one.index].kind.atomic
+                else "stores",
+            )
             for one in found
         ]
 
     def _queue(self, row: Sample) -> list[tuple[Producer, str]]:
-        return [(Producer(row.index, 0), f"full queue: {_SPACES.get(self.instructions[row.index].kind.space, 'units')}")]
+        return [
+            (
+                Producer(row.index, 0),
+                f"full queue: {_SPACES.get(self.instructions[row.index].kind.space, 'units')}",
+            )
+        ]
 
     def _own_detail(self, row: Sample) -> str:
         one = self.instructions[row.index]
@@ -206,7 +218,9 @@ class _Finder:
 
 def is_mbarrier_wait(one: Decoded) -> bool:
     """Whether an instruction tests the phase of an mbarrier."""
-    return one.operation == "SYNCS" and ("TRYWAIT" in one.access.modifiers or "PHASECHK" in one.access.modifiers)
+    return one.operation == "SYNCS" and (
+        "TRYWAIT" in one.access.modifiers or "PHASECHK" in one.access.modifiers
+    )
 
 
 def is_barrier(one: Decoded) -> bool:
@@ -223,7 +237,9 @@ def detail_of(cause: Decoded, waiting: Decoded) -> str:
     """What a setter of a scoreboard barrier makes others wait for."""
     if is_mbarrier_wait(cause):
         return "mbarrier"
-    if cause.operation in _COMMITS or cause.operation == "LDGSTS" and not cause.access.writes & waiting.access.reads:
+    if cause.operation in _COMMITS or (
+        cause.operation == "LDGSTS" and not cause.access.writes & waiting.access.reads
+    ):
         return "asynchronous copy"
     if cause.operation in _SPECIAL_REGISTERS:
         return "special register"

@@ -1,12 +1,13 @@
 """From every instruction a stalled one depends on to those it can have waited for.
 
-GPA prunes by the class of the producer, by barrier indices, and by paths whose issue cycles cover the producer's latency. Here the
-scheduling fields decide first: a stalled instruction waits for scoreboard barriers of its own wait mask and for the stall counts in
-front of it, and for nothing else. Rules, in order, each kept only while something is left:
+GPA prunes by the class of the producer, by barrier indices, and by paths whose issue cycles cover the producer's latency.
+Here the scheduling fields decide first: a stalled instruction waits for scoreboard barriers of its own wait mask and for the
+stall counts in front of it, and for nothing else. Rules, in order, each kept only while something is left:
 
-1. **barrier**: for a scoreboard stall, the setters of barriers in the wait mask, as far back as the last wait for the same barrier.
-   An index that another instruction has taken over in between is therefore never blamed;
-2. **class**: of those, the memory or unit that the reason speaks of (long: global, local, texture, mbarriers; short: the rest);
+1. **barrier**: for a scoreboard stall, the setters of barriers in the wait mask, as far back as the last wait for the same
+   barrier. An index that another instruction has taken over in between is therefore never blamed;
+2. **class**: of those, the memory or unit that the reason speaks of (long: global, local, texture, mbarriers; short: the
+   rest);
 3. **need**: those that share a register with the stalled instruction, before those that only share the barrier's counter;
 4. **path**: those whose latency is not over after the issue cycles of the shortest path;
 5. **last**: of loads from one memory in one block that release one barrier, the last: the others were issued before it.
@@ -23,7 +24,9 @@ from warpsight.device_code.flow_graph import FlowGraph
 from warpsight.device_code.latencies import fixed_latency, longest_latency
 from warpsight.sass.why.dependencies import Dependencies, Producer
 
-_LONG = frozenset({"global", "generic", "local", "texture", "surface", "global to shared", "bulk", "shared to global"})
+_LONG = frozenset(
+    {"global", "generic", "local", "texture", "surface", "global to shared", "bulk", "shared to global"}
+)
 _LONG_OPERATIONS = frozenset({"SYNCS", "LDGDEPBAR", "UTMACMDFLUSH", "CCTL", "MEMBAR", "FENCE"})
 
 

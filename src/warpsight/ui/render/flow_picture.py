@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from html import escape
 
@@ -26,14 +27,17 @@ def svg(listing: Listing) -> str:
     for row in listing.rows:
         blocks.setdefault(row.block, []).append(row)
     graph = listing.code.graph
-    edges = [(number, ahead) for number in blocks for ahead in graph.blocks[number].successors if ahead in blocks]
+    edges = [
+        (number, ahead) for number in blocks for ahead in graph.blocks[number].successors if ahead in blocks
+    ]
     lines = {number: _lines(rows) for number, rows in blocks.items()}
     sizes = {number: _size(lines[number], _head(rows, listing)) for number, rows in blocks.items()}
     drawn = layered(sizes, edges)
     most = max((sum(row.total for row in rows) for rows in blocks.values()), default=0)
     parts = [_edge(edge, drawn, graph.dominates(edge[1], edge[0])) for edge in edges]
     parts += [
-        _box(number, rows, lines[number], listing, drawn, sizes[number], most) for number, rows in blocks.items()
+        _box(number, rows, lines[number], listing, drawn, sizes[number], most)
+        for number, rows in blocks.items()
     ]
     width, height = drawn.width + 2 * _MARGIN + 40, drawn.height + 2 * _MARGIN + 20
     told = "blue: loops" + ("; the warmer, the more samples" if most else "")
@@ -73,12 +77,20 @@ def _size(lines: Sequence[str], head: str) -> Size:
 
 
 def _box(
-    number: int, rows: Sequence[Row], lines: Sequence[str], listing: Listing, drawn: Layout, size: Size, most: int
+    number: int,
+    rows: Sequence[Row],
+    lines: Sequence[str],
+    listing: Listing,
+    drawn: Layout,
+    size: Size,
+    most: int,
 ) -> str:
     center, top = drawn.places[number]
     left = center - size.width / 2
     share = sum(row.total for row in rows) / most if most else 0.0
-    color = "#" + "".join(f"{round(cold + (hot - cold) * share):02x}" for cold, hot in zip(_COLD, _HOT, strict=True))
+    color = "#" + "".join(
+        f"{round(cold + (hot - cold) * share):02x}" for cold, hot in zip(_COLD, _HOT, strict=True)
+    )
     text = "".join(
         f'<text x="{left + _PADDING:.1f}" y="{top + _HEAD + 10 + at * _LINE:.1f}"'
         f'{_DIM if line.startswith("…") else ""}>{escape(line)}</text>'
@@ -88,9 +100,7 @@ def _box(
     itself = ""
     if number in listing.code.graph.blocks[number].successors:
         right, low = left + size.width, top + size.height
-        itself = (
-            f'<path class="edge back" marker-end="url(#arrow)" d="M{right - 14:.1f} {low:.1f}v10h26V{top - 10:.1f}h-26v10"/>'
-        )
+        itself = f'<path class="edge back" marker-end="url(#arrow)" d="M{right - 14:.1f} {low:.1f}v10h26V{top - 10:.1f}h-26v10"/>'
     return (
         f'{itself}<g id="block-{number}"><rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{size.width:.1f}" '
         f'height="{size.height:.1f}" rx="4" fill="{color}"/>'
@@ -108,8 +118,12 @@ def _edge(edge: tuple[int, int], drawn: Layout, back: bool) -> str:
 
 def _through(points: Sequence[tuple[float, float]]) -> str:
     path = ""
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
         middle = (y0 + y1) / 2
         straight = x0 == x1 or y0 == y1
-        path += f"L{x1:.1f} {y1:.1f}" if straight else f"C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
+        path += (
+            f"L{x1:.1f} {y1:.1f}"
+            if straight
+            else f"C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
+        )
     return path

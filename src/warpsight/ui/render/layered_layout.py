@@ -1,11 +1,13 @@
 """A layered drawing of a directed graph: Sugiyama's method with few words.
 
-Edges that go back are turned around, nodes get the layer of their longest way from a root, long edges pass through empty nodes, and
-each layer is ordered by the mean place of its neighbours. Then nodes move toward their neighbours' middle without touching.
+Edges that go back are turned around, nodes get the layer of their longest way from a root, long edges pass through empty
+nodes, and each layer is ordered by the mean place of its neighbours. Then nodes move toward their neighbours' middle without
+touching.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,16 +64,19 @@ class _Drawing:
             stack = [(root, iter(ahead[root]))]
             while stack:
                 node, rest = stack[-1]
-                target = next(rest, None)
-                if target is None:
+                following = next(rest, None)
+                if following is None:
                     state[node] = 2
                     stack.pop()
-                elif state.get(target) == 1:
-                    back.add((node, target))
-                elif target not in state:
-                    state[target] = 1
-                    stack.append((target, iter(ahead[target])))
-        return [(target, source) if (source, target) in back else (source, target) for source, target in self.edges]
+                elif state.get(following) == 1:
+                    back.add((node, following))
+                elif following not in state:
+                    state[following] = 1
+                    stack.append((following, iter(ahead[following])))
+        return [
+            (target, source) if (source, target) in back else (source, target)
+            for source, target in self.edges
+        ]
 
     def assign_layers(self, forward: Sequence[tuple[int, int]]) -> None:
         """The longest way from a root to each node."""
@@ -102,7 +107,7 @@ class _Drawing:
                 fresh += 1
             chain.append(target)
             self.chains.append(chain)
-            for upper, lower in zip(chain, chain[1:], strict=False):
+            for upper, lower in itertools.pairwise(chain):
                 self.below.setdefault(upper, []).append(lower)
                 self.above.setdefault(lower, []).append(upper)
         self.layers = [[] for _ in range(max(self.layer.values(), default=0) + 1)]
@@ -136,7 +141,9 @@ class _Drawing:
         left = min((x[node] - self.sizes[node].width / 2 for node in x), default=0.0)
         return {node: at - left for node, at in x.items()}
 
-    def _move(self, nodes: Sequence[int], x: dict[int, float], neighbours: Mapping[int, Sequence[int]]) -> None:
+    def _move(
+        self, nodes: Sequence[int], x: dict[int, float], neighbours: Mapping[int, Sequence[int]]
+    ) -> None:
         """Each node to the middle of its neighbours, as far as those beside it leave room: mean of both pushing directions."""
         wanted = {}
         for node in nodes:
@@ -176,10 +183,21 @@ class _Drawing:
         lower, upper = edge
         beside = passed[0][0] if passed else max(x[lower], x[upper])
         side = 1 if beside >= (x[lower] + x[upper]) / 2 else -1
-        middle = {node: (x[node] + side * self.sizes[node].width / 2, y[node] + self.sizes[node].height / 2) for node in edge}
+        middle = {
+            node: (x[node] + side * self.sizes[node].width / 2, y[node] + self.sizes[node].height / 2)
+            for node in edge
+        }
         out = (middle[lower][0] + side * _BESIDE, y[lower] - self.between / 4)
         into = (middle[upper][0] + side * _BESIDE, y[upper] + self.sizes[upper].height + self.between / 4)
-        return (middle[lower], (out[0], middle[lower][1]), out, *reversed(passed), into, (into[0], middle[upper][1]), middle[upper])
+        return (
+            middle[lower],
+            (out[0], middle[lower][1]),
+            out,
+            *reversed(passed),
+            into,
+            (into[0], middle[upper][1]),
+            middle[upper],
+        )
 
 
 def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]], between: float = 44.0) -> Layout:

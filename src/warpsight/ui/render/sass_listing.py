@@ -56,7 +56,9 @@ class _Page:
                  f"checksum {code.checksum}"]  # fmt: skip
         if self.total:
             facts.insert(1, f"{self.total:,} samples")
-        self.stream.write(f"{self.bold}{code.short_name}{self.plain}  {self.dim}{' · '.join(facts)}{self.plain}\n")
+        self.stream.write(
+            f"{self.bold}{code.short_name}{self.plain}  {self.dim}{' · '.join(facts)}{self.plain}\n"
+        )
         margin = f"{'samples':<{5 + _BAR}} {'stalled for':<{_REASON}} " if self.total else ""
         head = f"{margin}live offset  {'':{self.deepest}}{'instruction':<{self.text_width}}  scheduling"
         self.stream.write(f"{self.dim}{head}{self.plain}\n")
@@ -79,7 +81,9 @@ class _Page:
     def _row(self, row: Row) -> None:
         loops = "│" * row.depth + " " * (self.deepest - row.depth)
         mark = "›" if row.offset in self.targets else " "
-        text = f"{row.live[0]:>4} {row.offset:#06x}{mark} {loops}{row.text:<{self.text_width}}  {row.scheduling}"
+        text = (
+            f"{row.live[0]:>4} {row.offset:#06x}{mark} {loops}{row.text:<{self.text_width}}  {row.scheduling}"
+        )
         margin = self._margin(row) if self.total else ""
         shown = self._cut(margin + text)
         if margin and row.total >= self.most / 2:

@@ -24,7 +24,7 @@ def page(listing: Listing) -> str:
 
     code = listing.code
     drawn = len({row.block for row in listing.rows}) <= _MOST_BLOCKS
-    picture = Markup(flow_picture.svg(listing)) if drawn else None  # noqa: S704 - escaped where it is made
+    picture = Markup(flow_picture.svg(listing)) if drawn else None
     return pages.page(
         "sass.html.j2", css=("theme.css", "sass.css"), js=("sass.js",),
         data={"rows": [[_line_ids(row), row.ptx] for row in listing.rows]},
@@ -64,8 +64,8 @@ def _files(listing: Listing) -> list[dict[str, Any]]:
     for path, lines in sorted(samples.items(), key=lambda item: (-max(item[1].values()), item[0])):
         shown = sorted({near for line in lines for near in range(max(line - _AROUND, 1), line + _AROUND + 1)})
         listed = [
-            {"number": line, "text": source_line(path, line, indented=True), "share": lines.get(line, 0) / total, "code": line in lines,
-             "gap": before is not None and line != before + 1}
+            {"number": line, "text": source_line(path, line, indented=True), "share": lines.get(line, 0) / total,
+             "code": line in lines, "gap": before is not None and line != before + 1}
             for before, line in zip([None, *shown], shown, strict=False)
         ]  # fmt: skip
         found.append({

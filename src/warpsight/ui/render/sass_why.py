@@ -58,7 +58,9 @@ class _Page:
         launch = self.answer.launch
         if launch.threads:
             facts.insert(2, f"{launch.blocks:,} blocks of {launch.threads:,}")
-        self.stream.write(f"{self.bold}{code.short_name}{self.plain}  {self.dim}{' · '.join(facts)}{self.plain}\n")
+        self.stream.write(
+            f"{self.bold}{code.short_name}{self.plain}  {self.dim}{' · '.join(facts)}{self.plain}\n"
+        )
 
     def _reasons(self) -> None:
         found = self.answer.reasons()
@@ -77,7 +79,9 @@ class _Page:
             self.line(f"  {left / self.total:>4.0%}  {'':<{_BAR}}  other reasons")
 
     def _causes(self) -> None:
-        found = [(self._where(parts[0].cause) if line else "", parts) for (_, line), parts in self.answer.lines()]
+        found = [
+            (self._where(parts[0].cause) if line else "", parts) for (_, line), parts in self.answer.lines()
+        ]
         if not any(where for where, _ in found):
             found = [(self._instruction(cause), parts) for cause, parts in self.answer.causes()]
         least = 0 if self.everything else _LEAST_SHARE * self.total
@@ -95,7 +99,9 @@ class _Page:
         """The instructions of a line by operation and what is waited for, with the one that counts most."""
         kinds: dict[tuple[str, str], list[Blame]] = {}
         for part in parts:
-            kinds.setdefault((self.answer.code.instructions[part.cause].operation, part.detail), []).append(part)
+            kinds.setdefault((self.answer.code.instructions[part.cause].operation, part.detail), []).append(
+                part
+            )
         ordered = sorted(kinds.items(), key=lambda item: (-sum(part.samples for part in item[1]), item[0]))
         least = 0 if self.everything else _LEAST_SHARE * self.total
         kept = [one for one in ordered if sum(part.samples for part in one[1]) >= least] or ordered[:1]

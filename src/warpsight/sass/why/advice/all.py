@@ -10,8 +10,8 @@ from warpsight.sass.why.advice.finding import Advice, Evidence
 OPTIMIZERS: tuple[Callable[[Evidence], list[Advice]], ...] = (
     latency.unroll, latency.chase, latency.reorder, latency.pipeline, memory.spills, memory.coalesce, memory.vectorize,
     memory.bank_conflicts, memory.async_copy, memory.atomics, memory.constants, arithmetic.slow_operations,
-    arithmetic.fast_math, arithmetic.integer_division, arithmetic.tensor_cores, arithmetic.fetch, arithmetic.divergence, launching.balance,
-    launching.occupancy, launching.idle_multiprocessors, launching.blocks,
+    arithmetic.fast_math, arithmetic.integer_division, arithmetic.tensor_cores, arithmetic.fetch, arithmetic.divergence,
+    launching.balance, launching.occupancy, launching.idle_multiprocessors, launching.blocks,
 )  # fmt: skip
 _LEAST = 1.01
 

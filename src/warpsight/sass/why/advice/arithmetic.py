@@ -21,19 +21,29 @@ _LIBRARY_FILES = ("math_functions", "device_double_functions", "sm_20_intrinsics
 def slow_operations(evidence: Evidence) -> list[Advice]:
     """Waits for conversions, special functions and double precision."""
     parts = evidence.matching(
-        lambda part: part.detail in ("special function", "double precision")
-        or part.reason == "math_pipe_throttle"
-        and evidence.instruction(part.cause).kind.pipe in ("transcendental", "fp64", "half")
+        lambda part: (
+            part.detail in ("special function", "double precision")
+            or (
+                part.reason == "math_pipe_throttle"
+                and evidence.instruction(part.cause).kind.pipe in ("transcendental", "fp64", "half")
+            )
+        )
     )
     doubles = any(evidence.instruction(part.cause).kind.pipe == "fp64" for part in parts)
-    why = "Warps wait for conversions, special functions" + (" and double precision" if doubles else "") + ", which take 14 cycles or more."
+    why = (
+        "Warps wait for conversions, special functions"
+        + (" and double precision" if doubles else "")
+        + ", which take 14 cycles or more."
+    )
     title = "Use cheaper operations: single precision, multiplication by a reciprocal, integers that need no conversion."
     return _one(evidence.ends("strength", title, why, parts))
 
 
 def fast_math(evidence: Evidence) -> list[Advice]:
     """Time in exact routines of the math library."""
-    title = "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
+    title = (
+        "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
+    )
     return _routines(evidence, "fast-math", title, "floating-point routines of the math library", False)
 
 
@@ -66,9 +76,17 @@ def tensor_cores(evidence: Evidence) -> list[Advice]:
         spent = evidence.time_of(inside)
         size = sum(len(graph.blocks[block]) for block in loop.blocks)
         sums = {one.access.writes for one in inside.values()}
-        if len(inside) < _LEAST_PRODUCTS or len(sums) < _LEAST_SUMS or len(inside) < 0.4 * size or spent < 0.2 * evidence.total:
+        if (
+            len(inside) < _LEAST_PRODUCTS
+            or len(sums) < _LEAST_SUMS
+            or len(inside) < 0.4 * size
+            or spent < 0.2 * evidence.total
+        ):
             continue
-        why = f"{len(inside)} of the loop's {size} instructions multiply and add up in {len(sums)} places; they take {spent / evidence.total:.0%} of the time."
+        why = (
+            f"{len(inside)} of the loop's {size} instructions multiply and add up in {len(sums)} places; "
+            f"they take {spent / evidence.total:.0%} of the time."
+        )
         rows = [row for row in evidence.samples.rows if row.index in inside]
         places = tuple(
             Place(row.index, row.index, row.samples) for row in sorted(rows, key=lambda row: -row.samples)[:5]
@@ -94,8 +112,12 @@ def fetch(evidence: Evidence) -> list[Advice]:
     parts = evidence.matching(lambda part: part.reason == "no_instructions")
     size = len(evidence.code.code) >> 10
     looped = any(evidence.code.graph.loop_at(part.stalled) is not None for part in parts)
-    why = f"Warps wait for instructions to be fetched; the code has {size or 1} KiB" + (", and loops are part of it." if looped else ".")
-    title = "Make the code smaller: unroll less, inline less" + ("." if looped else ", or do more work per launch.")
+    why = f"Warps wait for instructions to be fetched; the code has {size or 1} KiB" + (
+        ", and loops are part of it." if looped else "."
+    )
+    title = "Make the code smaller: unroll less, inline less" + (
+        "." if looped else ", or do more work per launch."
+    )
     return _one(evidence.ends("code-size", title, why, parts))
 
 
@@ -107,14 +129,27 @@ def divergence(evidence: Evidence) -> list[Advice]:
 
     def fits(part: Blame) -> bool:
         meets = evidence.instruction(part.cause).operation in ("BSYNC", "WARPSYNC")
-        return part.reason == "branch_resolving" or (part.reason == "barrier" and meets) or part.stalled in inside
+        return (
+            part.reason == "branch_resolving"
+            or (part.reason == "barrier" and meets)
+            or part.stalled in inside
+        )
 
     parts = evidence.matching(fits)
     stalls = sum(evidence.cost(part) for part in parts if part.stalled not in inside)
     if not parts:
         return []
-    why = f"{len(regions)} branches depend on the lane or on data; the code behind them takes {spent / evidence.total:.0%} of the time" if regions else "Warps wait for branches to be resolved"
-    why += ". How many lanes take each is not known from samples; half of that time is assumed to be saved." if regions else "."
+    why = (
+        f"{len(regions)} branches depend on the lane or on data; the code behind them takes "
+        f"{spent / evidence.total:.0%} of the time"
+        if regions
+        else "Warps wait for branches to be resolved"
+    )
+    why += (
+        ". How many lanes take each is not known from samples; half of that time is assumed to be saved."
+        if regions
+        else "."
+    )
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."
     saved = stalls + (spent * evidence.issue_bound / 2 if evidence.issue_bound > _ISSUE_BOUND else 0)
     return _one(evidence.advice("divergence", title, why, parts, estimates.removed(evidence.total, saved)))
@@ -126,7 +161,12 @@ def _divided(evidence: Evidence) -> dict[int, list[int]]:
     for block in graph.blocks:
         last = evidence.instruction(block.last)
         ahead = [one for one in block.successors if graph.blocks[one].predecessors == (block.number,)]
-        if last.operation != "BRA" or len(block.successors) != 2 or not ahead or not _lanes_differ(evidence, block.last):
+        if (
+            last.operation != "BRA"
+            or len(block.successors) != 2
+            or not ahead
+            or not _lanes_differ(evidence, block.last)
+        ):
             continue
         region = [
             index for one in ahead for number in range(len(graph.blocks)) if graph.dominates(one, number)
@@ -145,10 +185,18 @@ def _lanes_differ(evidence: Evidence, branch: int) -> bool:
     while waiting and len(seen) < _STEPS:
         here = waiting.pop()
         known = evidence.instruction(here)
-        equality |= known.operation == "ISETP" and known.access.modifiers[:1] in (("EQ",), ("NE",)) and len(seen) <= _NEAR
+        equality |= (
+            known.operation == "ISETP"
+            and known.access.modifiers[:1] in (("EQ",), ("NE",))
+            and len(seen) <= _NEAR
+        )
         if known.kind.load and known.kind.space in ("global", "generic", "shared"):
             return True
-        if known.operation == "S2R" and any(name in "".join(known.access.operands) for name in ("TID", "LANEID")) and equality:
+        if (
+            known.operation == "S2R"
+            and any(name in "".join(known.access.operands) for name in ("TID", "LANEID"))
+            and equality
+        ):
             return True
         for one in evidence.dependencies.producers(here):
             wanted = not first or one.registers & evidence.instruction(branch).access.reads
@@ -161,7 +209,7 @@ def _lanes_differ(evidence: Evidence, branch: int) -> bool:
 
 def _library(evidence: Evidence, integers: bool) -> frozenset[int]:
     """Instructions of library routines, called or inlined: of integers of 64 bits, or of floating-point numbers."""
-    found = set()
+    found: set[int] = set()
     for one in evidence.code.cubin.functions:
         divides = any(name in one.name for name in _INTEGER_ROUTINES)
         if one.section == evidence.code.section and one.name.startswith(_LIBRARY) and divides == integers:

@@ -1,7 +1,7 @@
 """Estimated speedups, after GPA (arXiv 2009.04061), in samples.
 
-Where samples tell in which cycles the scheduler issued nothing, those alone are taken as time that can be saved: a stall beside which
-other warps issue costs nothing. GPA takes all samples of a stall.
+Where samples tell in which cycles the scheduler issued nothing, those alone are taken as time that can be saved: a stall
+beside which other warps issue costs nothing. GPA takes all samples of a stall.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ def hidden(total: float, stalls: float, work: float) -> float:
 def with_warps(issue: float, now: float, then: float) -> float:
     """With more warps on a multiprocessor.
 
+    Fewer warps than schedulers leave some without work. A scheduler issues when any of its warps can: 1 - (1 - issue) ** warps.
+    `issue` is what a warp reaches while the others compete, so the estimate is low where they do.
+
     Args:
         issue: share of its samples in which a warp issues.
-        now, then: warps on a multiprocessor.
-
-    Fewer warps than schedulers leave some without work. A scheduler issues when any of its warps can: 1 - (1 - issue) ** warps. `issue` is what one warp reaches while the others compete,
-    so the estimate is low where they do.
+        now: warps on a multiprocessor.
+        then: the same after the change.
     """
     if not 0 < issue < 1 or not now or then <= now:
         return 1.0

@@ -120,7 +120,9 @@ class Evidence:
     def issued_in(self, blocks: Iterable[int]) -> float:
         """Samples of warps that issued an instruction of some blocks."""
         inside, of = set(blocks), self.code.graph.block_of
-        return float(sum(row.samples for row in self.samples.rows if not row.stalled and of[row.index] in inside))
+        return float(
+            sum(row.samples for row in self.samples.rows if not row.stalled and of[row.index] in inside)
+        )
 
     def ends(self, name: str, title: str, why: str, parts: list[Blame], share: float = 1.0) -> Advice | None:
         """Advice that ends some stalls, or a share of them."""

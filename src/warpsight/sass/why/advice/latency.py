@@ -6,8 +6,8 @@ from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, Evidence
 from warpsight.sass.why.blame import Blame
 
-_MEMORY = ("global memory", "generic memory", "shared memory", "texture", "constant memory", "special function", "double precision",
-           "fixed latency", "exchange between lanes", "surface")  # fmt: skip
+_MEMORY = ("global memory", "generic memory", "shared memory", "texture", "constant memory", "special function",
+           "double precision", "fixed latency", "exchange between lanes", "surface")  # fmt: skip
 _LARGEST_TO_UNROLL = 400
 _STEPS = 200
 
@@ -25,7 +25,8 @@ def unroll(evidence: Evidence) -> list[Advice]:
         stalls = sum(map(evidence.cost, free))
         speedup = estimates.hidden(evidence.total, stalls, evidence.issued_in(loop.blocks))
         why = (
-            f"{_percent(stalls, evidence)} of the samples wait in this loop of {size} instructions for results of the same iteration; "
+            f"{_percent(stalls, evidence)} of the samples wait in this loop of {size} instructions for results of the same "
+            "iteration; "
             "its loads do not depend on the iteration before."
         )
         advice = evidence.advice(
@@ -41,8 +42,7 @@ def chase(evidence: Evidence) -> list[Advice]:
         part
         for number, of_loop in _by_loop(evidence).items()
         for part in of_loop
-        if evidence.instruction(part.cause).kind.load
-        and carried(evidence, part.cause, number)
+        if evidence.instruction(part.cause).kind.load and carried(evidence, part.cause, number)
     ]
     why = (
         "Each of these loads needs the result of the one before: unrolling and more registers do not help. "
@@ -58,17 +58,23 @@ def chase(evidence: Evidence) -> list[Advice]:
         for part in of_loop
         if not evidence.instruction(part.cause).kind.load and carried(evidence, part.cause, number)
     ]
-    why = "Each of these operations needs the result of the one before. The estimate is for two chains at once."
-    chain = evidence.ends("chain", "Break the chain of dependent operations: several accumulators.", why, sums, 0.5)
+    why = (
+        "Each of these operations needs the result of the one before. The estimate is for two chains at once."
+    )
+    chain = evidence.ends(
+        "chain", "Break the chain of dependent operations: several accumulators.", why, sums, 0.5
+    )
     return [one for one in (loads, chain) if one is not None]
 
 
 def reorder(evidence: Evidence) -> list[Advice]:
     """Results used right behind the instruction that makes them, outside of loops."""
     parts = evidence.matching(
-        lambda part: part.cause != part.stalled
-        and part.detail in _MEMORY
-        and evidence.code.graph.innermost_common_loop(part.cause, part.stalled) is None
+        lambda part: (
+            part.cause != part.stalled
+            and part.detail in _MEMORY
+            and evidence.code.graph.innermost_common_loop(part.cause, part.stalled) is None
+        )
     )
     stalls = sum(map(evidence.cost, parts))
     outside = [block.number for block in evidence.code.graph.blocks
@@ -78,7 +84,9 @@ def reorder(evidence: Evidence) -> list[Advice]:
         f"{_percent(stalls, evidence)} of the samples wait for results outside of loops; independent work could be put between, "
         "but no more than there is."
     )
-    advice = evidence.advice("reorder", "Issue loads earlier, and use their results later.", why, parts, speedup)
+    advice = evidence.advice(
+        "reorder", "Issue loads earlier, and use their results later.", why, parts, speedup
+    )
     return [advice] if advice else []
 
 
@@ -140,7 +148,9 @@ def _by_loop(evidence: Evidence) -> dict[int, list[Blame]]:
 def _fillers(evidence: Evidence) -> str:
     """What completes the kernel's mbarriers, in words."""
     names = {one.operation for one in evidence.code.instructions}
-    arrives = any(one.operation == "SYNCS" and "ARRIVE" in one.access.modifiers for one in evidence.code.instructions)
+    arrives = any(
+        one.operation == "SYNCS" and "ARRIVE" in one.access.modifiers for one in evidence.code.instructions
+    )
     kinds = [("TMA loads", {"UTMALDG"}), ("bulk copies", {"UBLKCP"}), ("tensor-core commits", {"UTCBAR"})]
     found = [text for text, operations in kinds if operations & names]
     return " and ".join([*found, *(["arrivals of other warps"] if arrives else [])])

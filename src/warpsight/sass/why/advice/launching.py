@@ -23,7 +23,10 @@ def balance(evidence: Evidence) -> list[Advice]:
     uneven = max((_uneven(evidence, index) for index in barriers), default=0.0)
     share = sum(part.samples for part in parts) / evidence.total
     if uneven > 0.1 * evidence.total:
-        why = f"{share:.0%} of the samples wait at barriers, and {uneven / evidence.total:.0%} are in front of one in code that not all warps run."
+        why = (
+            f"{share:.0%} of the samples wait at barriers, and {uneven / evidence.total:.0%} are in front of one in code that "
+            "not all warps run."
+        )
         title = "Balance the warps: let all of them take part in the work in front of the barrier."
         return _one(evidence.ends("balance", title, why, parts))
     why = f"{share:.0%} of the samples wait at barriers for the block's slowest warp."
@@ -74,7 +77,10 @@ def occupancy(evidence: Evidence) -> list[Advice]:
             held += f", and no more fit (limited by {_named(by)})"
     else:
         title = f"Make room for {then} warps on a multiprocessor: fewer {_named(by)}."
-        held = f"limited by {_named(by)} ({launch.registers} registers a thread, {launch.shared:,} bytes of shared memory a block)"
+        held = (
+            f"limited by {_named(by)} ({launch.registers} registers a thread, "
+            f"{launch.shared:,} bytes of shared memory a block)"
+        )
     why = f"A multiprocessor runs {now} of {room} warps at a time: {held}. A warp issues in {issue:.0%} of its samples."
     return [Advice("occupancy", title, why, float(evidence.samples.stalled), speedup)]
 
@@ -100,7 +106,13 @@ def blocks(evidence: Evidence) -> list[Advice]:
     """Grids that leave multiprocessors idle by their size: too few blocks, or a last wave that is not full."""
     launch = evidence.launch
     limit = limits(launch.capability)
-    if limit is None or not launch.threads or not launch.multiprocessors or not launch.blocks or launch.busy is not None:
+    if (
+        limit is None
+        or not launch.threads
+        or not launch.multiprocessors
+        or not launch.blocks
+        or launch.busy is not None
+    ):
         return []
     per, _ = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
     if not per:
@@ -113,7 +125,10 @@ def blocks(evidence: Evidence) -> list[Advice]:
     whole = -(-launch.blocks // (per * launch.multiprocessors))
     if waves <= 1 or whole > _MANY_WAVES or whole / waves < 1.02:
         return []
-    why = f"The grid's {launch.blocks:,} blocks make {waves:.2f} waves of {per * launch.multiprocessors:,}: the last leaves places empty."
+    why = (
+        f"The grid's {launch.blocks:,} blocks make {waves:.2f} waves of {per * launch.multiprocessors:,}: "
+        "the last leaves places empty."
+    )
     title = "Choose a grid that fills its last wave, or let blocks fetch work (persistent kernel)."
     return [Advice("tail", title, why, 0.0, whole / waves)]
 

@@ -16,16 +16,17 @@ _SHARED_QUEUE = ("mio_throttle",)
 def spills(evidence: Evidence) -> list[Advice]:
     """Waits for local memory: spilled registers, or arrays with computed indices."""
     parts = evidence.matching(
-        lambda part: part.detail == "local memory"
-        or (part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space == "local")
+        lambda part: (
+            part.detail == "local memory"
+            or (part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space == "local")
+        )
     )
     why = (
-        f"Warps wait for local memory, which is global memory behind the cache; the kernel has {evidence.code.registers} registers a "
-        "thread. Arrays indexed at run time and spills both end there."
+        "Warps wait for local memory, which is global memory behind the cache; the kernel has "
+        f"{evidence.code.registers} registers a thread. Arrays indexed at run time and spills both end there."
     )
-    return _one(
-        evidence.ends("registers", "Keep values in registers: raise the register limit, or index arrays by constants.", why, parts)
-    )  # fmt: skip
+    title = "Keep values in registers: raise the register limit, or index arrays by constants."
+    return _one(evidence.ends("registers", title, why, parts))
 
 
 def coalesce(evidence: Evidence) -> list[Advice]:
@@ -33,7 +34,10 @@ def coalesce(evidence: Evidence) -> list[Advice]:
     parts = evidence.matching(
         lambda part: part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space != "local"
     )
-    why = "The queue for global memory is full: accesses come faster than their transactions are done, as with strides between lanes."
+    why = (
+        "The queue for global memory is full: accesses come faster than their transactions are done, as with strides "
+        "between lanes."
+    )
     return _one(
         evidence.ends("coalesce", "Let neighbouring lanes access neighbouring addresses.", why, parts)
     )
@@ -56,7 +60,10 @@ def vectorize(evidence: Evidence) -> list[Advice]:
         if not row.stalled and row.index in mergeable
     )
     widest = max(mergeable[part.cause] for part in parts)
-    why = f"{len(mergeable)} accesses take neighbouring addresses one after the other; up to {widest} of them fit into one of 128 bits."
+    why = (
+        f"{len(mergeable)} accesses take neighbouring addresses one after the other; up to {widest} of them fit into one of "
+        "128 bits."
+    )
     # What is in flight together takes the time of one: only what a narrow access keeps busy is saved.
     throttled = sum(
         evidence.cost(part) * (1 - 1 / mergeable[part.cause]) for part in parts if "throttle" in part.reason
@@ -70,8 +77,10 @@ def vectorize(evidence: Evidence) -> list[Advice]:
 def bank_conflicts(evidence: Evidence) -> list[Advice]:
     """Waits for shared memory beyond what an access without conflicts takes."""
     parts = evidence.matching(
-        lambda part: part.detail == "shared memory"
-        or (part.reason in _SHARED_QUEUE and evidence.instruction(part.cause).kind.space == "shared")
+        lambda part: (
+            part.detail == "shared memory"
+            or (part.reason in _SHARED_QUEUE and evidence.instruction(part.cause).kind.space == "shared")
+        )
     )
     throttled = sum(evidence.cost(part) for part in parts if part.reason in _SHARED_QUEUE)
     waiting = sum(evidence.cost(part) for part in parts) - throttled
@@ -92,11 +101,16 @@ def async_copy(evidence: Evidence) -> list[Advice]:
     if evidence.code.architecture < _AMPERE:
         return []
     parts = evidence.matching(
-        lambda part: part.detail == "global memory"
-        and evidence.instruction(part.stalled).operation == "STS"
-        and evidence.instruction(part.cause).operation == "LDG"
+        lambda part: (
+            part.detail == "global memory"
+            and evidence.instruction(part.stalled).operation == "STS"
+            and evidence.instruction(part.cause).operation == "LDG"
+        )
     )
-    why = "Warps wait for loads whose results go straight to shared memory; an asynchronous copy takes no registers and no wait here."
+    why = (
+        "Warps wait for loads whose results go straight to shared memory; an asynchronous copy takes no registers and no "
+        "wait here."
+    )
     name = "TMA or cp.async" if evidence.code.architecture >= 90 else "cp.async"
     stalls = sum(map(evidence.cost, parts))
     speedup = estimates.hidden(evidence.total, stalls, float(evidence.samples.issued))
@@ -108,8 +122,13 @@ def async_copy(evidence: Evidence) -> list[Advice]:
 def atomics(evidence: Evidence) -> list[Advice]:
     """Waits for atomics."""
     parts = evidence.matching(
-        lambda part: part.detail.startswith("atomic in")
-        or (part.reason in ("lg_throttle", "mio_throttle") and evidence.instruction(part.cause).kind.atomic)
+        lambda part: (
+            part.detail.startswith("atomic in")
+            or (
+                part.reason in ("lg_throttle", "mio_throttle")
+                and evidence.instruction(part.cause).kind.atomic
+            )
+        )
     )
     why = "Atomics on one address are done one after the other."
     title = "Add up in registers, in the warp or in shared memory first, so that fewer atomics are left."
@@ -126,7 +145,7 @@ def constants(evidence: Evidence) -> list[Advice]:
 
 
 def _mergeable(evidence: Evidence) -> dict[int, int]:
-    """Accesses that can be merged with neighbours, and how many into one: same block, base register and kind, adjacent offsets."""
+    """Accesses that can be merged, and how many into one: of one block, base register and kind, with adjacent offsets."""
     groups: dict[tuple[object, ...], list[tuple[int, Decoded]]] = defaultdict(list)
     versions: dict[int, int] = defaultdict(int)
     for block in evidence.code.graph.blocks:
@@ -134,7 +153,9 @@ def _mergeable(evidence: Evidence) -> dict[int, int]:
             place = _place(one)
             if place is not None:
                 base = tuple(versions[bit] for bit in _bits(one.access.addresses))
-                groups[block.number, one.operation, one.access.modifiers, place[0], base].append((place[1], one))
+                groups[block.number, one.operation, one.access.modifiers, place[0], base].append(
+                    (place[1], one)
+                )
             for bit in _bits(one.access.writes):
                 versions[bit] += 1
     found: dict[int, int] = {}

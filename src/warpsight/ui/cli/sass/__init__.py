@@ -7,7 +7,8 @@ BELOW = ("why", "list", "query", "warps", "validate", "compare", "disasm", "hist
 
 
 def command() -> None:
-    """Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.
+    """Look inside kernels: why warps stall, instructions beside their source, instruction traces.
 
-    The traces are CUTracer's (NDJSON, compressed or not, and text); none of the verbs needs a GPU.
+    `why` and `list` read samples of program counters and cubins, the others CUTracer's traces (NDJSON, compressed or not, and
+    text). None of the verbs needs a GPU.
     """

@@ -34,7 +34,9 @@ def command(
     with open_trace(trace) as opened:
         chosen = recorded.choose(recorded.sampled_kernels(opened), kernel, str(trace))
         assert chosen.code is not None
-        answer = why(chosen.code, chosen.samples, recorded.launch_of(opened, chosen.name, chosen.samples.total))
+        answer = why(
+            chosen.code, chosen.samples, recorded.launch_of(opened, chosen.name, chosen.samples.total)
+        )
     with output.text(out, force) as stream:
         if as_json:
             stream.write(output.json_text(answer.to_json()))
