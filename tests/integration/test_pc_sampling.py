@@ -47,7 +47,9 @@ def test_all_samples_of_all_launches_are_rows(standin: Standin, tmp_path: Path, 
         for (reason, pc), (samples, not_issued) in OF_A_LAUNCH.items()
     ]
     assert found.sql(SAMPLES) == expected
-    assert found.sql("SELECT sum(samples), sum(dropped), bool_or(incomplete) FROM pc_window") == [(28, 0, False)]
+    assert found.sql("SELECT sum(samples), sum(dropped), bool_or(incomplete) FROM pc_window") == [
+        (28, 0, False)
+    ]
     assert losses(found) == []
 
 
@@ -72,11 +74,15 @@ def test_the_samples_of_a_destroyed_context_are_kept(standin: Standin, tmp_path:
 
 def test_what_the_gpu_dropped_is_counted(standin: Standin, tmp_path: Path) -> None:
     found = run(
-        standin, tmp_path / "a.warp", "module:gemm:5", "launch:gemm:1", says="pc_drop=7,pc_foreign=2,pc_full=1"
+        standin,
+        tmp_path / "a.warp",
+        "module:gemm:5",
+        "launch:gemm:1",
+        says="pc_drop=7,pc_foreign=2,pc_full=1",
     )
-    assert found.sql("SELECT sum(samples), sum(dropped), sum(unattributed), bool_or(incomplete) FROM pc_window") == [
-        (13, 7, 2, True)
-    ]
+    assert found.sql(
+        "SELECT sum(samples), sum(dropped), sum(unattributed), bool_or(incomplete) FROM pc_window"
+    ) == [(13, 7, 2, True)]
     told = dict(losses(found))
     assert sum(count for cause, count in told.items() if "dropped" in cause) == 7
     assert any("ran full" in cause for cause in told)

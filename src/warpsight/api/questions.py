@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.merge.merge import Merged
     from warpsight.analysis.rules.verdict import Verdict
     from warpsight.api.differences import Side
+    from warpsight.sass.hotspots import Hotspots
     from warpsight.simulate.simulation import Simulated
 
 
@@ -263,6 +264,41 @@ class Questions(StoredTrace):
             raise UsageError(f"count is a number of events, not {count}")
         rows = choice.rows(self, begin, end, device, stream, process, name)
         return events(self, rows, choice.words(kind) or DEFAULT, count or None)
+
+    def hotspots(
+        self,
+        levels: Words = ("line",),
+        *,
+        top: int | None = 10,
+        device: Numbers = (),
+        process: Numbers = (),
+        begin: Time | None = None,
+        end: Time | None = None,
+        name: str | None = None,
+    ) -> Hotspots:
+        """Where warps were sampled in each kernel and what they waited for: needs a recording with `pc_sampling`.
+
+        Args:
+            levels: what to sum by: line (whole inline chains), ptx, instruction. Kernels without line information are summed
+                by instruction.
+            top: kernels with places; None and 0 are all. The others have their sums alone.
+            device: Only these devices, by id.
+            process: Only these process ids of the trace.
+            begin: Only windows that began from this time on: a text with a unit (`"200ms"`) or seconds, since the trace's begin.
+            end: Only windows that began before this time.
+            name: only kernels that this regular expression matches.
+
+        Raises:
+            UsageError: for a level that does not exist.
+            WarpsightError: when the trace has no samples.
+        """
+        from warpsight.sass.hotspots import LEVELS, hotspots
+
+        chosen = choice.words(levels)
+        for level in chosen:
+            if level not in LEVELS:
+                raise UsageError(f"there is no level {level!r}: {', '.join(LEVELS)}")
+        return hotspots(self, choice.rows(self, begin, end, device, (), process, name), chosen, top or None)
 
     def diff(
         self,

@@ -19,6 +19,7 @@ from warpsight.device_code.elf import Array
 #: Loops of more instructions than this are no polling loops, and are not looked for.
 LARGEST_LOOP = 256
 _BRANCHES = (0x947, 0x547)
+_CALLS = (0x944, 0x344)
 #: EXIT, RET, BRX, BRXU, JMP, JMX, without the form of their operands: what comes next is not the next instruction.
 _LEAVING = (0x14D, 0x150, 0x149, 0x158, 0x14A, 0x14C)
 _PT = 7
@@ -60,15 +61,27 @@ class ControlFlow:
         self.architecture = architecture
 
     @cached_property
-    def targets(self) -> Array:
-        """The instruction that each branch goes to, -1 for other instructions, shape (n,), int64."""
+    def relative_targets(self) -> Array:
+        """What the target field of each instruction names, if it has one, as an instruction, shape (n,), int64."""
         low, high = self.words[:, 0], self.words[:, 1]
         # 48 bits of target: 30 at the top of the lower half, 18 at the bottom of the upper one.
         distance = (low >> np.uint64(34)) | ((high & np.uint64(0x3FFFF)) << np.uint64(30))
         signed = (distance << np.uint64(16)).view(np.int64) >> 16
         if self.architecture >= _HOPPER:
             signed = (signed << 8) | ((low >> np.uint64(16)) & np.uint64(0xFF)).astype(np.int64)
-        target = np.arange(len(low)) + 1 + signed * 4 // INSTRUCTION_SIZE
+        targets: Array = np.arange(len(low)) + 1 + signed * 4 // INSTRUCTION_SIZE
+        return targets
+
+    @cached_property
+    def calls(self) -> Array:
+        """Which instructions call a function at a known distance (CALL.REL), shape (n,), bool."""
+        called: Array = np.isin(self.words[:, 0] & np.uint64(0xFFF), _CALLS)
+        return called
+
+    @cached_property
+    def targets(self) -> Array:
+        """The instruction that each branch goes to, -1 for other instructions, shape (n,), int64."""
+        low, target = self.words[:, 0], self.relative_targets
         known = np.isin(low & np.uint64(0xFFF), _BRANCHES) & (target >= 0) & (target < len(low))
         return np.where(known, target, -1)
 

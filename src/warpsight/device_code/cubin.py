@@ -244,21 +244,31 @@ class Cubin:
             return SourceChain(frames, raw, refined=True, origin="ptx")
         return None
 
-    @cached_property
-    def ptx(self) -> list[str]:
-        """The lines of the PTX that the code was made from; empty without `-lineinfo`. The first is line 1."""
-        text = self.elf.bytes_of(".nv_debug_ptx_txt")
-        # Names have a control character in front that is no part of the language.
-        plain = text.translate(None, bytes(range(1, 9)))
-        return [readable(line.expandtabs(4)) for line in plain.split(b"\0")] if text else []
+    def has_lines_inside(self, section: int, offset: int, size: int) -> bool:
+        """Whether a row of a line table begins within a function."""
+        return any(
+            offset <= table.start + address < offset + size
+            for table in self._tables_of(section)
+            for address in table.addresses
+        )
 
-    def ptx_line(self, section: int, offset: int) -> int:
-        """The line of the PTX that the instruction at an offset of a section came from, 0 when it is not known."""
+    def ptx_at(self, section: int, offset: int) -> tuple[int, str] | None:
+        """The line of the embedded PTX that an instruction came from: its number, and its text ("" when it is not kept)."""
         for table in self._tables_of(section):
             relative = offset - table.start
-            if table.sass is not None and 0 <= relative < table.sequence.end:
-                return table.ptx_line(relative)
-        return 0
+            if not table.addresses or relative < table.addresses[0] or relative >= table.sequence.end:
+                continue
+            line = table.ptx_line(relative)
+            if line:
+                return line, self.ptx[line - 1].strip() if line <= len(self.ptx) else ""
+        return None
+
+    @cached_property
+    def ptx(self) -> list[str]:
+        """The lines of the PTX that the code was made from, the first of which is line 1; empty without `-lineinfo`."""
+        # Names have a control character in front that is no part of the language.
+        text = self.elf.bytes_of(".nv_debug_ptx_txt").translate(None, bytes(range(1, 9)))
+        return [readable(line.expandtabs(4)).rstrip() for line in text.split(b"\0")] if text else []
 
     @cached_property
     def _inlined_calls(self) -> dict[int, list[tuple[int, int, dwarf_info.InlinedCall]]]:

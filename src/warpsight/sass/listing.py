@@ -120,7 +120,7 @@ def listing(code: KernelCode, samples: Samples | None = None) -> Listing:
                 one.index, one.offset, one.text, str(one.scheduling), counts, block.number,
                 graph.loops[loop].depth if loop is not None else 0, block.first == one.index,
                 branch_operand(one) if one.kind.pipe == "control" else None, code.frames(one.index),
-                code.cubin.ptx_line(code.section, one.offset), at.get(one.index, {}),
+                (code.cubin.ptx_at(code.section, one.offset) or (0, ""))[0], at.get(one.index, {}),
             )
         )  # fmt: skip
     return Listing(code, tuple(rows), sampled)

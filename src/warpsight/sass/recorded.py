@@ -11,6 +11,7 @@ from warpsight.device_code.elf import ElfError
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.model import Trace
 from warpsight.sass.code import KernelCode
+from warpsight.sass.hotspots import NOT_SAMPLED
 from warpsight.sass.why.advice.finding import Launch
 from warpsight.sass.why.samples import Samples, add_up
 
@@ -70,14 +71,11 @@ def sampled_kernels(trace: Trace) -> list[Recorded]:
     """The kernels with samples, most samples first.
 
     Raises:
-        UsageError: when the trace has no samples.
+        WarpsightError: when the trace has no samples.
     """
     rows = trace.sql(_SAMPLES).fetchall()
     if not rows:
-        raise UsageError(
-            f"{trace.path} has no samples of program counters (table pc_sample); record them with: "
-            "warpsight record --pc-sampling -- CMD"
-        )
+        raise WarpsightError(f"{trace.path}: {NOT_SAMPLED}")
     cubins: dict[int | None, tuple[Cubin | None, str]] = {}
     gathered: dict[tuple[int | None, str], _Gathered] = {}
     for name, checksum, pc, reason, samples, not_issued in rows:

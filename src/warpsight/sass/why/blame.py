@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from warpsight.device_code.decoded import Decoded
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.latencies import usual_latency
+from warpsight.device_code.stall_places import place_of
 from warpsight.sass.why import pruning
 from warpsight.sass.why.dependencies import Dependencies, Producer, hazard
 from warpsight.sass.why.reasons import reason
@@ -163,14 +165,25 @@ class _Finder:
             self._counted(row, causes)
         return [(one, "fixed latency") for one in causes]
 
+    def _issued(self, row: Sample) -> int:
+        """The instruction that a stall belongs to, where the warp has issued it already."""
+        offset = place_of(row.reason, row.index * INSTRUCTION_SIZE, self._operation_at)
+        return offset // INSTRUCTION_SIZE
+
+    def _operation_at(self, offset: int) -> str:
+        index = offset // INSTRUCTION_SIZE
+        return self.instructions[index].operation if 0 <= index < len(self.instructions) else ""
+
     def _barrier(self, row: Sample) -> list[tuple[Producer, str]]:
-        if is_barrier(self.instructions[row.index]):
-            return [(Producer(row.index, 0), "barrier")]
+        place = self._issued(row)
+        if is_barrier(self.instructions[place]):
+            return [(Producer(place, 0), "barrier")]
         return [(one, "barrier") for one in self.dependencies.nearest(row.index, is_barrier)]
 
     def _branch(self, row: Sample) -> list[tuple[Producer, str]]:
-        if self.instructions[row.index].operation in _BRANCHES:
-            return [(Producer(row.index, 0), "branch")]
+        place = self._issued(row)
+        if is_branch(self.instructions[place]):
+            return [(Producer(place, 0), "branch")]
         return [(one, "branch") for one in self.dependencies.nearest(row.index, is_branch)]
 
     def _warpgroup(self, row: Sample) -> list[tuple[Producer, str]]:
@@ -183,10 +196,7 @@ class _Finder:
         )
 
     def _stores(self, row: Sample) -> list[tuple[Producer, str]]:
-        # A warp that drains has passed its EXIT, behind which no path leads on.
-        behind = row.index and self.instructions[row.index - 1].operation == "EXIT"
-        start = row.index - 1 if behind and row.reason == "drain" else row.index
-        found = self.dependencies.all_before(start, lambda one: one.kind.store or one.kind.atomic)
+        found = self.dependencies.all_before(self._issued(row), lambda one: one.kind.store or one.kind.atomic)
         waiting = self.instructions[row.index]
         return [
             (

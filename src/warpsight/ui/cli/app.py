@@ -2,7 +2,8 @@
 
 A verb is one module `warpsight.ui.cli.<verb>` (`import_` for `import`, a word that Python keeps for itself) with a function
 `command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
-A module may set `CONTEXT_SETTINGS` for the parser, and `HAS_SIDES` when `--` stands between two sides.
+A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` when `--` stands between two sides, and (below a folder)
+`TAKES_PROGRAM` when a program may follow `--`.
 Verbs print results to standard output, everything else to standard error, and end with
 :class:`~warpsight.errors.WarpsightError` or `typer.Exit`. Nothing but the standard library is imported until a verb runs:
 `warpsight --help` and `--version` answer at once.

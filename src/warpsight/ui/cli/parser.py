@@ -86,6 +86,20 @@ class SidesCommand(VerbCommand):
         return found
 
 
+class ProgramCommand(VerbCommand):
+    """A verb about a trace, or about a program behind `--`, whose options are not read as ours.
+
+    The `--` reaches the verb as :data:`~warpsight.ui.cli.options.SIDES`, where the parser would drop it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line."""
+        place = args.index("--") if "--" in args else len(args)
+        program = ["--", SIDES, *args[place + 1 :]] if place < len(args) else []
+        found: list[str] = super().parse_args(ctx, [*args[:place], *program])
+        return found
+
+
 def verb_command(name: str) -> Any:
     """The parser of a verb, made from its module's `command`; the names in a folder's `BELOW` are verbs below it."""
     module = importlib.import_module(module_of(name))
@@ -142,7 +156,8 @@ class _Verbs(dict[str, Any]):
         if super().__getitem__(name) is None:
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            app.command(name, cls=VerbCommand, context_settings=_settings(module))(_evaluated(module.command))
+            kind = ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
+            app.command(name, cls=kind, context_settings=_settings(module))(_evaluated(module.command))
             self[name] = typer.main.get_command(app)
         return super().__getitem__(name)
 

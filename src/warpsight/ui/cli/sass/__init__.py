@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
-BELOW = ("why", "list", "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays")
+BELOW = (
+    "why", "list", "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays", "hotspots",
+)  # fmt: skip
 
 
 def command() -> None:
-    """Look inside kernels: why warps stall, instructions beside their source, instruction traces.
+    """Look inside kernels: hot lines, why warps stall, instructions beside their source, instruction traces.
 
-    `why` and `list` read samples of program counters and cubins, the others CUTracer's traces (NDJSON, compressed or not, and
-    text). None of the verbs needs a GPU.
+    `hotspots` and `why` read recordings made with --pc-sampling, `list` those and cubins. The other traces are CUTracer's
+    (NDJSON, compressed or not, and text). Nothing but recording needs a GPU.
     """

@@ -1,0 +1,42 @@
+"""Which instruction a sampled stall belongs to, where it is not the one at the sampled program counter.
+
+A sample has the address of the instruction that its warp is to issue next. For most reasons that is the one that waits: a
+use of a loaded register, say. Two reasons belong to an instruction that the warp has issued already (seen on an H100,
+docs/explanation/hot-lines.md): a barrier blocks up to a few instructions after its BAR, and an EXIT that waits for stores
+(`drain`) has the address behind it. A branch that is not resolved has the address behind it, too, when it falls through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+
+#: Instructions between a BAR and where its wait is sampled, at most.
+_REACH = 8
+_BARRIERS = ("BAR", "WARPSYNC", "UCGABAR_WAIT", "B2R")
+_BRANCHES = ("BRA", "BRX", "BSYNC", "CALL", "RET", "JMP", "JMX", "BREAK", "EXIT", "WARPSYNC")
+
+
+def place_of(reason: str, offset: int, operation_at: Callable[[int], str]) -> int:
+    """The offset of the instruction that a stall belongs to.
+
+    Args:
+        reason: as in table `pc_sample`.
+        offset: the sampled one.
+        operation_at: the operation at an offset, `BAR` for `BAR.SYNC`; "" where there is none.
+    """
+    before = offset - INSTRUCTION_SIZE
+    if reason == "drain" and operation_at(before) == "EXIT":
+        return before
+    if reason == "branch_resolving" and operation_at(before) in _BRANCHES:
+        return before
+    if reason == "barrier":
+        for back in range(_REACH + 1):
+            at = offset - back * INSTRUCTION_SIZE
+            found = operation_at(at)
+            if found in _BARRIERS:
+                return at
+            if not found or (back and found in _BRANCHES):
+                break
+    return offset

@@ -1,0 +1,273 @@
+"""Hot lines: where warps of each kernel were sampled and what they waited for, by source line, PTX line or instruction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.kept_code import KeptCode, Origin
+from warpsight.device_code.stall_places import place_of
+from warpsight.errors import WarpsightError
+from warpsight.model.selection import Rows
+from warpsight.model.work import named
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: What the samples of a kernel can be summed by.
+LEVELS = ("line", "ptx", "instruction")
+NOT_SAMPLED = "no samples of program counters; record with: warpsight record --pc-sampling on -- PROGRAM (NVIDIA, CUPTI)"
+
+
+@dataclass
+class Counts:
+    """Samples, in all and by stall reason.
+
+    Attributes:
+        samples: all of them; not_issued: those in cycles in which the scheduler issued nothing.
+        reasons: reason → the same two.
+    """
+
+    samples: int = 0
+    not_issued: int = 0
+    reasons: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, reason: str, samples: int, not_issued: int) -> None:
+        """Count further samples."""
+        self.samples += samples
+        self.not_issued += not_issued
+        before = self.reasons.get(reason, (0, 0))
+        self.reasons[reason] = before[0] + samples, before[1] + not_issued
+
+    def ordered(self) -> list[tuple[str, int, int]]:
+        """(reason, samples, not issued), most samples first."""
+        return sorted(((r, s, n) for r, (s, n) in self.reasons.items()), key=lambda row: (-row[1], row[0]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        reasons = {
+            reason: {"samples": samples, "not_issued": idle} for reason, samples, idle in self.ordered()
+        }
+        return {"samples": self.samples, "not_issued": self.not_issued, "reasons": reasons}
+
+
+@dataclass
+class Spot(Counts):
+    """A place in the code of one kernel with its samples.
+
+    Attributes:
+        frames: the source chain, innermost first; empty without line information.
+        ptx_line, ptx: of a PTX line and of an instruction; 0 and "" when not known.
+        pc: offset of an instruction in its function, -1 for the other levels; sass: its text.
+    """
+
+    frames: tuple[Frame, ...] = ()
+    ptx_line: int = 0
+    ptx: str = ""
+    pc: int = -1
+    sass: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        place: dict[str, Any] = {
+            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
+        }
+        if self.ptx_line:
+            place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
+        if self.pc >= 0:
+            place |= {"pc": self.pc, "sass": self.sass}
+        return {**place, **super().to_json()}
+
+
+@dataclass
+class Kernel(Counts):
+    """One function that was sampled: a kernel, or a device function that was not inlined.
+
+    Attributes:
+        name: mangled; demangled: readable; launches: in the time asked for, 0 for what is no kernel.
+        device_ns: their time.
+        has_lines: whether its module has line information; has_code: whether its code was kept.
+    """
+
+    name: str = ""
+    demangled: str = ""
+    launches: int = 0
+    device_ns: int = 0
+    has_lines: bool = False
+    has_code: bool = False
+    levels: dict[str, list[Spot]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        spots = {f"{level}s": [spot.to_json() for spot in spots] for level, spots in self.levels.items()}
+        return {"name": self.demangled, "mangled": self.name, "launches": self.launches, "device_ns": self.device_ns,
+                "has_lines": self.has_lines, "has_code": self.has_code, **super().to_json(), **spots}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Hotspots:
+    """The answer.
+
+    Attributes:
+        kernels: most samples first; samples: of these; dropped, unattributed: of the windows, see table `pc_window`.
+        windows: how many; sampled_ns: their time; cost_ns: processor time of the recorder to collect them.
+        notes: what the answer lacks, and the remedy.
+    """
+
+    kernels: Sequence[Kernel]
+    samples: int
+    dropped: int
+    unattributed: int
+    windows: int
+    sampled_ns: int
+    cost_ns: int
+    period: int | None
+    notes: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        plain = {name: value for name, value in self.__dict__.items() if name not in ("kernels", "notes")}
+        return {
+            **plain,
+            "notes": list(self.notes),
+            "kernels": [
+                {"share": kernel.samples / max(self.samples, 1), **kernel.to_json()}
+                for kernel in self.kernels
+            ],
+        }
+
+
+def hotspots(
+    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = LEVELS, most: int | None = None
+) -> Hotspots:
+    """Where warps were sampled, in the windows that the conditions choose; `name` chooses kernels.
+
+    Args:
+        trace: the trace.
+        rows: which samples.
+        levels: what to sum by, of :data:`LEVELS`.
+        most: only this many kernels have places, those with the most samples.
+
+    Raises:
+        WarpsightError: when the trace has no samples.
+    """
+    if not trace.count("pc_window"):
+        lost = trace.sql("SELECT cause FROM loss WHERE source = 'pc sampling'").fetchall()
+        raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_SAMPLED}")
+    code = KeptCode(trace.folder / "cubins")
+    by_function = _by_function(trace, rows)
+    kernels = {key: _kernel(key[1], samples, code) for key, samples in by_function.items()}
+    _describe(trace, rows, kernels)
+    order = sorted(kernels, key=lambda key: (-kernels[key].samples, key))
+    for key in order[:most]:
+        _fill(kernels[key], by_function[key], code, levels)
+    found = [kernels[key] for key in order]
+    dropped, unattributed, windows, sampled_ns, cost_ns, period = _windows(trace, rows)
+    return Hotspots(
+        found, sum(kernel.samples for kernel in found), dropped, unattributed, windows, sampled_ns, cost_ns, period,
+        _notes(found, code),
+    )  # fmt: skip
+
+
+def _windows(trace: Trace, rows: Rows) -> tuple[Any, ...]:
+    """Sums over the windows, and the period."""
+    row: tuple[Any, ...] = trace.sql(
+        f"""SELECT coalesce(sum(dropped), 0)::BIGINT, coalesce(sum(unattributed), 0)::BIGINT, count(*),
+            coalesce(sum(duration), 0)::BIGINT, coalesce(sum(cost), 0)::BIGINT, min(period) FROM pc_window
+            WHERE {rows.where(stream=False)}"""
+    ).fetchall()[0]
+    return row
+
+
+_Sample = tuple[int | None, int, str, int, int]
+
+
+def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Sample]]:
+    """(checksum, pc, reason, samples, not issued) of each function of each process."""
+    table = trace.sql(
+        f"""SELECT s.process, coalesce(n.name, '?'), checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
+            FROM pc_sample_ids s LEFT JOIN name n ON s.name_id = n.id
+            WHERE {rows.where(stream=False)}{named(trace, rows.name)} GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    found: dict[tuple[int, str], list[_Sample]] = defaultdict(list)
+    for process, name, *sample in table:
+        found[process, name].append(tuple(sample))
+    return found
+
+
+def _kernel(name: str, samples: Iterable[_Sample], code: KeptCode) -> Kernel:
+    """A function with its counts, without places."""
+    kernel = Kernel(name=name)
+    for checksum, _, reason, count, idle in samples:
+        kernel.add(reason, count, idle)
+        kernel.has_code = kernel.has_code or code.has(checksum, name)
+        kernel.has_lines = kernel.has_lines or code.has_lines(checksum)
+    return kernel
+
+
+def _fill(kernel: Kernel, samples: Iterable[_Sample], code: KeptCode, levels: Sequence[str]) -> None:
+    """Sum up the samples of one function at each level; without lines, by instruction in any case."""
+    wanted = {*levels} if kernel.has_lines else {"instruction"}
+    by_level: dict[str, dict[Any, Spot]] = {level: {} for level in LEVELS if level in wanted}
+    for checksum, sampled, reason, count, idle in samples:
+        pc = place_of(reason, sampled, partial(code.operation_at, checksum, kernel.name))
+        origin = code.origin(checksum, kernel.name, pc, "instruction" in wanted)
+        for level, key, spot in _spots(origin, checksum, pc):
+            if level in wanted:
+                by_level[level].setdefault(key, spot).add(reason, count, idle)
+    for level, spots in by_level.items():
+        kernel.levels[level] = sorted(
+            spots.values(), key=lambda spot: (-spot.samples, spot.pc, spot.ptx_line)
+        )
+
+
+def _spots(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any, Spot]]:
+    """The place of one instruction at each level, with its key; no line or PTX line where none is known."""
+    exact = Spot(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
+    found: list[tuple[str, Any, Spot]] = [("instruction", (checksum, pc), exact)]
+    if origin.frames:
+        # Columns differ within a line; the place is the line.
+        key = tuple((frame.function, frame.file, frame.line) for frame in origin.frames)
+        found.append(("line", key, Spot(frames=origin.frames)))
+    if origin.ptx_line:
+        ptx = Spot(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx)
+        found.append(("ptx", (checksum, origin.ptx_line), ptx))
+    return found
+
+
+def _describe(trace: Trace, rows: Rows, kernels: dict[tuple[int, str], Kernel]) -> None:
+    """Readable names, launches and time on the device."""
+    names = dict(trace.sql("SELECT name, demangled FROM name").fetchall())
+    ran = trace.sql(
+        f"""SELECT process, n.name, count(*), coalesce(sum(duration), 0)::BIGINT FROM kernel_ids k
+            JOIN name n ON k.name_id = n.id WHERE {rows.where(stream=False)} GROUP BY ALL"""
+    ).fetchall()
+    launched = {(process, name): (count, time) for process, name, count, time in ran}
+    for key, kernel in kernels.items():
+        kernel.demangled = names.get(kernel.name) or kernel.name
+        kernel.launches, kernel.device_ns = launched.get(key, (0, 0))
+
+
+def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
+    notes = []
+    without_code = sum(kernel.samples for kernel in kernels if not kernel.has_code)
+    if without_code:
+        notes.append(
+            f"{without_code:,} samples are of code that the trace does not keep: their instructions have addresses alone"
+        )
+    without_lines = [kernel for kernel in kernels if kernel.has_code and not kernel.has_lines]
+    if without_lines:
+        samples = sum(kernel.samples for kernel in without_lines)
+        notes.append(
+            f"{len(without_lines)} kernels with {samples:,} samples have no line information: compile with -lineinfo "
+            "(nvcc, NVRTC; Triton has it) to see source lines instead of instructions"
+        )
+    if not code.disassembled:
+        notes.append(
+            "operations only: nvdisasm, which shows operands, is not here (pip install nvidia-cuda-nvdisasm)"
+        )
+    return notes

@@ -1,0 +1,103 @@
+"""`warpsight sass hotspots`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+
+TAKES_PROGRAM = True
+
+
+def command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
+                     help="A recording made with --pc-sampling, or a program to record now.")] = None,
+    by: Annotated[str, typer.Option(help="line (with the inlined calls around it), ptx or instruction.")] = "line",
+    kernels: Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")] = 5,
+    top: Annotated[int, typer.Option(min=0, help="Places of each kernel to show, 0 for all.")] = 10,
+    name: options.Name = None,
+    device: options.Device = None,
+    process: options.Process = None,
+    begin: options.Begin = None,
+    end: options.EndOrTo = None,
+    source: Annotated[list[str] | None, typer.Option(metavar="DIR",
+                      help="Look for source files here too; repeatable.")] = None,
+    rate: Annotated[str, typer.Option(metavar="HZ", help="Of a program: samples per second and multiprocessor.")] = "on",
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Of a program: keep the recording here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place and stall reason.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
+) -> None:  # fmt: skip
+    """Show the hot lines of each kernel: where its warps were sampled, and what they waited for.
+
+    A sample is one warp at one moment. Stall reasons are NVIDIA's; `not issued` is the share of samples in cycles in which
+    the scheduler had no warp to issue: only those cost time. Kernels without line information are shown by instruction.
+    """
+    from warpsight.api.trace import open as open_trace
+    from warpsight.sass.hotspots import LEVELS
+    from warpsight.ui.render import hotspots as shown
+    from warpsight.ui.render import loss, terminal
+
+    if by not in LEVELS:
+        raise UsageError(f"--by {by!r}: write {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
+    if as_json and as_csv:
+        raise UsageError("--json and --csv exclude each other")
+    options.check_times(begin, end)
+    with _recording(words or [], rate, keep, force) as (path, code), open_trace(path) as trace:
+        levels = LEVELS if as_json else (by,)
+        found = trace.hotspots(
+            levels,
+            top=kernels,
+            name=name,
+            device=device or (),
+            process=process or (),
+            begin=begin,
+            end=end,
+        )
+        with output.text(out, force) as stream:
+            if as_json:
+                stream.write(output.json_text(found.to_json()))
+            elif as_csv:
+                shown.write_csv(found, stream)
+            else:
+                shown.show(found, stream, kernels, top, tuple(source or ()))
+        for note in found.notes:
+            terminal.warning(note)
+        loss.warn(trace)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _recording(words: list[str], rate: str, keep: Path | None, force: bool) -> Iterator[tuple[str, int]]:
+    """The trace to read, and the exit code: that of the program, when there is one to record first."""
+    if options.SIDES not in words:
+        if len(words) != 1:
+            raise UsageError(
+                "name one recording, or a program behind `--`: warpsight sass hotspots -- ./program"
+            )
+        if keep is not None:
+            raise UsageError("--keep is for a program that is recorded now")
+        yield words[0], 0
+        return
+    place = words.index(options.SIDES)
+    program = words[place + 1 :]
+    if words[:place] or not program:
+        raise UsageError("name a recording or, behind `--`, a program; not both")
+    from warpsight.api.run import run
+    from warpsight.recorder import options as table
+    from warpsight.recorder.option_values import of_text
+
+    hertz = of_text(table.BY_NAME["pc_sampling"], rate)
+    if not hertz:
+        raise UsageError("--rate is a number of samples, not off")
+    with tempfile.TemporaryDirectory(prefix="warpsight-hotspots-") as folder:
+        done = run(program, keep or Path(folder, "run.warp"), force=force, pc_sampling=hertz)
+        yield str(done.path), done.returncode
