@@ -90,7 +90,7 @@ class Listing:
         return {
             "offset": row.offset, "instruction": row.text, "operation": one.operation, "block": row.block,
             "loop_depth": row.depth, "target": row.target, "reads": names(one.access.reads), "writes": names(one.access.writes),
-            "pipe": one.kind.pipe, "memory": one.kind.space or None, "stall": fields.stall, "yield": fields.yields,
+            "pipe": one.kind.pipe, "memory": one.kind.space or None, "stall": fields.stall, "yields": fields.yields,
             "write_barrier": fields.write_barrier, "read_barrier": fields.read_barrier,
             "waits": [number for number in range(6) if fields.waits >> number & 1],
             "live_registers": row.live[0], "live_predicates": row.live[1], "live_uniform": row.live[2],

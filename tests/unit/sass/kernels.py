@@ -74,7 +74,7 @@ def trace(
                 grid_x=66, grid_y=1, grid_z=1, block_x=256, block_y=1, block_z=1, registers=32
             )
             writer.add("kernel", [{"start": 0, "duration": 9, "name_id": name, "shape_id": shape, "device": 0, "context": 1,
-                                    "graph_level": False,
+                                    "stream": 7, "graph_level": False,
                                    "process": process}])  # fmt: skip
         writer.add(
             "pc_sample",
