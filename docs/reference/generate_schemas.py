@@ -22,7 +22,6 @@ from warpsight.machine.processes import Process
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
-from warpsight.sass.why.advice.finding import Launch
 from warpsight_plugins.cutracer import delays, records
 
 PAGE = Path(__file__).with_name("schemas.md")
@@ -325,13 +324,23 @@ class SingleProducer(TypedDict):
     after: float | None
 
 
+class SampledLaunch(TypedDict):
+    blocks: int
+    threads: int
+    registers: int
+    shared: int
+    capability: str
+    multiprocessors: int
+    busy: float | None
+
+
 class StallReport(TypedDict):
     kernel: str
     name: str
     checksum: str
     architecture: str
     registers: int
-    launch: Launch | None
+    launch: SampledLaunch | None
     samples: SampleCounts
     reasons: list[ReasonCount]
     lines: list[LineCount]
@@ -525,7 +534,7 @@ class Join(TypedDict):
     unique: bool
     candidates: int
     by: str
-    launch: Launch | None
+    launch: SampledLaunch | None
 
 
 class Dump(TypedDict):

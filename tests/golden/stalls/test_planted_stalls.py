@@ -1,4 +1,4 @@
-"""Ten kernels, each with one slow line, sampled on an H200 (`planted` of tests/gpu/hot_lines): line and cause come first.
+"""Ten kernels, each with one slow line, sampled on an H100 (`planted` of tests/gpu/hot_lines): line and cause come first.
 
 `planted.samples.json.xz` has each kernel's launch and its samples as (offset, reason, samples, samples in cycles without an
 issue).

@@ -13,7 +13,7 @@ _LEAST_PRODUCTS, _LEAST_SUMS = 16, 4
 _INTEGER_ROUTINES = ("div_s64", "div_u64", "rem_s64", "rem_u64")
 #: Divided warps cost time where issuing does.
 _ISSUE_BOUND = 0.3
-_STEPS, _NEAR = 64, 3
+_STEPS, _NEAR, _LANES = 64, 3, 32
 _LIBRARY = ("__cuda_", "__internal_", "__nv_", "__fdiv", "__frcp", "__fsqrt", "__drsqrt", "__ddiv")
 _LIBRARY_FILES = ("math_functions", "device_double_functions", "sm_20_intrinsics", "libdevice")
 
@@ -44,23 +44,28 @@ def fast_math(evidence: Evidence) -> list[Advice]:
     title = (
         "Use the fast versions (-use_fast_math, __fdividef, __sinf, rsqrtf), if their error is acceptable."
     )
-    return _routines(evidence, "fast-math", title, "floating-point routines of the math library", False)
+    what = "exact floating-point routines of the math library"
+    return _routines(evidence, "fast-math", title, what, integers=False, saved=0.5)
 
 
 def integer_division(evidence: Evidence) -> list[Advice]:
     """Time in the routines for division of integers of 64 bits."""
     title = "Avoid divisions of 64-bit integers: divide 32 bits where they suffice, shift, or multiply by a reciprocal."
-    return _routines(evidence, "division", title, "the routine for division of 64-bit integers", True)
+    # A division of 32 bits takes some 20 instructions, one of 64 bits about 80.
+    what = "the routine for division of 64-bit integers"
+    return _routines(evidence, "division", title, what, integers=True, saved=0.75)
 
 
-def _routines(evidence: Evidence, name: str, title: str, what: str, integers: bool) -> list[Advice]:
+def _routines(
+    evidence: Evidence, name: str, title: str, what: str, *, integers: bool, saved: float
+) -> list[Advice]:
     inside = _library(evidence, integers)
     parts = evidence.matching(lambda part: part.stalled in inside or part.cause in inside)
     spent = evidence.time_of(inside)
     if not inside or not spent:
         return []
     why = f"{spent / evidence.total:.0%} of the time is in {what}."
-    return _one(evidence.advice(name, title, why, parts, estimates.removed(evidence.total, spent / 2)))
+    return _one(evidence.advice(name, title, why, parts, estimates.removed(evidence.total, spent * saved)))
 
 
 def tensor_cores(evidence: Evidence) -> list[Advice]:
@@ -124,8 +129,9 @@ def fetch(evidence: Evidence) -> list[Advice]:
 def divergence(evidence: Evidence) -> list[Advice]:
     """Branches that lanes of a warp may take apart: both sides are issued one after the other."""
     regions = _divided(evidence)
-    inside = frozenset(index for region in regions.values() for index in region)
+    inside = {index: idle for region, idle in regions.values() for index in region}
     spent = evidence.time_of(inside)
+    idle = sum(evidence.time_of({index}) * share for index, share in inside.items())
 
     def fits(part: Blame) -> bool:
         meets = evidence.instruction(part.cause).operation in ("BSYNC", "WARPSYNC")
@@ -139,72 +145,72 @@ def divergence(evidence: Evidence) -> list[Advice]:
     stalls = sum(evidence.cost(part) for part in parts if part.stalled not in inside)
     if not parts:
         return []
-    why = (
-        f"{len(regions)} branches depend on the lane or on data; the code behind them takes "
-        f"{spent / evidence.total:.0%} of the time"
-        if regions
-        else "Warps wait for branches to be resolved"
-    )
-    why += (
-        ". How many lanes take each is not known from samples; half of that time is assumed to be saved."
-        if regions
-        else "."
-    )
+    why = "Warps wait for branches to be resolved."
+    if regions:
+        why = (
+            f"{len(regions)} branches depend on the lane or on data; the code behind them takes {spent / evidence.total:.0%} of "
+            "the time. Samples do not tell how many lanes take each: one is assumed for an equality of lanes, half for data."
+        )
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."
-    saved = stalls + (spent * evidence.issue_bound / 2 if evidence.issue_bound > _ISSUE_BOUND else 0)
+    saved = stalls + (idle * evidence.issue_bound if evidence.issue_bound > _ISSUE_BOUND else 0)
     return _one(evidence.advice("divergence", title, why, parts, estimates.removed(evidence.total, saved)))
 
 
-def _divided(evidence: Evidence) -> dict[int, list[int]]:
-    """Branches inside of BSSY … BSYNC on an equality of lanes or on loaded data, and the instructions that only one side runs."""
-    graph, found = evidence.code.graph, {}
+def _divided(evidence: Evidence) -> dict[int, tuple[list[int], float]]:
+    """Branches around BSYNC on an equality of lanes or on data: what only one side runs, and the idle share of its lanes."""
+    graph = evidence.code.graph
+    found: dict[int, tuple[list[int], float]] = {}
     for block in graph.blocks:
-        last = evidence.instruction(block.last)
         ahead = [one for one in block.successors if graph.blocks[one].predecessors == (block.number,)]
-        if (
-            last.operation != "BRA"
-            or len(block.successors) != 2
-            or not ahead
-            or not _lanes_differ(evidence, block.last)
-        ):
+        if evidence.instruction(block.last).operation != "BRA" or len(block.successors) != 2 or not ahead:
             continue
-        region = [
-            index for one in ahead for number in range(len(graph.blocks)) if graph.dominates(one, number)
-            for index in range(graph.blocks[number].first, graph.blocks[number].last + 1)
-        ]  # fmt: skip
+        idle = _idle_lanes(evidence, block.last)
         meets = any(evidence.instruction(index).operation == "BSYNC" for one in block.successors
                     for index in range(graph.blocks[one].first, graph.blocks[one].last + 1))  # fmt: skip
-        if meets:
-            found[block.last] = region
+        if idle and meets:
+            region = [
+                index for one in ahead for number in range(len(graph.blocks)) if graph.dominates(one, number)
+                for index in range(graph.blocks[number].first, graph.blocks[number].last + 1)
+            ]  # fmt: skip
+            found[block.last] = (region, idle)
     return found
 
 
-def _lanes_differ(evidence: Evidence, branch: int) -> bool:
-    """Whether a branch's condition is an equality that depends on the thread, or depends on data from memory."""
-    equality, seen, waiting, first = False, {branch}, [branch], True
+def _idle_lanes(evidence: Evidence, branch: int) -> float:
+    """The share of lanes that one side of a branch leaves idle: 0 where nothing says that the lanes of a warp differ.
+
+    An equality with a part of the lane's number holds for one of as many lanes as that part has values; for data half is assumed.
+    """
+    equality, values, seen, waiting = False, _LANES, {branch}, [branch]
     while waiting and len(seen) < _STEPS:
         here = waiting.pop()
         known = evidence.instruction(here)
-        equality |= (
-            known.operation == "ISETP"
-            and known.access.modifiers[:1] in (("EQ",), ("NE",))
-            and len(seen) <= _NEAR
-        )
+        compares = known.operation == "ISETP" and known.access.modifiers[:1] in (("EQ",), ("NE",))
+        equality |= compares and len(seen) <= _NEAR
+        values = min(values, _values_left(known))
         if known.kind.load and known.kind.space in ("global", "generic", "shared"):
-            return True
+            return 0.5
         if (
             known.operation == "S2R"
-            and any(name in "".join(known.access.operands) for name in ("TID", "LANEID"))
             and equality
+            and any(name in "".join(known.access.operands) for name in ("TID", "LANEID"))
         ):
-            return True
+            return 1 - 1 / values
         for one in evidence.dependencies.producers(here):
-            wanted = not first or one.registers & evidence.instruction(branch).access.reads
-            if wanted and one.index not in seen:
+            if one.index not in seen:
                 seen.add(one.index)
                 waiting.append(one.index)
-        first = False
-    return False
+    return 0.0
+
+
+def _values_left(one: Decoded) -> int:
+    """How many values an AND with a mask of low bits leaves; many for other instructions."""
+    if one.operation == "LOP3" and "0xc0" in one.access.operands:
+        for operand in one.access.operands:
+            if operand.startswith("0x") and operand != "0xc0":
+                mask = int(operand, 16)
+                return mask + 1 if mask & (mask + 1) == 0 else _LANES
+    return _LANES
 
 
 def _library(evidence: Evidence, integers: bool) -> frozenset[int]:

@@ -7,10 +7,13 @@ from collections import defaultdict
 from warpsight.device_code.decoded import Decoded
 from warpsight.sass.why.advice import estimates
 from warpsight.sass.why.advice.finding import Advice, Evidence
+from warpsight.sass.why.blame import Blame
 
 _WIDEST = 128
 _AMPERE = 80
 _SHARED_QUEUE = ("mio_throttle",)
+#: Bits of a sector of global memory; lanes of a warp; the share of samples from which waits alone speak of conflicts.
+_SECTOR, _LANES, _MUCH = 256, 32, 0.1
 
 
 def spills(evidence: Evidence) -> list[Advice]:
@@ -31,16 +34,28 @@ def spills(evidence: Evidence) -> list[Advice]:
 
 def coalesce(evidence: Evidence) -> list[Advice]:
     """A full queue for global memory: each warp's access takes many transactions."""
-    parts = evidence.matching(
+    full = evidence.matching(
         lambda part: part.reason == "lg_throttle" and evidence.instruction(part.cause).kind.space != "local"
     )
+    if not full:
+        return []
+    accesses = {part.cause for part in full}
+    waits = evidence.matching(lambda part: part.reason == "long_scoreboard" and part.cause in accesses)
+    bits = max(evidence.instruction(index).kind.bits for index in accesses) or 32
+    stalls = _with_waits(evidence, full, waits) * max(1 - bits / _SECTOR, 0)
     why = (
-        "The queue for global memory is full: accesses come faster than their transactions are done, as with strides "
-        "between lanes."
+        "The queue for global memory is full: accesses come faster than their transactions are done, as with strides between "
+        f"lanes. The estimate is for lanes that now take a sector each: {_SECTOR // bits or 1} of them would share one."
     )
-    return _one(
-        evidence.ends("coalesce", "Let neighbouring lanes access neighbouring addresses.", why, parts)
-    )
+    title = "Let neighbouring lanes access neighbouring addresses."
+    speedup = estimates.removed(evidence.total, stalls)
+    return _one(evidence.advice("coalesce", title, why, [*full, *waits], speedup))
+
+
+def _with_waits(evidence: Evidence, full: list[Blame], waits: list[Blame]) -> float:
+    """The stalls of a full queue, and waits for what is in it as far as the queue is what they wait for."""
+    queued, waited = sum(map(evidence.cost, full)), sum(map(evidence.cost, waits))
+    return queued + waited * queued / (queued + waited) if queued else 0.0
 
 
 def vectorize(evidence: Evidence) -> list[Advice]:
@@ -75,25 +90,23 @@ def vectorize(evidence: Evidence) -> list[Advice]:
 
 
 def bank_conflicts(evidence: Evidence) -> list[Advice]:
-    """Waits for shared memory beyond what an access without conflicts takes."""
-    parts = evidence.matching(
-        lambda part: (
-            part.detail == "shared memory"
-            or (part.reason in _SHARED_QUEUE and evidence.instruction(part.cause).kind.space == "shared")
-        )
-    )
-    throttled = sum(evidence.cost(part) for part in parts if part.reason in _SHARED_QUEUE)
-    waiting = sum(evidence.cost(part) for part in parts) - throttled
-    if not throttled and waiting < 0.1 * evidence.total:
+    """A full queue of the unit of shared memory, or waits for shared memory beyond what an access without conflicts takes."""
+    shared = evidence.matching(lambda part: evidence.instruction(part.cause).kind.space == "shared"
+                               and part.detail != "mbarrier")  # fmt: skip
+    full = [part for part in shared if part.reason in _SHARED_QUEUE]
+    waits = [part for part in shared if part.reason == "short_scoreboard"]
+    waited = sum(map(evidence.cost, waits))
+    if not full and waited < _MUCH * evidence.total:
         return []
     why = (
-        "The queue of the shared memory unit is full, as with lanes that hit one bank."
-        if throttled
+        "The queue of the shared memory unit is full, as with lanes that hit one bank. The estimate is for all lanes in one."
+        if full
         else "Warps wait for shared memory, which takes longer the more lanes hit one bank."
     )
-    speedup = estimates.removed(evidence.total, throttled + waiting / 2)
+    stalls = _with_waits(evidence, full, waits) * (1 - 1 / _LANES) if full else waited / 2
     title = "Avoid bank conflicts: pad or swizzle the shared array, or exchange through shuffles."
-    return _one(evidence.advice("bank-conflicts", title, why, parts, speedup))
+    speedup = estimates.removed(evidence.total, stalls)
+    return _one(evidence.advice("bank-conflicts", title, why, [*full, *waits], speedup))
 
 
 def async_copy(evidence: Evidence) -> list[Advice]:
