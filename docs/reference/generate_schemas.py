@@ -534,7 +534,7 @@ class Join(TypedDict):
     unique: bool
     candidates: int
     by: str
-    launch: SampledLaunch | None
+    launch: Launch | None
 
 
 class Dump(TypedDict):

@@ -1,4 +1,5 @@
-// One kind of wait in each kernel: what warps wait for, and what makes them wait, can be read off the instructions.
+// One kind of wait in each kernel: what warps wait for, and what makes them wait, can be read off the
+// instructions.
 #include <cuda_pipeline.h>
 extern "C" __global__ void load_use(const float* a, float* o) { o[threadIdx.x] = a[threadIdx.x] + 1; }
 extern "C" __global__ void two_loads(const float* a, const float* b, float* o) {
@@ -36,7 +37,9 @@ extern "C" __global__ void async_copy(const float4* g, float4* o) {
   __syncthreads();
   o[threadIdx.x] = s[threadIdx.x ^ 1];
 }
-extern "C" __global__ void atomic_result(int* a, int* o) { o[threadIdx.x] = atomicCAS(a + threadIdx.x, 3, 4) + 5; }
+extern "C" __global__ void atomic_result(int* a, int* o) {
+  o[threadIdx.x] = atomicCAS(a + threadIdx.x, 3, 4) + 5;
+}
 extern "C" __global__ void array_at_run_time(float* o, int n) {
   float v[32];
   for (int i = 0; i < 32; ++i) v[i] = o[i];
@@ -52,13 +55,26 @@ extern "C" __global__ void divide(double* o) { o[threadIdx.x] = 1.0 / o[threadId
 extern "C" __global__ void branches(const int* a, float* o) {
   float v = o[threadIdx.x];
   switch (a[threadIdx.x]) {
-    case 0: v = sinf(v); break;
-    case 1: v = v * v; break;
-    case 2: v = expf(v); break;
-    case 3: v = sqrtf(v); break;
-    case 4: v = v / 7; break;
-    case 5: v = 9; break;
-    default: v = 1;
+    case 0:
+      v = sinf(v);
+      break;
+    case 1:
+      v = v * v;
+      break;
+    case 2:
+      v = expf(v);
+      break;
+    case 3:
+      v = sqrtf(v);
+      break;
+    case 4:
+      v = v / 7;
+      break;
+    case 5:
+      v = 9;
+      break;
+    default:
+      v = 1;
   }
   o[threadIdx.x] = v;
 }
@@ -81,18 +97,18 @@ extern "C" __global__ void mbarrier_wait(const float* g, float* o) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 512;" ::"r"(bar) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];" ::"r"(to),
-                 "l"(g), "r"(bar)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];" ::"r"(to),
+        "l"(g), "r"(bar)
+        : "memory");
   }
   __syncthreads();
   unsigned done = 0;
   while (!done)
-    asm volatile(
-        "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
-        : "=r"(done)
-        : "r"(bar)
-        : "memory");
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(done)
+                 : "r"(bar)
+                 : "memory");
   o[threadIdx.x] = s[threadIdx.x];
 }
 #endif

@@ -1,4 +1,5 @@
-// The planted kernels beside twins that follow the advice of `sass why` with the same total work: prints microseconds of both.
+// The planted kernels beside twins that follow the advice of `sass why` with the same total work: prints
+// microseconds of both.
 #define main planted_main
 #include "planted.cu"
 #undef main
