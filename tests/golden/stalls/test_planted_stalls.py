@@ -100,4 +100,4 @@ def test_samples_that_issue_beside_others_are_not_promised_as_savings() -> None:
     found = answer("division")
     stalled = found.samples.stalled / found.samples.total
     assert stalled > 0.8
-    assert all(one.saved < 0.5 for one in found.advice)
+    assert all(one.saved < 0.05 for one in found.advice if one.name != "division")
