@@ -260,15 +260,15 @@ class Cubin:
                 continue
             line = table.ptx_line(relative)
             if line:
-                return line, self._ptx[line - 1] if line <= len(self._ptx) else ""
+                return line, self.ptx[line - 1].strip() if line <= len(self.ptx) else ""
         return None
 
     @cached_property
-    def _ptx(self) -> list[str]:
-        return [
-            readable(line.replace(b"\t", b" ")).strip()
-            for line in self.elf.bytes_of(".nv_debug_ptx_txt").split(b"\0")
-        ]
+    def ptx(self) -> list[str]:
+        """The lines of the PTX that the code was made from, the first of which is line 1; empty without `-lineinfo`."""
+        # Names have a control character in front that is no part of the language.
+        text = self.elf.bytes_of(".nv_debug_ptx_txt").translate(None, bytes(range(1, 9)))
+        return [readable(line.expandtabs(4)).rstrip() for line in text.split(b"\0")] if text else []
 
     @cached_property
     def _inlined_calls(self) -> dict[int, list[tuple[int, int, dwarf_info.InlinedCall]]]:

@@ -109,16 +109,18 @@ def find_source(path: str, folders: tuple[str, ...] = ()) -> str | None:
     return None
 
 
-def source_line(path: str, line: int, folders: tuple[str, ...] = ()) -> str | None:
-    """A line of a source file on this machine, stripped; None when there is none.
+def source_line(path: str, line: int, folders: tuple[str, ...] = (), *, indented: bool = False) -> str | None:
+    """A line of a source file on this machine; None when there is none.
 
     Args:
         path: as the compiler saw it.
         line: counted from 1.
         folders: where else to look, see :func:`find_source`.
+        indented: keep the spaces it begins with.
     """
     found = find_source(path, folders) if path else None
     lines = _lines(found) if found else None
     if lines is None or not 1 <= line <= len(lines):
         return None
-    return lines[line - 1].strip()[:_LONGEST_LINE]
+    text = lines[line - 1].rstrip()[:_LONGEST_LINE]
+    return text if indented else text.strip()

@@ -140,6 +140,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight sass hotspots -- python train.py", "record, then show the hot lines of each kernel"),
         ("warpsight sass hotspots train.warp --by instruction", "of a recording with --pc-sampling on"),
     ),
+    "sass why": (
+        ("warpsight sass why train.warp", "why the kernel with most samples is slow, and what to change"),
+        ("warpsight sass why train.warp attention_fwd --json", "one kernel, for a script"),
+    ),
+    "sass list": (
+        ("warpsight sass list train.warp attention_fwd -o attention.html", "source, SASS and PTX side by side"),
+        ("warpsight sass list kernel.cubin -o flow.svg", "the control-flow graph; needs no recording"),
+    ),
     "sass query": (
         ("warpsight sass query trace.ndjson.zst --filter 'warp=3'", "records of one warp"),
         ("warpsight sass query trace.ndjson.zst --group-by sass --count", "how often each instruction ran"),

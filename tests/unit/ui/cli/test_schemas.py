@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.unit.sass.kernels import kernel, only, trace
 from tests.unit.sass.test_validate import text_of
 from tests.unit.sass.traces import small, write
 from warpsight.machine.checks import Check
@@ -148,3 +149,12 @@ def test_documents_of_running_programs() -> None:
 )  # fmt: skip
 def test_a_schema_refuses_what_is_not_so(name: str, wrong: Any) -> None:
     assert not Draft202012Validator(schema(name)).is_valid(wrong)
+
+
+def test_answers_about_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = kernel("load_in_loop")
+    rows = [(only(code, "FADD"), "long_scoreboard", 800), (0, "selected", 200), (3, "wait", 9)]
+    for number, launched in enumerate((False, True)):
+        path = str(trace(tmp_path / f"{number}.warp", code, rows, launched=launched))
+        fulfils("sass_why", out(capsys, "sass", "why", path, "--json"))
+        fulfils("sass_list", out(capsys, "sass", "list", path, "--json"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
-BELOW = ("query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays", "hotspots")
+BELOW = (
+    "why", "list", "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays", "hotspots",
+)  # fmt: skip
 
 
 def command() -> None:
-    """Ask about single instructions: hot lines with their stalls, instruction traces, warps, disassembly.
+    """Look inside kernels: hot lines, why warps stall, instructions beside their source, instruction traces.
 
-    `hotspots` reads recordings made with --pc-sampling. The other traces are CUTracer's (NDJSON, compressed or not, and
-    text). Nothing but recording needs a GPU.
+    `hotspots` and `why` read recordings made with --pc-sampling, `list` those and cubins. The other traces are CUTracer's
+    (NDJSON, compressed or not, and text). Nothing but recording needs a GPU.
     """

@@ -1,0 +1,135 @@
+"""The code of one kernel, ready for questions: instructions, control flow, live registers, source lines."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from warpsight.device_code.control_flow import ControlFlow
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.decoded import Decoded, decode
+from warpsight.device_code.demangle import demangle, short
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+from warpsight.device_code.flow_graph import FlowGraph
+from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.kernel_info import indirect_targets, register_count
+from warpsight.device_code.liveness import Liveness, liveness
+from warpsight.errors import UsageError
+
+_PADDING = ("NOP",)
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """One section of code of a cubin.
+
+    Attributes:
+        cubin: the module; section: index of the section; name: of the kernel, mangled.
+    """
+
+    cubin: Cubin
+    section: int
+    name: str
+
+    @property
+    def short_name(self) -> str:
+        """The name without arguments and template arguments."""
+        return short(demangle(self.name))
+
+    @property
+    def demangled(self) -> str:
+        """The readable name."""
+        return demangle(self.name)
+
+    @property
+    def architecture(self) -> int:
+        """The number in `sm_90`."""
+        return self.cubin.architecture
+
+    @cached_property
+    def code(self) -> bytes:
+        """The instructions' bytes."""
+        return self.cubin.instructions(self.section)
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of name, architecture and code, its first 16 digits: the same for the same kernel in any module."""
+        digest = hashlib.sha256(f"{self.name}\0sm_{self.architecture}\0".encode())
+        digest.update(self.code)
+        return digest.hexdigest()[:16]
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread; 0 when the cubin does not say."""
+        return register_count(self.cubin, self.section)
+
+    @cached_property
+    def instructions(self) -> list[Decoded]:
+        """All instructions.
+
+        Raises:
+            NotDisassembled: when nvdisasm is missing or cannot read the code.
+        """
+        return decode(self.code, self.architecture, f"{self.cubin.name}: {self.short_name}")
+
+    @cached_property
+    def graph(self) -> FlowGraph:
+        """The control-flow graph."""
+        flow = ControlFlow(self.code, self.architecture)
+        return FlowGraph(self.instructions, flow, indirect_targets(self.cubin, self.name))
+
+    @cached_property
+    def live(self) -> Liveness:
+        """The live registers."""
+        return liveness(self.graph)
+
+    @cached_property
+    def length(self) -> int:
+        """Instructions without what pads the section's end: a branch to itself and NOPs."""
+        last = len(self.instructions)
+        while last and self.instructions[last - 1].operation in _PADDING:
+            last -= 1
+        trap = last and self.instructions[last - 1]
+        if trap and trap.operation == "BRA" and self.graph.following[trap.index] == (trap.index,):
+            last -= 1
+        return last
+
+    def frames(self, index: int) -> tuple[Frame, ...]:
+        """The source lines of an instruction, innermost first; empty when none are known."""
+        chain = self.cubin.chain(self.section, index * INSTRUCTION_SIZE)
+        return chain.frames if chain else ()
+
+    def offset_of(self, function: str, offset: int) -> int | None:
+        """The offset in the section of an offset in one of its functions; None when the section has no such function."""
+        for one in self.cubin.functions:
+            if one.section == self.section and one.name == function:
+                return one.offset + offset
+        return offset if function == self.name else None
+
+
+def kernels(cubin: Cubin) -> list[KernelCode]:
+    """All sections with code, by name."""
+    found = [KernelCode(cubin, section, name) for section, name in cubin.sections.items()]
+    return sorted(found, key=lambda one: one.name)
+
+
+def choose(found: list[KernelCode], wanted: str | None, where: str) -> KernelCode:
+    """The one kernel a name means: exactly, mangled or not, else as a part of the readable name.
+
+    Raises:
+        UsageError: when none or several fit.
+    """
+    if not found:
+        raise UsageError(f"{where} has no code")
+    fitting = found
+    if wanted is not None:
+        exact = [one for one in found if wanted in (one.name, one.demangled, one.short_name)]
+        fitting = exact or [one for one in found if wanted in one.demangled]
+    if len(fitting) == 1:
+        return fitting[0]
+    listed = "\n".join(f"  {one.demangled}" for one in (fitting or found)[:20])
+    if not fitting:
+        raise UsageError(f"{where} has no kernel {wanted!r}; it has:\n{listed}")
+    what = "more than one kernel" if wanted is None else f"more than one kernel for {wanted!r}"
+    raise UsageError(f"{where} has {what}; name one of:\n{listed}")

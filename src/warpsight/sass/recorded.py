@@ -1,0 +1,159 @@
+"""Samples of program counters in a trace, with the code they were taken in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.demangle import demangle, short
+from warpsight.device_code.elf import ElfError
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.model import Trace
+from warpsight.sass.code import KernelCode
+from warpsight.sass.hotspots import NOT_SAMPLED
+from warpsight.sass.why.advice.finding import Launch
+from warpsight.sass.why.samples import Samples, add_up
+
+_SAMPLES = """
+SELECT name, checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
+FROM pc_sample WHERE name IS NOT NULL GROUP BY ALL ORDER BY ALL
+"""
+_LAUNCH = """
+SELECT k.grid_x * k.grid_y * k.grid_z, k.block_x * k.block_y * k.block_z, k.registers, k.shared_static + k.shared_dynamic,
+       d.compute_capability, d.multiprocessors
+FROM kernel k LEFT JOIN device d ON d.device = k.device
+WHERE k.name = $name GROUP BY ALL ORDER BY sum(k.duration) DESC LIMIT 1
+"""
+
+
+#: How many samples there would be, had every multiprocessor had warps while the kernel ran inside of windows. The begin and
+#: the end of a launch take some microseconds without warps, so short kernels are not judged.
+_BUSY = """
+SELECT sum(least(k.start + k.duration, w.start + w.duration) - greatest(k.start, w.start)) / 1e6 * any_value(d.clock_khz)
+       * any_value(d.multiprocessors) / any_value(w.period)
+FROM kernel k JOIN pc_window w ON k.process = w.process AND k.start < w.start + w.duration AND k.start + k.duration > w.start
+JOIN device d ON d.device = k.device WHERE k.name = $name AND w.period > 0
+HAVING avg(k.duration) >= 20000
+"""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One kernel with samples.
+
+    Attributes:
+        name: mangled; code: None when the trace does not have it.
+        samples: of its section of code, also of functions that it calls there.
+        problem: why there is no code, in words.
+    """
+
+    name: str
+    code: KernelCode | None
+    samples: Samples
+    problem: str = ""
+
+    @property
+    def short_name(self) -> str:
+        """The name without arguments and template arguments."""
+        return short(demangle(self.name))
+
+
+@dataclass
+class _Gathered:
+    code: KernelCode | None
+    name: str
+    problem: str
+    rows: list[tuple[int, str, int, int]] = field(default_factory=list)
+
+
+def sampled_kernels(trace: Trace) -> list[Recorded]:
+    """The kernels with samples, most samples first.
+
+    Raises:
+        WarpsightError: when the trace has no samples.
+    """
+    rows = trace.sql(_SAMPLES).fetchall()
+    if not rows:
+        raise WarpsightError(f"{trace.path}: {NOT_SAMPLED}")
+    cubins: dict[int | None, tuple[Cubin | None, str]] = {}
+    gathered: dict[tuple[int | None, str], _Gathered] = {}
+    for name, checksum, pc, reason, samples, not_issued in rows:
+        if checksum not in cubins:
+            cubins[checksum] = _cubin(trace.folder, checksum)
+        cubin, problem = cubins[checksum]
+        kernel, offset = _section(cubin, name, pc)
+        key = (checksum, kernel.name if kernel else name)
+        if key not in gathered:
+            missing = problem or f"{cubin.name if cubin else 'its module'} has no function {name}"
+            gathered[key] = _Gathered(kernel, key[1], "" if kernel else missing)
+        gathered[key].rows.append((offset, reason, samples, not_issued))
+    found = [Recorded(one.name, one.code, add_up(one.rows), one.problem) for one in gathered.values()]
+    return sorted(found, key=lambda one: (-one.samples.total, one.name))
+
+
+def _cubin(folder: Path, checksum: int | None) -> tuple[Cubin | None, str]:
+    if checksum is None:
+        return None, "the samples do not say which module they are of"
+    path = folder / "cubins" / f"{checksum:016x}.cubin"
+    if not path.is_file():
+        return None, f"the trace has no code of module {checksum:016x} (cubins/{path.name})"
+    try:
+        return Cubin.open(path), ""
+    except (ElfError, OSError) as error:
+        return None, str(error)
+
+
+def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | None, int]:
+    """The section of a function, and the offset in it of an offset in the function."""
+    if cubin is None:
+        return None, pc
+    for one in cubin.functions:
+        if one.name == function:
+            return KernelCode(cubin, one.section, cubin.sections[one.section]), one.offset + pc
+    section = cubin.section_of(function)
+    return (KernelCode(cubin, section, function), pc) if section is not None else (None, pc)
+
+
+def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
+    """The kernel with most samples of those that a name means; without one, of all.
+
+    Raises:
+        UsageError: when no kernel's name fits.
+        WarpsightError: when the trace has no code of it.
+    """
+    fitting = found
+    if wanted is not None:
+        exact = [one for one in found if wanted in (one.name, one.short_name, demangle(one.name))]
+        fitting = exact or [one for one in found if wanted in demangle(one.name)]
+        if not fitting:
+            listed = "\n".join(f"  {one.short_name}" for one in found[:20])
+            raise UsageError(f"{where} has no samples of a kernel {wanted!r}; it has samples of:\n{listed}")
+    chosen = next((one for one in fitting if one.code is not None), fitting[0])
+    if chosen.code is None:
+        raise WarpsightError(f"{where}: {chosen.short_name}: {chosen.problem}")
+    return chosen
+
+
+def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
+    """How a kernel was launched in the shape that took the most time; empty when the trace does not tell.
+
+    Args:
+        trace: the trace.
+        name: of the kernel, mangled.
+        samples: how many it has: they tell how many multiprocessors were busy.
+    """
+    rows = trace.sql(_LAUNCH, name=name).fetchall()
+    if not rows:
+        return Launch()
+    blocks, threads, registers, shared, capability, multiprocessors = rows[0]
+    return Launch(
+        blocks or 0, threads or 0, registers or 0, shared or 0, capability or "", multiprocessors or 0,
+        _busy(trace, name, samples),
+    )  # fmt: skip
+
+
+def _busy(trace: Trace, name: str, samples: int) -> float | None:
+    rows = trace.sql(_BUSY, name=name).fetchall()
+    possible = rows[0][0] if rows else None
+    return min(samples / possible, 1.0) if possible and samples else None

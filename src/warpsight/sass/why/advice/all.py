@@ -1,0 +1,22 @@
+"""All optimizers, and the advice of those that find something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warpsight.sass.why.advice import arithmetic, latency, launching, memory
+from warpsight.sass.why.advice.finding import Advice, Evidence
+
+OPTIMIZERS: tuple[Callable[[Evidence], list[Advice]], ...] = (
+    latency.unroll, latency.chase, latency.reorder, latency.pipeline, memory.spills, memory.coalesce, memory.vectorize,
+    memory.bank_conflicts, memory.async_copy, memory.atomics, memory.constants, arithmetic.slow_operations,
+    arithmetic.fast_math, arithmetic.integer_division, arithmetic.tensor_cores, arithmetic.fetch, arithmetic.divergence,
+    launching.balance, launching.occupancy, launching.idle_multiprocessors, launching.blocks,
+)  # fmt: skip
+_LEAST = 1.01
+
+
+def advice(evidence: Evidence) -> list[Advice]:
+    """What to change, the largest estimated speedup first; nothing below one percent."""
+    found = [one for optimizer in OPTIMIZERS for one in optimizer(evidence)]
+    return sorted((one for one in found if one.speedup >= _LEAST), key=lambda one: (-one.speedup, one.name))

@@ -1,0 +1,143 @@
+"""What an optimizer sees and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from warpsight.device_code.decoded import Decoded
+from warpsight.sass.code import KernelCode
+from warpsight.sass.why.advice import estimates
+from warpsight.sass.why.blame import Blame, Blamed
+from warpsight.sass.why.dependencies import Dependencies
+from warpsight.sass.why.samples import Sample, Samples
+
+_MOST_PLACES = 5
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How the kernel was launched; 0 or empty for what is not known.
+
+    Attributes:
+        blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
+        capability: of the device: `9.0`; multiprocessors: of the device.
+        busy: share of the multiprocessors that had warps while the kernel ran; None when samples do not tell.
+    """
+
+    blocks: int = 0
+    threads: int = 0
+    registers: int = 0
+    shared: int = 0
+    capability: str = ""
+    multiprocessors: int = 0
+    busy: float | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place that an advice is about: the instruction to change, where warps stall because of it, and how many samples."""
+
+    cause: int
+    stalled: int
+    samples: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to change.
+
+    Attributes:
+        name: of the optimizer: `unroll`; title: what to do, as a sentence; why: the evidence, as a sentence.
+        samples: matched; speedup: estimated, of this kernel; places: most samples first.
+        kept: how many places there are beside those.
+    """
+
+    name: str
+    title: str
+    why: str
+    samples: float
+    speedup: float
+    places: tuple[Place, ...] = field(default=())
+    kept: int = 0
+
+    @property
+    def saved(self) -> float:
+        """The share of the kernel's time that would be saved."""
+        return 1 - 1 / self.speedup
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a kernel when advice is sought."""
+
+    code: KernelCode
+    samples: Samples
+    blamed: Blamed
+    dependencies: Dependencies
+    launch: Launch
+
+    @cached_property
+    def _tells_issue(self) -> bool:
+        """Whether samples tell in which cycles nothing was issued."""
+        return any(row.not_issued for row in self.samples.rows if row.stalled)
+
+    @property
+    def total(self) -> float:
+        """All samples."""
+        return float(self.samples.total)
+
+    def cost(self, part: Blame | Sample) -> float:
+        """The samples of a stall that cost time: those in cycles without an issue, where they are told apart."""
+        return float(part.not_issued if self._tells_issue else part.samples)
+
+    @cached_property
+    def waited(self) -> float:
+        """Samples of cycles in which the scheduler issued nothing."""
+        return sum(self.cost(row) for row in self.samples.rows if row.stalled)
+
+    @property
+    def issue_bound(self) -> float:
+        """The share of cycles in which an instruction was issued."""
+        return 1 - self.waited / self.total if self.total else 0.0
+
+    def time_of(self, indices: Container[int]) -> float:
+        """What some instructions take, in samples: their part of the cycles with an issue, and the cycles lost at them."""
+        rows = [row for row in self.samples.rows if row.index in indices]
+        issued = sum(row.samples for row in rows if not row.stalled)
+        lost = sum(self.cost(row) for row in rows if row.stalled)
+        return issued / max(self.samples.issued, 1) * (self.total - self.waited) + lost
+
+    def instruction(self, index: int) -> Decoded:
+        """An instruction."""
+        return self.code.instructions[index]
+
+    def matching(self, wanted: Callable[[Blame], bool]) -> list[Blame]:
+        """The blamed stalls that fit."""
+        return [part for part in self.blamed.blames if wanted(part)]
+
+    def issued_in(self, blocks: Iterable[int]) -> float:
+        """Samples of warps that issued an instruction of some blocks."""
+        inside, of = set(blocks), self.code.graph.block_of
+        return float(
+            sum(row.samples for row in self.samples.rows if not row.stalled and of[row.index] in inside)
+        )
+
+    def ends(self, name: str, title: str, why: str, parts: list[Blame], share: float = 1.0) -> Advice | None:
+        """Advice that ends some stalls, or a share of them."""
+        stalls = sum(map(self.cost, parts)) * share
+        return self.advice(name, title, why, parts, estimates.removed(self.total, stalls))
+
+    def advice(self, name: str, title: str, why: str, parts: list[Blame], speedup: float) -> Advice | None:
+        """Advice about blamed stalls; None without any."""
+        if not parts:
+            return None
+        sums: dict[tuple[int, int], float] = {}
+        for part in parts:
+            key = (part.cause, part.stalled)
+            sums[key] = sums.get(key, 0.0) + part.samples
+        ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+        places = tuple(Place(*key, samples) for key, samples in ordered[:_MOST_PLACES])
+        matched = sum(part.samples for part in parts)
+        return Advice(name, title, why, matched, speedup, places, max(len(ordered) - _MOST_PLACES, 0))

@@ -1,0 +1,137 @@
+"""Advice on barriers and on how the kernel is launched: balance, occupancy, blocks."""
+
+from __future__ import annotations
+
+from warpsight.analysis.occupancy.limits import blocks_per_multiprocessor, limits
+from warpsight.sass.why.advice import estimates
+from warpsight.sass.why.advice.finding import Advice, Evidence
+
+_WARP = 32
+_MANY_WAVES = 8
+#: Above this share of cycles with an issue, more warps do not help; below this share of busy multiprocessors, idle ones matter.
+_ISSUING, _BUSY = 0.6, 0.85
+
+
+def balance(evidence: Evidence) -> list[Advice]:
+    """Waits at barriers of the block."""
+    parts = evidence.matching(
+        lambda part: part.reason == "barrier" or evidence.instruction(part.cause).operation == "BAR"
+    )
+    if not parts:
+        return []
+    barriers = {part.cause for part in parts}
+    uneven = max((_uneven(evidence, index) for index in barriers), default=0.0)
+    share = sum(part.samples for part in parts) / evidence.total
+    if uneven > 0.1 * evidence.total:
+        why = (
+            f"{share:.0%} of the samples wait at barriers, and {uneven / evidence.total:.0%} are in front of one in code that "
+            "not all warps run."
+        )
+        title = "Balance the warps: let all of them take part in the work in front of the barrier."
+        return _one(evidence.ends("balance", title, why, parts))
+    why = f"{share:.0%} of the samples wait at barriers for the block's slowest warp."
+    title = "Split the barrier (arrive early, wait late), use smaller blocks, or barriers of fewer warps."
+    return _one(evidence.ends("split-barrier", title, why, parts))
+
+
+def _uneven(evidence: Evidence, barrier: int) -> float:
+    """Samples in blocks that lead to a barrier but that some warps go around, without the barrier's own waits."""
+    graph = evidence.code.graph
+    home = graph.block_of[barrier]
+    seen, waiting = {home}, list(graph.blocks[home].predecessors)
+    while waiting:
+        here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        block = graph.blocks[here]
+        if any(evidence.instruction(at).operation == "BAR" for at in range(block.first, block.last + 1)):
+            continue
+        waiting += block.predecessors
+    around = {number for number in seen if not graph.dominates(number, home)}
+    return float(
+        sum(row.samples for row in evidence.samples.rows
+            if graph.block_of[row.index] in around and row.reason != "barrier")
+    )  # fmt: skip
+
+
+def occupancy(evidence: Evidence) -> list[Advice]:
+    """More warps on a multiprocessor, where warps mostly wait: what keeps them out, or that there are none."""
+    launch = evidence.launch
+    limit = limits(launch.capability)
+    if limit is None or not launch.threads or not launch.blocks or evidence.issue_bound > _ISSUING:
+        return []
+    most, by = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
+    given = -(-launch.blocks // max(launch.multiprocessors, 1))
+    warps, room = -(-launch.threads // _WARP), limit.threads // _WARP
+    now = min(most, given) * warps
+    then = min(max(2 * now, estimates.SCHEDULERS), room)
+    if not now or then <= now:
+        return []
+    issue = evidence.samples.issued / evidence.total
+    speedup = estimates.with_warps(issue, now, then)
+    if given <= most:
+        title = f"Split the work among more warps: {then} instead of {now} on a multiprocessor."
+        held = f"the grid has {launch.blocks:,} blocks of {launch.threads} threads"
+        if most <= given:
+            held += f", and no more fit (limited by {_named(by)})"
+    else:
+        title = f"Make room for {then} warps on a multiprocessor: fewer {_named(by)}."
+        held = (
+            f"limited by {_named(by)} ({launch.registers} registers a thread, "
+            f"{launch.shared:,} bytes of shared memory a block)"
+        )
+    why = f"A multiprocessor runs {now} of {room} warps at a time: {held}. A warp issues in {issue:.0%} of its samples."
+    return [Advice("occupancy", title, why, float(evidence.samples.stalled), speedup)]
+
+
+def _named(by: str) -> str:
+    return by.replace("shared", "shared memory").replace("+", " and ")
+
+
+def idle_multiprocessors(evidence: Evidence) -> list[Advice]:
+    """Multiprocessors without warps while the kernel runs, measured: samples come only from those with warps."""
+    busy = evidence.launch.busy
+    draining = sum(row.samples for row in evidence.samples.rows if row.reason == "drain")
+    if busy is None or not 0 < busy < _BUSY or draining > evidence.total / 2:
+        return []  # where warps mostly drain, memory goes on without them
+    why = f"On average {busy:.0%} of the {evidence.launch.multiprocessors} multiprocessors had warps while the kernel ran"
+    if evidence.launch.blocks:
+        why += f"; the grid has {evidence.launch.blocks:,} blocks"
+    title = "Give all multiprocessors work until the end: more blocks, of equal length, or blocks that fetch work."
+    return [Advice("balance-blocks", title, why + ".", 0.0, 1 / busy)]
+
+
+def blocks(evidence: Evidence) -> list[Advice]:
+    """Grids that leave multiprocessors idle by their size: too few blocks, or a last wave that is not full."""
+    launch = evidence.launch
+    limit = limits(launch.capability)
+    if (
+        limit is None
+        or not launch.threads
+        or not launch.multiprocessors
+        or not launch.blocks
+        or launch.busy is not None
+    ):
+        return []
+    per, _ = blocks_per_multiprocessor(limit, launch.threads, launch.registers, launch.shared)
+    if not per:
+        return []
+    if launch.blocks < launch.multiprocessors:
+        why = f"{launch.blocks} blocks run on {launch.multiprocessors} multiprocessors; the others are idle."
+        speedup = launch.multiprocessors / launch.blocks
+        return [Advice("blocks", "Launch more, smaller blocks.", why, 0.0, speedup)]
+    waves = launch.blocks / (per * launch.multiprocessors)
+    whole = -(-launch.blocks // (per * launch.multiprocessors))
+    if waves <= 1 or whole > _MANY_WAVES or whole / waves < 1.02:
+        return []
+    why = (
+        f"The grid's {launch.blocks:,} blocks make {waves:.2f} waves of {per * launch.multiprocessors:,}: "
+        "the last leaves places empty."
+    )
+    title = "Choose a grid that fills its last wave, or let blocks fetch work (persistent kernel)."
+    return [Advice("tail", title, why, 0.0, whole / waves)]
+
+
+def _one(advice: Advice | None) -> list[Advice]:
+    return [advice] if advice else []

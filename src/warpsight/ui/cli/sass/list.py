@@ -1,0 +1,78 @@
+"""`warpsight sass list`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import output
+
+if TYPE_CHECKING:
+    from warpsight.sass.listing import Listing
+
+_FORMS = ("text", "html", "svg", "json")
+
+
+def command(
+    source: Annotated[
+        Path, typer.Argument(help="A cubin, or a trace with samples of program counters.", metavar="CUBIN|TRACE")
+    ],
+    kernel: Annotated[
+        str | None,
+        typer.Argument(help="A kernel, by name or a part of it; may be left out where there is one.", metavar="[KERNEL]"),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="text, html (a page), svg (control-flow graph) or json; by --output's name otherwise."),
+    ] = None,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Show lines of PTX, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON: the table of instructions.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+) -> None:  # fmt: skip
+    """List a kernel's instructions beside source lines and PTX, with samples and stall reasons in the margin.
+
+    Every instruction has its scheduling fields (wait mask, read and write barrier, yield, stall count) and the registers live
+    there. The page shows source, SASS and PTX side by side with the control-flow graph.
+    """
+    chosen = "json" if as_json else form or (out.suffix[1:] if out and out.suffix[1:] in _FORMS else "text")
+    if chosen not in _FORMS:
+        raise UsageError(f"--format takes {', '.join(_FORMS)}, not {chosen!r}")
+    listed = _listing(source, kernel)
+    with output.text(out, force) as stream:
+        if chosen == "json":
+            stream.write(output.json_text(listed.to_json()))
+        elif chosen == "html":
+            from warpsight.ui.render import sass_page
+
+            stream.write(sass_page.page(listed))
+        elif chosen == "svg":
+            from warpsight.ui.render import flow_picture
+
+            stream.write(flow_picture.svg(listed))
+        else:
+            from warpsight.ui.render import sass_listing
+
+            sass_listing.show(listed, stream, ptx=ptx)
+
+
+def _listing(source: Path, kernel: str | None) -> Listing:
+    from warpsight.sass import code, recorded
+    from warpsight.sass.listing import listing
+    from warpsight.sass.origin import is_trace
+
+    if source.is_dir() or (source.is_file() and is_trace(source)):
+        from warpsight.model import open as open_trace
+
+        with open_trace(source) as opened:
+            chosen = recorded.choose(recorded.sampled_kernels(opened), kernel, str(source))
+        assert chosen.code is not None
+        return listing(chosen.code, chosen.samples)
+    if not source.is_file():
+        raise UsageError(f"{source}: there is no such file")
+    from warpsight.device_code.cubin import Cubin
+
+    return listing(code.choose(code.kernels(Cubin.open(source)), kernel, str(source)))
