@@ -9,6 +9,7 @@ namespace {
 
 constexpr CUpti_CallbackIdResource kIds[] = {
     CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
+    CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_STREAM_CREATED,
     CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_MODULE_LOADED,
@@ -36,6 +37,8 @@ void on_resource(CUpti_CallbackId cbid, const void* data) {
   switch (cbid) {
     case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
       return context_created(resource.context);
+    case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+      return context_ends();
     case CUPTI_CBID_RESOURCE_STREAM_CREATED:
       return stream_created(resource.context, resource.resourceHandle.stream);
     case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:

@@ -200,6 +200,11 @@ def test_what_was_flushed_survives_a_kill(record: Record) -> None:
     assert joined(done.only) == 300
 
 
+def test_a_name_at_a_reused_address_is_read_again(record: Record) -> None:
+    arena = record("init", "reused:first:second").only
+    assert arena.names(arena.launches()) == ["first", "first", "second"]
+
+
 def test_many_threads(record: Record) -> None:
     arena = record("init", "threads:64:200", "sync").only
     assert joined(arena) == 64 * 200
