@@ -24,7 +24,7 @@ class RecordingValues:
     sample: float = 100.0
     counters: str = "10"
     capture_range: str = "off"
-    ranges: str = "off"
+    ranges: tuple[str, ...] = ()
     cubins: bool = False
     leave_cupti: bool = False
     opencl_profiling: str = "on"
@@ -75,7 +75,7 @@ class RecordingOptions(TypedDict, total=False):
     sample: float | Literal["off"]
     counters: str | float | Sequence[str]
     capture_range: Literal["off", "profiler-api"]
-    ranges: Literal["off", "torch"]
+    ranges: str | Sequence[str]
     cubins: bool
     leave_cupti: bool
     opencl_profiling: Literal["on", "off"]
