@@ -12,20 +12,10 @@ constexpr uint8_t kPush = 1, kPop = 2, kStart = 3, kEnd = 4, kInstant = 5;
 constexpr uint16_t kSourceNvtx = 1;
 constexpr int kNoPush = -1;  // NVTX's answer to a pop without a push
 
-std::atomic<uint64_t> g_ranges{0};  // last id given to a start/end range
+std::atomic<uint64_t> g_ranges{0};        // last id given to a start/end range
+thread_local uint32_t t_depth[kDomains];  // open push/pop ranges, by domain
 
-struct ThreadRanges {
-  uint32_t depth[kDomains];  // open push/pop ranges, by domain
-  RangeCost cost;            // of those that are recorded while they are cheap
-};
-thread_local ThreadRanges t_ranges;
-
-// Whether events of the domain get rows now, on this thread.
-bool heard(const Domain& domain) {
-  if (!recording()) return false;
-  if (__builtin_expect(domain.use == DomainUse::recorded, true)) return true;
-  return domain.use == DomainUse::while_cheap && !t_ranges.cost.muted;
-}
+bool heard(const Domain& domain) { return recording() && domain.use == DomainUse::recorded; }
 
 // No stack: an NVTX range says itself where it is, and programs push millions of them.
 void write_marker(uint8_t phase, Domain& domain, uint64_t id, const Event& event) {
@@ -89,18 +79,13 @@ void end(Domain& domain, uint64_t id, const Event& event) {
 }
 
 int push(Domain& domain, const Event& event) {
-  ThreadRanges& t = t_ranges;
-  const uint32_t depth = t.depth[domain.number]++;
-  if (domain.use == DomainUse::while_cheap && recording()) {
-    ++t.cost.counted;
-    if (depth == 0) too_costly(&t.cost);  // here only: what is open keeps its end
-  }
+  const uint32_t depth = t_depth[domain.number]++;
   if (heard(domain)) write_marker(kPush, domain, depth, event);
   return static_cast<int>(depth);
 }
 
 int pop(Domain& domain, const Event& event) {
-  uint32_t& depth = t_ranges.depth[domain.number];
+  uint32_t& depth = t_depth[domain.number];
   if (depth == 0) return kNoPush;
   --depth;
   if (heard(domain)) write_marker(kPop, domain, depth, event);

@@ -137,9 +137,9 @@ OPTIONS: tuple[Option, ...] = (
            metavar="off|HZ|NAMES", python="str | float | Sequence[str]"),
     Option("capture_range", CHOICE, "off", "profiler-api: record only between the program's cudaProfilerStart and "
            "cudaProfilerStop.", choices=("off", "profiler-api"), reader=BOTH, backends=("cuda",), native="capture_range"),
-    Option("ranges", TEXTS, (), "NVTX ranges to record: nvtx (all but XLA's), xla, names of domains, off; auto: all, XLA's as "
-           "long as they are cheap. torch: its operators too, with shapes.", metavar="WORDS", separators=", ", reader=BOTH,
-           native="ranges", shown="auto"),
+    Option("ranges", TEXTS, (), "NVTX ranges to record: auto (all but XLA's, which can make a program twice as slow), xla, nvtx "
+           "(as auto), names of domains, off. torch: its operators too, with shapes.", metavar="WORDS", separators=", ",
+           reader=BOTH, native="ranges", shown="auto"),
     Option("cubins", SWITCH, False, "Keep the code of CUDA modules, each once, in the trace.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
     Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
