@@ -90,10 +90,24 @@ void enter(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackDat
   if (by_ticks) t.ticks = ticks();
 }
 
+// A launch that was timed by ticks ends now by both counter and clock, read together: a thread that loses its
+// processor between the two reads them again.
 void take_times(const ThreadCall& t, Api* row) {
-  const uint64_t took = t.start == 0 ? ticks_ns(ticks() - t.ticks) : 0;
-  const uint64_t end = now_ns();
-  row->start = t.start == 0 ? end - took : t.start;
+  constexpr uint64_t kTogetherNs = 5000;
+  uint64_t end = 0;
+  if (t.start != 0) {
+    end = now_ns();
+    row->start = t.start;
+  } else {
+    uint64_t at = ticks();
+    for (int tries = 0; tries < 3; ++tries) {
+      end = now_ns();
+      const uint64_t after = ticks();
+      if (ticks_ns(after - at) < kTogetherNs) break;
+      at = after;
+    }
+    row->start = end - ticks_ns(at - t.ticks);
+  }
   row->duration = end - row->start;
 }
 
