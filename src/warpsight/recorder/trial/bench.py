@@ -100,13 +100,13 @@ def run(platform: str, launches: int, stacks: str = "python", turns: int = TURNS
         recorded = [record_command(plain, command, "off"), record_command(traced, command, stacks)]
         times, device, total = _in_turn([command, *recorded], sizes)
         with warpsight.model.open(traced) as trace:
-            found: tuple[Any, ...] = trace.sql(_JOINED).fetchall()[0]
-    bare, without, with_stacks = times
-    launch_cost, launch_sure = cost(bare, without)
-    stack_cost, stack_sure = cost(without, with_stacks)
+            recorded_rows, kernels, complete, distinct, frames = trace.sql(_JOINED).fetchall()[0]
+    launch_cost, launch_sure = cost(times[0], times[1])
+    stack_cost, stack_sure = cost(times[1], times[2])
+    bare, without, with_stacks = (float(np.quantile(kind, _QUANTILE)) for kind in times)
     return Bench(
-        platform, device, launches, *found[:4], float(found[4] or 0), (launches - 1) / total if total else 0.0,
-        *(float(np.quantile(kind, _QUANTILE)) for kind in times), launch_cost, stack_cost, launch_sure, stack_sure,
+        platform, device, launches, recorded_rows, kernels, complete, distinct, float(frames or 0),
+        (launches - 1) / total if total else 0.0, bare, without, with_stacks, launch_cost, stack_cost, launch_sure, stack_sure,
     )  # fmt: skip
 
 
