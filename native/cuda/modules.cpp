@@ -134,12 +134,18 @@ void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
   const uint32_t id = context_id(context);
   Guard guard;
+  g_generation.fetch_add(1, std::memory_order_release);
   const auto found = known().modules.find(pair_of(id, module.moduleId));
   if (found == known().modules.end()) return;
   forget(found->second);
   known().modules.erase(found);
-  g_generation.fetch_add(1, std::memory_order_release);
 }
+
+uint64_t names_generation() {
+  return g_generation.load(std::memory_order_relaxed) << 32 | definitions_generation();
+}
+
+void context_ends() { g_generation.fetch_add(1, std::memory_order_release); }
 
 void set_modules_incomplete(bool incomplete) { g_incomplete.store(incomplete, std::memory_order_relaxed); }
 

@@ -45,4 +45,11 @@ class ModuleCache {
   bool loaded_unheard_ = false;
 };
 
+// Changes before CUPTI frees the name of any kernel, and when ids of texts begin anew: as long as it stays, a
+// name that CUPTI gave at an address is the one that it gave there before. Only between callbacks of one
+// recording.
+uint64_t names_generation();
+// A context goes, and its modules with it.
+void context_ends();
+
 }  // namespace warpsight

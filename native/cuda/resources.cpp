@@ -40,6 +40,7 @@ void on_resource(CUpti_CallbackId cbid, const void* data) {
       context_created(resource.context);
       return sample_context(resource.context);
     case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+      context_ends();
       return end_sampling_of(resource.context);
     case CUPTI_CBID_RESOURCE_STREAM_CREATED:
       return stream_created(resource.context, resource.resourceHandle.stream);

@@ -15,6 +15,8 @@ constexpr int kNoPush = -1;  // NVTX's answer to a pop without a push
 std::atomic<uint64_t> g_ranges{0};        // last id given to a start/end range
 thread_local uint32_t t_depth[kDomains];  // open push/pop ranges, by domain
 
+bool heard(const Domain& domain) { return recording() && domain.use == DomainUse::recorded; }
+
 // No stack: an NVTX range says itself where it is, and programs push millions of them.
 void write_marker(uint8_t phase, Domain& domain, uint64_t id, const Event& event) {
   Marker row = {};
@@ -36,7 +38,7 @@ void write_marker(uint8_t phase, Domain& domain, uint64_t id, const Event& event
 
 Event event_of(Domain& domain, const EventAttributes* a) {
   Event event;
-  if (a == nullptr || !recording()) return event;
+  if (a == nullptr || !heard(domain)) return event;
   event.name = message_id(a->message_type, a->message);
   event.category = category_id(domain, a->category);
   if (a->color_type == kArgb) event.color = a->color;
@@ -63,22 +65,22 @@ Event event_of(const wchar_t* message) {
 }
 
 void mark(Domain& domain, const Event& event) {
-  if (recording()) write_marker(kInstant, domain, 0, event);
+  if (heard(domain)) write_marker(kInstant, domain, 0, event);
 }
 
 uint64_t start(Domain& domain, const Event& event) {
   const uint64_t id = g_ranges.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (recording()) write_marker(kStart, domain, id, event);
+  if (heard(domain)) write_marker(kStart, domain, id, event);
   return id;
 }
 
 void end(Domain& domain, uint64_t id, const Event& event) {
-  if (recording()) write_marker(kEnd, domain, id, event);
+  if (heard(domain)) write_marker(kEnd, domain, id, event);
 }
 
 int push(Domain& domain, const Event& event) {
   const uint32_t depth = t_depth[domain.number]++;
-  if (recording()) write_marker(kPush, domain, depth, event);
+  if (heard(domain)) write_marker(kPush, domain, depth, event);
   return static_cast<int>(depth);
 }
 
@@ -86,7 +88,7 @@ int pop(Domain& domain, const Event& event) {
   uint32_t& depth = t_depth[domain.number];
   if (depth == 0) return kNoPush;
   --depth;
-  if (recording()) write_marker(kPop, domain, depth, event);
+  if (heard(domain)) write_marker(kPop, domain, depth, event);
   return static_cast<int>(depth);
 }
 

@@ -30,13 +30,20 @@ void append_utf8(std::string* text, uint32_t code) {
 }  // namespace
 
 Domain& default_domain() {
-  static Domain* const domain = new Domain;  // never destroyed: events outlive static destructors
+  static Domain* const domain = [] {  // never destroyed: events outlive static destructors
+    auto* made = new Domain;
+    made->use = use_of_domain("");
+    return made;
+  }();
   return *domain;
 }
 
 Domain* create_domain(const std::string& name) {
+  const DomainUse use = use_of_domain(name);
+  if (use == DomainUse::refused) return nullptr;
   auto* domain = new Domain;
   domain->name.text = name;
+  domain->use = use;
   domain->number = std::min(g_domains.fetch_add(1) + 1, kDomains - 1);
   return domain;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "nvtx/abi.h"
+#include "nvtx/domain_use.h"
 
 namespace warpsight::nvtx {
 
@@ -22,6 +23,7 @@ constexpr uint32_t kDomains = 64;  // domains with a depth of their own per thre
 struct Domain {
   RegisteredString name;
   uint32_t number = 0;  // 0 the default domain; index of per-thread depths
+  DomainUse use = DomainUse::recorded;
   std::atomic<uint32_t> categories[kNamedCategories] = {};  // string ids
 };
 
@@ -30,7 +32,7 @@ inline Domain& domain_of(void* handle) {
   return handle != nullptr ? *static_cast<Domain*>(handle) : default_domain();
 }
 
-Domain* create_domain(const std::string& name);
+Domain* create_domain(const std::string& name);  // null where nobody listens to it
 RegisteredString* register_string(const std::string& text);
 void name_category(Domain& domain, uint32_t category, const std::string& name);
 

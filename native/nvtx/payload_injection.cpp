@@ -7,28 +7,31 @@
 namespace warpsight::nvtx {
 namespace {
 
-Event event_of(const ExtendedPayload* payloads, size_t count) {
+Event event_of(const Domain& domain, const ExtendedPayload* payloads, size_t count) {
   Event event;
+  if (domain.use == DomainUse::left_out) return event;
   event.attributes = payload_attributes(payloads, count, &event.name);
   return event;
 }
 
 uint64_t schema_register(void*, const SchemaAttributes* attributes) { return register_schema(attributes); }
 uint64_t enum_register(void*, const void*) { return new_schema_id(); }
-void mark_payload(void* d, const ExtendedPayload* p, size_t count) { mark(domain_of(d), event_of(p, count)); }
+void mark_payload(void* d, const ExtendedPayload* p, size_t count) {
+  mark(domain_of(d), event_of(domain_of(d), p, count));
+}
 int push_payload(void* d, const ExtendedPayload* p, size_t count) {
-  return push(domain_of(d), event_of(p, count));
+  return push(domain_of(d), event_of(domain_of(d), p, count));
 }
 int pop_payload(void* d, const ExtendedPayload* p, size_t count) {
-  return pop(domain_of(d), event_of(p, count));
+  return pop(domain_of(d), event_of(domain_of(d), p, count));
 }
 uint64_t start_payload(void* d, const ExtendedPayload* p, size_t count) {
-  return start(domain_of(d), event_of(p, count));
+  return start(domain_of(d), event_of(domain_of(d), p, count));
 }
 void end_payload(void* d, uint64_t id, const ExtendedPayload* p, size_t count) {
-  end(domain_of(d), id, event_of(p, count));
+  end(domain_of(d), id, event_of(domain_of(d), p, count));
 }
-uint8_t is_enabled(void*) { return recording() ? 1 : 0; }
+uint8_t is_enabled(void* d) { return recording() && domain_of(d).use != DomainUse::left_out ? 1 : 0; }
 
 template <class F>
 void fill(const ExtensionSegment& segment, PayloadFunction number, F* function) {

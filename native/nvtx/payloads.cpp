@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "nvtx/known_payloads.h"
 #include "nvtx/names.h"
 #include "runtime/runtime.h"
 
@@ -100,31 +101,21 @@ struct Schema {
   bool plain = true;  // the bytes say it all: no field points at text, which the program may change
 };
 
-// A payload seen before. Programs attach the same one to each turn of a loop: XLA describes whole
-// computations.
-struct Known {
-  const Schema* schema;  // null: the entry is empty
-  uint32_t size, generation, attributes, message;
-  uint8_t bytes[104];
-};
-constexpr size_t kKnown = 256;
+constexpr size_t kMostKnown = 4096;  // bytes of a payload that is remembered
 
-// Protects schemas(), whose entries are never changed or removed, and g_known.
-pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-Known g_known[kKnown];
-std::map<uint64_t, const Schema*>& schemas() {
-  static auto* const map = new std::map<uint64_t, const Schema*>;
-  return *map;
-}
+using Schemas = std::map<uint64_t, const Schema*>;
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // one registration at a time
+// Replaced as a whole by each registration, so that events need no lock; those before it stay, for threads
+// that look at them: a program registers some dozens.
+std::atomic<const Schemas*> g_schemas{nullptr};
 std::atomic<uint64_t> g_next_id{kFirstDynamicId};
 std::atomic<uint32_t> g_payloads{0};
 
 const Schema* schema_of(uint64_t id) {
-  pthread_mutex_lock(&g_lock);
-  const auto found = schemas().find(id);
-  const Schema* schema = found == schemas().end() ? nullptr : found->second;
-  pthread_mutex_unlock(&g_lock);
-  return schema;
+  const Schemas* schemas = g_schemas.load(std::memory_order_acquire);
+  if (schemas == nullptr) return nullptr;
+  const auto found = schemas->find(id);
+  return found == schemas->end() ? nullptr : found->second;
 }
 
 void append_text(std::string* json, const char* text, size_t length) {
@@ -260,17 +251,6 @@ void append_object(std::string* json, const Schema& schema, const uint8_t* bytes
   *json += '}';
 }
 
-Known& place_of(const Schema* schema, const uint8_t* bytes, size_t size) {
-  uint64_t mixed = reinterpret_cast<uintptr_t>(schema);
-  for (size_t i = 0; i < size; i += 8) {
-    uint64_t word = 0;
-    memcpy(&word, bytes + i, std::min<size_t>(8, size - i));
-    mixed = (mixed ^ word) * 0x9e3779b97f4a7c15ull;
-    mixed ^= mixed >> 29;
-  }
-  return g_known[mixed % kKnown];
-}
-
 bool is_plain(const SchemaEntry& entry) {
   if (const Schema* nested = schema_of(entry.type)) return nested->plain;
   return (entry.flags & kPointerFlag) != 0 || type_of(entry.type).kind != Kind::text;
@@ -303,7 +283,10 @@ uint64_t register_schema(const SchemaAttributes* a) {
   schema->size = a->static_size != 0 ? a->static_size : end;
   const uint64_t id = a->schema != 0 ? a->schema : new_schema_id();
   pthread_mutex_lock(&g_lock);
-  schemas()[id] = schema;
+  const Schemas* before = g_schemas.load(std::memory_order_relaxed);
+  auto* after = before != nullptr ? new Schemas(*before) : new Schemas;
+  (*after)[id] = schema;
+  g_schemas.store(after, std::memory_order_release);
   pthread_mutex_unlock(&g_lock);
   return id;
 }
@@ -321,18 +304,14 @@ uint32_t payload_attributes(const ExtendedPayload* payloads, size_t count, uint3
   }
   if (schema == nullptr) return 0;
   if (size == SIZE_MAX) size = schema->size;
-  Known* const place =
-      schema->plain && size <= sizeof(Known::bytes) ? &place_of(schema, bytes, size) : nullptr;
-  if (place != nullptr) {
-    pthread_mutex_lock(&g_lock);
-    const bool found = place->schema == schema && place->size == size &&
-                       place->generation == definitions_generation() &&
-                       memcmp(place->bytes, bytes, size) == 0;
-    const uint32_t attributes = place->attributes, text = place->message;
-    pthread_mutex_unlock(&g_lock);
-    if (found) {
-      if (message != nullptr && text != 0) *message = text;
-      return attributes;
+  const bool keeps = schema->plain && size <= kMostKnown;
+  PayloadKey key = {};
+  if (keeps) {
+    key = payload_key(schema, bytes, static_cast<uint32_t>(size));
+    Said known;
+    if (find_payload(key, &known)) {
+      if (message != nullptr && known.message != 0) *message = known.message;
+      return known.attributes;
     }
   }
   if (g_payloads.load(std::memory_order_relaxed) >= kMostPayloads) return 0;
@@ -344,13 +323,8 @@ uint32_t payload_attributes(const ExtendedPayload* payloads, size_t count, uint3
   const uint32_t said = text.empty() ? 0 : intern_event(text);
   const uint32_t attributes = intern_event(json);
   if (message != nullptr && said != 0) *message = said;
-  const bool kept = attributes != 0 && attributes < kFirstOnceString && said < kFirstOnceString;
-  if (place != nullptr && kept) {
-    pthread_mutex_lock(&g_lock);
-    *place = {schema, static_cast<uint32_t>(size), definitions_generation(), attributes, said, {}};
-    memcpy(place->bytes, bytes, size);
-    pthread_mutex_unlock(&g_lock);
-  }
+  const bool lasting = attributes != 0 && attributes < kFirstOnceString && said < kFirstOnceString;
+  if (keeps && lasting) keep_payload(key, {attributes, said});
   return attributes;
 }
 

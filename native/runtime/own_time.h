@@ -15,7 +15,15 @@ enum class OwnSite : uint32_t { cuda, range, opencl };
 // Stands for one stay in the recorder, from construction to destruction.
 class OwnTime {
  public:
-  explicit OwnTime(OwnSite site) : next_(t_next[static_cast<uint32_t>(site)]), site_(site) {
+  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of
+  // a call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
+  struct Next {
+    uint32_t left = kOwnSampled, distance = kOwnSampled, random = 1;
+  };
+
+  explicit OwnTime(OwnSite site) : OwnTime(site, t_next[static_cast<uint32_t>(site)]) {}
+  // For a caller that keeps the calling thread's `next` beside other things it needs.
+  OwnTime(OwnSite site, Next& next) : next_(next), site_(site) {
     if (__builtin_expect(--next_.left == 0, false)) start_ = now_ns();
   }
   ~OwnTime() {
@@ -25,11 +33,6 @@ class OwnTime {
   OwnTime& operator=(const OwnTime&) = delete;
 
  private:
-  // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of
-  // a call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
-  struct Next {
-    uint32_t left = kOwnSampled, distance = kOwnSampled, random = 1;
-  };
   void add();  // to the arena's header, for all stays since the last one timed
   static thread_local Next t_next[4];
   Next& next_;

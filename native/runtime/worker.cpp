@@ -10,6 +10,7 @@
 #include "directives/ranges.h"
 #include "runtime/identity.h"
 #include "runtime/state.h"
+#include "runtime/ticks.h"
 
 namespace warpsight {
 
@@ -142,6 +143,7 @@ bool serve(Runtime& r) {
 
 void periodic(Runtime& r, Deadlines* deadlines, uint64_t now) {
   prefault_rings();
+  if (r.wants_record) measure_ticks();
   if (r.wants_record && due(&deadlines->flush, now, settings().flush_ms * kMs)) {
     register_backends(false);
     if (register_cuda_backend) register_cuda_backend();  // CUDA may be loaded long after us

@@ -200,6 +200,19 @@ def test_what_was_flushed_survives_a_kill(record: Record) -> None:
     assert joined(done.only) == 300
 
 
+def test_launches_of_a_thread_follow_one_another(record: Record) -> None:
+    rows = record("init", "launch:work:20", "sleep:100", "launch:work:20000", "sync").only.launches()
+    start, took = rows["start"].astype(np.int64), rows["duration"].astype(np.int64)
+    assert (took >= 0).all() and took.max() < 120e9
+    # Times by the processor's counter are good to a thousandth.
+    assert (start[1:] - (start + took)[:-1] >= -(took[1:] // 1000 + 1)).all()
+
+
+def test_a_name_at_a_reused_address_is_read_again(record: Record) -> None:
+    arena = record("init", "reused:first:second").only
+    assert arena.names(arena.launches()) == ["first", "first", "second"]
+
+
 def test_many_threads(record: Record) -> None:
     arena = record("init", "threads:64:200", "sync").only
     assert joined(arena) == 64 * 200

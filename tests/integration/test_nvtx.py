@@ -8,6 +8,7 @@ import struct
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.standin import recording
@@ -105,3 +106,60 @@ def test_without_a_launcher_the_program_runs_as_before(program: Path, library: P
     )
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "depth -2"  # NVTX_NO_PUSH_POP_TRACKING: no handler took it
+
+
+def run(program: Path, library: Path, folder: Path, *arguments: str, ranges: str = "") -> Outcome:
+    """The program with arguments, its rows waiting for room."""
+    environment = {
+        "NVTX_INJECTION64_PATH": str(library),
+        "WARPSIGHT_RANGES": ranges,
+        "WARPSIGHT_ON_FULL": "wait",
+    }
+    done = recording.run([program, *arguments], folder, environment)
+    assert done.code == 0, done.errors
+    return done
+
+
+def test_hundreds_of_payloads_in_turn_are_all_kept(program: Path, library: Path, tmp_path: Path) -> None:
+    arena = run(program, library, tmp_path, "payloads", "600", "400").only
+    rows = arena.rows("Marker")
+    assert len(rows) == 240_000
+    assert len(np.unique(rows["attributes"])) == 600
+    assert not [cause for cause, _ in arena.losses() if "payload" in cause]
+
+
+def test_xla_is_told_that_nobody_listens_unless_it_is_asked_for(
+    program: Path, library: Path, tmp_path: Path
+) -> None:
+    outcome = run(program, library, tmp_path, "xla", "200", "30")
+    assert outcome.output == "TSL does not listen\n"
+    assert outcome.only.lost("XLA's ranges are left out") == 1
+
+
+@pytest.mark.parametrize(
+    ("ranges", "says", "domains"),
+    [
+        ("xla", "TSL listens", {"TSL"}),
+        ("nvtx", "TSL does not listen", {""}),
+        ("off", "TSL does not listen", set()),
+        ("nvtx,xla,torch", "TSL listens", {"", "TSL"}),
+        ("auto,xla", "TSL listens", {"", "TSL"}),
+        ("T?L", "TSL listens", {"TSL"}),
+    ],
+)
+def test_the_domains_that_are_asked_for(
+    program: Path, library: Path, tmp_path: Path, ranges: str, says: str, domains: set[str]
+) -> None:
+    outcome = run(program, library, tmp_path, "xla", "200", "30", ranges=ranges)
+    assert outcome.output == says + "\n"
+    found = {row for arena in outcome.arenas for row in arena.names(arena.rows("Marker"), "domain")}
+    assert found == domains - {""}
+
+
+def test_domains_are_chosen_by_name(program: Path, library: Path, tmp_path: Path) -> None:
+    done = recording.run(
+        [program], tmp_path, {"NVTX_INJECTION64_PATH": str(library), "WARPSIGHT_RANGES": "sol*"}
+    )
+    assert done.output.splitlines() == ["depth 1", "pop without push -1"]
+    rows = done.only.rows("Marker")
+    assert set(done.only.names(rows, "domain")) == {"solver"}

@@ -153,7 +153,7 @@ def test_a_pattern_that_matched_nothing_is_a_warning_in_process(library: Path, t
     ("--api", "WARPSIGHT_API", "clFinnish"), ("--counters", "WARPSIGHT_COUNTERS", "powr"),
     ("--trace", "WARPSIGHT_TRACE", "kernle"), ("--stacks", "WARPSIGHT_STACKS", "nosuch"),
     ("--sample", "WARPSIGHT_SAMPLE", "often"), ("--graph", "WARPSIGHT_GRAPH", "nodes"),
-    ("--on-full", "WARPSIGHT_ON_FULL", "panic"), ("--ranges", "WARPSIGHT_RANGES", "jax"),
+    ("--on-full", "WARPSIGHT_ON_FULL", "panic"), ("--ranges", "WARPSIGHT_RANGES", "off,nvtx"),
 ])  # fmt: skip
 def test_a_value_that_an_option_does_not_take_is_refused_before_the_program_runs(
     library: Path, tmp_path: Path, option: str, variable: str, value: str

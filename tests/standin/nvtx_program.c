@@ -3,6 +3,7 @@
 #include <nvtx3/nvToolsExtPayload.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -137,6 +138,47 @@ static void repeated_payloads(void) {
   nvtxDomainMarkEx(domain, &a);
 }
 
+/* `count` payloads in turn, again and again. */
+static void many_payloads(uint64_t count, uint64_t turns) {
+  static const nvtxPayloadSchemaEntry_t entries[] = {
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, "number", 0, 0, 0, 0, 0},
+  };
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("many");
+  nvtxPayloadSchemaAttr_t schema;
+  memset(&schema, 0, sizeof schema);
+  schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+  schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+  schema.entries = entries;
+  schema.numEntries = 1;
+  schema.payloadStaticSize = sizeof(uint64_t);
+  const uint64_t id = nvtxPayloadSchemaRegister(domain, &schema);
+  nvtxEventAttributes_t a = attributes("one of many");
+  a.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  a.reserved0 = 1;
+  for (uint64_t i = 0; i < count * turns; ++i) {
+    const uint64_t number = i % count;
+    const nvtxPayloadData_t data = {id, sizeof number, &number};
+    a.payload.ullValue = (uint64_t)(uintptr_t)&data;
+    nvtxDomainMarkEx(domain, &a);
+  }
+}
+
+/* As XLA does: no domain, no ranges. Each turn has a range around `count` others. */
+static void xla(int turns, int count) {
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("TSL");
+  printf("TSL %s\n", domain != NULL ? "listens" : "does not listen");
+  nvtxEventAttributes_t a = attributes("thunk");
+  for (int i = 0; domain != NULL && i < turns; ++i) {
+    nvtxDomainRangePushEx(domain, &a);
+    for (int j = 0; j < count; ++j) {
+      nvtxDomainRangePushEx(domain, &a);
+      nvtxDomainRangePop(domain);
+    }
+    nvtxDomainRangePop(domain);
+  }
+}
+
 static void* named_thread(void* unused) {
   nvtxNameOsThreadA((uint32_t)syscall(SYS_gettid), "loader");
   nvtxRangePushA("in a thread");
@@ -144,7 +186,15 @@ static void* named_thread(void* unused) {
   return unused;
 }
 
-int main(void) {
+int main(int count, char** arguments) {
+  if (count == 4 && strcmp(arguments[1], "payloads") == 0) {
+    many_payloads(strtoull(arguments[2], NULL, 10), strtoull(arguments[3], NULL, 10));
+    return 0;
+  }
+  if (count == 4 && strcmp(arguments[1], "xla") == 0) {
+    xla(atoi(arguments[2]), atoi(arguments[3]));
+    return 0;
+  }
   default_domain();
   own_domain();
   extended_payload();

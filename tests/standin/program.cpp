@@ -341,6 +341,17 @@ void unload_module(uint32_t number) {
   resource(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, &module, nullptr);
 }
 
+// Two kernels whose names CUPTI keeps at the same address, one after the other: a module goes between them.
+void reuse_name(const std::string& first, const std::string& second) {
+  static char name[64];
+  snprintf(name, sizeof name, "%s", first.c_str());
+  for (int i = 0; i < 2; ++i) driver_launch(name, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+  synchronise();
+  unload_module(77);
+  snprintf(name, sizeof name, "%s", second.c_str());
+  driver_launch(name, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+}
+
 void do_step(const std::vector<std::string>& step) {
   const std::string& what = step[0];
   const auto number = [&](size_t i) { return i < step.size() ? atol(step[i].c_str()) : 1; };
@@ -362,6 +373,8 @@ void do_step(const std::vector<std::string>& step) {
     allocate(static_cast<size_t>(number(1)));
   else if (what == "fail")
     failing_launch();
+  else if (what == "reused")
+    reuse_name(step[1], step[2]);
   else if (what == "module")
     load_module(step[1], static_cast<uint32_t>(count), step.size() > 3 ? step[3][0] : 'a');
   else if (what == "unload")

@@ -1,7 +1,8 @@
 """A program of nothing but small launches, for `warpsight bench` and `doctor --selftest` to record.
 
-`python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. Launches
-come from a stack of three functions of this file, so that every recorded stack can be checked.
+`python -m warpsight.machine.workload PLATFORM LAUNCHES` prints one JSON object when it has finished. With `-` for LAUNCHES it
+launches once, says so, and then for each line of its input, a number, issues as many and prints the same object for these.
+Launches come from a stack of three functions of this file, so that every recorded stack can be checked.
 """
 
 from __future__ import annotations
@@ -34,17 +35,25 @@ def run(platform: str, count: int) -> dict[str, float | int | str]:
     launch, finish, name = _opencl() if platform == "opencl" else _cuda()
     launch_many(launch, 1)
     finish()
+    return {"platform": platform, "device": name, **timed(launch, finish, count - 1), "launches": count}
+
+
+def timed(launch: Callable[[], None], finish: Callable[[], None], count: int) -> dict[str, float | int | str]:
+    """Launch `count` kernels and wait for them."""
     begin = time.perf_counter()
-    launch_many(launch, count - 1)
+    launch_many(launch, count)
     issued = time.perf_counter()
     finish()
-    return {
-        "platform": platform,
-        "device": name,
-        "launches": count,
-        "issue_s": issued - begin,
-        "total_s": time.perf_counter() - begin,
-    }
+    return {"launches": count, "issue_s": issued - begin, "total_s": time.perf_counter() - begin}
+
+
+def serve(platform: str) -> None:
+    """Launch as often as each line of the input says."""
+    launch, finish, name = _opencl() if platform == "opencl" else _cuda()
+    count = 1
+    while count:
+        print(json.dumps({"platform": platform, "device": name, **timed(launch, finish, count)}), flush=True)
+        count = int(sys.stdin.readline() or 0)
 
 
 def _opencl() -> tuple[Callable[[], None], Callable[[], None], str]:
@@ -69,4 +78,7 @@ def _cuda() -> tuple[Callable[[], None], Callable[[], None], str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], int(sys.argv[2]))))
+    if sys.argv[2] == "-":
+        serve(sys.argv[1])
+    else:
+        print(json.dumps(run(sys.argv[1], int(sys.argv[2]))))

@@ -32,7 +32,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     for backend in registry.selected(settings.backend):
         out |= backend.recorder().variables(path, environment)
     out |= _directives(settings, environment, str(path))
-    if settings.ranges == "torch":
+    if "torch" in settings.ranges:
         from warpsight.recorder import torch_ranges
 
         out["PYTHONPATH"] = torch_ranges.python_path(environment.get("PYTHONPATH", ""))

@@ -24,7 +24,7 @@ class RecordingValues:
     sample: float = 100.0
     counters: str = "10"
     capture_range: str = "off"
-    ranges: str = "off"
+    ranges: tuple[str, ...] = ()
     cubins: bool = False
     pc_sampling: int = 0
     leave_cupti: bool = False
@@ -76,7 +76,7 @@ class RecordingOptions(TypedDict, total=False):
     sample: float | Literal["off"]
     counters: str | float | Sequence[str]
     capture_range: Literal["off", "profiler-api"]
-    ranges: Literal["off", "torch"]
+    ranges: str | Sequence[str]
     cubins: bool
     pc_sampling: int | Literal["on", "off"]
     leave_cupti: bool

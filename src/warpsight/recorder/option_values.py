@@ -183,6 +183,12 @@ def _check_counters(value: str) -> str:
     return value
 
 
+def _check_ranges(value: tuple[str, ...]) -> tuple[str, ...]:
+    if "off" in value and len(value) > 1:
+        raise UsageError(f"--ranges {','.join(value)}: off stands alone")
+    return value
+
+
 def _check_ring(value: str) -> str:
     from warpsight.recorder.ring import bound
 
@@ -212,6 +218,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "backend": _check_backend,
     "counters": _check_counters,
     "export": _check_export,
+    "ranges": _check_ranges,
     "ring": _check_ring,
     "triggers": _check_triggers,
 }

@@ -137,7 +137,9 @@ OPTIONS: tuple[Option, ...] = (
            metavar="off|HZ|NAMES", python="str | float | Sequence[str]"),
     Option("capture_range", CHOICE, "off", "profiler-api: record only between the program's cudaProfilerStart and "
            "cudaProfilerStop.", choices=("off", "profiler-api"), reader=BOTH, backends=("cuda",), native="capture_range"),
-    Option("ranges", CHOICE, "off", "torch: ranges for its operators, with shapes.", choices=("off", "torch"), reader=BOTH),
+    Option("ranges", TEXTS, (), "NVTX ranges to record: auto (all but XLA's, which can make a program twice as slow), xla, nvtx "
+           "(as auto), names of domains, off. torch: its operators too, with shapes.", metavar="WORDS", separators=", ",
+           reader=BOTH, native="ranges", shown="auto"),
     Option("cubins", SWITCH, False, "Keep the code of CUDA modules, each once, in the trace.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
     Option("pc_sampling", WHOLE, 0, "Samples of program counters with stall reasons, per second and multiprocessor (on: 1000); "

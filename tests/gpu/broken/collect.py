@@ -284,7 +284,7 @@ def sanitize(collection: Collection, name: str, tool: str) -> None:
 
 def arming_cost(collection: Collection, pairs: int) -> None:
     """Decode times with and without armed dumps, in turn."""
-    script = ROOT / "benchmarks/gpu/torch_workloads.py"
+    script = ROOT / "benchmarks/gpu/workloads.py"
     log = collection.logs / "arming.txt"
     arms = [("bare", None), ("armed", armed(collection.dumps / "cost", SMALL))]
     (collection.dumps / "cost").mkdir()
@@ -294,7 +294,7 @@ def arming_cost(collection: Collection, pairs: int) -> None:
                 return
             with open(log, "a") as file:
                 file.write(f"[[{arm} {pair}]]\n")
-            command = [sys.executable, str(script), "--workloads", "decode", "--repetitions", "5"]
+            command = [sys.executable, str(script), "decode", "--repetitions", "5"]
             collection.tool("arming", command, log, 40, env=environment or dict(os.environ))
     collection.say(f"arming: {pairs} pairs")
 

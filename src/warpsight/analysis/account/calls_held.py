@@ -22,7 +22,7 @@ _NO_THREAD = np.iinfo(np.int32).min
 #: A call of a GPU API that takes this long holds its caller, whatever it is for (ns).
 LONG = 100_000
 #: What CUPTI takes of each recorded call besides our callbacks: it calls them, and writes records (ns). No program can measure
-#: this in itself. Fitted on one H200 host by benchmarks/gpu/own_cost.py: docs/explanation/overhead.md.
+#: this in itself. Fitted on one H200 host by benchmarks/gpu/overhead.py: docs/explanation/overhead.md.
 CUPTI_CALL = 1200
 #: How much later a kernel begins for being timed by CUPTI (ns); fitted likewise.
 CUPTI_KERNEL = 1000

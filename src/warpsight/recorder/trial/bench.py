@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,13 +13,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import warpsight.model
 from warpsight.errors import WarpsightError
 from warpsight.machine import cuda_driver, opencl, workload
 
 _TIMEOUT_S = 600
-#: How often each way of running is measured, in turns: a single difference of two runs is as often noise as cost.
-ROUNDS = 3
+#: Turns of the three programs at most, and launches of each in a turn at least: the machine's speed wanders in seconds, turns
+#: take milliseconds.
+TURNS, LEAST = 500, 20
+#: Launches unless another number is asked for.
+LAUNCHES = 50_000
+#: The share of turns that are faster than what counts: others on the machine only ever make a turn longer.
+_QUANTILE = 0.25
+#: Resamples for the uncertainty, and its factor: nineteen times of twenty.
+_RESAMPLES, _SURE = 400, 1.96
 
 # Every launch with its kernel and stack, by the id that ties them together.
 _JOINED = """
@@ -38,9 +47,9 @@ LEFT JOIN stack s ON s.id = l.stack
 class Bench:
     """What was recorded of `launches` launches, and what each cost. Times are nanoseconds per launch.
 
-    `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: medians of some
-    rounds. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add; None where that is less than
-    rounds of the same kind differ by, which is `noise_ns`.
+    `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
+    turns. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to it; None where that is less than
+    the uncertainty (95 %) beside it.
     """
 
     platform: str
@@ -57,7 +66,8 @@ class Bench:
     with_stacks_ns: float
     launch_cost_ns: float | None = None
     stack_cost_ns: float | None = None
-    noise_ns: float = 0.0
+    launch_uncertainty_ns: float = 0.0
+    stack_uncertainty_ns: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -69,65 +79,128 @@ class Bench:
         return {**asdict(self), "ok": self.ok}
 
 
-def program(platform: str, launches: int) -> list[str]:
-    """The command line of the workload."""
-    return [sys.executable, "-m", workload.__name__, platform, str(launches)]
+def program(platform: str, launches: int | None) -> list[str]:
+    """The command line of the workload; without a number it launches when it is told to."""
+    return [sys.executable, "-m", workload.__name__, platform, "-" if launches is None else str(launches)]
 
 
-def run(platform: str, launches: int, stacks: str = "python", rounds: int = ROUNDS) -> Bench:
+def run(platform: str, launches: int, stacks: str = "python", turns: int = TURNS) -> Bench:
     """Run the workload bare, recorded without stacks, and recorded with stacks: `python`, `native` or `both`.
 
-    The counts are those of the round that lost most.
+    The three programs live at the same time and launch in turns, so that all meet the same machine.
 
     Raises:
         WarpsightError: when the workload or the recording fails.
     """
     (cuda_driver if platform == "cuda" else opencl).require()
-    made = [_round(platform, launches, stacks) for _ in range(rounds)]
-    recorded, kernels, complete, distinct, frames = min(
-        (found for _, found in made), key=lambda found: found[2]
-    )
-    bare, plain, traced = (
-        [1e9 * float(done["issue_s"]) / max(launches - 1, 1) for done in kind]
-        for kind in zip(*(done for done, _ in made), strict=True)
-    )
-    last = made[-1][0][-1]
-    return Bench(
-        platform,
-        last["device"],
-        launches,
-        recorded,
-        kernels,
-        complete,
-        distinct,
-        float(frames or 0),
-        (launches - 1) / last["total_s"] if last["total_s"] else 0.0,
-        statistics.median(bare),
-        statistics.median(plain),
-        statistics.median(traced),
-        cost(bare, plain),
-        cost(plain, traced),
-        max(max(kind) - min(kind) for kind in (bare, plain, traced)),
-    )
-
-
-def cost(before: Sequence[float], after: Sequence[float]) -> float | None:
-    """How much longer the rounds after took, by their medians; None when rounds of one kind differ by as much."""
-    difference = statistics.median(after) - statistics.median(before)
-    noise = max(max(kind) - min(kind) for kind in (before, after))
-    return difference if difference > noise else None
-
-
-def _round(platform: str, launches: int, stacks: str) -> tuple[list[dict[str, Any]], tuple[Any, ...]]:
-    """What the workload printed when it ran bare, recorded and recorded with stacks; what the last recording holds."""
-    command = program(platform, launches)
+    sizes = _sizes(launches - 1, turns)
     with tempfile.TemporaryDirectory(prefix="warpsight-bench-") as folder:
-        bare = _last_json(command)
-        plain = _last_json(record_command(Path(folder, "plain.warp"), command, "off"))
-        traced = _last_json(record_command(Path(folder, "stacks.warp"), command, stacks))
-        with warpsight.model.open(Path(folder, "stacks.warp")) as trace:
-            found: tuple[Any, ...] = trace.sql(_JOINED).fetchall()[0]
-    return [bare, plain, traced], found
+        command = program(platform, None)
+        plain, traced = Path(folder, "plain.warp"), Path(folder, "stacks.warp")
+        recorded = [record_command(plain, command, "off"), record_command(traced, command, stacks)]
+        times, device, total = _in_turn([command, *recorded], sizes)
+        with warpsight.model.open(traced) as trace:
+            recorded_rows, kernels, complete, distinct, frames = trace.sql(_JOINED).fetchall()[0]
+    launch_cost, launch_sure = cost(times[0], times[1])
+    stack_cost, stack_sure = cost(times[1], times[2])
+    bare, without, with_stacks = (float(np.quantile(kind, _QUANTILE)) for kind in times)
+    return Bench(
+        platform, device, launches, recorded_rows, kernels, complete, distinct, float(frames or 0),
+        (launches - 1) / total if total else 0.0, bare, without, with_stacks, launch_cost, stack_cost, launch_sure, stack_sure,
+    )  # fmt: skip
+
+
+def cost(before: Sequence[float], after: Sequence[float]) -> tuple[float | None, float]:
+    """How much longer turns after took than those before, by their lower quartiles, and how sure that is.
+
+    The first is None where it is less than the second, which resampled pairs of turns give.
+    """
+    pairs = np.array([before, after])
+    found = np.diff(np.quantile(pairs, _QUANTILE, axis=1))[0]
+    drawn = np.random.default_rng(0).integers(0, pairs.shape[1], (_RESAMPLES, pairs.shape[1]))
+    sure = _SURE * float(np.std(np.diff(np.quantile(pairs[:, drawn], _QUANTILE, axis=2), axis=0)))
+    return float(found) if found > sure else None, sure
+
+
+def _sizes(launches: int, turns: int) -> list[int]:
+    """Launches of each turn."""
+    turns = max(1, min(turns, launches // LEAST))
+    return [launches * (i + 1) // turns - launches * i // turns for i in range(turns)]
+
+
+def _in_turn(commands: Sequence[list[str]], sizes: Sequence[int]) -> tuple[list[list[float]], str, float]:
+    """Of each program its nanoseconds per launch in each turn, the device, and the seconds that the last one took in all."""
+    times: list[list[float]] = [[] for _ in commands]
+    total = 0.0
+    with contextlib.ExitStack() as all_of_them:
+        programs = [all_of_them.enter_context(_Program(command)) for command in commands]
+        device = str([one.answer() for one in programs][-1]["device"])
+        for turn, size in enumerate(sizes):
+            order = range(len(programs)) if turn % 2 == 0 else reversed(range(len(programs)))
+            for i in order:
+                done = programs[i].launch(size)
+                times[i].append(1e9 * float(done["issue_s"]) / max(size, 1))
+                total += float(done["total_s"]) if i == len(programs) - 1 else 0.0
+        for one in programs:
+            one.finish()
+    return times, device, total
+
+
+class _Program:
+    """A workload that launches when it is told to."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = " ".join(command)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+                                         env=environment)  # fmt: skip
+
+    def __enter__(self) -> _Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+    def launch(self, count: int) -> dict[str, Any]:
+        """Launch and wait for the answer."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it is gone: there will be no answer
+            self._process.stdin.write(f"{count}\n")
+            self._process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The next object it prints."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                parsed: dict[str, Any] = json.loads(line)
+                return parsed
+        raise self._failed()
+
+    def finish(self) -> None:
+        """Let it end, and its recording."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            code = self._process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise WarpsightError(f"{self._command} did not end within {_TIMEOUT_S} s") from None
+        if code:
+            raise self._failed()
+
+    def _failed(self) -> WarpsightError:
+        self._process.wait(_TIMEOUT_S)
+        self._errors.seek(0)
+        said = self._errors.read().strip()[-2000:]
+        return WarpsightError(f"{self._command} ended with {self._process.returncode}: {said}")
 
 
 def record_command(path: Path, program: list[str], stacks: str = "python") -> list[str]:
@@ -145,19 +218,3 @@ def record_command(path: Path, program: list[str], stacks: str = "python") -> li
         "--",
         *program,
     ]
-
-
-def _last_json(command: list[str]) -> dict[str, Any]:
-    """Run a command and parse the last line it prints."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        raise WarpsightError(f"{' '.join(command)} did not end within {_TIMEOUT_S} s") from error
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        raise WarpsightError(
-            f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-2000:]}"
-        )
-    parsed: dict[str, Any] = json.loads(lines[-1])
-    return parsed

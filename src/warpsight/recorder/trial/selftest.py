@@ -116,7 +116,7 @@ def _rings() -> str:
 
 
 def _record(platform: str) -> str:
-    found = bench.run(platform, _LAUNCHES, rounds=1)
+    found = bench.run(platform, _LAUNCHES, turns=1)
     if not found.ok:
         raise WarpsightError(
             f"{found.launches} launches, but {found.recorded} recorded, {found.kernels} kernels, "
@@ -134,7 +134,7 @@ def _platform() -> str:
 
 
 def _native_stacks() -> str:
-    found = bench.run(_platform(), _LAUNCHES, stacks="native", rounds=1)
+    found = bench.run(_platform(), _LAUNCHES, stacks="native", turns=1)
     if not found.ok:
         raise WarpsightError(f"{found.launches} launches, but {found.complete} with kernel and stack")
     return f"{found.launches} launches, {found.frames:.0f} frames of machine code on average"

@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Measure what recording costs on this machine.
 
-    Without --links, 10000 real kernels on the best device are launched bare, recorded without stacks and
-    recorded with stacks, three times in turns; the medians count.
+    Without --links, 50000 real kernels on the best device are launched bare, recorded without stacks and
+    recorded with stacks, by three programs in short turns; lower quartiles count.
     Exit code 1 when one launch lacks its kernel or its stack. --links measures
     bandwidth and keeps the figures for analyses.
     """
@@ -30,7 +30,7 @@ def command(
     if links:
         _links(device, as_json)
     if launches or not links:
-        _launches(launches or 10_000, device, as_json)
+        _launches(launches, device, as_json)
 
 
 def _launches(count: int, device: str, as_json: bool) -> None:
@@ -40,7 +40,7 @@ def _launches(count: int, device: str, as_json: bool) -> None:
     platform = machine.detect_platform() if device == "auto" else device
     if platform == "cpu":
         raise WarpsightError("no device to launch on; `warpsight doctor` says what to install")
-    found = bench.run(platform, count)
+    found = bench.run(platform, count or bench.LAUNCHES)
     if as_json:
         print(json.dumps(found.to_json(), indent=1))
     else:
@@ -58,8 +58,8 @@ def _launches(count: int, device: str, as_json: bool) -> None:
             f"with stacks {found.with_stacks_ns:,.0f} ns"
         )
         print(
-            f"cost of a launch {_cost(found.launch_cost_ns)}, of its stack {_cost(found.stack_cost_ns)}; "
-            f"equal rounds differ by up to {found.noise_ns:,.0f} ns"
+            f"cost of a launch {_cost(found.launch_cost_ns, found.launch_uncertainty_ns)}, "
+            f"of its stack {_cost(found.stack_cost_ns, found.stack_uncertainty_ns)}"
         )
     if not found.ok:
         typer.echo(
@@ -68,8 +68,8 @@ def _launches(count: int, device: str, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _cost(nanoseconds: float | None) -> str:
-    return "too small to measure" if nanoseconds is None else f"{nanoseconds:,.0f} ns"
+def _cost(nanoseconds: float | None, sure: float) -> str:
+    return f"below {sure:,.0f} ns" if nanoseconds is None else f"{nanoseconds:,.0f} ± {sure:,.0f} ns"
 
 
 def _links(device: str, as_json: bool) -> None:

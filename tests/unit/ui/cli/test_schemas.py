@@ -135,7 +135,9 @@ def test_answers_about_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_documents_of_running_programs() -> None:
     fulfils("doctor", {"checks": [Check("a", "ok", "b").to_json()]})
-    fulfils("bench", Bench("cuda", "d", 1, 1, 1, 1, 1, 2.0, 3.0, 4.0, 5.0, 6.0, None, 1.0, 0.5).to_json())
+    fulfils(
+        "bench", Bench("cuda", "d", 1, 1, 1, 1, 1, 2.0, 3.0, 4.0, 5.0, 6.0, None, 1.0, 0.5, 0.2).to_json()
+    )
     shown = Snapshot("f", True, 1.0, 5.0, (1,), 2.0, 3.0, 4.0, 5.0, {"0": 0.5}, (TopKernel("k", 1, 2, 1.0),),
                      (Reading("c", 1.0, "W", None),), ((1, "why"),))  # fmt: skip
     fulfils("top", json.loads(json.dumps(shown.to_json())))
