@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
-BELOW = ("query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays")
+BELOW = (
+    "trace",
+    "events",
+    "memory",
+    "races",
+    "query",
+    "warps",
+    "validate",
+    "compare",
+    "disasm",
+    "histogram",
+    "ipc",
+    "delays",
+)
 
 
 def command() -> None:
