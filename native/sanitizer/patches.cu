@@ -273,8 +273,9 @@ DEVICE int access(void* userdata, const Event& event, u64 address, const void* d
 
 // Where the values of an access are: what is stored, or for a load the memory itself, just before it is read.
 DEVICE const void* value_of(u32 flags, const void* data, const void* memory) {
-  if ((flags & (kRead | kWrite)) == (kRead | kWrite) || (flags & kPrefetch) != 0) return nullptr;
-  return (flags & kWrite) != 0 ? data : memory;
+  const u64 where = reinterpret_cast<u64>((flags & kWrite) != 0 ? data : memory);
+  const bool atomic = (flags & (kRead | kWrite)) == (kRead | kWrite);
+  return reinterpret_cast<const void*>(atomic || (flags & kPrefetch) != 0 ? 0 : where);
 }
 
 DEVICE const void* of_window(u64 offset, bool shared) {

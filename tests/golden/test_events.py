@@ -19,6 +19,7 @@ from warpsight.sass.event_trace import EventTrace
 from warpsight.sass.races.detect import races
 
 FOLDER = Path(__file__).parent / "events"
+RACES = Path(__file__).parent / "formats" / "events" / "races.events.zst"
 LOAD, STORE, ATOMIC = 1, 2, 3
 Access = tuple[str, int, int, int, int, int, int | None]
 
@@ -148,7 +149,7 @@ def test_memory_names_the_strided_load_and_the_bank_conflict(truth: EventTrace) 
 
 @pytest.fixture(scope="module")
 def raced() -> Any:
-    return races(EventTrace(FOLDER / "races.events.zst"))
+    return races(EventTrace(RACES))
 
 
 def test_every_planted_race_is_found_and_no_repaired_twin(raced: Any) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import demangle, short
-from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble_together
 from warpsight.device_code.elf import ElfError
 from warpsight.device_code.inline_chain import Frame
 from warpsight.formats.events import blocks
@@ -160,21 +160,10 @@ class EventTrace:
         return self._texts(module, sections).get(section, {})
 
     def _disassembled(self, module: int, sections: tuple[int, ...]) -> dict[int, dict[int, str]]:
-        """Section → offset → text: one run of nvdisasm over sections laid end to end, since a run costs a second."""
+        """Section → offset → text."""
         cubin = self.cubin(module)
         assert cubin is not None
-        codes = {section: cubin.instructions(section) for section in sections}
-        begins = dict(zip(codes, np.cumsum([0, *map(len, codes.values())])[:-1].tolist(), strict=True))
-        listed = disassemble(b"".join(codes.values()), 0, cubin.architecture)
-        texts = {instruction.address: instruction.text for instruction in listed}
-        return {
-            section: {
-                at: texts[begin + at]
-                for at in range(0, len(codes[section]), INSTRUCTION_SIZE)
-                if begin + at in texts
-            }
-            for section, begin in begins.items()
-        }
+        return disassemble_together({one: cubin.instructions(one) for one in sections}, cubin.architecture)
 
     def sass(self, place: Place) -> str:
         """The instruction's text; empty where it is not known."""

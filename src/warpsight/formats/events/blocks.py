@@ -104,8 +104,12 @@ def _blocks(source: Source, found: EventFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _describe(found: EventFile, payload: bytes) -> None:
-    said = json.loads(payload.decode("utf-8", "replace"))
-    kind = said.pop("kind", None)
+    try:
+        said = json.loads(payload.decode("utf-8", "replace"))
+        kind = said.pop("kind", None)
+    except (ValueError, AttributeError):
+        found.losses.append(("a description is no JSON object and was left out", 1))
+        return
     if kind == "process":
         found.process = said
     elif kind == "function":
