@@ -41,12 +41,9 @@ def listed(
         if own:
             place = trace.places(own, events.pc[row : row + 1])[0]
             item |= {"where": trace.describe(place), "sass": trace.sass(place)}
-        if kind and kind.a:
-            item[kind.a] = first[row][lanes].tolist()
-        if kind and kind.b:
-            item[kind.b] = second[row][lanes].tolist()
+        operands = ((kind.a, first), (kind.b, second)) if kind else ()
+        item["operands"] = {name: values_of[row][lanes].tolist() for name, values_of in operands if name}
         if has_values[row]:
-            wide = int(events.size[row]) > 8
-            item["values"] = values[row][lanes].tolist() if wide else values[row][lanes, 0].tolist()
+            item["values"] = [low | high << 64 for low, high in values[row][lanes].tolist()]
         found.append(item)
     return found

@@ -69,7 +69,8 @@ def listing(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each event."""
     lines = []
     for row in rows:
-        operands = [_compact(name, row[name]) for name in row if isinstance(row[name], list) and row[name]]
+        lists = {**row["operands"], "values": row.get("values", [])}
+        operands = [_compact(name, values) for name, values in lists.items() if values]
         lines.append(
             f"{row['launch']:>4} block {row['block']:<5} warp {row['warp']:<2} {row['lanes']} {row['kind']:<16} "
             f"{row.get('where', '')}  {row.get('sass', '')}  {' '.join(operands)}".rstrip()
@@ -79,8 +80,6 @@ def listing(rows: Sequence[dict[str, Any]]) -> str:
 
 def _compact(name: str, values: list[Any]) -> str:
     """An operand: one value, a base with its step, or the first of many."""
-    if isinstance(values[0], list):
-        return f"{name}={values[0]}…"
     steps = {b - a for a, b in pairwise(values)}
     if len(steps) <= 1:
         step = steps.pop() if steps else 0

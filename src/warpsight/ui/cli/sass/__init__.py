@@ -20,7 +20,8 @@ BELOW = (
 
 
 def command() -> None:
-    """Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.
+    """Trace what single instructions of a kernel do, and ask such traces: accesses, races, records, warps.
 
-    The traces are CUTracer's (NDJSON, compressed or not, and text); none of the verbs needs a GPU.
+    `trace` records on an NVIDIA GPU; `events`, `memory` and `races` read what it wrote. The other verbs read CUTracer's files
+    (NDJSON, compressed or not, and text). Only `trace` needs a GPU.
     """
