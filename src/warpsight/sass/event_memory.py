@@ -67,8 +67,9 @@ def accesses(trace: EventTrace) -> list[Access]:
     found: dict[tuple[str, Place, int, int], list[Counts]] = {}
     for launch in trace.launches.values():
         events = trace.of_launch(launch.number)
-        for key, counts in _of_launch(trace, launch, events.take(events.is_access)):
-            found.setdefault((launch.name, *key), []).append(counts)
+        for batch in events.take(events.is_access).batches():
+            for key, counts in _of_launch(trace, launch, batch):
+                found.setdefault((launch.name, *key), []).append(counts)
     rows = [_row(trace, key, np.sum(parts, axis=0)) for key, parts in found.items()]
     return sorted(rows, key=lambda row: (-row.excess, -row.parts, row.where))
 
@@ -77,8 +78,6 @@ def _of_launch(
     trace: EventTrace, launch: Launch, events: Events
 ) -> list[tuple[tuple[Place, int, int], Counts]]:
     """Place, kind and operation with (requests, lanes, distinct bytes, parts, ideal, bytes of a lane × requests)."""
-    if not len(events):
-        return []
     addresses, active = events.operand(0), events.active
     parts, ideal, distinct = np.zeros((3, len(events)), np.int64)
     spaces = np.array([KINDS[kind].space if kind in KINDS else "" for kind in range(256)])[events.kind]

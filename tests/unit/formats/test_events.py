@@ -88,6 +88,15 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         blocks.read(Source(path))
 
 
+def test_verbs_for_other_files_say_what_reads_an_event_trace(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from warpsight.ui.cli import app
+
+    assert app.main(["sass", "query", str(whole)]) == 2
+    assert "sass events, memory or races" in " ".join(capsys.readouterr().err.split())
+
+
 def test_races_refuse_a_trace_without_barriers(whole: Path) -> None:
     trace = EventTrace(whole)
     trace.file.process["request"] = {"events": ["memory"]}
@@ -133,6 +142,8 @@ def test_operands_and_values_of_each_encoding() -> None:
     assert values[3, :2].tolist() == [[1, 2], [3, 4]]
     assert first[4, 1:3].tolist() == [0x100, 0x108]
     assert values[4, 1:3, 0].tolist() == [77, 77]
+    assert events.first_operand(0).tolist() == [0x7F0000001000, 0x2000, 0x5000, 1 << 60, 0x100]
+    assert events.first_operand(1).tolist() == [0, 0, 0, 0x40, 0]
     assert events.has_values.tolist() == [False, False, True, True, True]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -53,6 +53,11 @@ class Events:
     def __len__(self) -> int:
         return len(self.sequence)
 
+    def batches(self, rows: int = 1 << 16) -> Iterator[Events]:
+        """The rows, some at a time: what is asked lane by lane takes 32 numbers for each."""
+        for begin in range(0, len(self), rows):
+            yield self.take(np.arange(begin, min(begin + rows, len(self))))
+
     def take(self, rows: Array) -> Events:
         """Some of the rows."""
         taken = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "words"}
@@ -75,9 +80,7 @@ class Events:
 
     def operand(self, which: int) -> Array:
         """(rows, 32): operand 0 (A) or 1 (B) of each lane; 0 where a lane took no part or there is none."""
-        start = self.offset + HEADER_WORDS
-        if which:
-            start = start + _operand_words(self.encodings & 3, self.lanes)
+        start = self._start(which)
         encoding = self.encodings >> 2 * which & 3
         ranks = self._ranks()
         found = np.zeros((len(self), 32), np.uint64)
@@ -89,9 +92,18 @@ class Events:
         return found
 
     def first_operand(self, which: int) -> Array:
-        """Operand 0 or 1 of the first lane that took part."""
-        values = self.operand(which)
-        return np.asarray(values[np.arange(len(self)), self.active.argmax(axis=1)])
+        """Operand 0 or 1 of the first lane that took part: every encoding begins with it."""
+        encoding = self.encodings >> 2 * which & 3
+        start = self._start(which)
+        found = np.zeros(len(self), np.uint64)
+        present = encoding != 0
+        found[present] = self.words[start[present]]
+        return np.where(encoding == _AFFINE, found & _BASE, found)
+
+    def _start(self, which: int) -> Array:
+        """Where an operand's first word is."""
+        start = self.offset + HEADER_WORDS
+        return start + _operand_words(self.encodings & 3, self.lanes) if which else start
 
     @property
     def has_values(self) -> Array:

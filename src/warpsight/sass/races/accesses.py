@@ -68,7 +68,9 @@ def accesses(trace: EventTrace, launch: Launch, events: Events) -> Accesses:
     at, lane = np.nonzero(active)
     granule = int(min(4, chosen.size.min(initial=4))) or 1
     pieces = np.maximum(chosen.size // granule, 1).astype(np.int64)[at]
-    begin = chosen.operand(0)[at, lane]
+    begin = np.concatenate(
+        [part.operand(0)[part.active] for part in chosen.batches()] or [np.zeros(0, np.uint64)]
+    )
     row = np.repeat(np.arange(len(at)), pieces)
     piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     at, lane = at[row], lane[row]
