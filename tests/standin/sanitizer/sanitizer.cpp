@@ -1,8 +1,9 @@
-// A scripted stand-in for NVIDIA's libsanitizer-public.so, and the program that is traced: it loads the injected library as the
-// CUDA driver does, and its "kernels" are threads that write records to the ring as the patches do.
+// A scripted stand-in for NVIDIA's libsanitizer-public.so, and the program that is traced: it loads the
+// injected library as the CUDA driver does, and its "kernels" are threads that write records to the ring as
+// the patches do.
 //
-// Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many), quit (without exit handlers).
-// STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory.
+// Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many), quit (without
+// exit handlers). STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -60,7 +61,8 @@ void write_record(const WsLaunch& launch, uint32_t thread, uint64_t number) {
   const uint64_t at = __atomic_fetch_add(launch.head, kWords, __ATOMIC_RELAXED);
   while (static_cast<int64_t>(at + kWords - *launch.tail) > static_cast<int64_t>(launch.mask + 1)) usleep(10);
   const uint64_t words[kWords] = {0xfull | 3ull << 32 | kWords << 40 | 1ull << 48 | 4ull << 56, 0,
-                                  launch.launch | static_cast<uint64_t>(thread) << 32, 1000 + number, number * 4};
+                                  launch.launch | static_cast<uint64_t>(thread) << 32, 1000 + number,
+                                  number * 4};
   for (uint64_t i = kWords; i-- > 0;) {
     const uint64_t word = words[i] != 0 ? words[i] : launch.zero;
     __atomic_store_n(&launch.ring[(at + i) & launch.mask], word, __ATOMIC_RELAXED);
@@ -80,7 +82,9 @@ EXPORT int sanitizerGetResultString(int result, const char** text) {
   *text = result == kOperation ? "The current operation cannot be performed" : "refused";
   return kSuccess;
 }
-EXPORT int sanitizerAddPatchesFromFile(const char*, void*) { return asked("refuse_patches") ? kInvalid : kSuccess; }
+EXPORT int sanitizerAddPatchesFromFile(const char*, void*) {
+  return asked("refuse_patches") ? kInvalid : kSuccess;
+}
 EXPORT int sanitizerPatchInstructions(int, void*, const char*) { return kSuccess; }
 EXPORT int sanitizerPatchModule(void*) { return ++g_patched, kSuccess; }
 EXPORT int sanitizerSetLaunchCallbackData(void*, void*, void*, const void* data) {
@@ -144,9 +148,11 @@ EXPORT int standin_main(int argc, char** argv) {
   reinterpret_cast<int (*)()>(dlsym(injected, "InitializeInjection"))();
   for (int i = 1; i < argc; ++i) {
     std::vector<std::string> words(1);
-    for (const char* at = argv[i]; *at != 0; ++at) *at == ':' ? (void)words.emplace_back() : words.back().push_back(*at);
+    for (const char* at = argv[i]; *at != 0; ++at)
+      *at == ':' ? (void)words.emplace_back() : words.back().push_back(*at);
     if (words[0] == "load") load(words[1].c_str());
-    if (words[0] == "launch") launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));
+    if (words[0] == "launch")
+      launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));
     if (words[0] == "quit") _exit(5);
   }
   printf("patched %d\n", g_patched);

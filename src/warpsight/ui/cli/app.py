@@ -103,7 +103,7 @@ VERBS: dict[str, Verb] = {
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),
     "sass": Verb(
-        "Ask instruction traces: records, warps, validity, disassembly, instructions per cycle.", "Read"
+        "Trace what single instructions of a kernel do, and ask such traces: accesses, races, records, warps.", "Read"
     ),
     "devices": Verb("List the devices of this machine.", "Machine"),
     "doctor": Verb("Say what works here, what does not, and the command that fixes it.", "Machine"),
