@@ -88,7 +88,6 @@ class EventTrace:
         source = path if isinstance(path, Source) else Source(path)
         self.name = source.name
         self.file = blocks.read(source)
-        self.events: Events = _by_graph(decode(self.file.records), self.file)
         self.cubin = lru_cache(maxsize=64)(self._read_cubin)
         self._texts = lru_cache(maxsize=256)(self._disassembled)
         self.launches = {
@@ -98,6 +97,22 @@ class EventTrace:
             )
             for said in self.file.launches
         }  # fmt: skip
+        self.events: Events = self._placed(_by_graph(decode(self.file.records), self.file))
+
+    def _placed(self, events: Events) -> Events:
+        """The events that lie in a launch of the file and in its grid; that others are missing is noted."""
+        inside = np.zeros(len(events), bool)
+        for number, launch in self.launches.items():
+            blocks_of_grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
+            inside |= (
+                (events.launch == number) & (events.block < blocks_of_grid) & (events.warp < launch.warps)
+            )
+        missing = self.file.recorded - int(inside.sum())
+        if missing:
+            self.file.losses.append(
+                ("records that no patch writes, or of launches that are not described", missing)
+            )
+        return events.take(inside) if missing else events
 
     @property
     def notes(self) -> list[str]:

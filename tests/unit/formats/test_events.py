@@ -78,7 +78,7 @@ def test_a_description_that_is_no_json_is_said(whole: Path) -> None:
     payload = b"{no json"
     with whole.open("ab") as file:
         file.write(struct.pack("<IIQ", 1, zlib.crc32(payload), len(payload)) + payload)
-    assert any("description" in note for note in EventTrace(whole).notes)
+    assert any("a description is not" in note for note in EventTrace(whole).notes)
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
@@ -145,6 +145,20 @@ def test_operands_and_values_of_each_encoding() -> None:
     assert events.first_operand(0).tolist() == [0x7F0000001000, 0x2000, 0x5000, 1 << 60, 0x100]
     assert events.first_operand(1).tolist() == [0, 0, 0, 0x40, 0]
     assert events.has_values.tolist() == [False, False, True, True, True]
+
+
+def test_records_that_no_patch_writes_are_left_out_and_counted(whole: Path) -> None:
+    data = bytearray(whole.read_bytes())
+    at, _, size = next(block for block in _blocks(bytes(data)) if block[1] == 2)
+    count = struct.unpack_from("<I", data, at + 16 + 12)[0]
+    words = at + 16 + 16 + count + (8 - count % 8) % 8
+    data[words + 6] |= 3  # operand A as a list, which is longer than the record
+    data[words + 40 + 15] = 0xFF  # a block that the grid does not have
+    struct.pack_into("<I", data, at + 4, zlib.crc32(bytes(data[at + 16 : at + 16 + size])))
+    whole.write_bytes(data)
+    trace = EventTrace(whole)
+    assert len(trace.events) == 232
+    assert any("no patch writes" in note and "(2)" in note for note in trace.notes)
 
 
 def test_each_kind_has_its_patch_and_number() -> None:

@@ -22,6 +22,16 @@ _HEADER = struct.Struct("<IIQ")
 _EVENTS = struct.Struct("<QII")
 _DESCRIPTION, _RECORDS, _CUBIN = 1, 2, 3
 _LARGEST = 1 << 33
+#: Fields that a description must have.
+_FIELDS: dict[str, dict[str, type]] = {
+    "process": {"pid": int, "monotonic": int, "realtime": int, "request": dict},
+    "function": {"module": int, "name": str, "pc": int, "bytes": int},
+    "launch": {
+        "launch": int, "index": int, "module": int, "name": str, "pc": int, "grid": list, "block": list, "cluster": list,
+        "stream": int, "context": int, "thread": int, "monotonic": int, "graph": int,
+    },
+    "loss": {"cause": str, "count": int},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,11 @@ class EventFile:
     records: list[Records] = field(default_factory=list)
     losses: list[tuple[str, int]] = field(default_factory=list)
     complete: bool = False
+
+    @property
+    def recorded(self) -> int:
+        """How many records the file holds."""
+        return sum(len(block.lengths) for block in self.records)
 
 
 def read(source: Source) -> EventFile:
@@ -107,19 +122,30 @@ def _describe(found: EventFile, payload: bytes) -> None:
     try:
         said = json.loads(payload.decode("utf-8", "replace"))
         kind = said.pop("kind", None)
-    except (ValueError, AttributeError):
-        found.losses.append(("a description is no JSON object and was left out", 1))
-        return
-    if kind == "process":
+        whole = all(_is(said[field], wanted) for field, wanted in _FIELDS.get(kind, {}).items())
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        whole = False
+    if not whole:
+        found.losses.append(("a description is not as it should be and was left out", 1))
+    elif kind == "process":
         found.process = said
     elif kind == "function":
         found.functions.append(said)
     elif kind == "launch":
         found.launches.append(said)
     elif kind == "loss":
-        found.losses.append((str(said.get("cause")), int(said.get("count") or 0)))
+        found.losses.append((said["cause"], said["count"]))
     elif kind == "end":
         found.complete = True
+
+
+def _is(value: Any, wanted: type) -> bool:
+    """Whether a field is a text, a number from 0 that fits 64 bits, or three sizes."""
+    if wanted is list:
+        return isinstance(value, list) and len(value) == 3 and all(_is(v, int) and v < 1 << 31 for v in value)
+    if wanted is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return isinstance(value, wanted)
 
 
 def _add_records(found: EventFile, payload: bytes) -> None:

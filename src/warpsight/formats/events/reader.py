@@ -70,6 +70,8 @@ class _Importing:
         self._add_launches()
         self._add_instructions()
         events = decode(self._file.records)
+        if len(events) < self._file.recorded:
+            self._target.lost(self._file.recorded - len(events), "records that no patch writes", "warp_event")
         for launch in np.unique(events.launch).tolist():
             rows = np.flatnonzero(events.launch == launch)
             for begin in range(0, len(rows), _BATCH):
@@ -145,6 +147,12 @@ class _Importing:
         if said is None:
             self._target.lost(len(events), "events of a launch whose description is missing", "warp_event")
             return
+        inside = events.block.astype(np.int64) < int(np.prod(said["grid"], dtype=np.int64))
+        if not inside.all():
+            self._target.lost(
+                int((~inside).sum()), "events of blocks that the grid does not have", "warp_event"
+            )
+            events, numbers = events.take(inside), numbers[inside]
         x, y = int(said["grid"][0]), int(said["grid"][1])
         block = events.block.astype(np.int64)
         warps = -(-int(np.prod(said["block"])) // 32)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.formats.events.blocks import Records
-from warpsight.formats.events.kinds import ACCESSES
+from warpsight.formats.events.kinds import ACCESSES, KINDS
 
 HEADER_WORDS = 4
 _AFFINE, _OFFSETS, _LIST = 1, 2, 3
@@ -174,8 +174,27 @@ def _population(lanes: Array) -> Array:
     return np.asarray((lanes[:, None] >> _LANES & 1).sum(axis=1).astype(np.int64))
 
 
+def _value_words(encodings: Array, size: Array, lanes: Array) -> Array:
+    """Words that the values take."""
+    encoding, count, wide = encodings >> 4 & 3, _population(lanes), size > 8
+    each = np.select([size <= 4, ~wide], [(count + 1) // 2, count], 2 * count)
+    return np.select([encoding == _ONE, encoding == _EACH], [1 + wide.astype(np.int64), each], 0)
+
+
+def _sound(events: Events, lengths: Array) -> Array:
+    """Records as patches write them: with lanes, a known kind, a size that accesses have, and the length of their parts."""
+    words = (
+        HEADER_WORDS
+        + _operand_words(events.encodings & 3, events.lanes)
+        + _operand_words(events.encodings >> 2 & 3, events.lanes)
+        + _value_words(events.encodings, events.size, events.lanes)
+    )
+    sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16))
+    return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)
+
+
 def decode(blocks: Sequence[Records]) -> Events:
-    """The records of blocks, in the order of their rings."""
+    """The records of blocks, in the order of their rings; what no patch writes is left out."""
     ordered = sorted(blocks, key=lambda block: (block.ring, block.sequence))
     words = np.concatenate([block.words for block in ordered] or [np.zeros(0, np.uint64)])
     lengths = np.concatenate([block.lengths for block in ordered] or [np.zeros(0, np.uint8)]).astype(np.int64)
@@ -188,7 +207,7 @@ def decode(blocks: Sequence[Records]) -> Events:
         first[block] + (offset - begins[block]).astype(np.uint64) if len(offset) else np.zeros(0, np.uint64)
     )
     head, place, who, time = (words[offset + i] if len(offset) else words for i in range(HEADER_WORDS))
-    return Events(
+    events = Events(
         ring=ring, sequence=sequence, words=words, offset=offset,
         lanes=(head & _LOW).astype(np.uint32), kind=(head >> np.uint64(32)).astype(np.uint8),
         encodings=(head >> np.uint64(48)).astype(np.uint8), size=(head >> np.uint64(56)).astype(np.uint8),
@@ -197,3 +216,5 @@ def decode(blocks: Sequence[Records]) -> Events:
         flags=(who >> np.uint64(40)).astype(np.uint8), sm=(who >> np.uint64(48)).astype(np.uint16),
         time=time.astype(np.int64),
     )  # fmt: skip
+    sound = _sound(events, lengths)
+    return events if sound.all() else events.take(sound)

@@ -67,10 +67,9 @@ def _summarize(file: Path) -> None:
     from warpsight.ui.render import terminal
 
     found = blocks.read(Source(file))
-    records = sum(len(block.lengths) for block in found.records)
     size = file.stat().st_size
     terminal.note(
-        f"{file}: {records:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
+        f"{file}: {found.recorded:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
         f"look: warpsight sass memory {file}; warpsight sass races {file}"
     )
     for cause, count in found.losses:
