@@ -48,7 +48,9 @@ class Programs:
         """Trace a program of these steps; a launch names the cubin's kernel as `K`."""
         chosen = selection or Selection()
         lines = request(chosen, folder / "events", self.folder / "libsanitizer-public.so", [Path("/p.cubin")])
-        written = [step.replace("load", f"load:{self.cubin}").replace(":K:", f":{self.kernel}:") for step in steps]
+        written = [
+            step.replace("load", f"load:{self.cubin}").replace(":K:", f":{self.kernel}:") for step in steps
+        ]
         environment = {
             **os.environ, **variables, "CUDA_INJECTION64_PATH": str(self.library), "WARPSIGHT_EVENTS": "\n".join(lines),
         }  # fmt: skip
@@ -122,13 +124,22 @@ def test_what_the_sanitizer_refuses_is_said_and_the_program_runs(
 
 def test_a_library_that_is_not_there_is_said(programs: Programs, tmp_path: Path) -> None:
     lines = request(Selection(), tmp_path / "events", Path("/nowhere/libsanitizer-public.so"), [])
-    environment = {**os.environ, "CUDA_INJECTION64_PATH": str(programs.library), "WARPSIGHT_EVENTS": "\n".join(lines)}
+    environment = {
+        **os.environ,
+        "CUDA_INJECTION64_PATH": str(programs.library),
+        "WARPSIGHT_EVENTS": "\n".join(lines),
+    }
     command = [programs.folder / "program", f"load:{programs.cubin}"]
-    assert subprocess.run(command, env=environment, capture_output=True, timeout=TIMEOUT, check=False).returncode == 0
+    assert (
+        subprocess.run(command, env=environment, capture_output=True, timeout=TIMEOUT, check=False).returncode
+        == 0
+    )
     assert any("/nowhere" in note for note in EventTrace(next(tmp_path.glob("events.*"))).notes)
 
 
-def test_a_program_that_ends_without_exit_handlers_keeps_what_was_written(programs: Programs, tmp_path: Path) -> None:
+def test_a_program_that_ends_without_exit_handlers_keeps_what_was_written(
+    programs: Programs, tmp_path: Path
+) -> None:
     done = programs.run(tmp_path, "load", "launch:K:4:60000", "quit", selection=Selection(ring_mib=1))
     assert done.code == 5
     trace = done.trace

@@ -122,7 +122,9 @@ def test_answers_about_instructions(
 def test_answers_about_event_traces(capsys: pytest.CaptureFixture[str]) -> None:
     truth = str(GOLDEN / "events" / "truth.events.zst")
     fulfils("sass_memory", out(capsys, "sass", "memory", truth, "--json"))
-    fulfils("sass_races", out(capsys, "sass", "races", str(GOLDEN / "formats/events/races.events.zst"), "--json"))
+    fulfils(
+        "sass_races", out(capsys, "sass", "races", str(GOLDEN / "formats/events/races.events.zst"), "--json")
+    )
     assert app.main(["-q", "sass", "events", truth, "--json", "-n", "0"]) == 0
     for line in capsys.readouterr().out.splitlines():
         fulfils("sass_event", json.loads(line))
