@@ -22,6 +22,7 @@ from warpsight.machine.processes import Process
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
+from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
 PAGE = Path(__file__).with_name("schemas.md")
@@ -108,6 +109,79 @@ class Flame(TypedDict):
     unit: str
     nodes: int
     accounts: list[Account]
+
+
+class MemoryAccess(TypedDict):
+    kernel: str
+    place: Place
+    where: str
+    sass: str
+    space: str
+    operation: str
+    bytes: int
+    requests: int
+    lanes: int
+    distinct_bytes: int
+    parts: int
+    ideal: int
+    per_request: float
+    excess: int
+
+
+class SassMemory(TypedDict):
+    accesses: list[MemoryAccess]
+    notes: list[str]
+
+
+class RaceFrame(TypedDict):
+    function: str
+    file: str
+    line: int
+
+
+class RaceSide(TypedDict):
+    block: int
+    thread: int
+    operation: Literal["load", "store", "atomic"]
+    where: str
+    sass: str
+    frames: list[RaceFrame]
+
+
+class FoundRace(TypedDict):
+    kernel: str
+    launch: int
+    space: Literal["global", "shared"]
+    address: int
+    count: int
+    reason: str
+    first: RaceSide
+    second: RaceSide
+
+
+class SassRaces(TypedDict):
+    races: list[FoundRace]
+    launches: int
+    accesses: int
+    notes: list[str]
+
+
+class SassEvent(TypedDict):
+    launch: int
+    kernel: str | None
+    kind: str | None
+    time: int
+    block: int
+    warp: int
+    lanes: str
+    sm: int
+    flags: int
+    bytes: int
+    sequence: int
+    operands: dict[str, list[int]]
+    where: NotRequired[str]
+    sass: NotRequired[str]
+    values: NotRequired[list[int]]
 
 
 class Report(TypedDict):
@@ -667,6 +741,9 @@ MADE: dict[str, tuple[str, Any]] = {
     "trigger": ("`trigger --json`", Trigger),
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),
+    "sass_memory": ("`sass memory --json`", SassMemory),
+    "sass_races": ("`sass races --json`", SassRaces),
+    "sass_event": ("a line of `sass events --json`", SassEvent),
     "sass_warps": ("`sass warps --json`", Warps),
     "sass_validate": ("`sass validate --json`", Validation),
     "sass_compare": ("`sass compare --json`", Comparison),
@@ -678,8 +755,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "delays": ("`sass delays`", delays.json_schema()),
 }  # fmt: skip
 BY_HAND = {
-    "analyze": "`analyze --json`", "cluster_analyze": "`cluster analyze --json`", "core": "`core --json`", "export": "`export --json`",
-    "import": "`import --json`", "info": "`info --json`", "kernel_log": "a line of `record --kernel-log`",
+    "analyze": "`analyze --json`", "cluster_analyze": "`cluster analyze --json`", "core": "`core --json`",
+    "export": "`export --json`", "import": "`import --json`", "info": "`info --json`", "kernel_log": "a line of `record --kernel-log`",
     "query": "`query --json`; with `--format ndjson` a line is an element of `rows`", "sanitize": "`sanitize --json`",
     "simulate": "`simulate --json`",
     "stats": "`stats --json`", "version": "`version --json`",

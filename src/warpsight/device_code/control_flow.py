@@ -135,12 +135,12 @@ class ControlFlow:
         inside = set(loop.body) - {index}
         seen, waiting = {loop.head}, [loop.head]
         while waiting:
-            reached = [one for one in self._following(waiting.pop()) if one in inside and one not in seen]
+            reached = [one for one in self.following(waiting.pop()) if one in inside and one not in seen]
             seen.update(reached)
             waiting += reached
         return loop.branch not in seen
 
-    def _following(self, index: int) -> list[int]:
+    def following(self, index: int) -> list[int]:
         """The instructions that can come after one."""
         following = [index + 1] if self.falls_through[index] else []
         target = int(self.targets[index])
@@ -153,7 +153,7 @@ class ControlFlow:
             here = waiting.popleft()
             if self.targets[here] >= 0:
                 ahead.append(here)
-            reached = [one for one in self._following(here) if one not in seen]
+            reached = [one for one in self.following(here) if one not in seen]
             seen.update(reached)
             waiting.extend(reached)
         return ahead

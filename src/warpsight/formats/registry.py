@@ -124,6 +124,11 @@ class Exporter:
 
 #: The core"s own formats; every other comes by entry point, groups `warpsight.readers` and `warpsight.writers`.
 _CORE_READERS: dict[str, Reader] = {
+    "events": Reader(
+        "Event traces of sass trace: accesses, barriers and more of single instructions",
+        "warpsight.formats.events.reader",
+        (".events",),
+    ),
     "nsys": Reader(
         "Nsight Systems: SQLite, Parquet and Arrow exports; .nsys-rep through nsys",
         "warpsight.formats.nsys",

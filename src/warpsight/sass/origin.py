@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from warpsight.errors import UsageError
+
 #: First bytes of a zip archive, which a packed trace is.
 _ZIP = b"PK"
+#: First bytes of an event trace (:mod:`warpsight.formats.events.blocks`).
+_EVENTS = b"WSEVENT1"
 
 
 def is_trace(path: Path | str) -> bool:
@@ -13,8 +17,13 @@ def is_trace(path: Path | str) -> bool:
     place = Path(path)
     if place.is_file() and place.name != "manifest.json":
         with place.open("rb") as file:
-            if file.read(2) != _ZIP:
-                return False  # told without loading what reads traces
+            head = file.read(len(_EVENTS))
+        if head == _EVENTS:
+            raise UsageError(
+                f"{path} is an event trace: ask it with sass events, memory or races, or import it first"
+            )
+        if head[:2] != _ZIP:
+            return False  # told without loading what reads traces
     elif not place.exists():
         return False
     elif (place / "manifest.json").is_file():

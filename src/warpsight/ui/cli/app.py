@@ -131,7 +131,7 @@ VERBS: dict[str, Verb] = {
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),
     "sass": Verb(
-        "Look inside kernels: hot lines, why warps stall, instructions beside their source, instruction traces.",
+        "Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.",
         "Read",
     ),
     "devices": Verb("List the devices of this machine.", "Machine"),

@@ -148,6 +148,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight sass list train.warp attention_fwd -o attention.html", "source, SASS and PTX side by side"),
         ("warpsight sass list kernel.cubin -o flow.svg", "the control-flow graph; needs no recording"),
     ),
+    "sass trace": (
+        ("warpsight sass trace --kernel 'softmax*' --events memory,barriers -- python train.py", "every access of one kernel"),
+        ("warpsight sass trace --events memory --blocks 0 -o block.events -- ./app", "of one block"),
+    ),
+    "sass memory": (
+        ("warpsight sass memory train.events", "sectors and bank passes of each instruction"),
+        ("warpsight sass memory train.events --json", "for a script"),
+    ),
+    "sass races": (
+        ("warpsight sass races train.events", "data races with both source lines"),
+        ("warpsight sass races train.events --json", "for a script"),
+    ),
     "sass query": (
         ("warpsight sass query trace.ndjson.zst --filter 'warp=3'", "records of one warp"),
         ("warpsight sass query trace.ndjson.zst --group-by sass --count", "how often each instruction ran"),

@@ -128,6 +128,17 @@ def test_answers_about_hot_lines(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_answers_about_event_traces(capsys: pytest.CaptureFixture[str]) -> None:
+    truth = str(GOLDEN / "events" / "truth.events.zst")
+    fulfils("sass_memory", out(capsys, "sass", "memory", truth, "--json"))
+    fulfils(
+        "sass_races", out(capsys, "sass", "races", str(GOLDEN / "formats/events/races.events.zst"), "--json")
+    )
+    assert app.main(["-q", "sass", "events", truth, "--json", "-n", "0"]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        fulfils("sass_event", json.loads(line))
+
+
 def test_answers_about_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     fulfils("devices", out(capsys, "devices", "--processes", "--json"))
     fulfils("doctor", out(capsys, "doctor", "--json"))

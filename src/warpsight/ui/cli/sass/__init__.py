@@ -4,13 +4,15 @@ from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
 BELOW = (
-    "why", "list", "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays", "hotspots",
+    "hotspots", "why", "list", "trace", "events", "memory", "races",
+    "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays",
 )  # fmt: skip
 
 
 def command() -> None:
-    """Look inside kernels: hot lines, why warps stall, instructions beside their source, instruction traces.
+    """Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.
 
-    `hotspots` and `why` read recordings made with --pc-sampling, `list` those and cubins. The other traces are CUTracer's
-    (NDJSON, compressed or not, and text). Nothing but recording needs a GPU.
+    `hotspots` and `why` read recordings made with --pc-sampling, `list` those and cubins. `trace` records single instructions on
+    an NVIDIA GPU; `events`, `memory` and `races` read what it wrote. The other verbs read CUTracer's files (NDJSON, compressed or
+    not, and text).
     """

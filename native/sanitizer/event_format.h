@@ -1,0 +1,52 @@
+// The records of an event trace, shared by the device patches (patches.cu) and the library that drains them.
+//
+// A record is 4 words of 64 bits and what its encodings add:
+//
+//   word 0   lanes (32 bits) | kind (8) | words of the record (8) | encodings (8) | bytes accessed (8)
+//   word 1   low half of the program counter (32) | block of the grid, x fastest (32)
+//   word 2   launch (32) | warp of the block (8) | flags (8) | multiprocessor (16)
+//   word 3   %globaltimer, ns
+//
+// Then come operand A, operand B and the values, each as its encoding says. Word 0 is written last and is
+// never zero, so a reader that finds zero there waits. `kind` is the Sanitizer's number of the instruction
+// class. warpsight/formats/events/records.py reads this layout.
+#pragma once
+
+#define WS_EVENT_HEADER_WORDS 4
+#define WS_EVENT_LARGEST 132  // header, two operands of 32 words each, 32 values of 16 bytes
+
+// Encodings: bits 0-1 operand A, 2-3 operand B, 4-5 values.
+#define WS_NONE 0
+#define WS_AFFINE \
+  1  // one word: base in bits 0-47, step from active lane to active lane in bits 48-63, signed
+#define WS_OFFSETS 2     // base word, then a signed 32-bit offset for each active lane, two to a word
+#define WS_LIST 3        // a word for each active lane
+#define WS_VALUE_ONE 1   // one value for all lanes: 1 word, or 2 for 16 bytes
+#define WS_VALUE_EACH 2  // 4 bytes each (two to a word) up to 4 bytes, else 8 or 16
+
+// What operand A and B are is said per kind in records.py. Flags of memory accesses are the Sanitizer's.
+
+#define WS_PC_RANGES 4
+
+// What a patch is given (userdata): one for each launch that is recorded, in device memory.
+struct WsLaunch {
+  unsigned long long* ring;                 // words, a power of two of them, in host memory
+  unsigned long long mask;                  // words of the ring less one
+  unsigned long long* head;                 // device: words handed out so far
+  const volatile unsigned long long* tail;  // host: words drained so far
+  unsigned long long zero;  // what stands for a word of zero: random, so that no other word equals it
+  volatile unsigned long long* tail_seen;  // device: the tail as it was last looked at
+  unsigned long long* counter;  // device: records that passed the other conditions, for `every` and `first`
+  unsigned long long first;     // records of this launch at most
+  unsigned long long address_low;  // lanes whose address is outside of low <= address < high are left out
+  unsigned long long address_high;
+  unsigned long long pc[2 * WS_PC_RANGES];  // begin and end of each range
+  unsigned int pc_ranges;
+  unsigned int launch;
+  unsigned int every;
+  unsigned int warps;      // bit w: warp w of a block is recorded
+  unsigned int block_low;  // blocks low <= block < high
+  unsigned int block_high;
+  unsigned int values;  // whether values are recorded
+  unsigned int unused;
+};

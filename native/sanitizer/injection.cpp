@@ -1,0 +1,93 @@
+// How event traces get into a process: the CUDA driver loads this library as CUDA_INJECTION64_PATH says.
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "sanitizer/tracer.h"
+
+namespace warpsight {
+namespace {
+
+std::atomic<uint64_t> g_graphs{0};       // launches of graphs so far
+thread_local uint64_t t_graph = 1;       // number of the one that this thread is making
+std::atomic<Tracer*> g_tracer{nullptr};  // null before the start and in a forked child
+
+void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void* data) {
+  Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
+  if (tracer == nullptr) return;
+  if (domain == SANITIZER_CB_DOMAIN_RESOURCE) {
+    const auto* module = static_cast<const Sanitizer_ResourceModuleData*>(data);
+    if (id == SANITIZER_CBID_RESOURCE_MODULE_LOADED) tracer->module_loaded(*module);
+    if (id == SANITIZER_CBID_RESOURCE_MODULE_UNLOAD_STARTING) tracer->module_unloads(*module);
+  } else if (domain == SANITIZER_CB_DOMAIN_LAUNCH && id == SANITIZER_CBID_LAUNCH_BEGIN) {
+    tracer->launch_begins(*static_cast<const Sanitizer_LaunchData*>(data), 0);
+  } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS && id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN) {
+    t_graph = g_graphs.fetch_add(1) + 1;
+  } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS && id == SANITIZER_CBID_GRAPHS_NODE_LAUNCH_BEGIN) {
+    const auto* node = static_cast<const Sanitizer_GraphNodeLaunchData*>(data);
+    if (node->nodeType == CU_GRAPH_NODE_TYPE_KERNEL && node->isGraphUpload == 0)
+      tracer->launch_begins(node->launchData, t_graph);
+  }
+}
+
+void at_exit() {
+  if (Tracer* const tracer = g_tracer.exchange(nullptr)) tracer->stop();
+}
+
+void in_child() { g_tracer.store(nullptr); }
+
+// The program goes on without a trace; the launcher finds the file with the reason.
+void refuse(Tracer* tracer, const std::string& why) {
+  tracer->file().lose(why, 0);
+  tracer->stop();
+}
+
+bool subscribe(const SanitizerFunctions& functions, Tracer* tracer) {
+  Sanitizer_SubscriberHandle subscriber = nullptr;
+  SanitizerResult result = functions.subscribe(&subscriber, on_event, nullptr);
+  for (const auto domain :
+       {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS}) {
+    if (result == SANITIZER_SUCCESS) result = functions.enable_domain(1, subscriber, domain);
+  }
+  if (result == SANITIZER_SUCCESS) return true;
+  const char* text = nullptr;
+  functions.result_string(result, &text);
+  refuse(tracer, std::string("the Sanitizer refused: ") + (text != nullptr ? text : "error") +
+                     "; another tool may be at work in this process");
+  return false;
+}
+
+}  // namespace
+}  // namespace warpsight
+
+// Called by the CUDA driver inside cuInit. Anything but 1 would make the driver complain.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+  using namespace warpsight;
+  static std::atomic<bool> begun{false};  // the driver may call more than once
+  EventRequest request;
+  if (begun.exchange(true) || !read_request(&request)) return 1;
+  SanitizerFunctions functions = {};
+  std::string why;
+  const bool loaded = load_sanitizer(request.library, &functions, &why);
+  auto* const tracer = new Tracer(std::move(request), functions);
+  if (!tracer->start()) {
+    fprintf(stderr, "warpsight: the event file cannot be made: %s; no events are traced\n", strerror(errno));
+    return 1;
+  }
+  if (!loaded) {
+    refuse(tracer, why);
+    return 1;
+  }
+  g_tracer.store(tracer, std::memory_order_release);  // callbacks come from here on
+  if (!subscribe(functions, tracer)) {
+    g_tracer.store(nullptr);
+    return 1;
+  }
+  atexit(at_exit);
+  pthread_atfork(nullptr, nullptr, in_child);
+  return 1;
+}

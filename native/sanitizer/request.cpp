@@ -1,0 +1,73 @@
+#include "sanitizer/request.h"
+
+#include <cxxabi.h>
+#include <fnmatch.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace warpsight {
+namespace {
+
+uint64_t number(const std::string& text) { return strtoull(text.c_str(), nullptr, 0); }
+
+// LOW..HIGH, as the launcher writes it.
+Range range(const std::string& text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string::npos) return {};
+  return {number(text.substr(0, dots)), number(text.substr(dots + 2))};
+}
+
+void set(EventRequest* request, std::string_view key, const std::string& value) {
+  if (key == "file") request->file = value;
+  if (key == "library") request->library = value;
+  if (key == "patches") request->patches.push_back(value);
+  if (key == "kernel") request->kernels.push_back(value);
+  if (key == "description") request->description = value;
+  if (key == "launches") request->launches = range(value);
+  if (key == "blocks") request->blocks = range(value);
+  if (key == "addresses") request->addresses = range(value);
+  if (key == "offsets") request->offsets.push_back(range(value));
+  if (key == "warps") request->warps = static_cast<uint32_t>(number(value));
+  if (key == "every") request->every = static_cast<uint32_t>(number(value));
+  if (key == "first") request->first = number(value);
+  if (key == "ring") request->ring_bytes = number(value);
+  if (key == "values") request->values = number(value) != 0;
+  if (key == "instruction") {
+    const size_t colon = value.find(':');
+    if (colon != std::string::npos)
+      request->instructions.emplace_back(static_cast<int>(number(value)), value.substr(colon + 1));
+  }
+}
+
+}  // namespace
+
+bool read_request(EventRequest* request) {
+  const char* text = getenv("WARPSIGHT_EVENTS");
+  if (text == nullptr) return false;
+  std::string_view rest(text);
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+    const size_t equals = line.find('=');
+    if (equals != std::string_view::npos)
+      set(request, line.substr(0, equals), std::string(line.substr(equals + 1)));
+  }
+  return !request->file.empty() && !request->library.empty();
+}
+
+bool kernel_requested(const EventRequest& request, const std::string& name) {
+  if (request.kernels.empty()) return true;
+  int status = 0;
+  char* demangled = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  bool wanted = false;
+  for (const auto& pattern : request.kernels) {
+    wanted |= fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
+              (demangled != nullptr && fnmatch(pattern.c_str(), demangled, 0) == 0);
+  }
+  free(demangled);
+  return wanted;
+}
+
+}  // namespace warpsight

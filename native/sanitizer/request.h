@@ -1,0 +1,38 @@
+// What is traced: the launcher's request, lines of `key=value` in WARPSIGHT_EVENTS.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace warpsight {
+
+struct Range {
+  uint64_t low = 0;
+  uint64_t high = ~0ull;  // not included
+};
+
+struct EventRequest {
+  std::string file;                  // path of the event file without its pid
+  std::string library;               // libsanitizer-public.so
+  std::vector<std::string> patches;  // cubins of the patches, one for each architecture of the machine
+  std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
+  std::vector<std::pair<int, std::string>> instructions;  // Sanitizer_InstructionId and the patch's name
+  std::string description;                                // JSON, goes into the file as it is
+  Range launches, blocks, addresses;
+  std::vector<Range> offsets;  // in the kernel
+  uint32_t warps = ~0u;        // bit for each warp of a block
+  uint32_t every = 1;
+  uint64_t first = ~0ull;
+  uint64_t ring_bytes = 64ull << 20;  // a power of two
+  bool values = false;
+};
+
+// False when the variable is not set: this process is not traced.
+bool read_request(EventRequest* request);
+
+// Whether one of the patterns matches the kernel's mangled or demangled name.
+bool kernel_requested(const EventRequest& request, const std::string& name);
+
+}  // namespace warpsight

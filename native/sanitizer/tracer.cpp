@@ -1,0 +1,284 @@
+#include "sanitizer/tracer.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cuda/cubin_names.h"
+
+namespace warpsight {
+namespace {
+
+constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;  // words of a context's counters
+constexpr uint32_t kLaunches = 1 << 14;                            // more than a context can have in flight
+constexpr uint32_t kMostFunctions = 1024;
+constexpr int kQuietMs = 20, kLongestMs = 10'000;
+
+uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(now.tv_nsec);
+}
+
+std::string triple(uint32_t x, uint32_t y, uint32_t z) {
+  return "[" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + "]";
+}
+
+// Odd, so never zero.
+uint64_t random_word() {
+  uint64_t word = 0;
+  if (getrandom(&word, sizeof word, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof word))
+    word = now_ns() * 0x9e3779b97f4a7c15ull;
+  return word | 1;
+}
+
+// A pair of clocks: the device's are CLOCK_REALTIME's.
+std::string clocks() {
+  timespec real;
+  clock_gettime(CLOCK_REALTIME, &real);
+  const uint64_t ns =
+      static_cast<uint64_t>(real.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(real.tv_nsec);
+  return "\"monotonic\":" + std::to_string(now_ns()) + ",\"realtime\":" + std::to_string(ns);
+}
+
+}  // namespace
+
+Tracer::Tracer(EventRequest request, const SanitizerFunctions& functions)
+    : request_(std::move(request)), functions_(functions), zero_(random_word()) {}
+
+bool Tracer::start() {
+  if (!file_.create(request_.file + "." + std::to_string(getpid()))) return false;
+  file_.describe("{\"kind\":\"process\",\"pid\":" + std::to_string(getpid()) + "," + clocks() +
+                 ",\"request\":" + (request_.description.empty() ? "{}" : request_.description) + "}");
+  thread_ = std::thread([this] { drain_loop(); });
+  return true;
+}
+
+void Tracer::trouble(const std::string& what, SanitizerResult result) {
+  const char* text = nullptr;
+  functions_.result_string(result, &text);
+  const std::string cause =
+      what + ": " + (text != nullptr ? text : "error") + " (" + std::to_string(result) + ")";
+  if (troubles_.insert(cause).second) file_.lose(cause, 1);
+}
+
+bool Tracer::add_patches(CUcontext handle) {
+  SanitizerResult result = SANITIZER_ERROR_INVALID_PARAMETER;
+  for (const auto& path : request_.patches) {
+    result = functions_.add_patches(path.c_str(), handle);
+    if (result == SANITIZER_SUCCESS) return true;  // those of another architecture are refused
+  }
+  trouble("the patches cannot be loaded into this GPU's context", result);
+  return false;
+}
+
+bool Tracer::allocate(CUcontext handle, Context* context) {
+  constexpr size_t kTailBytes = 4096;
+  void *host = nullptr, *launches = nullptr, *counters = nullptr;
+  const size_t counter_bytes = (kLaunches + kFirstCounter) * sizeof(uint64_t);
+  SanitizerResult result = functions_.alloc_host(handle, &host, request_.ring_bytes + kTailBytes);
+  if (result == SANITIZER_SUCCESS) result = functions_.alloc(handle, &launches, kLaunches * sizeof(WsLaunch));
+  if (result == SANITIZER_SUCCESS) result = functions_.alloc(handle, &counters, counter_bytes);
+  if (result == SANITIZER_SUCCESS) result = functions_.memset(counters, 0, counter_bytes, nullptr);
+  if (result != SANITIZER_SUCCESS) {
+    trouble("no memory for the ring of events", result);
+    return false;
+  }
+  memset(host, 0, request_.ring_bytes + kTailBytes);
+  context->words = static_cast<uint64_t*>(host);
+  context->tail = reinterpret_cast<uint64_t*>(static_cast<char*>(host) + request_.ring_bytes);
+  context->launches = static_cast<WsLaunch*>(launches);
+  context->counters = static_cast<char*>(counters);
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  context->ring =
+      std::make_unique<EventRing>(static_cast<uint32_t>(rings_.size()), context->words,
+                                  request_.ring_bytes / sizeof(uint64_t) - 1, context->tail, zero_);
+  rings_.push_back(context->ring.get());
+  return true;
+}
+
+// The context with its patches and ring; nullptr where that failed, which is told once.
+Tracer::Context* Tracer::context_of(CUcontext handle) {
+  const auto known = contexts_.find(handle);
+  if (known != contexts_.end()) return known->second.get();
+  auto made = std::make_unique<Context>();
+  if (!add_patches(handle) || !allocate(handle, made.get())) made.reset();
+  return (contexts_[handle] = std::move(made)).get();
+}
+
+bool Tracer::patch(CUmodule handle) {
+  bool any = false;
+  for (const auto& [id, name] : request_.instructions) {
+    const auto result =
+        functions_.patch_instructions(static_cast<Sanitizer_InstructionId>(id), handle, name.c_str());
+    any |= result == SANITIZER_SUCCESS;
+    if (result != SANITIZER_SUCCESS)
+      trouble("instructions of class " + std::to_string(id) + " cannot be patched", result);
+  }
+  const SanitizerResult result = any ? functions_.patch_module(handle) : SANITIZER_ERROR_NOT_SUPPORTED;
+  if (result != SANITIZER_SUCCESS) trouble("a module cannot be patched", result);
+  return result == SANITIZER_SUCCESS;
+}
+
+void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
+  Module module;
+  const auto add = [](void* names, std::string_view name) {
+    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  };
+  if (!kernels_of_cubin(data.pCubin, data.cubinSize, add, &module.functions)) return;
+  bool wanted = false;
+  for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
+  if (!wanted) return;  // stays unpatched
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (context_of(data.context) == nullptr || !patch(data.module)) return;
+  module.number = modules_seen_++;
+  file_.add_cubin(module.number, data.pCubin, data.cubinSize);
+  modules_[data.module] = std::move(module);
+}
+
+void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  modules_.erase(data.module);
+}
+
+// Tells where the module's functions are, once for each kernel: functions are loaded when they are first
+// used.
+uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
+  uint64_t begin = 0, bytes = 0;
+  if (functions_.function_pc(handle, kernel.c_str(), &begin, &bytes) != SANITIZER_SUCCESS) begin = 0;
+  if (!module->placed.insert(kernel).second) return begin;
+  uint32_t told = 0;
+  for (const auto& name : module->functions) {
+    uint64_t pc = 0, size = 0;
+    if (name != kernel && (told >= kMostFunctions || module->placed.count(name) != 0)) continue;
+    if (functions_.function_pc(handle, name.c_str(), &pc, &size) != SANITIZER_SUCCESS || size == 0) continue;
+    ++told;
+    if (name != kernel) module->placed.insert(name);
+    file_.describe("{\"kind\":\"function\",\"module\":" + std::to_string(module->number) +
+                   ",\"name\":" + quoted(name) + ",\"pc\":" + std::to_string(pc) +
+                   ",\"bytes\":" + std::to_string(size) + "}");
+  }
+  return begin;
+}
+
+void Tracer::describe_launch(const Sanitizer_LaunchData& data, const Module& module, const std::string& name,
+                             uint64_t pc, uint64_t graph) {
+  file_.describe("{\"kind\":\"launch\",\"launch\":" + std::to_string(recorded_) +
+                 ",\"index\":" + std::to_string(matching_) + ",\"module\":" + std::to_string(module.number) +
+                 ",\"name\":" + quoted(name) + ",\"pc\":" + std::to_string(pc) +
+                 ",\"grid\":" + triple(data.gridDim_x, data.gridDim_y, data.gridDim_z) +
+                 ",\"block\":" + triple(data.blockDim_x, data.blockDim_y, data.blockDim_z) +
+                 ",\"cluster\":" + triple(data.clusterDim_x, data.clusterDim_y, data.clusterDim_z) +
+                 ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(data.stream)) +
+                 ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(data.context)) +
+                 ",\"device\":" + std::to_string(data.device) +
+                 ",\"thread\":" + std::to_string(syscall(SYS_gettid)) + "," + clocks() +
+                 ",\"graph\":" + std::to_string(graph) + "}");
+}
+
+// Gives the launch its description on the device; false when it is not to be recorded.
+bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std::string& name,
+                    uint64_t graph) {
+  const uint64_t index = matching_;
+  if (index < request_.launches.low || index >= request_.launches.high) return false;
+  const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;
+  if (blocks > ~0u) {
+    file_.lose("a launch of " + name + " has more than 2^32 blocks", 1);
+    return false;
+  }
+  Context* context = context_of(data.context);
+  if (context == nullptr) return false;
+  const uint64_t pc = place_functions(data.module, module, name);
+  const uint32_t slot = context->next++ % kLaunches;
+  WsLaunch launch = {};
+  launch.ring = reinterpret_cast<unsigned long long*>(context->words);
+  launch.mask = request_.ring_bytes / sizeof(uint64_t) - 1;
+  launch.head = reinterpret_cast<unsigned long long*>(context->counters) + kHead;
+  launch.tail = reinterpret_cast<const volatile unsigned long long*>(context->tail);
+  launch.tail_seen = launch.head + kTailSeen;
+  launch.counter = launch.head + kFirstCounter + slot;
+  launch.zero = zero_;
+  launch.first = request_.first;
+  launch.address_low = request_.addresses.low;
+  launch.address_high = request_.addresses.high;
+  for (const auto& range : request_.offsets) {
+    launch.pc[2 * launch.pc_ranges] = pc + range.low;
+    launch.pc[2 * launch.pc_ranges + 1] = pc + range.high;
+    if (++launch.pc_ranges == WS_PC_RANGES) break;
+  }
+  launch.launch = recorded_;
+  launch.every = request_.every;
+  launch.warps = request_.warps;
+  launch.block_low = static_cast<uint32_t>(std::min<uint64_t>(request_.blocks.low, ~0u));
+  launch.block_high = static_cast<uint32_t>(std::min<uint64_t>(request_.blocks.high, ~0u));
+  launch.values = request_.values ? 1 : 0;
+  const Sanitizer_StreamHandle stream = graph != 0 ? data.hApiStream : data.hStream;
+  SanitizerResult result = SANITIZER_SUCCESS;
+  if (request_.every > 1 || request_.first != ~0ull)
+    result = functions_.memset(launch.counter, 0, sizeof(uint64_t), stream);
+  if (result == SANITIZER_SUCCESS)
+    result = functions_.copy_to_device(context->launches + slot, &launch, sizeof launch, stream);
+  if (result == SANITIZER_SUCCESS)
+    result = functions_.set_launch_data(data.hLaunch, data.function, data.hStream, context->launches + slot);
+  if (result != SANITIZER_SUCCESS) {
+    trouble("a launch cannot be recorded", result);
+    return false;
+  }
+  describe_launch(data, *module, name, pc, graph);
+  ++recorded_;
+  return true;
+}
+
+void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto module = modules_.find(data.module);
+  if (module == modules_.end()) return;
+  const std::string name = data.functionName != nullptr ? data.functionName : "";
+  const auto known = module->second.requested.try_emplace(name, false);
+  if (known.second) known.first->second = kernel_requested(request_, name);
+  const bool wanted = known.first->second;
+  const bool recorded = wanted && record(data, &module->second, name, graph);
+  // The kernels of one launch of a graph share what their patches are given: what the last of them says
+  // holds.
+  if (!recorded && (graph == 0 || graph != recorded_graph_))
+    functions_.set_launch_data(data.hLaunch, data.function, data.hStream, nullptr);
+  if (recorded) recorded_graph_ = graph;
+  if (wanted) ++matching_;
+}
+
+size_t Tracer::drain_all() {
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  size_t records = 0;
+  for (EventRing* ring : rings_) records += ring->drain(&file_);
+  return records;
+}
+
+void Tracer::drain_loop() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    if (drain_all() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+void Tracer::stop() {
+  stopping_.store(true, std::memory_order_release);
+  if (thread_.joinable()) thread_.join();
+  const uint64_t begin = now_ns();
+  uint64_t quiet = begin;
+  while (now_ns() - quiet < kQuietMs * 1'000'000ull && now_ns() - begin < kLongestMs * 1'000'000ull) {
+    if (drain_all() > 0) quiet = now_ns();
+  }
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  for (EventRing* ring : rings_) {
+    ring->flush(&file_);
+    if (ring->stuck())
+      file_.lose("a kernel ended in the middle of a record; those that followed it are missing", 1);
+  }
+  file_.end();
+}
+
+}  // namespace warpsight

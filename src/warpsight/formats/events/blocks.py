@@ -1,0 +1,169 @@
+"""The file of an event trace: `WSEVENT1`, then blocks of kind, CRC-32, length and payload (native/sanitizer/event_file.cpp).
+
+A file that ends early gives the blocks before; one with a damaged block gives the others, and both are said.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.source import Source
+
+MAGIC = b"WSEVENT1"
+_HEADER = struct.Struct("<IIQ")
+_EVENTS = struct.Struct("<QII")
+_DESCRIPTION, _RECORDS, _CUBIN = 1, 2, 3
+_LARGEST = 1 << 33
+#: Fields that a description must have.
+_FIELDS: dict[str, dict[str, type]] = {
+    "process": {"pid": int, "monotonic": int, "realtime": int, "request": dict},
+    "function": {"module": int, "name": str, "pc": int, "bytes": int},
+    "launch": {
+        "launch": int, "index": int, "module": int, "name": str, "pc": int, "grid": list, "block": list, "cluster": list,
+        "stream": int, "context": int, "thread": int, "monotonic": int, "graph": int,
+    },
+    "loss": {"cause": str, "count": int},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records as they lay in a context's ring.
+
+    Attributes:
+        ring: number of the context's ring; sequence: position of the first word in it, from 0 without gaps.
+        lengths: words of each record; words: all of them.
+    """
+
+    ring: int
+    sequence: int
+    lengths: npt.NDArray[np.uint8]
+    words: npt.NDArray[np.uint64]
+
+
+@dataclass
+class EventFile:
+    """What a file holds.
+
+    Attributes:
+        process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
+        losses: cause and count of what is missing.
+        complete: whether the file has its end.
+    """
+
+    process: dict[str, Any] = field(default_factory=dict)
+    functions: list[dict[str, Any]] = field(default_factory=list)
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    cubins: dict[int, bytes] = field(default_factory=dict)
+    records: list[Records] = field(default_factory=list)
+    losses: list[tuple[str, int]] = field(default_factory=list)
+    complete: bool = False
+
+    @property
+    def recorded(self) -> int:
+        """How many records the file holds."""
+        return sum(len(block.lengths) for block in self.records)
+
+
+def read(source: Source) -> EventFile:
+    """Read a file, compressed or not.
+
+    Raises:
+        FormatError: when it is no event trace.
+    """
+    found = EventFile()
+    for kind, payload in _blocks(source, found):
+        if kind == _DESCRIPTION:
+            _describe(found, payload)
+        elif kind == _RECORDS:
+            _add_records(found, payload)
+        elif kind == _CUBIN and len(payload) > 4:
+            found.cubins[int.from_bytes(payload[:4], "little")] = payload[4:]
+    _check_order(found)
+    if source.truncated:
+        found.losses.append((f"{source.damage}; what came before was read", 0))
+    elif not found.complete:
+        found.losses.append(
+            ("the program ended before its trace did; what was written until then was read", 0)
+        )
+    return found
+
+
+def _blocks(source: Source, found: EventFile) -> Iterator[tuple[int, bytes]]:
+    with source.open() as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise source.error("no event trace of warpsight (its first bytes are not WSEVENT1)")
+        at = len(MAGIC)
+        while head := file.read(_HEADER.size):
+            if len(head) < _HEADER.size:
+                source.ended_early(f"the file ends inside a block's header at byte {at}")
+                return
+            kind, checksum, size = _HEADER.unpack(head)
+            payload = file.read(size) if size <= _LARGEST else b""
+            if len(payload) < size:
+                source.ended_early(f"the file ends inside a block that begins at byte {at}")
+                return
+            if zlib.crc32(payload) == checksum:
+                yield kind, payload
+            else:
+                found.losses.append((f"the block at byte {at} is damaged (checksum) and was left out", 1))
+            at += _HEADER.size + size
+
+
+def _describe(found: EventFile, payload: bytes) -> None:
+    try:
+        said = json.loads(payload.decode("utf-8", "replace"))
+        kind = said.pop("kind", None)
+        whole = all(_is(said[field], wanted) for field, wanted in _FIELDS.get(kind, {}).items())
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        whole = False
+    if not whole:
+        found.losses.append(("a description is not as it should be and was left out", 1))
+    elif kind == "process":
+        found.process = said
+    elif kind == "function":
+        found.functions.append(said)
+    elif kind == "launch":
+        found.launches.append(said)
+    elif kind == "loss":
+        found.losses.append((said["cause"], said["count"]))
+    elif kind == "end":
+        found.complete = True
+
+
+def _is(value: Any, wanted: type) -> bool:
+    """Whether a field is a text, a number from 0 that fits 64 bits, or three sizes."""
+    if wanted is list:
+        return isinstance(value, list) and len(value) == 3 and all(_is(v, int) and v < 1 << 31 for v in value)
+    if wanted is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return isinstance(value, wanted)
+
+
+def _add_records(found: EventFile, payload: bytes) -> None:
+    sequence, ring, count = _EVENTS.unpack_from(payload)
+    lengths = np.frombuffer(payload, np.uint8, count, _EVENTS.size)
+    begin = _EVENTS.size + count + (8 - count % 8) % 8
+    words = np.frombuffer(payload[begin:], np.uint64)
+    if int(lengths.sum()) != len(words):
+        found.losses.append(("a block's records are not as long as it says; it was left out", count))
+        return
+    found.records.append(Records(ring, sequence, lengths, words))
+
+
+def _check_order(found: EventFile) -> None:
+    """Positions in a ring have no gaps: a gap is a block that is missing."""
+    reached: dict[int, int] = {}
+    for records in found.records:
+        missing = records.sequence - reached.get(records.ring, 0)
+        if missing:
+            found.losses.append((f"{missing} words of ring {records.ring} are missing", 1))
+        reached[records.ring] = records.sequence + len(records.words)

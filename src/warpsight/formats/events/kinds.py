@@ -1,0 +1,91 @@
+"""The kinds of events: the Sanitizer's instruction classes, with the patch that records each and what its operands are.
+
+`native/sanitizer/patches.cu` has the patches; the numbers are those of `Sanitizer_InstructionId`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of event.
+
+    Attributes:
+        number: in records; name: in tables and output; patch: the device function that records it.
+        a, b: what the operands are, empty where there is none.
+        space: memory that operand A is an address of: global, shared, local, remote, or empty.
+    """
+
+    number: int
+    name: str
+    patch: str
+    a: str = ""
+    b: str = ""
+    space: str = ""
+
+
+#: Classes of `--events` and their kinds.
+CLASSES: dict[str, tuple[Kind, ...]] = {
+    "memory": (
+        Kind(3, "global", "ws_global", "address", space="global"),
+        Kind(4, "shared", "ws_shared", "address", space="shared"),
+        Kind(5, "local", "ws_local", "address", space="local"),
+        Kind(17, "remote_shared", "ws_remote", "address", space="remote"),
+        Kind(19, "matrix", "ws_matrix", "address", "matrices", space="shared"),
+        Kind(14, "copy_async", "ws_copy_async", "address", "shared_address", space="global"),
+    ),
+    "barriers": (
+        Kind(6, "barrier", "ws_barrier", "barrier", "threads"),
+        Kind(29, "barrier_release", "ws_barrier_release", "barrier", "threads"),
+        Kind(7, "syncwarp", "ws_syncwarp", "lanes"),
+        Kind(33, "syncwarp_release", "ws_syncwarp_release", "lanes"),
+    ),
+    "shuffle": (Kind(8, "shuffle", "ws_shuffle"),),
+    "mbarrier": (
+        Kind(13, "mbarrier", "ws_mbarrier", "shared_address", "data"),
+        Kind(39, "mbarrier_attempt", "ws_mbarrier_attempt", "shared_address", "data"),
+        Kind(34, "copy_async_barrier", "ws_copy_async_barrier", "shared_address"),
+        Kind(15, "pipeline_commit", "ws_pipeline_commit"),
+        Kind(16, "pipeline_wait", "ws_pipeline_wait", "groups"),
+    ),
+    "tma": (
+        Kind(30, "bulk_load", "ws_bulk_load", "address", "shared_address_and_blocks"),
+        Kind(35, "bulk_store", "ws_bulk_store", "address", "shared_address_and_blocks"),
+        Kind(36, "bulk_shared", "ws_bulk_shared", "shared_address", "shared_address_and_blocks"),
+        Kind(37, "bulk_reduce", "ws_bulk_reduce", "address", "shared_address_and_blocks"),
+        Kind(38, "bulk_reduce_shared", "ws_bulk_reduce_shared", "shared_address", "shared_address_and_blocks"),
+        Kind(26, "store_async", "ws_store_async", "shared_address", "barrier"),
+        Kind(27, "reduce_async", "ws_reduce_async", "shared_address", "barrier"),
+        Kind(32, "memset_shared", "ws_memset_shared", "shared_address", "blocks"),
+    ),
+    "cluster": (
+        Kind(21, "cluster_arrive", "ws_cluster_arrive"),
+        Kind(22, "cluster_wait", "ws_cluster_wait"),
+    ),
+    "wgmma": (
+        Kind(23, "wgmma", "ws_wgmma", "matrix_a", "matrix_b"),
+        Kind(24, "wgmma_wait", "ws_wgmma_wait", "groups"),
+        Kind(25, "wgmma_fence", "ws_wgmma_fence"),
+    ),
+    "calls": (
+        Kind(9, "call", "ws_call", "target"),
+        Kind(10, "return", "ws_return"),
+    ),
+    "malloc": (
+        Kind(11, "malloc", "ws_malloc", "address", "bytes"),
+        Kind(18, "aligned_malloc", "ws_aligned_malloc", "address", "bytes"),
+        Kind(12, "free", "ws_free", "address"),
+    ),
+}  # fmt: skip
+#: Asked for beside classes: what accesses of class memory load and store.
+VALUES = "values"
+
+KINDS = {kind.number: kind for kinds in CLASSES.values() for kind in kinds}
+#: Kinds whose operand A is an address of an access, lane by lane.
+ACCESSES = tuple(kind.number for kind in CLASSES["memory"])
+BY_NAME = {kind.name: kind for kind in KINDS.values()}
+
+#: Flags of an access.
+READ, WRITE, SYSTEM, PREFETCH = 1, 2, 4, 8

@@ -1,0 +1,213 @@
+"""Event traces into the tables `instruction`, `warp_event`, `access` and `launch`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.demangle import demangle
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble_together
+from warpsight.device_code.elf import ElfError
+from warpsight.formats.events import blocks
+from warpsight.formats.events.kinds import KINDS, READ, WRITE
+from warpsight.formats.events.records import Events, decode
+from warpsight.formats.registry import Coverage, Options
+from warpsight.formats.source import Source
+from warpsight.formats.target import Target
+
+COVERAGE = Coverage(
+    kept=(
+        "every event with launch, block, warp, active lanes, instruction, device time; the multiprocessor, operands and "
+        "flags in `attributes`",
+        "accesses lane by lane: address, space, bytes, and values where they were recorded",
+        "instructions of kernels that ran, with their text where nvdisasm is installed; launches with their shapes",
+    ),
+    lost=(
+        "device time, registers and dynamic shared memory of kernels: the tracer does not know them",
+        "operands of other events than accesses beyond those of the first lane",
+    ),
+    tested=("recorded on an H100 with CUDA 13.0 (tests/golden/events)",),
+)
+#: Memory spaces as CUTracer numbers them (0.4).
+_SPACES = {"local": 1, "global": 3, "shared": 4, "remote": 4}
+_ADDRESSES, _VALUES = "mem_addr_trace", "mem_value_trace"
+_BATCH = 1 << 17
+
+
+def sniff(source: Source) -> bool:
+    """The file's first bytes."""
+    return source.head.startswith(blocks.MAGIC)
+
+
+def read(source: Source, target: Target, options: Options) -> None:
+    """Read a trace; what is damaged or missing is said.
+
+    Raises:
+        FormatError: when it is no event trace.
+    """
+    file = blocks.read(source)
+    process = target.process(file.process.get("pid", 0), start=file.process.get("monotonic"))
+    for cause, count in file.losses:
+        target.lost(count, cause, "warp_event", severity="lost" if count else "note", process=process)
+    target.source["request"] = file.process.get("request")
+    _Importing(file, target, process).run()
+
+
+class _Importing:
+    """One process's file on its way into tables."""
+
+    def __init__(self, file: blocks.EventFile, target: Target, process: int) -> None:
+        self._file, self._target, self._process = file, target, process
+        self._launches = {int(said["launch"]): said for said in file.launches}
+        self._offset = int(file.process.get("realtime", 0)) - int(file.process.get("monotonic", 0))
+        self._names = {number: target.name(str(said["name"])) for number, said in self._launches.items()}
+
+    def run(self) -> None:
+        self._add_launches()
+        self._add_instructions()
+        events = decode(self._file.records)
+        if len(events) < self._file.recorded:
+            self._target.lost(self._file.recorded - len(events), "records that no patch writes", "warp_event")
+        for launch in np.unique(events.launch).tolist():
+            rows = np.flatnonzero(events.launch == launch)
+            for begin in range(0, len(rows), _BATCH):
+                part = np.arange(begin, min(begin + _BATCH, len(rows)))
+                self._add_events(events.take(rows[part]), int(launch), part)
+
+    def _add_launches(self) -> None:
+        rows = []
+        for number, said in self._launches.items():
+            grid, block = said["grid"], said["block"]
+            shape = self._target.shape(
+                grid_x=grid[0],
+                grid_y=grid[1],
+                grid_z=grid[2],
+                block_x=block[0],
+                block_y=block[1],
+                block_z=block[2],
+            )
+            rows.append({
+                "start": int(said["monotonic"]), "duration": None, "function": "cuLaunchKernel",
+                "thread": self._target.thread(self._process, int(said["thread"])), "correlation": number,
+                "process": self._process, "stack": None, "name_id": self._names[number], "shape_id": shape, "captured": False,
+            })  # fmt: skip
+        if rows:
+            self._target.add("launch", rows)
+
+    def _add_instructions(self) -> None:
+        """The instruction table of each kernel, once; and what CUTracer's files say of a kernel."""
+        kernels = {
+            (int(said["module"]), str(said["name"])): number for number, said in self._launches.items()
+        }
+        for module in {module for module, _ in kernels}:
+            own = {name: number for (of, name), number in kernels.items() if of == module}
+            cubin = self._cubin(module)
+            sections = {name: cubin.section_of(name) for name in own} if cubin else {}
+            codes = {
+                name: cubin.instructions(at) for name, at in sections.items() if cubin and at is not None
+            }
+            architecture = cubin.architecture if cubin else 0
+            texts = disassemble_together({own[name]: code for name, code in codes.items()}, architecture)
+            for name, number in own.items():
+                self._describe(self._launches[number], cubin, sections.get(name))
+                rows = [
+                    {"name_id": self._names[number], "grid_launch": number, "opcode": at // INSTRUCTION_SIZE,
+                     "sass": f"{text} ;", "process": self._process}
+                    for at, text in texts.get(number, {}).items()
+                ]  # fmt: skip
+                if rows:
+                    self._target.add("instruction", rows)
+
+    def _describe(self, said: dict[str, Any], cubin: Cubin | None, section: int | None) -> None:
+        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory, which are not known here."""
+        name = str(said["name"])
+        code = cubin.instructions(section) if cubin is not None and section is not None else b""
+        shared = cubin.elf.by_name.get(f".nv.shared.{name}") if cubin else None
+        described = {
+            "mangled_name": name, "unmangled_name": demangle(name), "grid": said["grid"], "block": said["block"],
+            "ctx": hex(int(said["context"])), "func_addr": hex(int(said["pc"])),
+            "kernel_checksum": hashlib.sha256(code).hexdigest()[:16], "nregs": 0, "shmem_dynamic": 0,
+            "shmem_static": int(cubin.elf.sections["size"][shared]) if cubin and shared is not None else 0,
+        }  # fmt: skip
+        self._target.source.setdefault("kernels", []).append(described)
+
+    def _cubin(self, module: int) -> Cubin | None:
+        """A module's code; None where the file lacks it or it is damaged."""
+        try:
+            return Cubin(self._file.cubins[module], f"module {module}")
+        except (KeyError, ElfError):
+            return None
+
+    def _add_events(self, events: Events, launch: int, numbers: Any) -> None:
+        said = self._launches.get(launch)
+        if said is None:
+            self._target.lost(len(events), "events of a launch whose description is missing", "warp_event")
+            return
+        inside = events.block.astype(np.int64) < int(np.prod(said["grid"], dtype=np.int64))
+        if not inside.all():
+            self._target.lost(
+                int((~inside).sum()), "events of blocks that the grid does not have", "warp_event"
+            )
+            events, numbers = events.take(inside), numbers[inside]
+        x, y = int(said["grid"][0]), int(said["grid"][1])
+        block = events.block.astype(np.int64)
+        warps = -(-int(np.prod(said["block"])) // 32)
+        half = 1 << 31
+        pc = (events.pc.astype(np.int64) - int(said["pc"]) % (1 << 32) + half) % (1 << 32) - half
+        kinds = np.array(
+            [KINDS[kind].name if kind in KINDS else f"kind_{kind}" for kind in events.kind.tolist()], object
+        )
+        access = events.is_access
+        kinds[access] = np.where(events.has_values[access], _VALUES, _ADDRESSES)
+        name = self._names[launch]
+        count = len(events)
+        self._target.add("warp_event", {
+            "grid_launch": np.full(count, launch), "event": numbers, "kind": kinds.tolist(),
+            "time": events.time - self._offset, "cta_x": block % x, "cta_y": block // x % y, "cta_z": block // (x * y),
+            "warp": block * warps + events.warp, "opcode": pc // INSTRUCTION_SIZE, "pc": pc, "active_mask": events.lanes,
+            "name_id": [name] * count, "attributes": self._attributes(events), "process": np.full(count, self._process),
+        })  # fmt: skip
+        self._add_accesses(events, launch, numbers)
+
+    def _attributes(self, events: Events) -> list[str | None]:
+        """What has no column: operands of other kinds as those of the first lane. Accesses have theirs in table `access`."""
+        first, second, access = events.first_operand(0), events.first_operand(1), events.is_access
+        found: list[str | None] = []
+        for row, kind in enumerate(events.kind.tolist()):
+            if access[row]:
+                found.append(None)
+                continue
+            said = {"sm": int(events.sm[row]), "flags": int(events.flags[row])}
+            known = KINDS.get(kind)
+            if known and known.a:
+                said[known.a] = int(first[row])
+            if known and known.b:
+                said[known.b] = int(second[row])
+            found.append(json.dumps(said))
+        return found
+
+    def _add_accesses(self, events: Events, launch: int, numbers: Any) -> None:
+        """32 rows for each access, as CUTracer has them: 0 where a lane took no part."""
+        rows = np.flatnonzero(events.is_access)
+        chosen = events.take(rows)
+        if not len(chosen):
+            return
+        spaces = np.array([_SPACES.get(KINDS[kind].space, 0) for kind in chosen.kind.tolist()])
+        loads = (chosen.flags & (READ | WRITE)) == READ
+        words = chosen.values().view(np.uint32).reshape(len(chosen), 32, 4)
+        known = chosen.has_values
+        size = np.where(known, chosen.size, 0).astype(np.int64)
+        columns: dict[str, Any] = {
+            "grid_launch": np.full(len(rows) * 32, launch), "event": np.repeat(np.asarray(numbers)[rows], 32),
+            "lane": np.tile(np.arange(32, dtype=np.int8), len(rows)), "address": chosen.operand(0).ravel(),
+            "space": np.repeat(spaces, 32), "is_load": np.repeat(loads, 32), "bytes": np.repeat(chosen.size.astype(np.int64), 32),
+            "process": np.full(len(rows) * 32, self._process),
+        }  # fmt: skip
+        for word in range(4):
+            absent = np.repeat(size <= 4 * word, 32)
+            columns[f"value{word}"] = np.ma.array(words[:, :, word].ravel(), mask=absent).tolist()
+        self._target.add("access", columns)

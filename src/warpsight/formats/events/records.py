@@ -1,0 +1,220 @@
+"""Records of an event trace as arrays (native/sanitizer/event_format.h has the layout)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.events.blocks import Records
+from warpsight.formats.events.kinds import ACCESSES, KINDS
+
+HEADER_WORDS = 4
+_AFFINE, _OFFSETS, _LIST = 1, 2, 3
+_ONE, _EACH = 1, 2
+_LANES = np.arange(32, dtype=np.uint32)
+_LOW = np.uint64(0xFFFFFFFF)
+_BASE = np.uint64((1 << 48) - 1)
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Events:
+    """One row for each record, in the order in which the device handed out their places.
+
+    Attributes:
+        ring, sequence: ring and position in it, which orders the events of a context.
+        launch, block, warp: launch of the trace, block of the grid (x fastest), warp of the block.
+        kind, flags, size: see :mod:`warpsight.formats.events.kinds`; size in bytes of a lane.
+        lanes: bit for each lane that took part; pc: low half of the address; sm; time: ns of the device's global timer.
+        encodings, offset: where the operands lie in `words`; :meth:`operand` and :meth:`values` read them.
+    """
+
+    ring: Array
+    sequence: Array
+    launch: Array
+    block: Array
+    warp: Array
+    kind: Array
+    flags: Array
+    size: Array
+    lanes: Array
+    pc: Array
+    sm: Array
+    time: Array
+    encodings: Array
+    offset: Array
+    words: Array
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def batches(self, rows: int = 1 << 16) -> Iterator[Events]:
+        """The rows, some at a time: what is asked lane by lane takes 32 numbers for each."""
+        for begin in range(0, len(self), rows):
+            yield self.take(np.arange(begin, min(begin + rows, len(self))))
+
+    def take(self, rows: Array) -> Events:
+        """Some of the rows."""
+        taken = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "words"}
+        return Events(**taken, words=self.words)
+
+    @property
+    def is_access(self) -> Array:
+        """Rows whose operand A is the address of an access."""
+        return np.isin(self.kind, ACCESSES)
+
+    @property
+    def active(self) -> Array:
+        """(rows, 32): the lanes that took part."""
+        return np.asarray(self.lanes[:, None] >> _LANES & 1, bool)
+
+    def _ranks(self) -> Array:
+        """(rows, 32): the place of each lane among those that took part."""
+        active = self.active
+        return np.asarray(np.cumsum(active, axis=1, dtype=np.int64) - active)
+
+    def operand(self, which: int) -> Array:
+        """(rows, 32): operand 0 (A) or 1 (B) of each lane; 0 where a lane took no part or there is none."""
+        start = self._start(which)
+        encoding = self.encodings >> 2 * which & 3
+        ranks = self._ranks()
+        found = np.zeros((len(self), 32), np.uint64)
+        for chosen, rule in ((_AFFINE, _affine), (_OFFSETS, _offsets), (_LIST, _listed)):
+            rows = np.flatnonzero(encoding == chosen)
+            if len(rows):
+                found[rows] = rule(self.words, start[rows], ranks[rows])
+        found[~self.active] = 0
+        return found
+
+    def first_operand(self, which: int) -> Array:
+        """Operand 0 or 1 of the first lane that took part: every encoding begins with it."""
+        encoding = self.encodings >> 2 * which & 3
+        start = self._start(which)
+        found = np.zeros(len(self), np.uint64)
+        present = encoding != 0
+        found[present] = self.words[start[present]]
+        return np.where(encoding == _AFFINE, found & _BASE, found)
+
+    def _start(self, which: int) -> Array:
+        """Where an operand's first word is."""
+        start = self.offset + HEADER_WORDS
+        return start + _operand_words(self.encodings & 3, self.lanes) if which else start
+
+    @property
+    def has_values(self) -> Array:
+        """Rows that carry what was loaded or stored."""
+        return np.asarray((self.encodings >> 4 & 3) != 0)
+
+    def values(self) -> Array:
+        """(rows, 32, 2): low and high half of what each lane loaded or stored, 0 where it is not known."""
+        start = self.offset + HEADER_WORDS + _operand_words(self.encodings & 3, self.lanes)
+        start = start + _operand_words(self.encodings >> 2 & 3, self.lanes)
+        encoding, ranks = self.encodings >> 4 & 3, self._ranks()
+        found = np.zeros((len(self), 32, 2), np.uint64)
+        words = np.append(self.words, np.zeros(2, np.uint64))  # reads past the last lane's own value
+        for rows in (
+            np.flatnonzero((encoding == _ONE) & (self.size <= 8)),
+            np.flatnonzero((encoding == _ONE) & (self.size > 8)),
+        ):
+            found[rows, :, 0] = words[start[rows]][:, None]
+        wide = np.flatnonzero((encoding == _ONE) & (self.size > 8))
+        found[wide, :, 1] = words[start[wide] + 1][:, None]
+        each = encoding == _EACH
+        rows = np.flatnonzero(each & (self.size <= 4))
+        found[rows, :, 0] = _half(words, start[rows, None], ranks[rows])
+        rows = np.flatnonzero(each & (self.size > 4) & (self.size <= 8))
+        found[rows, :, 0] = _read(words, start[rows, None] + ranks[rows])
+        rows = np.flatnonzero(each & (self.size > 8))
+        for half in (0, 1):
+            found[rows, :, half] = _read(words, start[rows, None] + 2 * ranks[rows] + half)
+        found[~self.active] = 0
+        return found
+
+
+def _read(words: Array, at: Array) -> Array:
+    """Words at places; lanes that took no part may ask for places behind the last record."""
+    return words[np.minimum(at, len(words) - 1)]
+
+
+def _half(words: Array, start: Array, ranks: Array) -> Array:
+    return np.asarray(_read(words, start + ranks // 2) >> (ranks % 2 * 32).astype(np.uint64) & _LOW)
+
+
+def _affine(words: Array, start: Array, ranks: Array) -> Array:
+    word = words[start]
+    step = (word >> np.uint64(48)).astype(np.uint16).astype(np.int16).astype(np.int64)
+    return np.asarray((word & _BASE)[:, None] + (step[:, None] * ranks).astype(np.uint64))
+
+
+def _offsets(words: Array, start: Array, ranks: Array) -> Array:
+    offsets = _half(words, start[:, None] + 1, ranks).astype(np.uint32).astype(np.int32)
+    return words[start][:, None] + offsets.astype(np.int64).astype(np.uint64)
+
+
+def _listed(words: Array, start: Array, ranks: Array) -> Array:
+    return _read(words, start[:, None] + ranks)
+
+
+def _operand_words(encoding: Array, lanes: Array) -> Array:
+    """Words that an operand takes."""
+    count = _population(lanes)
+    return np.select(
+        [encoding == _AFFINE, encoding == _OFFSETS, encoding == _LIST],
+        [np.ones_like(count), 1 + (count + 1) // 2, count],
+        0,
+    )
+
+
+def _population(lanes: Array) -> Array:
+    return np.asarray((lanes[:, None] >> _LANES & 1).sum(axis=1).astype(np.int64))
+
+
+def _value_words(encodings: Array, size: Array, lanes: Array) -> Array:
+    """Words that the values take."""
+    encoding, count, wide = encodings >> 4 & 3, _population(lanes), size > 8
+    each = np.select([size <= 4, ~wide], [(count + 1) // 2, count], 2 * count)
+    return np.select([encoding == _ONE, encoding == _EACH], [1 + wide.astype(np.int64), each], 0)
+
+
+def _sound(events: Events, lengths: Array) -> Array:
+    """Records as patches write them: with lanes, a known kind, a size that accesses have, and the length of their parts."""
+    words = (
+        HEADER_WORDS
+        + _operand_words(events.encodings & 3, events.lanes)
+        + _operand_words(events.encodings >> 2 & 3, events.lanes)
+        + _value_words(events.encodings, events.size, events.lanes)
+    )
+    sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16))
+    return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)
+
+
+def decode(blocks: Sequence[Records]) -> Events:
+    """The records of blocks, in the order of their rings; what no patch writes is left out."""
+    ordered = sorted(blocks, key=lambda block: (block.ring, block.sequence))
+    words = np.concatenate([block.words for block in ordered] or [np.zeros(0, np.uint64)])
+    lengths = np.concatenate([block.lengths for block in ordered] or [np.zeros(0, np.uint8)]).astype(np.int64)
+    offset = np.cumsum(lengths) - lengths
+    ring = np.repeat(np.array([b.ring for b in ordered], np.uint32), [len(b.lengths) for b in ordered])
+    first = np.array([b.sequence for b in ordered], np.uint64)
+    begins = np.cumsum([0, *(len(b.words) for b in ordered)])[:-1]
+    block = np.repeat(np.arange(len(ordered)), [len(b.lengths) for b in ordered])
+    sequence = (
+        first[block] + (offset - begins[block]).astype(np.uint64) if len(offset) else np.zeros(0, np.uint64)
+    )
+    head, place, who, time = (words[offset + i] if len(offset) else words for i in range(HEADER_WORDS))
+    events = Events(
+        ring=ring, sequence=sequence, words=words, offset=offset,
+        lanes=(head & _LOW).astype(np.uint32), kind=(head >> np.uint64(32)).astype(np.uint8),
+        encodings=(head >> np.uint64(48)).astype(np.uint8), size=(head >> np.uint64(56)).astype(np.uint8),
+        pc=(place & _LOW).astype(np.uint32), block=(place >> np.uint64(32)).astype(np.uint32),
+        launch=(who & _LOW).astype(np.uint32), warp=(who >> np.uint64(32)).astype(np.uint8),
+        flags=(who >> np.uint64(40)).astype(np.uint8), sm=(who >> np.uint64(48)).astype(np.uint16),
+        time=time.astype(np.int64),
+    )  # fmt: skip
+    sound = _sound(events, lengths)
+    return events if sound.all() else events.take(sound)

@@ -1,0 +1,1 @@
+"""Happens-before race detection on event traces."""

@@ -1,0 +1,108 @@
+"""The accesses of a launch, one row for each lane and each piece of memory that it touches."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.events.kinds import BY_NAME, READ, WRITE
+from warpsight.formats.events.records import Events
+from warpsight.sass.event_trace import EventTrace, Launch, Place
+
+Array = npt.NDArray[Any]
+#: Scopes of atomics and fences, and whom they reach.
+NO_SCOPE, BLOCK, CLUSTER, DEVICE, SYSTEM = 0, 1, 2, 3, 4
+_SCOPE = re.compile(r"\.(?:STRONG|SC|ALL)\.(CTA|SM|VC|GPU|SYS)")
+_SCOPES = {"CTA": BLOCK, "SM": BLOCK, "VC": CLUSTER, "GPU": DEVICE, "SYS": SYSTEM}
+GLOBAL, SHARED = BY_NAME["global"].number, BY_NAME["shared"].number
+_RECORDED = (GLOBAL, SHARED, BY_NAME["matrix"].number)
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Rows in the order of `place`, then of time.
+
+    Attributes:
+        event: row of the launch's events; lane, thread: of the block (warp × 32 + lane); block.
+        place: distinct for each piece of memory (of each block, where it is shared).
+        write, scope: whether it writes; the scope of an atomic or strong access, 0 of a plain one.
+        atomic: whether reading and writing are one.
+        address: of the piece; granule: bytes of a piece.
+    """
+
+    event: Array
+    lane: Array
+    thread: Array
+    block: Array
+    place: Array
+    write: Array
+    scope: Array
+    atomic: Array
+    address: Array
+    shared: Array
+    granule: int
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+def scope_of(sass: str, atomic: bool, shared: bool) -> int:
+    """The scope of an access by its instruction's text; atomics without a text reach the whole device."""
+    found = _SCOPE.search(sass)
+    if found:
+        return _SCOPES[found.group(1)]
+    if not atomic:
+        return NO_SCOPE
+    return BLOCK if shared else DEVICE
+
+
+def accesses(trace: EventTrace, launch: Launch, events: Events) -> Accesses:
+    """The accesses to global and shared memory; local memory is a thread's own, copies of the async proxies are not here."""
+    rows = np.flatnonzero(np.isin(events.kind, _RECORDED) & ((events.flags & (READ | WRITE)) != 0))
+    chosen = events.take(rows)
+    active = chosen.active
+    at, lane = np.nonzero(active)
+    granule = int(min(4, chosen.size.min(initial=4))) or 1
+    pieces = np.maximum(chosen.size // granule, 1).astype(np.int64)[at]
+    begin = np.concatenate(
+        [part.operand(0)[part.active] for part in chosen.batches()] or [np.zeros(0, np.uint64)]
+    )
+    row = np.repeat(np.arange(len(at)), pieces)
+    piece = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    at, lane = at[row], lane[row]
+    address = (begin[row] + (piece * granule).astype(np.uint64)) // np.uint64(granule)
+    shared = chosen.kind[at] != GLOBAL
+    # Shared memory is a block's own; bit 24 and up of its addresses are the block of the cluster.
+    owner = np.where(shared, chosen.block[at].astype(np.uint64) + np.uint64(1), np.uint64(0))
+    address = np.where(shared, address & np.uint64(0xFFFFFF // granule), address)
+    scope, atomic = _scopes(trace, launch, chosen)
+    order = np.lexsort((at, address, owner))
+    key = np.ones(len(order), bool)
+    if len(order):
+        key[1:] = (address[order][1:] != address[order][:-1]) | (owner[order][1:] != owner[order][:-1])
+    at, lane = at[order], lane[order]
+    return Accesses(
+        event=rows[at], lane=lane, thread=chosen.warp[at].astype(np.int64) * 32 + lane, block=chosen.block[at].astype(np.int64),
+        place=np.cumsum(key), write=(chosen.flags[at] & WRITE) != 0, scope=scope[at], atomic=atomic[at],
+        address=address[order] * np.uint64(granule), shared=shared[order], granule=granule,
+    )  # fmt: skip
+
+
+def _scopes(trace: EventTrace, launch: Launch, events: Events) -> tuple[Array, Array]:
+    """Scope of each event, and whether it is atomic."""
+    atomic = (events.flags & (READ | WRITE)) == READ | WRITE
+    keys = np.stack(
+        [events.pc.astype(np.int64), atomic.astype(np.int64), (events.kind != GLOBAL).astype(np.int64)],
+        axis=1,
+    )
+    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+    places: list[Place] = trace.places(launch, distinct[:, 0].astype(np.uint32))
+    scopes = [
+        scope_of(trace.sass(place), bool(is_atomic), bool(shared))
+        for place, (_, is_atomic, shared) in zip(places, distinct.tolist(), strict=True)
+    ]
+    return np.array(scopes, np.int64)[inverse.ravel()] if len(scopes) else np.zeros(0, np.int64), atomic

@@ -1,0 +1,266 @@
+"""Races of a launch: two accesses to the same bytes by two threads, one of them a write, with no order between them.
+
+Each access is compared with the last write before it and each read with the next write after it, in the order in which the
+device recorded them; if all of these are ordered, so are all others, and if a piece of memory has a race, one is found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.device_code.inline_chain import Frame
+from warpsight.errors import UsageError
+from warpsight.formats.events.kinds import BY_NAME
+from warpsight.formats.events.records import Events
+from warpsight.sass.event_trace import EventTrace, Launch, Place
+from warpsight.sass.races.accesses import BLOCK, Accesses, accesses
+from warpsight.sass.races.epochs import epochs, whole_block
+from warpsight.sass.races.fences import Fences
+from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, size
+
+Array = npt.NDArray[Any]
+_RELEASE = BY_NAME["barrier_release"].number
+_SCOPE_RACE = "atomics whose scope is one block, from two blocks"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two accesses of a race.
+
+    Attributes:
+        block: of the grid, x fastest; thread: of the block; operation: load, store or atomic; where, sass: the instruction.
+        frames: its source chain, innermost first.
+    """
+
+    block: int
+    thread: int
+    operation: str
+    where: str
+    sass: str
+    frames: tuple[Frame, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {
+            "block": self.block, "thread": self.thread, "operation": self.operation, "where": self.where, "sass": self.sass,
+            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Race:
+    """A pair of instructions that race, with one witness.
+
+    Attributes:
+        kernel, launch: where; space: global or shared; address: of the witness; count: pairs of accesses of these instructions.
+        reason: what would have ordered them; first, second: as they were recorded.
+    """
+
+    kernel: str
+    launch: int
+    space: str
+    address: int
+    count: int
+    reason: str
+    first: Side
+    second: Side
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {
+            "kernel": self.kernel, "launch": self.launch, "space": self.space, "address": self.address, "count": self.count,
+            "reason": self.reason, "first": self.first.to_json(), "second": self.second.to_json(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Races:
+    """What was found, and what keeps the answer from being complete."""
+
+    races: tuple[Race, ...]
+    launches: int
+    accesses: int
+    notes: tuple[str, ...]
+
+
+def races(trace: EventTrace) -> Races:
+    """The races within each launch of a trace.
+
+    Raises:
+        UsageError: when the trace lacks classes of events, or was thinned: what is missing could be the order.
+    """
+    request = trace.file.process.get("request") or {}
+    missing = {"memory", "barriers"} - set(request.get("events") or ())
+    if missing:
+        raise UsageError(
+            f"{trace.name} was recorded without {' and '.join(sorted(missing))}; record with --events memory,barriers"
+        )
+    if trace.partial:
+        raise UsageError(
+            f"{trace.name} has a part of each launch's events ({', '.join(trace.partial)}): "
+            "the order between accesses may be missing"
+        )
+    found: list[Race] = []
+    notes = list(trace.notes)
+    total = 0
+    for launch in trace.launches.values():
+        events = trace.of_launch(launch.number)
+        own = accesses(trace, launch, events)
+        total += len(own)
+        found += _of_launch(trace, launch, events, own, notes)
+    return Races(tuple(found), len(trace.launches), total, tuple(dict.fromkeys(notes)))
+
+
+def _of_launch(
+    trace: EventTrace, launch: Launch, events: Events, own: Accesses, notes: list[str]
+) -> list[Race]:
+    first, second = _neighbours(own)
+    if not len(first):
+        return []
+    of_block, of_warp = epochs(launch, events, own)
+    same_block = own.block[first] == own.block[second]
+    same_warp = same_block & (own.thread[first] // 32 == own.thread[second] // 32)
+    ordered = same_block & (of_block[first] < of_block[second])
+    ordered |= same_warp & (of_warp[first] < of_warp[second])
+    ordered |= same_block & (own.thread[first] == own.thread[second])
+    ordered |= own.event[first] == own.event[second]  # lanes of one instruction
+    ordered |= _strong_together(own, first, second, same_block)
+    first, second, same_warp = first[~ordered], second[~ordered], same_warp[~ordered]
+    if len(first):
+        keep = same_warp | ~_ordered_by_clocks(trace, launch, events, own, first, second, notes)
+        first, second = first[keep], second[keep]
+    return _witnesses(trace, launch, events, own, first, second)
+
+
+def _neighbours(own: Accesses) -> tuple[Array, Array]:
+    """Pairs to compare: (last write before, access) and (read, next write after), within a piece of memory."""
+    count = len(own)
+    number = np.arange(count)
+    begin = np.searchsorted(own.place, own.place, "left")
+    end = np.searchsorted(own.place, own.place, "right")
+    last = np.maximum.accumulate(np.where(own.write, number, -1)) if count else number
+    last = np.concatenate([[-1], last[:-1]]) if count else number
+    after = np.minimum.accumulate(np.where(own.write, number, count)[::-1])[::-1] if count else number
+    written = last >= begin
+    overwritten = ~own.write & (after < end)
+    first = np.concatenate([last[written], number[overwritten]])
+    second = np.concatenate([number[written], after[overwritten]])
+    return first.astype(np.int64), second.astype(np.int64)
+
+
+def _strong_together(own: Accesses, first: Array, second: Array, same_block: Array) -> Array:
+    """Both atomic or strong, with scopes that reach each other."""
+    reach = (own.scope > BLOCK) | own.shared
+    both = (own.scope[first] > 0) & (own.scope[second] > 0)
+    return both & (same_block | (reach[first] & reach[second]))
+
+
+def _ordered_by_clocks(
+    trace: EventTrace,
+    launch: Launch,
+    events: Events,
+    own: Accesses,
+    first: Array,
+    second: Array,
+    notes: list[str],
+) -> Array:
+    """Which pairs are ordered by named barriers, mbarriers, cluster barriers or fenced atomics."""
+    fences = Fences(trace)
+    module = int(launch.said["module"])
+    has_flags = bool((own.scope > 0).any()) and fences.any(module)
+    known = whole_block(launch, events) | (events.kind == _RELEASE)  # by the epochs
+    if not has_flags and not (np.isin(events.kind, SYNCHRONISATIONS) & ~known).any():
+        return np.zeros(len(first), bool)
+    if size(launch, events) > MOST_CLOCKS:
+        notes.append(
+            f"{launch.name} is too large for the order by named barriers, mbarriers and atomics to be followed: "
+            "accesses that these order may be listed; trace a smaller grid"
+        )
+        return np.zeros(len(first), bool)
+    clocks = Clocks(launch, events)
+    strong = _strong(own) if has_flags else {}
+    clocks.follow(strong, _fence_before(trace, launch, events, fences, clocks.warp_of))
+    return clocks.before(own.event[first], own.event[second])
+
+
+def _strong(own: Accesses) -> dict[int, list[tuple[int, int]]]:
+    """Event → addresses and scopes of its atomic and strong accesses."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    chosen = np.flatnonzero(own.scope > 0)
+    for event, address, scope in zip(
+        own.event[chosen].tolist(), own.place[chosen].tolist(), own.scope[chosen].tolist(), strict=True
+    ):
+        found.setdefault(event, []).append((address, scope))
+    return found
+
+
+def _fence_before(trace: EventTrace, launch: Launch, events: Events, fences: Fences, warp_of: Array) -> Any:
+    """A function: scope of the fence that an event's warp passed since its event before."""
+    distinct, inverse = np.unique(events.pc, return_inverse=True)
+    places = trace.places(launch, distinct)
+    recorded: dict[str, frozenset[int]] = {}
+    for name in {place.function for place in places}:
+        recorded[name] = frozenset(p.offset // 16 for p in places if p.function == name)
+    order = np.argsort(warp_of, kind="stable")
+    previous = np.full(len(events), -1)
+    same = warp_of[order][1:] == warp_of[order][:-1]
+    previous[order[1:][same]] = order[:-1][same]
+
+    def scope(event: int) -> int:
+        before = int(previous[event])
+        if before < 0:
+            return 0
+        earlier, later = places[int(inverse[before])], places[int(inverse[event])]
+        return fences.between(earlier, later, recorded[later.function] - {later.offset // 16})
+
+    return scope
+
+
+def _witnesses(
+    trace: EventTrace, launch: Launch, events: Events, own: Accesses, first: Array, second: Array
+) -> list[Race]:
+    """A race for each pair of instructions."""
+    if not len(first):
+        return []
+    low, high = events.pc[own.event[first]].astype(np.int64), events.pc[own.event[second]].astype(np.int64)
+    keys = np.stack([np.minimum(low, high), np.maximum(low, high)], axis=1)
+    _, chosen, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    found = []
+    for at, count in sorted(zip(chosen.tolist(), counts.tolist(), strict=True)):
+        a, b = int(first[at]), int(second[at])
+        shared = bool(own.shared[a])
+        found.append(
+            Race(
+                launch.name, launch.number, "shared" if shared else "global", int(own.address[a]), count,
+                _reason(own, a, b), _side(trace, launch, events, own, a), _side(trace, launch, events, own, b),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _reason(own: Accesses, a: int, b: int) -> str:
+    if own.scope[a] and own.scope[b]:
+        return _SCOPE_RACE
+    if own.block[a] != own.block[b]:
+        return "nothing orders the two blocks: no fence and atomic here that the other reads before a fence of its own"
+    if own.thread[a] // 32 == own.thread[b] // 32:
+        return "no __syncwarp or barrier between two lanes of a warp"
+    return "no barrier between two warps of a block"
+
+
+def _side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: int) -> Side:
+    event = int(own.event[row])
+    place: Place = trace.places(launch, events.pc[event : event + 1])[0]
+    operation = "atomic" if own.atomic[row] else "store" if own.write[row] else "load"
+    return Side(
+        int(own.block[row]),
+        int(own.thread[row]),
+        operation,
+        trace.describe(place),
+        trace.sass(place),
+        trace.chain(place),
+    )

@@ -1,0 +1,71 @@
+"""The order that barriers of whole blocks and of whole warps make: a count for each thread.
+
+Two threads of a block that were both at `n` barriers of the whole block are between the same two of them. Of three barriers
+and two accesses
+
+    thread 0   store (0)   barrier   load (1)   barrier
+    thread 7               barrier   store (1)  barrier
+
+the first store is before the second (0 < 1), the load is not (1 = 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.events.kinds import BY_NAME
+from warpsight.formats.events.records import Events
+from warpsight.sass.event_trace import Launch
+from warpsight.sass.races.accesses import Accesses
+
+Array = npt.NDArray[Any]
+BARRIER = BY_NAME["barrier"].number
+_SYNCWARP = BY_NAME["syncwarp"].number
+
+
+def whole_block(launch: Launch, events: Events) -> Array:
+    """Which events are arrivals at a barrier that all threads of the block wait at.
+
+    Where the instruction says how many threads, some may only arrive (`bar.arrive`), of which the Sanitizer says nothing. Such a
+    barrier counts as a whole block's when every warp waits there as often as the others, and else is left to the clocks.
+    """
+    threads, index = events.first_operand(1), events.first_operand(0)
+    arrives = events.kind == BARRIER
+    warp = events.block.astype(np.int64) * launch.warps + events.warp
+    one_way = []
+    for barrier in np.unique(index[arrives & (threads != 0)]).tolist():
+        rows = arrives & (index == barrier)
+        blocks = len(np.unique(events.block[rows]))
+        times = np.unique(warp[rows], return_counts=True)[1]
+        if len(times) != blocks * launch.warps or len(np.unique(times)) != 1:
+            one_way.append(barrier)
+    whole = arrives & ((threads == 0) | (threads == np.uint64(launch.warps * 32)))
+    return np.asarray(whole & ~np.isin(index, np.array(one_way, np.uint64)))
+
+
+def epochs(launch: Launch, events: Events, found: Accesses) -> tuple[Array, Array]:
+    """Of each access: barriers of its block that its thread has passed, and barriers and syncwarps of its warp."""
+    of_block = whole_block(launch, events)
+    of_warp = of_block | (events.kind == _SYNCWARP) | (events.kind == BARRIER)
+    return _passed(launch, events, found, of_block), _passed(launch, events, found, of_warp)
+
+
+def _passed(launch: Launch, events: Events, found: Accesses, which: Array) -> Array:
+    """How many of the events `which` each access's own thread took part in before it."""
+    rows = np.flatnonzero(which)
+    if not len(rows):
+        return np.zeros(len(found), np.int64)
+    chosen = events.take(rows)
+    at, lane = np.nonzero(chosen.active)
+    width = launch.warps * 32
+    thread = chosen.block[at].astype(np.int64) * width + chosen.warp[at].astype(np.int64) * 32 + lane
+    own = found.block * width + found.thread
+    # One ascending key of thread and time for both; an access counts the arrivals of its thread below its own key.
+    span = len(events) + 1
+    arrivals = np.sort(thread * span + rows[at])
+    before = np.searchsorted(arrivals, own * span + found.event)
+    begin = np.searchsorted(arrivals, own * span)
+    return np.asarray(before - begin, np.int64)

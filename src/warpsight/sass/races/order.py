@@ -1,0 +1,194 @@
+"""The order that named barriers, mbarriers, cluster barriers and fenced atomics make: vector clocks of warps.
+
+The loop below goes over synchronisations only. A warp's clock counts its releases; what a warp knows of others is a row of
+`knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Atomics and strong
+accesses hand on what their warp knew at its last fence, and what they find counts from the next fence on. Fences are no events of
+the Sanitizer: they are found in the code between two instructions that were recorded.
+
+Where it is not exact it sees more order than there is, so that it stays silent: all lanes of a warp count as one, and an
+mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are no events either: where a
+barrier lets threads through before all were seen, any warp of the block may have arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.events.kinds import BY_NAME
+from warpsight.formats.events.records import Events
+from warpsight.sass.event_trace import Launch
+from warpsight.sass.races.accesses import BLOCK, CLUSTER
+
+Array = npt.NDArray[Any]
+#: Numbers that the clocks of a launch may take: warps times (warps + synchronisations).
+MOST_CLOCKS = 1 << 28
+_ARRIVE, _RELEASE = BY_NAME["barrier"].number, BY_NAME["barrier_release"].number
+_CLUSTER_ARRIVE, _CLUSTER_WAIT = BY_NAME["cluster_arrive"].number, BY_NAME["cluster_wait"].number
+_MBARRIER, _ATTEMPT = BY_NAME["mbarrier"].number, BY_NAME["mbarrier_attempt"].number
+_MBARRIER_WAIT, _SUCCEEDED = 6, 128
+SYNCHRONISATIONS = (_ARRIVE, _RELEASE, _CLUSTER_ARRIVE, _CLUSTER_WAIT, _MBARRIER, _ATTEMPT)
+
+
+def size(launch: Launch, events: Events) -> int:
+    """Numbers that the clocks of a launch take."""
+    warps = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.warps
+    return warps * (3 * warps + int(np.isin(events.kind, SYNCHRONISATIONS).sum()))
+
+
+@dataclass
+class _Barrier:
+    """A barrier in one of its turns: who has arrived, with what they knew."""
+
+    held: Array
+    arrived: int = 0
+    warps: set[int] = field(default_factory=set)
+
+
+class Clocks:
+    """What each warp knows of the others, after each of its synchronisations.
+
+    Attributes:
+        warp_of: number of an event's warp in the launch.
+    """
+
+    def __init__(self, launch: Launch, events: Events) -> None:
+        """Take a launch's events; :meth:`follow` does the work."""
+        self.warp_of = events.block.astype(np.int64) * launch.warps + events.warp
+        count = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.warps
+        self._launch, self._events = launch, events
+        self._knows = np.zeros((count, count), np.int32)
+        np.fill_diagonal(self._knows, 1)
+        self._cluster = _cluster_of(launch, events.block.astype(np.int64))
+        #: Rows of `knows` as they were after an event of a warp: (event, row), ascending.
+        self._history: dict[int, tuple[list[int], list[Array]]] = {}
+        self._turns: dict[tuple[Any, ...], _Barrier] = {}
+        self._passed: dict[tuple[int, Any], _Barrier] = {}
+        self._flags: dict[int, dict[int, Array]] = {}
+        self._fenced = self._knows.copy()
+        self._found = np.zeros_like(self._knows)
+
+    def follow(self, strong: dict[int, list[tuple[int, int]]], fence: Callable[[int], int]) -> None:
+        """Go through the synchronisations in their order.
+
+        Args:
+            strong: event → (address, scope) of its atomic or strong accesses.
+            fence: scope of the fence that the event's warp executed since its event before, 0 for none.
+        """
+        kinds = self._events.kind
+        first, second = self._events.first_operand(0), self._events.first_operand(1)
+        fences = {event: scope for event in range(len(kinds)) if (scope := fence(event))} if strong else {}
+        for event in sorted({*np.flatnonzero(np.isin(kinds, SYNCHRONISATIONS)).tolist(), *strong, *fences}):
+            warp = int(self.warp_of[event])
+            if event in fences:
+                self._pass_fence(warp)
+            if event in strong:
+                for address, scope in strong[event]:
+                    self._flag(warp, address, scope, int(self._events.block[event]))
+            elif kinds[event] in (_ARRIVE, _RELEASE, _CLUSTER_ARRIVE, _CLUSTER_WAIT):
+                self._barrier(event, warp, int(first[event]), int(second[event]))
+            elif kinds[event] in (_MBARRIER, _ATTEMPT):
+                self._mbarrier(event, warp, int(first[event]))
+            self._remember(event, warp)
+
+    def before(self, earlier: Array, later: Array) -> Array:
+        """Whether each of the earlier events happens before the later one beside it, by these rules."""
+        return np.array([self._is_before(int(a), int(b)) for a, b in zip(earlier, later, strict=True)], bool)
+
+    def _is_before(self, earlier: int, later: int) -> bool:
+        mine, other = int(self.warp_of[earlier]), int(self.warp_of[later])
+        clock = int(self._at(mine, earlier)[mine])
+        return bool(self._at(other, later)[mine] >= clock)
+
+    def _at(self, warp: int, event: int) -> Array:
+        """What a warp knew when it came to an event."""
+        events, rows = self._history.get(warp, ([], []))
+        place = int(np.searchsorted(events, event, "right"))  # a fence before the event counts for it
+        if place == 0:
+            row = np.zeros(len(self._knows), np.int32)
+            row[warp] = 1
+            return row
+        return rows[place - 1]
+
+    def _remember(self, event: int, warp: int) -> None:
+        events, rows = self._history.setdefault(warp, ([], []))
+        events.append(event)
+        rows.append(self._knows[warp].copy())
+
+    def _release(self, warp: int, held: Array) -> None:
+        np.maximum(held, self._knows[warp], out=held)
+        self._knows[warp, warp] += 1
+
+    def _acquire(self, warp: int, held: Array) -> None:
+        np.maximum(self._knows[warp], held, out=self._knows[warp])
+
+    def _barrier(self, event: int, warp: int, index: int, threads: int) -> None:
+        kind = int(self._events.kind[event])
+        launch = self._launch
+        if kind in (_ARRIVE, _RELEASE):
+            key: tuple[Any, ...] = ("block", int(self._events.block[event]), index)
+            expected = threads or launch.warps * 32
+        else:
+            key = ("cluster", int(self._cluster[event]))
+            expected = launch.warps * 32 * launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+        if kind in (_ARRIVE, _CLUSTER_ARRIVE):
+            turn = self._turns.setdefault(key, _Barrier(np.zeros(len(self._knows), np.int32)))
+            self._release(warp, turn.held)
+            turn.arrived += _lanes(int(self._events.lanes[event]))
+            self._passed[warp, key] = turn
+            if turn.arrived >= expected:
+                del self._turns[key]
+            return
+        passed = self._passed.pop((warp, key), None)
+        if passed is None:
+            return
+        if self._turns.get(key) is passed:  # let through before all were seen
+            del self._turns[key]
+            if threads:
+                self._unseen(int(self._events.block[event]), passed.held)
+        self._acquire(warp, passed.held)
+
+    def _unseen(self, block: int, held: Array) -> None:
+        """Others have arrived without waiting, which the Sanitizer does not say: any warp of the block may have."""
+        for warp in range(block * self._launch.warps, (block + 1) * self._launch.warps):
+            self._release(warp, held)
+
+    def _mbarrier(self, event: int, warp: int, address: int) -> None:
+        key = ("mbarrier", int(self._events.block[event]), address & 0xFFFFFF)
+        held = self._turns.setdefault(key, _Barrier(np.zeros(len(self._knows), np.int32))).held
+        action = int(self._events.flags[event])
+        if self._events.kind[event] == _MBARRIER and action & ~_SUCCEEDED != _MBARRIER_WAIT:
+            self._release(warp, held)
+        elif self._events.kind[event] == _ATTEMPT and action == _MBARRIER_WAIT | _SUCCEEDED:
+            self._acquire(warp, held)
+
+    def _pass_fence(self, warp: int) -> None:
+        self._acquire(warp, self._found[warp])
+        self._fenced[warp] = self._knows[warp]
+        self._knows[warp, warp] += 1  # what follows is not part of what the fence hands on
+
+    def _flag(self, warp: int, address: int, scope: int, block: int) -> None:
+        """An atomic hands on what its warp knew at its last fence, and finds what others handed on."""
+        reach = block if scope in (BLOCK, CLUSTER) else -1
+        for near in {reach, -1, block}:
+            held = self._flags.get(address, {}).get(near)
+            if held is not None:
+                np.maximum(self._found[warp], held, out=self._found[warp])
+        mine = self._flags.setdefault(address, {}).setdefault(reach, np.zeros(len(self._knows), np.int32))
+        np.maximum(mine, self._fenced[warp], out=mine)
+
+
+def _lanes(mask: int) -> int:
+    return bin(mask).count("1")
+
+
+def _cluster_of(launch: Launch, block: Array) -> Array:
+    """Number of the cluster of each block."""
+    x, y, z = launch.block_xyz(block)
+    cx, cy, cz = (max(size, 1) for size in launch.cluster)
+    across, down = -(-launch.grid[0] // cx), -(-launch.grid[1] // cy)
+    return np.asarray(x // cx + across * (y // cy + down * (z // cz)))

@@ -1,0 +1,248 @@
+"""Running a program whose kernels are traced, instruction by instruction, on NVIDIA's Sanitizer interface.
+
+The launcher assembles the device patches for the GPUs of this machine, and starts the program with a library of ours as
+CUDA_INJECTION64_PATH; the library patches the modules that hold a requested kernel and writes an event file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warpsight import _native
+from warpsight.device_code.disassembly import find_tool
+from warpsight.errors import WarpsightError
+from warpsight.formats.events.kinds import CLASSES, VALUES
+from warpsight.recorder.launch import check_runnable
+
+INJECTION = "CUDA_INJECTION64_PATH"
+REQUEST = "WARPSIGHT_EVENTS"
+#: Names the Sanitizer's library where it is not found by itself.
+SANITIZER = "WARPSIGHT_SANITIZER"
+_LIBRARY = "libsanitizer-public.so"
+_OLDEST = (7, 5)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What of a program is traced; ranges are (low, high) without high.
+
+    Attributes:
+        events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`.
+        kernels: patterns of mangled or demangled names; launches: of those kernels, from 0; blocks: of the grid, x fastest.
+        warps: of a block; addresses: of accesses; offsets: bytes from the kernel's begin.
+        every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
+    """
+
+    events: tuple[str, ...] = ("memory",)
+    kernels: tuple[str, ...] = ()
+    launches: tuple[int, int] | None = None
+    blocks: tuple[int, int] | None = None
+    warps: tuple[int, ...] = ()
+    addresses: tuple[int, int] | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
+    every: int = 1
+    first: int | None = None
+    ring_mib: int = 64
+
+    def described(self) -> dict[str, Any]:
+        """What the event file says of it: what was given."""
+        said: dict[str, Any] = {"events": list(self.events)}
+        for name in ("kernels", "launches", "blocks", "warps", "addresses", "offsets", "first"):
+            if getattr(self, name):
+                said[name] = getattr(self, name)
+        if self.every > 1:
+            said["every"] = self.every
+        return said
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What came of a run: the program's exit code and the event files, one for each process that used a GPU."""
+
+    code: int
+    files: tuple[Path, ...]
+    command: tuple[str, ...] = field(default=())
+
+
+def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
+    """Run a program and trace it.
+
+    The file is `out`; where several processes used a GPU, each has its own, with its pid before the suffix.
+
+    Raises:
+        StartError: when there is no such program (127) or it cannot be run (126).
+        WarpsightError: when something is missing that tracing needs, or another tool is injected.
+    """
+    check_runnable(program[0])
+    if os.environ.get(INJECTION):
+        raise WarpsightError(
+            f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to trace events"
+        )
+    library, sanitizer = _library(), _sanitizer()
+    with tempfile.TemporaryDirectory(prefix=".events-", dir=out.parent.resolve()) as temporary:
+        patches = assemble(Path(temporary), _architectures())
+        lines = request(selection, Path(temporary, "events"), sanitizer, patches)
+        code = _run(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
+        made = sorted(Path(temporary).glob("events.*"))
+        files = tuple(_keep(file, out, alone=len(made) == 1) for file in made)
+    return Traced(code, files, tuple(program))
+
+
+def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
+    """What the library is asked for: lines of `key=value` (native/sanitizer/request.cpp)."""
+    lines = [f"file={file}", f"library={sanitizer}", f"description={json.dumps(selection.described())}"]
+    lines += [f"patches={path}" for path in patches]
+    kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
+    lines += [f"instruction={kind.number}:{kind.patch}" for kind in kinds]
+    lines += [f"kernel={pattern}" for pattern in selection.kernels]
+    for key in ("launches", "blocks", "addresses"):
+        if getattr(selection, key):
+            lines.append(f"{key}={'..'.join(map(str, getattr(selection, key)))}")
+    lines += [f"offsets={low}..{high}" for low, high in selection.offsets]
+    if selection.warps:
+        lines.append(f"warps={sum(1 << warp for warp in set(selection.warps))}")
+    lines += [f"every={selection.every}", f"ring={selection.ring_mib << 20}"]
+    if selection.first is not None:
+        lines.append(f"first={selection.first}")
+    return [*lines, f"values={int(VALUES in selection.events)}"]
+
+
+def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
+    """The patches as cubins, one for each architecture.
+
+    Raises:
+        WarpsightError: when ptxas is missing or refuses.
+    """
+    tool = find_tool("ptxas")
+    if tool is None:
+        raise WarpsightError(
+            "ptxas, which assembles the patches for this GPU, is not installed: pip install nvidia-cuda-nvcc, or install the "
+            "CUDA toolkit"
+        )
+    made = []
+    for number in architectures:
+        made.append(folder / f"sm_{number}.cubin")
+        command = [
+            str(tool),
+            "--compile-as-tools-patch",
+            f"-arch=sm_{number}",
+            str(_patches()),
+            "-o",
+            str(made[-1]),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+            raise WarpsightError(f"{tool} cannot assemble the patches for sm_{number}: {said[0]}")
+    return made
+
+
+def _patches() -> Path:
+    library = _native.library_path()
+    found = library.with_name("patches.ptx") if library else None
+    if found is None or not found.is_file():
+        found = (
+            Path(__file__).parents[3] / "native" / "sanitizer" / "patches.ptx"
+        )  # a build in the source tree
+    if not found.is_file():
+        raise WarpsightError("this installation of warpsight cannot trace events: it has no patches.ptx")
+    return found
+
+
+def _library() -> Path:
+    library = _native.library_path()
+    found = library.with_name("libwarpsight_events.so") if library else None
+    if found is None or not found.is_file():
+        raise WarpsightError(
+            "this installation of warpsight cannot trace events: it was built without NVIDIA's Sanitizer headers "
+            "(wheel nvidia-cuda-sanitizer-api, or the CUDA toolkit)"
+        )
+    return found
+
+
+def _sanitizer() -> Path:
+    """NVIDIA's library: from the variable, a wheel, or a toolkit."""
+    named = os.environ.get(SANITIZER)
+    folders: list[Path] = []
+    for entry in (*sys.path, *([str(Path(named).parent)] if named else ())):
+        if entry.endswith(("site-packages", "dist-packages")):
+            folders += Path(entry, "nvidia").glob("*/lib")
+            folders += Path(entry, "nvidia").glob("*/compute-sanitizer")
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            folders.append(Path(os.environ[variable], "compute-sanitizer"))
+    folders.append(Path("/usr/local/cuda/compute-sanitizer"))
+    candidates = [Path(named)] if named else [folder / _LIBRARY for folder in folders]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        where = f"{SANITIZER}={named} is not a file" if named else "pip install nvidia-cuda-sanitizer-api"
+        raise WarpsightError(f"NVIDIA's Sanitizer library ({_LIBRARY}) was not found: {where}")
+    return found.resolve()
+
+
+def _architectures() -> list[int]:
+    """The architectures of this machine's GPUs, as in `sm_90`."""
+    from warpsight.machine import nvml
+
+    with nvml.session() as session:
+        listed = (
+            [device.compute_capability for device in nvml.devices(session)] if session is not None else []
+        )
+    known = sorted({(int(text.split(".")[0]), int(text.split(".")[1])) for text in listed if text})
+    if not known:
+        raise WarpsightError("no NVIDIA GPU was found on this machine, so there is nothing to trace")
+    usable = [10 * major + minor for major, minor in known if (major, minor) >= _OLDEST]
+    if not usable:
+        text = ", ".join(f"{major}.{minor}" for major, minor in known)
+        raise WarpsightError(
+            f"the Sanitizer patches GPUs of compute capability 7.5 and later; here are {text}"
+        )
+    return usable
+
+
+def _run(program: Sequence[str], variables: Mapping[str, str]) -> int:
+    """The program's exit code as a shell's; Ctrl-C reaches the program alone, which shares our terminal."""
+    with _interrupts_ignored():
+        try:
+            process = subprocess.Popen(
+                program, env={**os.environ, **variables}, preexec_fn=_restore_interrupt
+            )
+        except OSError as error:
+            raise WarpsightError(f"{program[0]}: {error.strerror or error}") from None
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _restore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _keep(file: Path, out: Path, *, alone: bool) -> Path:
+    pid = file.suffix
+    target = out if alone else out.with_name(f"{out.stem}{pid}{out.suffix}")
+    shutil.move(file, target)
+    return target

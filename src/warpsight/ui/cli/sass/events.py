@@ -1,0 +1,38 @@
+"""`warpsight sass events`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.ui.cli import output
+
+
+def command(
+    trace: Annotated[Path, typer.Argument(help="An event trace, as sass trace writes it.", metavar="FILE")],
+    launch: Annotated[int | None, typer.Option(min=0, help="Events of this launch only.")] = None,
+    kinds: Annotated[list[str] | None, typer.Option("--kind",
+                     help="Events of this kind only (global, shared, barrier, …); repeatable.")] = None,
+    head: Annotated[int, typer.Option("-n", "--head", min=0, help="The first N events, 0 for all.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Write an object per line.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+) -> None:  # fmt: skip
+    """The events of a trace in the order in which the device recorded them, each with its instruction and source line."""
+    from warpsight.errors import UsageError
+    from warpsight.formats.events.kinds import BY_NAME
+    from warpsight.sass.event_list import listed
+    from warpsight.sass.event_trace import EventTrace
+    from warpsight.ui.render import events, terminal
+
+    unknown = [name for name in kinds or () if name not in BY_NAME]
+    if unknown:
+        raise UsageError(f"--kind {unknown[0]}: there is no such kind; kinds: {', '.join(BY_NAME)}")
+    opened = EventTrace(trace)
+    rows = listed(opened, launch, tuple(kinds or ()), head or None)
+    with output.text(out, force) as stream:
+        stream.write(events.lines(rows) if as_json else events.listing(rows))
+    for note in opened.notes:
+        terminal.warning(note)

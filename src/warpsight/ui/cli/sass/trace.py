@@ -1,0 +1,125 @@
+"""`warpsight sass trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError, WarpsightError
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+
+
+def command(
+    program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to trace.")] = None,
+    events: Annotated[str, typer.Option(metavar="CLASSES", help="Classes of events, separated by commas: memory (global, "
+                      "shared, local), values (of those accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, calls, "
+                      "malloc.")] = "memory,barriers",
+    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
+                       help="Kernels whose mangled or demangled name matches; repeatable. All by default.")] = None,
+    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, from 0.")] = None,
+    blocks: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Blocks of the grid, x fastest.")] = None,
+    warps: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Warps of each block.")] = None,
+    addresses: Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")] = None,
+    offsets: Annotated[list[str] | None, typer.Option("--pc", metavar="LOW..HIGH",
+                       help="Instructions at these offsets in the kernel, in bytes; up to four times.")] = None,
+    every: Annotated[int, typer.Option(min=1, metavar="N", help="Every N-th record of a launch.")] = 1,
+    first: Annotated[int | None, typer.Option(min=1, metavar="N", help="The first N records of a launch.")] = None,
+    ring: Annotated[int, typer.Option("--ring-mib", min=1, max=4096, help="Host memory that records pass through, a power "
+                    "of two; kernels wait while it is full.")] = 64,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="New file; PROGRAM.events by default.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
+) -> None:  # fmt: skip
+    """Run a program and record what single instructions of its kernels do: addresses, values, barriers, copies.
+
+    Modules without a chosen kernel run as they are; in the others every kernel pays a little, and the chosen ones up to a
+    hundredfold. Nothing is lost: kernels wait for the file. It cannot be recorded at the same time. Needs ptxas and
+    NVIDIA's Sanitizer library: pip install 'warpsight[nvidia]'.
+    """
+    from warpsight.sass import tracing
+    from warpsight.ui.render import terminal
+
+    if not program:
+        raise UsageError(
+            "no program to trace; for example: warpsight sass trace -k 'gemm*' -- python train.py"
+        )
+    selection = tracing.Selection(
+        events=_classes(events), kernels=tuple(kernels or ()), launches=_range(launches, "--launches"),
+        blocks=_range(blocks, "--blocks"), warps=_warps(warps), addresses=_range(addresses, "--addresses"),
+        offsets=_offsets(offsets or []), every=every, first=first, ring_mib=_power_of_two(ring),
+    )  # fmt: skip
+    target = out or Path(f"{Path(program[0]).stem}.events")
+    if target.exists() and not force:
+        raise WarpsightError(f"{target} exists already; -f replaces it")
+    traced = tracing.trace(program, selection, target)
+    if not traced.files:
+        terminal.warning("no events: the program did not use an NVIDIA GPU")
+    for file in traced.files:
+        _summarize(file)
+    raise typer.Exit(traced.code)
+
+
+def _summarize(file: Path) -> None:
+    from warpsight.formats.events import blocks
+    from warpsight.formats.source import Source
+    from warpsight.ui.render import terminal
+
+    found = blocks.read(Source(file))
+    size = file.stat().st_size
+    terminal.note(
+        f"{file}: {found.recorded:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
+        f"look: warpsight sass memory {file}; warpsight sass races {file}"
+    )
+    for cause, count in found.losses:
+        terminal.warning(cause + (f" ({count:,})" if count > 1 else ""))
+
+
+def _classes(text: str) -> tuple[str, ...]:
+    from warpsight.formats.events.kinds import CLASSES, VALUES
+
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    known = (*CLASSES, VALUES)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise UsageError(
+            f"--events {text}: there is no class {', '.join(unknown) or 'in it'}; classes: {', '.join(known)}"
+        )
+    if VALUES in names and "memory" not in names:
+        raise UsageError("--events values are those of accesses: add memory")
+    return names
+
+
+def _range(text: str | None, option: str) -> tuple[int, int] | None:
+    """LOW..HIGH without HIGH, or one number; in any base."""
+    if text is None:
+        return None
+    low, dots, high = text.partition("..")
+    try:
+        begin = int(low, 0)
+        end = int(high, 0) if dots else begin + 1
+    except ValueError:
+        raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
+    if begin < 0 or end <= begin or end > 2**64 - 1:
+        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
+    return begin, end
+
+
+def _warps(text: str | None) -> tuple[int, ...]:
+    found = _range(text, "--warps")
+    if found and found[1] > 32:
+        raise UsageError(f"--warps {text}: a block has 32 warps at most")
+    return tuple(range(*found)) if found else ()
+
+
+def _offsets(texts: list[str]) -> tuple[tuple[int, int], ...]:
+    if len(texts) > 4:
+        raise UsageError("--pc can be given four times at most")
+    return tuple(found for text in texts if (found := _range(text, "--pc")))
+
+
+def _power_of_two(ring: int) -> int:
+    if ring & (ring - 1):
+        raise UsageError(f"--ring-mib {ring}: write a power of two")
+    return ring

@@ -1,0 +1,148 @@
+"""The library that traces events, on a machine without a GPU: threads of a stand-in write records as the patches do."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.integration.recorded import TIMEOUT
+from warpsight.device_code.cubin import Cubin
+from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.tracing import Selection, request
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "tests" / "standin" / "sanitizer"
+CUBIN = ROOT / "tests" / "golden" / "cubins" / "polls.plain.sm_100.cubin.xz"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program's end, and its event file."""
+
+    code: int
+    output: str
+    files: list[Path]
+
+    @property
+    def trace(self) -> EventTrace:
+        (file,) = self.files
+        return EventTrace(file)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The built stand-in."""
+
+    folder: Path
+    library: Path
+    cubin: Path
+    kernel: str
+
+    def run(self, folder: Path, *steps: str, selection: Selection | None = None, **variables: str) -> Traced:
+        """Trace a program of these steps; a launch names the cubin's kernel as `K`."""
+        chosen = selection or Selection()
+        lines = request(chosen, folder / "events", self.folder / "libsanitizer-public.so", [Path("/p.cubin")])
+        written = [
+            step.replace("load", f"load:{self.cubin}").replace(":K:", f":{self.kernel}:") for step in steps
+        ]
+        environment = {
+            **os.environ, **variables, "CUDA_INJECTION64_PATH": str(self.library), "WARPSIGHT_EVENTS": "\n".join(lines),
+        }  # fmt: skip
+        done = subprocess.run([self.folder / "program", *written], env=environment, capture_output=True, text=True,
+                              timeout=TIMEOUT, check=False)  # fmt: skip
+        return Traced(done.returncode, done.stdout + done.stderr, sorted(folder.glob("events.*")))
+
+
+@pytest.fixture(scope="module")
+def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    events = library.with_name("libwarpsight_events.so")
+    if not events.is_file():
+        pytest.skip("this build has no libwarpsight_events.so (no Sanitizer headers)")
+    folder = tmp_path_factory.mktemp("sanitizer")
+    try:
+        subprocess.run([SOURCES / "build.sh", folder], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"building the stand-in needs a C++ compiler: {error}")
+    cubin = folder / "module.cubin"
+    cubin.write_bytes(lzma.decompress(CUBIN.read_bytes()))
+    kernel = next(iter(Cubin.open(cubin).sections.values()))
+    return Programs(folder, events, cubin, kernel)
+
+
+def test_nothing_is_lost_in_a_ring_that_is_too_small(programs: Programs, tmp_path: Path) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:4:60000", selection=Selection(ring_mib=1))
+    assert (done.code, done.output) == (0, "patched 1\n")
+    trace = done.trace
+    assert trace.file.complete
+    assert trace.notes == []
+    events = trace.of_launch(0)
+    assert len(events) == 240_000
+    for warp in range(4):
+        own = events.take(events.warp == warp)
+        assert own.time.tolist() == [1000 + number for number in range(60_000)]  # each in its order, once
+        assert own.operand(0)[:, 0].tolist() == [4 * number for number in range(60_000)]
+    assert (np.diff(events.sequence.astype(np.int64)) == 5).all()
+
+
+def test_a_word_of_zero_is_a_word(programs: Programs, tmp_path: Path) -> None:
+    events = programs.run(tmp_path, "load", "launch:K:1:1").trace.events
+    assert (events.operand(0)[0].any(), int(events.pc[0]), int(events.block[0])) == (False, 0, 0)
+
+
+def test_modules_without_a_chosen_kernel_stay_as_they_are(programs: Programs, tmp_path: Path) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:1:10", selection=Selection(kernels=("no_such*",)))
+    assert done.output == "patched 0\n"
+    assert len(done.trace.events) == 0
+
+
+def test_launches_are_chosen_by_their_number(programs: Programs, tmp_path: Path) -> None:
+    steps = ["load", *["launch:K:1:7"] * 4]
+    trace = programs.run(tmp_path, *steps, selection=Selection(launches=(1, 3))).trace
+    assert [launch.index for launch in trace.launches.values()] == [1, 2]
+    assert len(trace.events) == 14
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("refuse_subscribe", "another tool may be at work"), ("refuse_patches", "patches cannot be loaded"),
+     ("refuse_memory", "no memory for the ring")],
+)  # fmt: skip
+def test_what_the_sanitizer_refuses_is_said_and_the_program_runs(
+    programs: Programs, tmp_path: Path, what: str, said: str
+) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:2:10", STANDIN=what)
+    assert done.code == 0
+    assert any(said in note for note in done.trace.notes)
+    assert len(done.trace.events) == 0
+
+
+def test_a_library_that_is_not_there_is_said(programs: Programs, tmp_path: Path) -> None:
+    lines = request(Selection(), tmp_path / "events", Path("/nowhere/libsanitizer-public.so"), [])
+    environment = {
+        **os.environ,
+        "CUDA_INJECTION64_PATH": str(programs.library),
+        "WARPSIGHT_EVENTS": "\n".join(lines),
+    }
+    command = [programs.folder / "program", f"load:{programs.cubin}"]
+    assert (
+        subprocess.run(command, env=environment, capture_output=True, timeout=TIMEOUT, check=False).returncode
+        == 0
+    )
+    assert any("/nowhere" in note for note in EventTrace(next(tmp_path.glob("events.*"))).notes)
+
+
+def test_a_program_that_ends_without_exit_handlers_keeps_what_was_written(
+    programs: Programs, tmp_path: Path
+) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:4:60000", "quit", selection=Selection(ring_mib=1))
+    assert done.code == 5
+    trace = done.trace
+    assert not trace.file.complete
+    assert any("before its trace did" in note for note in trace.notes)
+    assert 0 < len(trace.events) <= 240_000
