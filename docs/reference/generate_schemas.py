@@ -756,7 +756,8 @@ MADE: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 BY_HAND = {
     "analyze": "`analyze --json`", "cluster_analyze": "`cluster analyze --json`", "core": "`core --json`",
-    "export": "`export --json`", "import": "`import --json`", "info": "`info --json`", "kernel_log": "a line of `record --kernel-log`",
+    "export": "`export --json`", "import": "`import --json`", "info": "`info --json`",
+    "kernel_log": "a line of `record --kernel-log`",
     "query": "`query --json`; with `--format ndjson` a line is an element of `rows`", "sanitize": "`sanitize --json`",
     "simulate": "`simulate --json`",
     "stats": "`stats --json`", "version": "`version --json`",

@@ -57,6 +57,16 @@ constexpr ApiRule rule(const char* name, int domain, int cbid, CallGroup group, 
   rule(#name, ID_##domain(name), CallGroup::memory, LaunchForm::none, ObjectAt::pointed, AT(name, object), \
        BytesAt::area, AT(name, width)),
 
+#if CUPTI_API_VERSION >= 130000
+// Parameters of cuMemSetMemPool. The wheels of CUPTI and of the Sanitizer install a header of one name, and
+// whichever comes last counts: the Sanitizer's lacks these.
+struct SetMemPool {
+  CUmemLocation* location;
+  CUmemAllocationType type;
+  CUmemoryPool pool;
+};
+#endif
+
 constexpr ApiRule kRules[] = {
     // clang-format off
     // Launches
@@ -272,7 +282,8 @@ constexpr ApiRule kRules[] = {
     VALUE(DRIVER, cuDeviceSetMemPool, memory, pool)
 #if CUPTI_API_VERSION >= 130000
     VALUE(RUNTIME, cudaMemSetMemPool_v13000, memory, memPool)
-    VALUE(DRIVER, cuMemSetMemPool, memory, pool)
+    rule("cuMemSetMemPool", ID_DRIVER(cuMemSetMemPool), CallGroup::memory, LaunchForm::none, ObjectAt::value,
+         offsetof(SetMemPool, pool), BytesAt::nowhere, 0),
 #endif
     // Synchronisation
     PLAIN(RUNTIME, cudaThreadSynchronize_v3020, sync)
