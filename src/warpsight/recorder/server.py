@@ -77,8 +77,8 @@ class Server:
             undo.callback(output.discard, self.folder)
             self._listener = Listener()
             undo.callback(self._listener.close)
-            self.own = OwnRows()
-            output.announce(self.folder, self._listener.path, job)
+            self.own = OwnRows(self._listener.arenas)
+            output.announce(self.folder, self._listener.path, job, self._listener.arenas)
             control = 0 if settings.delay else RECORD
             self._converter: Converter | None = None
             self.ring: RingRecorder | None = None

@@ -55,7 +55,7 @@ int main(int count, char** arguments) {
   const uint32_t generations = count > 6 ? static_cast<uint32_t>(atoi(arguments[6])) : 1;
   if (policy == "oldest") warpsight::set_full_policy(warpsight::FullPolicy::drop_oldest);
   if (policy == "wait") warpsight::set_full_policy(warpsight::FullPolicy::wait);
-  if (!warpsight::create_arena()) return 1;
+  if (!warpsight::create_arena(nullptr)) return 1;
   // Segments of 1 MiB, so that rotation happens all the time.
   warpsight::Drainer* drainer = warpsight::Drainer::open(warpsight::arena_fd(), arguments[1], 1 << 20);
   if (!drainer) return 1;

@@ -29,7 +29,6 @@ DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record
 _CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
 #: Place of the record kind among a header's fields.
 _KIND = layout.BLOCK_HEADER.fields.index(next(f for f in layout.BLOCK_HEADER.fields if f.name == "kind"))
-_ZEROS = bytes(layout.BLOCK_BYTES)
 #: Blocks taken apart into columns at once: half of a second-level cache.
 _BLOCKS_AT_ONCE = 8
 
@@ -59,6 +58,7 @@ class Block(NamedTuple):
     session: int
     row_bytes: int
     sealed: bool
+    gap_counted: bool
     slot: int
     payload: Array
 
@@ -155,7 +155,8 @@ class Segment:
             crc,
         ) = fields
         if magic != layout.BLOCK_MAGIC:
-            if slot.tobytes() != _ZEROS[: len(slot)]:
+            # rows are written before their header: without one they were not written to the end
+            if slot[: layout.BLOCK_HEADER_BYTES].any():
                 self._lost(offset, "a block header is damaged")
             return None
         if version != layout.LAYOUT_VERSION:
@@ -187,6 +188,7 @@ class Segment:
             session,
             row_bytes,
             bool(flags & 1),
+            bool(flags & 2),
             offset // layout.BLOCK_BYTES,
             slot[layout.BLOCK_HEADER_BYTES : end],
         )

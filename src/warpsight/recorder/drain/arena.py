@@ -91,9 +91,10 @@ class Header:
 class OwnRows:
     """Rows that the launcher itself adds to the trace; any thread may write, each has its own rings."""
 
-    def __init__(self) -> None:
+    def __init__(self, arenas: Path | None = None) -> None:
+        """`arenas`: the folder in memory where the arena is a file, so that it outlives this process."""
         self._library = _native.load()
-        self.fd = int(self._library.ws_arena_create())
+        self.fd = int(self._library.ws_arena_create(os.fsencode(arenas) if arenas is not None else None))
         if self.fd < 0:
             raise WarpsightError(f"no memory for the recorder's own rows: {os.strerror(-self.fd)}")
         header = Header(self.fd)

@@ -225,7 +225,7 @@ class DrainLoop:
             return
         folder = self._folder / RAW / hello.arena
         try:
-            target = Target(connection, pid, hello.fd, folder)
+            target = Target(connection, pid, hello.fd, folder, self._listener.arenas)
         except (OSError, ValueError) as error:
             listener.answer(connection, f"no {error}")
             connection.close()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpsight.capture import arena_files
 from warpsight.errors import WarpsightError
 
 #: sun_path without its final zero.
@@ -25,18 +26,26 @@ _JOIN = re.compile(rb"join 1 (\d+)")
 
 
 class Listener:
-    """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both."""
+    """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both.
+
+    Beside the socket is `arenas`, a link to a folder in memory where recorded processes make their arenas: they are
+    still there when the process and this one have been killed (:mod:`warpsight.capture.arena_files`).
+    """
 
     def __init__(self) -> None:
         self.folder = Path(_private_folder())
         self.path = str(self.folder / "s")
+        #: None where there is no such file system.
+        self.arenas = arena_files.create()
         try:
+            if self.arenas is not None:
+                (self.folder / "arenas").symlink_to(self.arenas)
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.socket.bind(self.path)
             self.socket.listen(1024)
             self.socket.setblocking(False)
         except OSError as error:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove()
             raise WarpsightError(f"no socket can be made at {self.path}: {error.strerror}") from None
 
     def accept(self) -> socket.socket | None:
@@ -53,9 +62,14 @@ class Listener:
             connection.close()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening. Arenas are gone with it: their rows have been written, or are nobody's."""
         self.socket.close()
+        self._remove()
+
+    def _remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.arenas is not None:
+            shutil.rmtree(self.arenas, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
         server.abandon()
         raise
     summary = _finish(server, program)
-    if summary is None:
-        return code or 1
+    if summary is None:  # said already; the exit code stays the program's
+        return EXIT_LOSS if strict and code == 0 else code
     if terminal.verbosity() >= 0:
         print_summary(summary)
     elif summary.lost:
