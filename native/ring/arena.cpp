@@ -18,6 +18,8 @@
 
 #include <new>
 
+#include "ring/descriptors.h"
+
 namespace warpsight {
 
 SpinLock g_arena_lock;
@@ -27,8 +29,6 @@ namespace {
 
 constexpr uint32_t kFewestBlocks = 128;
 constexpr uint64_t kFixedBytes = kArenaHeaderBytes + kRingCapacity * kRingDescriptorBytes;
-// File descriptors from here on: out of the way of programs that close or reuse the low ones.
-constexpr int kFirstDescriptor = 500;
 // What a tmpfs must have free for arenas to be files there.
 constexpr uint64_t kFreeBytes = 256ull << 20;
 
@@ -52,21 +52,19 @@ uint64_t random_id() {
   return id ? id : 1;
 }
 
-// ftruncate beyond RLIMIT_FSIZE would not only fail but send SIGXFSZ, so the limit is asked first.
-uint32_t blocks_allowed() {
+uint64_t limit_of(int which) {
   rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kBlockCapacity;
-  if (limit.rlim_cur <= kFixedBytes) return 0;
-  const uint64_t blocks = (limit.rlim_cur - kFixedBytes) / kBlockBytes;
-  return blocks < kBlockCapacity ? static_cast<uint32_t>(blocks) : static_cast<uint32_t>(kBlockCapacity);
+  return getrlimit(static_cast<__rlimit_resource>(which), &limit) != 0 ? RLIM_INFINITY : limit.rlim_cur;
 }
 
-int out_of_the_way(int low) {
-  if (low < 0) return -1;
-  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
-  if (high < 0) return low;
-  close(low);
-  return high;
+// At most `most`. ftruncate beyond RLIMIT_FSIZE would not only fail but send SIGXFSZ, so the limit is asked
+// first; and of the addresses that a program may use, few are ours.
+uint32_t blocks_allowed(uint32_t most) {
+  uint64_t bytes = kFixedBytes + most * kBlockBytes;
+  if (const uint64_t limit = limit_of(RLIMIT_FSIZE); limit < bytes) bytes = limit;
+  if (const uint64_t limit = limit_of(RLIMIT_AS); limit != RLIM_INFINITY && limit / 16 < bytes)
+    bytes = limit / 16;
+  return bytes <= kFixedBytes ? 0 : static_cast<uint32_t>((bytes - kFixedBytes) / kBlockBytes);
 }
 
 int memory_file() {
@@ -87,10 +85,10 @@ int named_file(const char* folder, uint64_t id) {
   return out_of_the_way(fd);
 }
 
-// Sizes and maps `fd`, with fewer blocks where a limit asks for it; MAP_FAILED with errno set when nothing
-// fits.
+// Sizes and maps `fd` for at most `*blocks` blocks, with fewer where a limit asks for it; MAP_FAILED with
+// errno set when nothing fits.
 void* size_and_map(int fd, uint32_t* blocks) {
-  *blocks = blocks_allowed();
+  *blocks = blocks_allowed(*blocks);
   errno = EFBIG;
   for (; *blocks >= kFewestBlocks; *blocks /= 2) {
     const uint64_t bytes = kFixedBytes + *blocks * kBlockBytes;
@@ -146,13 +144,14 @@ char* map_file(int fd, bool named, uint32_t* blocks) {
   return static_cast<char*>(map);
 }
 
-bool make_arena(const char* folder) {
+bool make_arena(const char* folder, uint32_t most_blocks) {
   const uint64_t id = random_id();
-  uint32_t blocks = 0;
+  uint32_t blocks = most_blocks;
   char* base = map_file(named_file(folder, id), true, &blocks);
   const bool named = base != nullptr;
   if (!named) {
     remove_file();
+    blocks = most_blocks;
     base = map_file(memory_file(), false, &blocks);
   }
   if (!base) return false;
@@ -194,11 +193,11 @@ void remove_arena_file() {
   remove_file();
 }
 
-ArenaHeader* create_arena(const char* folder) {
+ArenaHeader* create_arena(const char* folder, uint32_t most_blocks) {
   LockGuard guard(g_arena_lock);
   if (g_map) return g_map->header;
   reset_ring_state(false);
-  if (!make_arena(folder)) return nullptr;
+  if (!make_arena(folder, most_blocks)) return nullptr;
   replay_definitions();
   return g_map->header;
 }

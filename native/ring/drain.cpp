@@ -12,6 +12,7 @@
 
 #include "ring/arena.h"
 #include "ring/crc32.h"
+#include "ring/descriptors.h"
 
 namespace warpsight {
 
@@ -26,7 +27,7 @@ constexpr uint32_t kWholeBlock = static_cast<uint32_t>(kBlockPayloadBytes);
 // Descriptor of `path`, made with mode 0700 where it does not exist (its parent must); -1 with errno set.
 int open_directory(const char* path) {
   if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
-  return ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return out_of_the_way(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 // Maps an arena of any process; nullptr with errno set unless its header is ours and its length is fixed: by

@@ -28,7 +28,7 @@ void set_wait_handler(void (*handler)());
 // Makes the arena of this process or returns the one that exists; nullptr with errno set on failure. It is a
 // file of `folder`, which outlives this process and whoever drains it, where that is a tmpfs with room; else
 // a sparse memfd. Not for forked children: `forget_arena` runs there first.
-ArenaHeader* create_arena(const char* folder);
+ArenaHeader* create_arena(const char* folder, uint32_t most_blocks = kBlockCapacity);
 ArenaHeader* arena();      // nullptr before create_arena and in a forked child
 int arena_fd();            // -1 likewise
 void remove_arena_file();  // its rows are safe elsewhere, or nobody wants them

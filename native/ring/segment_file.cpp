@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ring/descriptors.h"
 #include "ring/ring.h"
 
 namespace warpsight {
@@ -52,7 +53,7 @@ SegmentFile::~SegmentFile() { close(); }
 int SegmentFile::open() {
   for (int attempt = 0; attempt < 100; ++attempt) {
     snprintf(name_, sizeof(name_), "%s-%06u.seg%s", prefix_, *next_, kOpenSuffix);
-    fd_ = openat(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd_ = out_of_the_way(openat(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd_ < 0 && errno != EEXIST) return errno;
     ++*next_;
     if (fd_ < 0) continue;

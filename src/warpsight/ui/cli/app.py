@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsight.model.pandas_import import keep_pandas_out
+from warpsight.recorder.descriptors import fill_standard
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own
+        fill_standard()
         keep_pandas_out()
     _accept_all_letters()
     try:

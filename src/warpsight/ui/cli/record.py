@@ -91,7 +91,8 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
     `alone`: options that were given for this recording, and are lost when the program joins another one.
     """
-    from warpsight.recorder.launch import Launch, join_or_serve
+    from warpsight.recorder.launch import Launch, become, join_or_serve
+    from warpsight.recorder.server import CannotRecordError
     from warpsight.ui.cli.record_summary import print_summary
 
     def joining() -> None:
@@ -99,7 +100,14 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
             terminal.warning("the program joins the recording around it, which has options of its own: "
                              f"{', '.join(alone)} given here {'has' if len(alone) == 1 else 'have'} no effect")  # fmt: skip
 
-    server = join_or_serve(path, program, settings, force=force, joining=joining)
+    terminal.let_messages_fail()
+    try:
+        server = join_or_serve(path, program, settings, force=force, joining=joining)
+    except CannotRecordError as error:
+        if strict:
+            raise
+        terminal.warning(f"{error}; the program runs unrecorded")
+        become(program, os.environ)
     launch = Launch(server, terminal.note)
     try:
         code = launch.run(program)
@@ -187,9 +195,9 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
         del signals  # held back: an impatient Ctrl-C must not cost the trace
         try:
             return server.finish(command=program, progress=progress.update)
-        except WarpsightError as error:
+        except (WarpsightError, OSError, MemoryError, RuntimeError) as error:
             progress.clear()
-            terminal.error(str(error))
+            terminal.error(str(error) or type(error).__name__)
             return None
 
 
