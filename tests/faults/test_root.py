@@ -58,7 +58,8 @@ def test_modules_in_the_working_folder_are_not_ours(library: Path, tmp_path: Pat
     (tmp_path / f"{name}.py").write_text(
         f"open({str(tmp_path / 'ran')!r}, 'w').close()\nraise SystemExit(77)\n"
     )
-    start = f"import sys; sys.path[:0] = {[str(Path(attach.__file__).parents[2])]!r}; from warpsight.ui.cli.app import main; main()"
+    package = str(Path(attach.__file__).parents[2])
+    start = f"import sys; sys.path[:0] = [{package!r}]; from warpsight.ui.cli.app import main; main()"
     command = [sys.executable, "-I", "-c", start, *launcher()[3:], "-o", "a.warp", "--", "true"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(library), capture_output=True, text=True, timeout=TIMEOUT,
                           check=False)  # fmt: skip

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
+from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
 from warpsight.recorder.descriptors import raise_limit
 from warpsight.recorder.drain.arena import RECORD, STOP, OwnRows
@@ -241,7 +242,7 @@ class Server:
                     "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
         for site, (calls, time_ns) in self._loop.own_time.items():
             overhead |= {f"own_{site}_calls": calls, f"own_{site}_ns": time_ns}
-        self._command = command or []
+        self._command = [storable(part) for part in command or ()]
         request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()
         if self.ring is not None:

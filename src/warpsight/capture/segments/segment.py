@@ -22,6 +22,7 @@ import numpy.typing as npt
 from warpsight._native import library_path, load
 from warpsight.capture.columns import pick, spread
 from warpsight.capture.segments import layout
+from warpsight.model.any_bytes import decoded
 
 HEADER = layout.dtype(layout.BLOCK_HEADER)
 DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record in layout.RECORDS}
@@ -229,8 +230,7 @@ def open_segment(path: Path) -> Segment:
 def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]], int]:
     """Decode rows of kind `string`: (id, text) pairs, and the bytes that held whole rows.
 
-    Text that is not UTF-8 keeps its bytes as surrogate-free replacement characters, so it always can be
-    stored.
+    Bytes that are not UTF-8 show as their hexadecimal escapes: every text can be stored, and different ones stay different.
     """
     view = payload.data
     fixed = layout.BY_NAME["String"].size
@@ -242,7 +242,7 @@ def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]],
         end = offset + fixed + length
         if end > len(view):
             break
-        rows.append((number, bytes(view[offset + fixed : end]).decode("utf-8", "replace")))
+        rows.append((number, decoded(bytes(view[offset + fixed : end]))))
         offset = end + -length % 8
     return rows, offset
 

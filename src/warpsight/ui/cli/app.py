@@ -10,6 +10,7 @@ Verbs print results to standard output, everything else to standard error, and e
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import shutil
@@ -157,8 +158,20 @@ def _accept_all_letters() -> None:
             continue
         if sys.platform == "win32" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ:
             stream.reconfigure(encoding="utf-8")
-        if stream.errors == "strict":
-            stream.reconfigure(errors="replace")
+        if stream.errors in ("strict", "surrogateescape"):
+            codecs.register_error("warpsight", _as_it_is)
+            stream.reconfigure(errors="warpsight")
+
+
+def _as_it_is(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Bytes of file names and arguments come out as the bytes that they are, other letters as question marks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    bad = error.object[error.start : error.end]
+    try:
+        return bad.encode("ascii", "surrogateescape"), error.end
+    except UnicodeEncodeError:
+        return "?" * len(bad), error.end
 
 
 def _main(arguments: list[str]) -> int:

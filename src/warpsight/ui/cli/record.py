@@ -93,7 +93,6 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     """
     from warpsight.recorder.launch import Launch, become, join_or_serve
     from warpsight.recorder.server import CannotRecordError
-    from warpsight.ui.cli.record_summary import print_summary
 
     def joining() -> None:
         if alone:
@@ -118,7 +117,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
     if summary is None:  # said already; the exit code stays the program's
         return EXIT_LOSS if strict and code == 0 else code
     if terminal.verbosity() >= 0:
-        print_summary(summary)
+        _summarize(summary)
     elif summary.lost:
         terminal.warning(
             f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}"
@@ -128,6 +127,16 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
         record_export.write(summary.path, export, force=force)
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
+
+
+def _summarize(summary: Summary) -> None:
+    """Say what came out; whatever happens meanwhile, the exit code is the program's."""
+    from warpsight.ui.cli.record_summary import print_summary
+
+    try:
+        print_summary(summary)
+    except Exception as error:
+        terminal.warning(f"{summary.path} is complete, but cannot be summed up: {error}")
 
 
 def default_output(program: list[str], *, force: bool = False) -> Path:
