@@ -39,7 +39,8 @@ void prefault_rings() {
     if (__atomic_load_n(&ring->state, __ATOMIC_ACQUIRE) != 1) continue;
     Touched& touched = g_touched[i];
     const uint64_t produced = __atomic_load_n(&ring->produced, __ATOMIC_RELAXED);
-    if (touched.writer != ring->writer) touched = {ring->writer, static_cast<uint32_t>(produced) + 1};
+    const uint32_t writer = __atomic_load_n(&ring->writer, __ATOMIC_RELAXED);
+    if (touched.writer != writer) touched = {writer, static_cast<uint32_t>(produced) + 1};
     // As many blocks ahead as the ring has filled since it was claimed: busy rings only, twice as far each
     // time.
     const uint64_t wanted = produced * 2 + (produced ? 1 : 0);

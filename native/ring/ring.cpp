@@ -196,7 +196,7 @@ RingDescriptor* claim(const ArenaMap& map, uint16_t kind, uint32_t row_bytes, bo
   if (!ring) return nullptr;
   ring->kind = kind;
   ring->row_bytes = static_cast<uint16_t>(row_bytes);
-  ring->writer = add(&g_writers, 1u) + 1;
+  store(&ring->writer, add(&g_writers, 1u) + 1, __ATOMIC_RELAXED);  // our thread looks at rings of others
   ring->thread = shared ? 0 : own_thread_id();
   ring->lost = ring->lost_first = ring->lost_last = ring->lost_reported = 0;
   ring->unwritten = ring->unwritten_block = ring->unwritten_reported = 0;

@@ -17,8 +17,13 @@ NOBODY = 65534
 
 def test_a_program_that_became_another_user_is_recorded(library: Path, tmp_path: Path) -> None:
     # loaded first: the interpreter itself may lie where others may not look
-    become = ("import json, os, signal, subprocess, sys, threading, time, warpsight\nimport warpsight.inside.events as events\nfrom warpsight import _native\n_native.load()\n"
-              f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n")  # fmt: skip
+    become = f"""
+import json, os, signal, subprocess, sys, threading, time, warpsight
+import warpsight.inside.events
+from warpsight import _native
+_native.load()
+os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
+"""
     command = program("sys.exit(5)")
     command[2] = become + command[2]
     done = record(library, tmp_path / "a.warp", command)

@@ -67,13 +67,13 @@ void driver_launch(const char* name, uint32_t cbid) {
 
 // The file of 4 KiB that STANDIN_PROGRESS names: word 0 counts launches that have returned, word 15 ends
 // `rate`.
-volatile uint64_t* progress() {
+uint64_t* progress() {
   static auto* shared = [] {
     const char* path = getenv("STANDIN_PROGRESS");
     const int file = path != nullptr ? open(path, O_RDWR) : -1;
     void* map = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
                      file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
-    return static_cast<volatile uint64_t*>(map);
+    return static_cast<uint64_t*>(map);
   }();
   return shared;
 }
@@ -84,7 +84,7 @@ void launch(const char* name, uint32_t cbid) {
     Call call(kRuntime, cbid, "cudaLaunchKernel", &params, name);
     driver_launch(name, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
   }
-  progress()[0] = progress()[0] + 1;
+  __atomic_fetch_add(&progress()[0], 1, __ATOMIC_RELAXED);
 }
 
 void driver_launch_ex(const char* name, unsigned cluster) {
@@ -193,7 +193,8 @@ void at_rate(const char* name, long per_second, long milliseconds) {
   const uint64_t began = microseconds();
   uint64_t launched = 0;
   const uint64_t end = began + static_cast<uint64_t>(milliseconds) * 1000u;
-  for (uint64_t now = began; now < end && progress()[15] == 0; now = microseconds()) {
+  for (uint64_t now = began; now < end && __atomic_load_n(&progress()[15], __ATOMIC_RELAXED) == 0;
+       now = microseconds()) {
     const uint64_t due = (now - began) * static_cast<uint64_t>(per_second) / 1000000u;
     for (; launched < due; ++launched) launch(name, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
     complete_everything();
