@@ -2,11 +2,13 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: help demo test setup lint format bench clean
+.PHONY: help demo test soak sanitize setup lint format bench clean
 
 help:
 	@echo "make demo    set up, then record a real program on the best device here and show the summary"
 	@echo "make test    set up, then run every check and every test; one table at the end"
+	@echo "make soak    set up, then kill parts of 300 recordings at random moments, from seeds, and account for every row"
+	@echo "make sanitize  set up, then run the native parts under ASan, UBSan, TSan and valgrind"
 	@echo "make lint    the static checks alone"
 	@echo "make format  format Python and C++"
 	@echo "make bench   measure the recorder on this machine"
@@ -20,6 +22,14 @@ demo:
 test:
 	@$(PYTHON) scripts/set_up.py test --no-build
 	@$(VENV)/python scripts/run_suites.py
+
+soak:
+	@$(PYTHON) scripts/set_up.py test
+	@$(VENV)/python -m tests.faults 300
+
+sanitize:
+	@$(PYTHON) scripts/set_up.py test
+	@$(VENV)/python -m tests.sanitize
 
 setup:
 	@$(PYTHON) scripts/set_up.py test

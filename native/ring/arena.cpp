@@ -1,17 +1,24 @@
-// Making, retiring and forgetting the arena: one sparse memfd, mapped here and in the launcher.
+// Making, retiring and forgetting the arena: one file in memory, mapped here and in the launcher.
 #include "ring/arena.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <new>
+
+#include "ring/descriptors.h"
 
 namespace warpsight {
 
@@ -22,13 +29,14 @@ namespace {
 
 constexpr uint32_t kFewestBlocks = 128;
 constexpr uint64_t kFixedBytes = kArenaHeaderBytes + kRingCapacity * kRingDescriptorBytes;
-// File descriptors from here on: out of the way of programs that close or reuse the low ones.
-constexpr int kFirstDescriptor = 500;
+// What a tmpfs must have free for arenas to be files there.
+constexpr uint64_t kFreeBytes = 256ull << 20;
 
 const ArenaMap* g_map = nullptr;         // atomic; nullptr without an arena
 const ArenaMap* g_newest_map = nullptr;  // under g_arena_lock
 int g_fd = -1;
 ino_t g_inode = 0;  // tells our descriptor from one that reuses its number after the program closed ours
+char g_path[256];   // under g_arena_lock: of a named arena; empty for a memfd
 
 uint64_t clock_ns(clockid_t clock) {
   timespec now;
@@ -44,29 +52,43 @@ uint64_t random_id() {
   return id ? id : 1;
 }
 
-// ftruncate beyond RLIMIT_FSIZE would not only fail but send SIGXFSZ, so the limit is asked first.
-uint32_t blocks_allowed() {
+uint64_t limit_of(int which) {
   rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kBlockCapacity;
-  if (limit.rlim_cur <= kFixedBytes) return 0;
-  const uint64_t blocks = (limit.rlim_cur - kFixedBytes) / kBlockBytes;
-  return blocks < kBlockCapacity ? static_cast<uint32_t>(blocks) : static_cast<uint32_t>(kBlockCapacity);
+  return getrlimit(static_cast<__rlimit_resource>(which), &limit) != 0 ? RLIM_INFINITY : limit.rlim_cur;
+}
+
+// At most `most`. ftruncate beyond RLIMIT_FSIZE would not only fail but send SIGXFSZ, so the limit is asked
+// first; and of the addresses that a program may use, few are ours.
+uint32_t blocks_allowed(uint32_t most) {
+  uint64_t bytes = kFixedBytes + most * kBlockBytes;
+  if (const uint64_t limit = limit_of(RLIMIT_FSIZE); limit < bytes) bytes = limit;
+  if (const uint64_t limit = limit_of(RLIMIT_AS); limit != RLIM_INFINITY && limit / 16 < bytes)
+    bytes = limit / 16;
+  return bytes <= kFixedBytes ? 0 : static_cast<uint32_t>((bytes - kFixedBytes) / kBlockBytes);
 }
 
 int memory_file() {
-  const int low =
-      static_cast<int>(syscall(SYS_memfd_create, "warpsight-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (low < 0) return -1;
-  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
-  if (high < 0) return low;
-  close(low);
-  return high;
+  return out_of_the_way(
+      static_cast<int>(syscall(SYS_memfd_create, "warpsight-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
 }
 
-// Sizes and maps `fd`, with fewer blocks where a limit asks for it; MAP_FAILED with errno set when nothing
-// fits.
+// A new file of `folder` that only this user can open, and its path in g_path; -1 unless the folder is in
+// memory and has room: a full one would end the program at a store, and others need room there, too.
+int named_file(const char* folder, uint64_t id) {
+  struct statfs system;
+  if (!folder || !*folder || statfs(folder, &system) != 0 || system.f_type != TMPFS_MAGIC) return -1;
+  if (static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize) < kFreeBytes) return -1;
+  const int length = snprintf(g_path, sizeof(g_path), "%s/%016" PRIx64, folder, id);
+  const bool fits = length > 0 && static_cast<size_t>(length) < sizeof(g_path);
+  const int fd = fits ? open(g_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+  if (fd < 0) g_path[0] = 0;
+  return out_of_the_way(fd);
+}
+
+// Sizes and maps `fd` for at most `*blocks` blocks, with fewer where a limit asks for it; MAP_FAILED with
+// errno set when nothing fits.
 void* size_and_map(int fd, uint32_t* blocks) {
-  *blocks = blocks_allowed();
+  *blocks = blocks_allowed(*blocks);
   errno = EFBIG;
   for (; *blocks >= kFewestBlocks; *blocks /= 2) {
     const uint64_t bytes = kFixedBytes + *blocks * kBlockBytes;
@@ -77,10 +99,10 @@ void* size_and_map(int fd, uint32_t* blocks) {
   return MAP_FAILED;
 }
 
-void fill_header(ArenaHeader* header) {
+void fill_header(ArenaHeader* header, uint64_t id) {
   header->version = kLayoutVersion;
   header->pid = static_cast<uint32_t>(getpid());
-  header->arena = random_id();
+  header->arena = id;
   header->start_monotonic = clock_ns(CLOCK_MONOTONIC);
   header->start_realtime = clock_ns(CLOCK_REALTIME);
   header->state = kStateStarting;
@@ -96,28 +118,52 @@ void close_descriptor() {
   g_fd = -1;
 }
 
-bool make_arena() {
-  const int fd = memory_file();
-  if (fd < 0) return false;
-  uint32_t blocks = 0;
-  void* map = size_and_map(fd, &blocks);
+void remove_file() {
+  if (g_path[0]) unlink(g_path);
+  g_path[0] = 0;
+}
+
+// Maps a file that was just made, closed for good when that fails: nullptr with errno set.
+char* map_file(int fd, bool named, uint32_t* blocks) {
+  void* map = fd < 0 ? MAP_FAILED : size_and_map(fd, blocks);
   struct stat status;
-  // Sealed, so that the drainer can trust the mapping's length; the seals themselves cannot be removed.
-  if (map == MAP_FAILED || fstat(fd, &status) != 0 ||
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+  // A memfd is sealed, so that whoever drains it can trust its length; the seals themselves cannot be
+  // removed.
+  const bool sound = map != MAP_FAILED && fstat(fd, &status) == 0 &&
+                     (named ? populate(map, kFixedBytes)
+                            : fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+  if (!sound) {
     const int error = errno;
-    close(fd);
+    if (map != MAP_FAILED) munmap(map, kFixedBytes + *blocks * kBlockBytes);
+    if (fd >= 0) close(fd);
     errno = error;
-    return false;
+    return nullptr;
   }
   g_fd = fd;
   g_inode = status.st_ino;
-  char* base = static_cast<char*>(map);
+  return static_cast<char*>(map);
+}
+
+bool make_arena(const char* folder, uint32_t most_blocks) {
+  const uint64_t id = random_id();
+  uint32_t blocks = most_blocks;
+  char* base = map_file(named_file(folder, id), true, &blocks);
+  const bool named = base != nullptr;
+  if (!named) {
+    remove_file();
+    blocks = most_blocks;
+    base = map_file(memory_file(), false, &blocks);
+  }
+  if (!base) return false;
   ArenaHeader* header = reinterpret_cast<ArenaHeader*>(base);
-  fill_header(header);
+  fill_header(header, id);
   const ArenaMap* published =
-      new (std::nothrow) ArenaMap{header, reinterpret_cast<RingDescriptor*>(base + kArenaHeaderBytes),
-                                  base + kFixedBytes, blocks, g_newest_map};
+      new (std::nothrow) ArenaMap{header,
+                                  reinterpret_cast<RingDescriptor*>(base + kArenaHeaderBytes),
+                                  base + kFixedBytes,
+                                  blocks,
+                                  named,
+                                  g_newest_map};
   if (!published) return false;
   g_newest_map = published;
   __atomic_store_n(&g_map, published, __ATOMIC_RELEASE);
@@ -142,11 +188,16 @@ uint32_t arena_blocks() {
   return map ? map->capacity : 0;
 }
 
-ArenaHeader* create_arena() {
+void remove_arena_file() {
+  LockGuard guard(g_arena_lock);
+  remove_file();
+}
+
+ArenaHeader* create_arena(const char* folder, uint32_t most_blocks) {
   LockGuard guard(g_arena_lock);
   if (g_map) return g_map->header;
   reset_ring_state(false);
-  if (!make_arena()) return nullptr;
+  if (!make_arena(folder, most_blocks)) return nullptr;
   replay_definitions();
   return g_map->header;
 }
@@ -162,6 +213,7 @@ void retire_arena() {
   if (!map) return;
   __atomic_store_n(&g_epoch, ((g_epoch >> 32) + 1) << 32, __ATOMIC_RELEASE);
   __atomic_store_n(&g_map, nullptr, __ATOMIC_RELEASE);
+  g_path[0] = 0;
   // A thread may be in the middle of a row: what it writes goes to private memory from here on. Nothing is
   // unmapped.
   mmap(map->header, bytes_of(*map), PROT_READ | PROT_WRITE,
@@ -175,6 +227,7 @@ void forget_arena() {
   forget_definitions();
   if (g_map) munmap(g_map->header, bytes_of(*g_map));
   g_map = nullptr;
+  g_path[0] = 0;
   close_descriptor();
   g_epoch = ((g_epoch >> 32) + 1) << 32;
 }

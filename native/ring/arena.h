@@ -12,13 +12,18 @@ struct ArenaMap {
   ArenaHeader* header;
   RingDescriptor* rings;
   char* blocks;
-  uint32_t capacity;         // blocks
+  uint32_t capacity;  // blocks
+  bool bounded;       // of a file system that may be full: blocks get their memory before they are used
   const ArenaMap* previous;  // keeps retired ones reachable: a program's leak checker must not mind us
 };
 const ArenaMap* arena_map();   // nullptr without an arena
 extern SpinLock g_arena_lock;  // protects making, retiring and forgetting an arena
 
 uint64_t monotonic_ns();
+
+// Gives `bytes` at `address` of an arena their memory; false where there is none, and a store would end the
+// process with SIGBUS.
+bool populate(const void* address, uint64_t bytes);
 
 // ring.cpp: what a new arena or a forked child must make it forget.
 void reset_ring_state(bool forked);

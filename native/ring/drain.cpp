@@ -12,6 +12,7 @@
 
 #include "ring/arena.h"
 #include "ring/crc32.h"
+#include "ring/descriptors.h"
 
 namespace warpsight {
 
@@ -19,22 +20,28 @@ namespace {
 
 constexpr uint64_t kFixedBytes = kArenaHeaderBytes + kRingCapacity * kRingDescriptorBytes;
 constexpr uint32_t kOpenState = 1, kClosedState = 2, kFreeState = 0;
+// BlockHeader.flags; see layout.py.
+constexpr uint32_t kSealed = 1, kGapCounted = 2;
 constexpr uint32_t kWholeBlock = static_cast<uint32_t>(kBlockPayloadBytes);
 
 // Descriptor of `path`, made with mode 0700 where it does not exist (its parent must); -1 with errno set.
 int open_directory(const char* path) {
   if (mkdir(path, 0700) != 0 && errno != EEXIST) return -1;
-  return ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return out_of_the_way(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Maps an arena of any process; nullptr with errno set unless its length is fixed and its header is ours.
+// Maps an arena of any process; nullptr with errno set unless its header is ours and its length is fixed: by
+// seals, or because the file is this user's own.
 char* map_arena(int fd, uint64_t* bytes) {
   struct stat status;
   if (fstat(fd, &status) != 0) return nullptr;
   const int seals = fcntl(fd, F_GET_SEALS);
   *bytes = static_cast<uint64_t>(status.st_size);
   errno = EINVAL;
-  if (seals < 0 || !(seals & F_SEAL_SHRINK) || *bytes < kFixedBytes + kBlockBytes) return nullptr;
+  const bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK);
+  const bool own_file = seals == F_SEAL_SEAL && status.st_uid == geteuid();  // as files in a tmpfs are
+  if (!sealed && !own_file) return nullptr;
+  if (*bytes < kFixedBytes + kBlockBytes) return nullptr;
   void* map = mmap(nullptr, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (map == MAP_FAILED) return nullptr;
   const ArenaHeader* header = static_cast<const ArenaHeader*>(map);
@@ -70,6 +77,7 @@ Drainer::Drainer(char* map, uint64_t bytes, int directory, uint64_t segment_byte
       next_segment_(adopt_segments(directory)),
       definitions_("definitions", directory, segment_bytes, &next_segment_),
       data_("data", directory, segment_bytes, &next_segment_),
+      losses_("data", directory, segment_bytes, &next_segment_),
       own_strings_(String::kKind, 0),
       own_losses_(Loss::kKind, sizeof(Loss)),
       rings_(kRingCapacity),
@@ -80,6 +88,8 @@ Drainer::Drainer(char* map, uint64_t bytes, int directory, uint64_t segment_byte
   const uint32_t writer = 0x80000000u | next_segment_ << 1;
   own_strings_.identify(*header(), writer);
   own_losses_.identify(*header(), writer + 1);
+  losses_.reserve();  // what is lost on a full disk is still said
+  add_sentences();
   __atomic_store_n(&header()->drainer, static_cast<uint32_t>(getpid()), __ATOMIC_RELEASE);
   __atomic_store_n(&header()->heartbeat, monotonic_ns(), __ATOMIC_RELEASE);
 }
@@ -87,6 +97,7 @@ Drainer::Drainer(char* map, uint64_t bytes, int directory, uint64_t segment_byte
 Drainer::~Drainer() {
   definitions_.close();
   data_.close();
+  losses_.close();
   munmap(map_, bytes_);
   ::close(directory_);
 }
@@ -128,6 +139,8 @@ void Drainer::note(uint32_t index) {
   ring->noted = recognise(index, ring);
   if (!ring->noted) return;
   ring->produced = load_acquire(&descriptor(index)->produced);
+  ring->committed = 0;
+  if (ring->produced < ring->block_count && ring->produced >= load_acquire(&descriptor(index)->ready)) return;
   const BlockHeader* open = reinterpret_cast<const BlockHeader*>(block_address(*ring, ring->produced));
   const bool begun = load_acquire(&open->sequence) == ring->produced && open->writer == ring->writer;
   ring->committed = begun ? load_acquire(&open->committed) : 0;
@@ -188,7 +201,7 @@ bool Drainer::load_block(const Ring& ring, uint64_t sequence, uint32_t limit, bo
   own->writer = ring.writer;
   own->row_bytes = ring.row_bytes;
   own->committed = committed;
-  own->flags = sealed ? 1 : 0;
+  own->flags = (sealed ? kSealed : 0) | (sequence > ring.next_sequence ? kGapCounted : 0);
   own->crc = crc32(crc32(0, own, 60), own + 1, committed);
   return true;
 }
@@ -214,6 +227,7 @@ Drainer::Outcome Drainer::drain_block(Ring* ring, uint64_t sequence, uint32_t li
   ring->slot = slot;
   ring->slot_sequence = sequence;
   ring->slot_bytes = committed;
+  ring->next_sequence = sealed ? sequence + 1 : sequence;
   ++visit_blocks_;
   ++blocks_;
   bytes_written_ += kBlockHeaderBytes + committed;
@@ -240,14 +254,26 @@ void Drainer::settle_partial(Ring* ring, uint64_t drained) {
 
 // A block that cannot be written waits in its ring for the disk to recover, until the ring is half full.
 bool Drainer::give_up(const Ring& ring, uint64_t drained) const {
+  if (patient_) return false;
   return finishing_ || ring.produced - drained > ring.block_count / 2;
 }
 
-void Drainer::count_unwritten(const Ring& ring) {
+// Counts the block in the buffer before it is taken: a drainer that comes after one that died in between
+// finds that it was counted.
+void Drainer::count_unwritten(uint32_t index, uint64_t sequence) {
+  RingDescriptor* shared = descriptor(index);
+  if (shared->unwritten_block == sequence + 1) return;
+  Ring* ring = &rings_[index];
   const uint32_t committed = reinterpret_cast<BlockHeader*>(buffer_.data())->committed;
-  if (unwritten_rows_ == unwritten_told_) unwritten_since_ = visit_time_;
+  const bool partly =
+      ring->slot.file && ring->slot_sequence == sequence;  // what an earlier visit wrote is there
+  const uint32_t bytes = committed - (partly ? std::min(ring->slot_bytes, committed) : 0);
+  const uint64_t rows = ring->row_bytes ? bytes / ring->row_bytes : 1;
+  if (shared->unwritten == ring->unwritten_told) ring->unwritten_since = visit_time_;
+  shared->unwritten_block = sequence + 1;
+  __atomic_store_n(&shared->unwritten, shared->unwritten + rows, __ATOMIC_RELEASE);
   ++unwritten_blocks_;
-  unwritten_rows_ += ring.row_bytes ? committed / ring.row_bytes : 1;
+  unwritten_rows_ += rows;
 }
 
 void Drainer::drain_ring(uint32_t index, bool open_too) {
@@ -263,22 +289,24 @@ void Drainer::drain_ring(uint32_t index, bool open_too) {
     drained = ring->produced;
   }
   while (drained < ring->produced) {
-    const Outcome outcome = drain_block(ring, drained, kWholeBlock, true);
+    const bool counted = descriptor(index)->unwritten_block == drained + 1;
+    const Outcome outcome = counted ? Outcome::nothing : drain_block(ring, drained, kWholeBlock, true);
     if (outcome == Outcome::failed) {
       ring->stuck = !give_up(*ring, drained);
       if (ring->stuck) return;
+      count_unwritten(index, drained);
     }
     const bool ours = advance(index, drained);
     if (ours && drained == ring->partial_sequence) ring->partial_bytes = 0;
-    if (ours && outcome == Outcome::failed) count_unwritten(*ring);
     if (!ours && outcome == Outcome::written) file_of(*ring)->take_back(ring->slot);
     const uint64_t now = load_acquire(&descriptor(index)->drained);
     drained = now > drained ? now : drained + 1;
     settle_partial(ring, drained);
   }
   if (!open_too || drained != ring->produced || ring->committed == 0) return;
+  if (descriptor(index)->unwritten_block == drained + 1) return;
   const Outcome outcome = drain_block(ring, ring->produced, ring->committed, false);
-  if (outcome == Outcome::failed && finishing_) count_unwritten(*ring);
+  if (outcome == Outcome::failed && finishing_) count_unwritten(index, drained);
   if (outcome == Outcome::written) {
     ring->partial_sequence = ring->produced;
     ring->partial_bytes = ring->slot_bytes;
@@ -292,7 +320,9 @@ void Drainer::free_if_done(uint32_t index) {
   if (load_acquire(&shared->drained) < load_acquire(&shared->produced)) return;
   tell_ring_loss(index, true);
   if (load_acquire(&shared->lost) != shared->lost_reported) return;
+  if (shared->unwritten != shared->unwritten_reported) return;
   uint32_t expected = kClosedState;
+  ring->noted = false;  // from here on it is another thread's
   __atomic_compare_exchange_n(&shared->state, &expected, kFreeState, false, __ATOMIC_ACQ_REL,
                               __ATOMIC_RELAXED);
 }
@@ -330,6 +360,7 @@ int Drainer::poll(bool checkpoint) {
 void Drainer::rotate() {
   definitions_.close();  // first: whoever sees a closed data segment finds its definitions closed too
   data_.close();
+  losses_.renew();
   __atomic_store_n(&header()->next_segment, next_segment_, __ATOMIC_RELAXED);
 }
 
@@ -337,9 +368,17 @@ int Drainer::finish() {
   finishing_ = true;
   const int result = poll(true);
   rotate();
+  losses_.close();
   uint32_t self = static_cast<uint32_t>(getpid());
   __atomic_compare_exchange_n(&header()->drainer, &self, 0u, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   return result;
+}
+
+int Drainer::adopt() {
+  patient_ = true;
+  int result = poll(true);
+  if (result >= 0) result = finish();
+  return std::min(result, 0);
 }
 
 uint64_t Drainer::statistic(int which) const {

@@ -22,11 +22,22 @@ T load_acquire(const T* value) {
 class OwnBlocks {
  public:
   OwnBlocks(uint16_t kind, uint32_t row_bytes);
-  // Appends a row (for strings with its text); begins another block when this one is full.
+  // Appends a row (for strings with its text); begins another block when this one is full and written.
   // False when that block could not be written: the row is not taken.
   bool append(const void* row, uint32_t row_bytes, std::string_view text, SegmentFile* file);
   // Writes what is new; the errno of the write, 0 when all is written.
   int write(SegmentFile* file);
+  // The row appended last for which `matches` holds, to be changed; nullptr when there is none in this block.
+  template <class Row, class Predicate>
+  Row* last(Predicate matches) {
+    Row* rows = reinterpret_cast<Row*>(bytes_.data() + kBlockHeaderBytes);
+    for (uint32_t i = header()->committed / sizeof(Row); i-- > 0;) {
+      if (!matches(rows[i])) continue;
+      dirty_ = true;
+      return &rows[i];
+    }
+    return nullptr;
+  }
   void identify(const ArenaHeader& header, uint32_t writer);
 
  private:
@@ -51,6 +62,8 @@ class Drainer {
   void rotate();
   // The last visit: everything committed, open blocks too.
   int finish();
+  // The same for an arena that nobody writes to: what cannot be written stays in it. 0 or -errno.
+  int adopt();
   uint64_t statistic(int which) const;
 
  private:
@@ -64,11 +77,15 @@ class Drainer {
     Slot slot;  // where the block `slot_sequence` was written while it was open
     uint64_t slot_sequence = 0;
     uint32_t slot_bytes = 0;        // committed bytes written there
+    uint64_t next_sequence = 0;     // of the block that comes after what was written
     uint64_t partial_sequence = 0;  // a block that was written while it was open and is not ours yet
     uint32_t partial_bytes = 0;     // committed bytes of it, 0 none
     uint64_t surplus = 0;           // rows that its producer counts as lost although they were written
+    uint64_t lost_told = 0;         // of `lost`, in rows that may not be on disk yet
     uint64_t lost_told_at = 0;      // when its last Loss row was written
     uint64_t lost_until = 0;        // lost_last of that row
+    uint64_t unwritten_told = 0;    // of `unwritten`, likewise
+    uint64_t unwritten_since = 0;   // when the first row of `unwritten` that is not told yet was given up
     uint64_t produced = 0;          // the note of this visit
     uint32_t committed = 0;         // of block `produced`, likewise
     uint32_t state = 0;
@@ -94,13 +111,16 @@ class Drainer {
   bool advance(uint32_t index, uint64_t sequence);
   void settle_partial(Ring* ring, uint64_t drained);
   bool give_up(const Ring& ring, uint64_t drained) const;
-  void count_unwritten(const Ring& ring);
+  void count_unwritten(uint32_t index, uint64_t sequence);
   void free_if_done(uint32_t index);
   SegmentFile* file_of(const Ring& ring) { return is_definition(ring.kind) ? &definitions_ : &data_; }
 
   void tell_losses(bool all);
   void tell_ring_loss(uint32_t index, bool now);
-  bool tell(uint32_t source, uint32_t cause, uint64_t count, uint64_t start, uint64_t end, uint32_t kind);
+  void tell_unwritten(uint32_t index);
+  void add_sentences();
+  void tell(const Loss& loss);
+  void note_told();
   void write_own();
 
   char* map_;
@@ -110,24 +130,24 @@ class Drainer {
   uint32_t next_segment_;
   SegmentFile definitions_;
   SegmentFile data_;
+  SegmentFile losses_;  // has room for a block reserved
   OwnBlocks own_strings_;
   OwnBlocks own_losses_;
-  uint32_t sentences_written_ = 0;
   std::vector<Ring> rings_;
   uint32_t known_ = 0;  // descriptors handed out so far, as far as we have seen
   std::vector<char> buffer_;
   uint64_t visit_time_ = 0;
   bool finishing_ = false;
+  bool patient_ = false;  // nothing is given up
   int visit_blocks_ = 0;
   int visit_error_ = 0;
   uint64_t blocks_ = 0;
   uint64_t bytes_written_ = 0;
   uint64_t unwritten_blocks_ = 0;
   uint64_t unwritten_rows_ = 0;
-  uint64_t unwritten_told_ = 0;
-  uint64_t unwritten_since_ = 0;
   uint64_t damaged_ = 0;
   uint64_t damaged_told_ = 0;
+  uint64_t no_ring_told_ = 0;
   uint64_t lost_rows_ = 0;
   int last_error_ = 0;
 };

@@ -50,6 +50,16 @@ WARPSIGHT_EXPORT int ws_drain_close(void* handle) {
   return result;
 }
 
+// Writes all rows of an arena that nobody uses any more. 0, -EINVAL when it is none, or -errno: then the rows
+// that could not be written are still there.
+WARPSIGHT_EXPORT int ws_drain_adopt(int arena_fd, const char* directory) {
+  warpsight::Drainer* drainer = warpsight::Drainer::open(arena_fd, directory, kDefaultSegmentBytes);
+  if (!drainer) return -errno;
+  const int result = drainer->adopt();
+  delete drainer;
+  return result;
+}
+
 // 0 blocks written, 1 bytes written, 2 blocks lost to write errors, 3 rings handed out, 4 rows lost to write
 // errors, 5 errno of the last write error, 6 rows lost in rings, 7 damaged blocks and rings skipped.
 WARPSIGHT_EXPORT uint64_t ws_drain_statistic(void* handle, int which) {

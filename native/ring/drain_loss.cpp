@@ -13,6 +13,9 @@ namespace warpsight {
 
 namespace {
 
+// Loss.severity and Loss.counter; see record_kinds.py.
+constexpr uint32_t kDataLost = 2;
+constexpr uint32_t kRingLost = 1, kNoRing = 2, kRingUnwritten = 3;
 constexpr uint64_t kTellEveryNs = 1000000000;  // a ring that goes on losing gets one Loss row a second
 
 // The drainer's sentences: string ids below kFirstStringId, which no process interns.
@@ -73,7 +76,10 @@ bool OwnBlocks::append(const void* row, uint32_t row_bytes, std::string_view tex
   if (block->committed + bytes > kBlockPayloadBytes) {
     block->flags = 1;
     dirty_ = true;
-    if (write(file) != 0) return false;
+    if (write(file) != 0 || !file->has_room()) {
+      block->flags = 0;
+      return false;
+    }
     ++block->sequence;
     block->committed = block->flags = 0;
     slot_ = Slot{};
@@ -96,63 +102,96 @@ int OwnBlocks::write(SegmentFile* file) {
   return error;
 }
 
-bool Drainer::tell(uint32_t source, uint32_t cause, uint64_t count, uint64_t start, uint64_t end,
-                   uint32_t kind) {
-  for (const uint32_t id : {source, cause}) {
-    if (sentences_written_ >> id & 1) continue;
+void Drainer::add_sentences() {
+  for (uint32_t id = kNone + 1; id <= kDamaged; ++id) {
     const std::string_view text = kSentences[id];
     const String row = {id, static_cast<uint32_t>(text.size())};
-    if (!own_strings_.append(&row, sizeof(row), text, &definitions_)) return false;
-    sentences_written_ |= 1u << id;
+    own_strings_.append(&row, sizeof(row), text, &definitions_);
   }
-  constexpr uint32_t kDataLost = 2;
-  const Loss row = {visit_time_, start, end, count, cause, source, kind, kDataLost};
-  return own_losses_.append(&row, sizeof(row), {}, &data_);
+}
+
+// Takes up a loss, always: where there is no room for another row, a row with the same cause grows.
+void Drainer::tell(const Loss& loss) {
+  if (own_losses_.append(&loss, sizeof(loss), {}, &losses_)) return;
+  const auto same_cause = [&](const Loss& row) { return row.cause == loss.cause && row.kind == loss.kind; };
+  const auto any = [](const Loss&) { return true; };
+  Loss* row = own_losses_.last<Loss>(same_cause);
+  if (!row) row = own_losses_.last<Loss>(any);
+  if (row->kind != loss.kind) row->kind = 0;
+  row->count += loss.count;
+  row->end = loss.end;
+  row->counter = 0;
 }
 
 void Drainer::tell_ring_loss(uint32_t index, bool now) {
   Ring* ring = &rings_[index];
   RingDescriptor* shared = descriptor(index);
   const uint64_t lost = load_acquire(&shared->lost);
-  const uint64_t told = shared->lost_reported;
+  ring->lost_told = std::max(ring->lost_told, shared->lost_reported);
+  const uint64_t told = ring->lost_told;
   if (lost == told || (!now && visit_time_ < ring->lost_told_at + kTellEveryNs)) return;
   const uint64_t start = told == 0 ? shared->lost_first : ring->lost_until;
   const uint64_t end = shared->lost_last;
   const uint64_t written = std::min(ring->surplus, lost - told);
   const uint64_t rows = lost - told - written;
-  if (rows && !tell(kRing, kRingFull, rows, start, end, ring->kind)) return;
+  if (rows)
+    tell({visit_time_, start, end, rows, kRingFull, kRing, ring->kind, kDataLost, kRingLost, ring->writer,
+          told});
   ring->surplus -= written;
-  shared->lost_reported = lost;
+  ring->lost_told = lost;
   ring->lost_told_at = visit_time_;
   ring->lost_until = end;
   lost_rows_ += rows;
 }
 
+void Drainer::tell_unwritten(uint32_t index) {
+  Ring* ring = &rings_[index];
+  RingDescriptor* shared = descriptor(index);
+  ring->unwritten_told = std::max(ring->unwritten_told, shared->unwritten_reported);
+  const uint64_t rows = shared->unwritten - ring->unwritten_told;
+  if (!rows) return;
+  tell({visit_time_, ring->unwritten_since, visit_time_, rows, sentence_of_error(last_error_), kDrainer,
+        ring->kind, kDataLost, kRingUnwritten, ring->writer, ring->unwritten_told});
+  ring->unwritten_told = shared->unwritten;
+}
+
 void Drainer::tell_losses(bool all) {
-  ArenaHeader* shared = header();
   for (uint32_t i = 0; i < known_; ++i) {
-    if (rings_[i].noted) tell_ring_loss(i, all);
+    if (!rings_[i].noted) continue;
+    tell_ring_loss(i, all);
+    tell_unwritten(i);
   }
-  const uint64_t no_ring = load_acquire(&shared->lost_no_ring);
-  const uint64_t told = shared->lost_no_ring_reported;
-  if (no_ring != told && tell(kRing, kArenaFull, no_ring - told, 0, visit_time_, 0)) {
-    shared->lost_no_ring_reported = no_ring;
-    lost_rows_ += no_ring - told;
+  no_ring_told_ = std::max(no_ring_told_, header()->lost_no_ring_reported);
+  const uint64_t no_ring = load_acquire(&header()->lost_no_ring);
+  if (no_ring != no_ring_told_) {
+    const uint64_t rows = no_ring - no_ring_told_;
+    tell({visit_time_, 0, visit_time_, rows, kArenaFull, kRing, 0, kDataLost, kNoRing, 0, no_ring_told_});
+    no_ring_told_ = no_ring;
+    lost_rows_ += rows;
   }
-  if (unwritten_rows_ != unwritten_told_ && (all || visit_error_ == 0) &&
-      tell(kDrainer, sentence_of_error(last_error_), unwritten_rows_ - unwritten_told_, unwritten_since_,
-           visit_time_, 0)) {
-    unwritten_told_ = unwritten_rows_;
-  }
-  if (damaged_ != damaged_told_ && tell(kDrainer, kDamaged, damaged_ - damaged_told_, 0, visit_time_, 0)) {
+  if (damaged_ != damaged_told_) {
+    tell({visit_time_, 0, visit_time_, damaged_ - damaged_told_, kDamaged, kDrainer, 0, kDataLost, 0, 0, 0});
     damaged_told_ = damaged_;
   }
 }
 
+// What was told is on disk: from here on nobody tells it again. A drainer that dies just before it gets here
+// leaves rows that the next one's replace.
+void Drainer::note_told() {
+  for (uint32_t i = 0; i < known_; ++i) {
+    if (!rings_[i].noted) continue;
+    RingDescriptor* shared = descriptor(i);
+    shared->lost_reported = std::max(shared->lost_reported, rings_[i].lost_told);
+    shared->unwritten_reported = std::max(shared->unwritten_reported, rings_[i].unwritten_told);
+  }
+  header()->lost_no_ring_reported = no_ring_told_;
+}
+
 void Drainer::write_own() {
   int error = own_strings_.write(&definitions_);
-  if (error == 0) error = own_losses_.write(&data_);
+  if (error == 0) error = own_losses_.write(&losses_);
   if (error) visit_error_ = last_error_ = error;
+  if (error == 0) note_told();
 }
 
 }  // namespace warpsight

@@ -11,6 +11,14 @@
 
 namespace warpsight {
 
+bool populate(const void* address, uint64_t bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  // Blocks are aligned to 4 KiB only: where pages are larger, the first one begins in the block before.
+  const uintptr_t first = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t start = first & ~(page - 1);
+  return madvise(reinterpret_cast<void*>(start), first - start + bytes, MADV_POPULATE_WRITE) == 0;
+}
+
 namespace {
 
 // How far each ring's blocks have been touched. Our thread only.
@@ -25,25 +33,21 @@ Touched g_touched[kRingCapacity];
 void prefault_rings() {
   const ArenaMap* map = arena_map();
   if (!map) return;
-  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uint32_t count = __atomic_load_n(&map->header->ring_count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count && i < kRingCapacity; ++i) {
     const RingDescriptor* ring = &map->rings[i];
     if (__atomic_load_n(&ring->state, __ATOMIC_ACQUIRE) != 1) continue;
     Touched& touched = g_touched[i];
     const uint64_t produced = __atomic_load_n(&ring->produced, __ATOMIC_RELAXED);
-    if (touched.writer != ring->writer) touched = {ring->writer, static_cast<uint32_t>(produced) + 1};
+    const uint32_t writer = __atomic_load_n(&ring->writer, __ATOMIC_RELAXED);
+    if (touched.writer != writer) touched = {writer, static_cast<uint32_t>(produced) + 1};
     // As many blocks ahead as the ring has filled since it was claimed: busy rings only, twice as far each
     // time.
     const uint64_t wanted = produced * 2 + (produced ? 1 : 0);
     if (touched.blocks >= ring->block_count || touched.blocks >= wanted) continue;
     const uint64_t end = wanted < ring->block_count ? wanted : ring->block_count;
-    // Blocks are aligned to 4 KiB only: where pages are larger, the first one begins in the block before.
-    const uintptr_t first = reinterpret_cast<uintptr_t>(map->blocks) +
-                            (ring->first_block + touched.blocks) * uint64_t{kBlockBytes};
-    const uintptr_t start = first & ~(page - 1);
-    madvise(reinterpret_cast<void*>(start), first - start + (end - touched.blocks) * kBlockBytes,
-            MADV_POPULATE_WRITE);
+    populate(map->blocks + (ring->first_block + touched.blocks) * uint64_t{kBlockBytes},
+             (end - touched.blocks) * kBlockBytes);
     touched.blocks = static_cast<uint32_t>(end);
   }
 }

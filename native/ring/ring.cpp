@@ -150,6 +150,15 @@ BlockHeader* block_at(const ArenaMap& map, const RingDescriptor* ring, uint64_t 
   return reinterpret_cast<BlockHeader*>(map.blocks + index * kBlockBytes);
 }
 
+// Makes sure that block `sequence` has memory; the drainer touches none that has not.
+bool make_ready(const ArenaMap& map, RingDescriptor* ring, uint64_t sequence) {
+  const uint64_t index = ring->block_count ? sequence % ring->block_count : 0;
+  if (index < ring->ready) return true;
+  if (map.bounded && !populate(block_at(map, ring, sequence), kBlockBytes)) return false;
+  store(&ring->ready, map.bounded ? static_cast<uint32_t>(index + 1) : ring->block_count);
+  return true;
+}
+
 // Begins block `sequence` of the ring. The drainer takes a block only when its sequence is the expected one,
 // so that is stored last; before it, the block is invalid.
 void begin_block(Cursor* cursor, uint64_t sequence, uint64_t epoch) {
@@ -187,9 +196,10 @@ RingDescriptor* claim(const ArenaMap& map, uint16_t kind, uint32_t row_bytes, bo
   if (!ring) return nullptr;
   ring->kind = kind;
   ring->row_bytes = static_cast<uint16_t>(row_bytes);
-  ring->writer = add(&g_writers, 1u) + 1;
+  store(&ring->writer, add(&g_writers, 1u) + 1, __ATOMIC_RELAXED);  // our thread looks at rings of others
   ring->thread = shared ? 0 : own_thread_id();
   ring->lost = ring->lost_first = ring->lost_last = ring->lost_reported = 0;
+  ring->unwritten = ring->unwritten_block = ring->unwritten_reported = 0;
   store(&ring->produced, uint64_t{0}, __ATOMIC_RELAXED);
   store(&ring->drained, uint64_t{0}, __ATOMIC_RELAXED);
   return ring;
@@ -280,6 +290,11 @@ bool claim_into(Cursor* cursor, uint16_t kind, uint32_t row_bytes, uint64_t epoc
   const ArenaMap* map = arena_map();
   if (!map) return false;
   RingDescriptor* ring = claim(*map, kind, row_bytes, shared);
+  if (ring && !make_ready(*map, ring, 0)) {
+    store(&ring->state, uint32_t{kFree});
+    add(&g_closed_rings, 1u);
+    ring = nullptr;
+  }
   if (!ring) {
     add(&map->header->lost_no_ring, uint64_t{1});
     *cursor = Cursor{};
@@ -317,6 +332,7 @@ bool next_block(Cursor* cursor, uint64_t epoch, FullPolicy policy) {
     if (policy == FullPolicy::drop_oldest) drop_oldest(*cursor->map, ring);
     if (!has_room(ring)) return false;
   }
+  if (!make_ready(*cursor->map, ring, ring->produced)) return false;
   begin_block(cursor, ring->produced, epoch);
   return true;
 }
@@ -425,10 +441,10 @@ RingStatistics ring_statistics() {
     const uint32_t state = load(&ring->state);
     if (state == kClaiming) continue;
     total.dropped += load(&ring->lost, __ATOMIC_RELAXED);
-    if (state != kOpen) continue;
-    const BlockHeader* open = block_at(*map, ring, load(&ring->produced));
-    if (load(&open->sequence) == ring->produced && open->writer == ring->writer)
-      total.written += rows_in(open);
+    const uint64_t produced = load(&ring->produced);
+    if (state != kOpen || (produced < ring->block_count && produced >= load(&ring->ready))) continue;
+    const BlockHeader* open = block_at(*map, ring, produced);
+    if (load(&open->sequence) == produced && open->writer == ring->writer) total.written += rows_in(open);
   }
   return total;
 }

@@ -25,13 +25,15 @@ void set_full_policy(FullPolicy policy);
 // drain.
 void set_wait_handler(void (*handler)());
 
-// Makes the arena of this process (a sparse memfd) or returns the one that exists; nullptr with errno set on
-// failure. Not for forked children: `forget_arena` runs there first.
-ArenaHeader* create_arena();
-ArenaHeader* arena();     // nullptr before create_arena and in a forked child
-int arena_fd();           // -1 likewise
-uint32_t arena_blocks();  // blocks of this arena; fewer than kBlockCapacity under RLIMIT_FSIZE or RLIMIT_AS
-void forget_arena();      // after fork, in the child: drops every reference, writes nothing
+// Makes the arena of this process or returns the one that exists; nullptr with errno set on failure. It is a
+// file of `folder`, which outlives this process and whoever drains it, where that is a tmpfs with room; else
+// a sparse memfd. Not for forked children: `forget_arena` runs there first.
+ArenaHeader* create_arena(const char* folder, uint32_t most_blocks = kBlockCapacity);
+ArenaHeader* arena();      // nullptr before create_arena and in a forked child
+int arena_fd();            // -1 likewise
+void remove_arena_file();  // its rows are safe elsewhere, or nobody wants them
+uint32_t arena_blocks();   // blocks of this arena; fewer than kBlockCapacity under RLIMIT_FSIZE or RLIMIT_AS
+void forget_arena();       // after fork, in the child: drops every reference, writes nothing
 
 // For a second recording in one process: leaves the arena to its drainer; the next create_arena makes a new
 // one in which every definition written so far (except processes and threads) appears again under the same

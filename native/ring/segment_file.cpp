@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ring/descriptors.h"
 #include "ring/ring.h"
 
 namespace warpsight {
@@ -52,7 +53,7 @@ SegmentFile::~SegmentFile() { close(); }
 int SegmentFile::open() {
   for (int attempt = 0; attempt < 100; ++attempt) {
     snprintf(name_, sizeof(name_), "%s-%06u.seg%s", prefix_, *next_, kOpenSuffix);
-    fd_ = openat(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd_ = out_of_the_way(openat(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (fd_ < 0 && errno != EEXIST) return errno;
     ++*next_;
     if (fd_ < 0) continue;
@@ -69,10 +70,38 @@ int SegmentFile::write(const void* block, uint32_t bytes, Slot* slot) {
   }
   const uint32_t index = in_open_file(*slot) ? slot->index : slots_;
   const off_t offset = static_cast<off_t>(index) * static_cast<off_t>(kBlockBytes);
-  if (const int error = write_all(fd_, static_cast<const char*>(block), bytes, offset)) return error;
+  const char* rows = static_cast<const char*>(block) + kBlockHeaderBytes;
+  if (const int error = write_all(fd_, rows, bytes - kBlockHeaderBytes, offset + off_t{kBlockHeaderBytes}))
+    return error;
+  if (const int error = write_all(fd_, static_cast<const char*>(block), kBlockHeaderBytes, offset))
+    return error;
   if (index == slots_) ++slots_;
   *slot = Slot{file_, index};
   return 0;
+}
+
+bool SegmentFile::has_room() {
+  const off_t end = static_cast<off_t>(slots_) * static_cast<off_t>(kBlockBytes);
+  const bool reserved = fallocate(fd_, FALLOC_FL_KEEP_SIZE, end, static_cast<off_t>(kBlockBytes)) == 0;
+  // File systems that know no reservations refuse for another reason, and take what there is room for.
+  return reserved || (errno != ENOSPC && errno != EDQUOT);
+}
+
+void SegmentFile::reserve() {
+  if (fd_ < 0 && open() == 0 && !has_room()) close();
+}
+
+void SegmentFile::renew() {
+  if (fd_ >= 0 && slots_ == 0) return;
+  SegmentFile next(prefix_, directory_, segment_bytes_, next_);
+  next.reserve();
+  if (next.fd_ < 0) return;
+  close();
+  fd_ = next.fd_;
+  next.fd_ = -1;
+  slots_ = 0;
+  ++file_;
+  memcpy(name_, next.name_, sizeof(name_));
 }
 
 void SegmentFile::take_back(const Slot& slot) {

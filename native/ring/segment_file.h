@@ -22,12 +22,19 @@ class SegmentFile {
   SegmentFile& operator=(const SegmentFile&) = delete;
 
   // Writes `bytes` bytes of a block at `slot` when that is in the open file, else at a new slot, which `slot`
-  // becomes. 0, or the errno of the write; the file then is as before.
+  // becomes. 0, or the errno of the write; the file then is as before. A kill in between leaves it as before,
+  // too.
   int write(const void* block, uint32_t bytes, Slot* slot);
   bool in_open_file(const Slot& slot) const { return slot.file == file_ && fd_ >= 0; }
   // Gives the slot that was written last back, to be overwritten.
   void take_back(const Slot& slot);
+  // Reserves the next slot; false when the disk is full.
+  bool has_room();
   bool is_full() const { return uint64_t{slots_} * 65536 >= segment_bytes_; }
+  // Begins a file with room on disk for its first block; without effect where there is none.
+  void reserve();
+  // Goes on in another such file; stays in the present one while that is empty, or there is no room.
+  void renew();
   // Makes the file's length a whole number of blocks and takes the suffix `.open` off its name.
   void close();
 

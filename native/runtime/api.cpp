@@ -136,10 +136,13 @@ WARPSIGHT_EXPORT uint64_t ws_statistics(int which) {
   return which == 2 && here ? now_ns() - here->start_monotonic : 0;
 }
 
-// An arena without a connection, for the launcher's own rows; its descriptor (which stays the library's) or
-// -errno.
-WARPSIGHT_EXPORT int ws_arena_create() {
-  if (!create_arena()) return -errno;
+// Few kinds, and none of them comes fast: half a gigabyte of addresses instead of two.
+constexpr uint32_t kOwnBlocks = 8192;
+
+// An arena without a connection, for the launcher's own rows, as a file of `folder` where that can be (NULL:
+// never); its descriptor (which stays the library's) or -errno.
+WARPSIGHT_EXPORT int ws_arena_create(const char* folder) {
+  if (!create_arena(folder, kOwnBlocks)) return -errno;
   register_handlers();
   return arena_fd();
 }

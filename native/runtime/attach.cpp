@@ -13,15 +13,15 @@
 
 #include <string>
 
+#include "ring/descriptors.h"
 #include "runtime/state.h"
 
 namespace warpsight {
 namespace {
 
-constexpr int kFirstDescriptor = 500;  // out of the way of programs that close or reuse low descriptors
-int g_listener = -1;                   // under runtime().lock, or in a forked child without other threads
-char g_path[108];                      // of the socket, likewise; empty without one
-pid_t g_owner = 0;                     // the process that made it
+int g_listener = -1;  // under runtime().lock, or in a forked child without other threads
+char g_path[108];     // of the socket, likewise; empty without one
+pid_t g_owner = 0;    // the process that made it
 
 // A folder that only this user can enter: whoever can open the socket may have the process recorded.
 bool own_folder(const std::string& path) {
@@ -41,10 +41,9 @@ int listen_at(const std::string& path) {
   unlink(path.c_str());  // of an earlier process with our id
   const bool listens =
       bind(low, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 && listen(low, 8) == 0;
-  const int high = listens ? fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor) : -1;
-  if (high < 0 && listens) return low;
+  if (listens) return out_of_the_way(low);
   close(low);
-  return high;
+  return -1;
 }
 
 bool is_ours_or_roots(int connection) {

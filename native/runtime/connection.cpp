@@ -12,12 +12,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ring/descriptors.h"
+
 namespace warpsight {
 
 namespace {
 
 constexpr int kAnswerMs = 5000;
-constexpr int kFirstDescriptor = 500;  // out of the way of programs that close or reuse low descriptors
 
 int open_socket(const std::string& path) {
   sockaddr_un address = {};
@@ -35,10 +36,7 @@ int open_socket(const std::string& path) {
     errno = error;
     return -1;
   }
-  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
-  if (high < 0) return low;
-  close(low);
-  return high;
+  return out_of_the_way(low);
 }
 
 bool send_hello(int socket, int arena_fd, uint64_t arena_id) {

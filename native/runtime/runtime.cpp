@@ -131,17 +131,23 @@ void say_refused(const std::string& path, int error, const std::string& reason) 
   }
 }
 
+// Where a launcher has arenas, beside its socket.
+std::string arena_folder(const std::string& socket) {
+  return socket.substr(0, socket.rfind('/') + 1) + "arenas";
+}
+
 // Arena, connection, first rows, thread. 0 or an errno; on failure everything is as before.
 int start(Runtime& r, const std::string& path) {
   set_full_policy(settings().on_full);
   if (settings().ring) set_event_text_limit(kRingEventTexts);
-  ArenaHeader* header = create_arena();
+  ArenaHeader* header = create_arena(arena_folder(path).c_str());
   if (!header) return errno;
   std::string reason;
   const int error = connect_to_launcher(path, arena_fd(), header->arena, &r.connection, &reason);
   if (error) {
     say_refused(path, error, reason);
     close_connection(&r.connection);
+    remove_arena_file();
     retire_arena();
     return error;
   }
@@ -165,6 +171,7 @@ int start(Runtime& r, const std::string& path) {
   if (!start_thread(r)) {
     set_recording(false);
     close_connection(&r.connection);
+    remove_arena_file();
     retire_arena();
     return EAGAIN;
   }

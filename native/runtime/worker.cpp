@@ -179,7 +179,7 @@ void wind_up(Runtime& r, bool exiting, bool stopped) {
   __atomic_store_n(&header->state, exiting ? kStateExited : kStateStopped, __ATOMIC_RELEASE);
   if (!stopped && launcher_hung_up(r.connection)) wait_to_take_over(r, header);
   if (r.drainer) {
-    r.drainer->finish();
+    if (r.drainer->finish() >= 0) remove_arena_file();
     delete r.drainer;
     r.drainer = nullptr;
     set_wait_handler(nullptr);

@@ -23,7 +23,7 @@ def main() -> None:
     _native.declare(library)
     raw = folder / "raw"
     raw.mkdir()
-    drain = library.ws_drain_open(library.ws_arena_create(), str(raw).encode(), 1 << 26)
+    drain = library.ws_drain_open(library.ws_arena_create(None), str(raw).encode(), 1 << 26)
     sampler = library.ws_sampler_open(pid)
     results, statistics = [], []
     if sampler:

@@ -19,7 +19,7 @@ from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import DTYPES
 
 library = _native.load()
-fd = library.ws_arena_create()
+fd = library.ws_arena_create(None)
 assert fd >= 0
 folder = sys.argv[1]
 os.makedirs(folder)

@@ -207,7 +207,7 @@ def main() -> None:
     library.ws_drain_poll.argtypes = ctypes.c_void_p, ctypes.c_int
     library.ws_drain_close.argtypes = (ctypes.c_void_p,)
     (folder / "raw").mkdir()
-    drain = library.ws_drain_open(library.ws_arena_create(), str(folder / "raw").encode(), 1 << 26)
+    drain = library.ws_drain_open(library.ws_arena_create(None), str(folder / "raw").encode(), 1 << 26)
     assert drain
     take()
     engine.engine_start()

@@ -15,12 +15,17 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     ),  # checkpoint != 0: also write open blocks; blocks written or -errno
     "ws_drain_rotate": (c_int, c_void_p),  # closes the current segments, so that they can be converted
     "ws_drain_close": (c_int, c_void_p),  # everything committed, then close and free
+    "ws_drain_adopt": (
+        c_int,
+        c_int,
+        c_char_p,
+    ),  # arena fd, directory: all at once, of an arena nobody uses; 0 or -errno
     "ws_drain_statistic": (c_uint64, c_void_p, c_int),
     # ^ 0 blocks, 1 bytes, 2 blocks lost to write errors, 3 rings, 4 rows lost to write errors, 5 errno of the last,
     #   6 rows lost in rings, 7 damaged blocks
     "ws_block_crcs": (None, c_void_p, c_uint64, c_void_p),  # blocks, how many, uint32 for each
     # arena of the calling process without a connection: the launcher's own rows
-    "ws_arena_create": (c_int,),  # fd or -errno
+    "ws_arena_create": (c_int, c_char_p),  # folder in tmpfs or None; fd or -errno
     "ws_write_row": (c_int, c_uint16, c_void_p, c_uint32),
     "ws_intern": (c_uint32, c_char_p, c_uint64),
     # recording in this process (native/runtime)

@@ -10,6 +10,8 @@ import pyarrow as pa
 from warpsight.model.schema import TABLES
 
 Row = dict[str, Any]
+#: Arena, number of a counter in it, ring, and where the count began.
+Told = tuple[str, int, int, int]
 
 
 class LossLog:
@@ -19,6 +21,7 @@ class LossLog:
         """`rows` is the trace's list, which this log appends to."""
         self._rows = rows
         self._counted = {_key(row): row for row in rows if row.get("counted") and row["process"] == process}
+        self._told = {tuple(row["told"]): row for row in rows if row.get("told")}
         self.process = process
 
     def add(
@@ -32,8 +35,13 @@ class LossLog:
         time: int | None = None,
         start: int | None = None,
         end: int | None = None,
+        told: Told | None = None,
     ) -> None:
-        """One report as it is."""
+        """One report as it is; one with the same `told`, by a drainer that was killed right after it, is replaced."""
+        earlier = self._told.get(told) if told else None
+        if earlier is not None:
+            earlier |= {"count": max(earlier["count"], count), "end": end}
+            return
         self._rows.append(
             {
                 "time": time,
@@ -47,6 +55,9 @@ class LossLog:
                 "process": self.process,
             }
         )
+        if told:
+            self._rows[-1]["told"] = told
+            self._told[told] = self._rows[-1]
 
     def count(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from warpsight.capture import arena_files
 from warpsight.capture.converter import Converter
 from warpsight.errors import TraceError
 from warpsight.model import manifest
@@ -32,6 +34,7 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
     if not raw.is_dir():
         raise TraceError(f"{root} is not a recording: it has neither {manifest.FILE} nor raw data")
     _check_ended(root)
+    in_memory = _adopt(root)
     converter = Converter(root)
     try:
         progress(converter.convert(enough_bytes=0)["kernels"])
@@ -41,7 +44,9 @@ def recover(root: Path, progress: Callable[[int], None] = lambda kernels: None) 
             "severity": "note",
         }
         return {
-            **converter.finish(processes=_unknown_ends(raw), loss=[note], settings=_settings(root)),
+            **converter.finish(
+                processes=_unknown_ends(raw), loss=[note, *in_memory], settings=_settings(root)
+            ),
             "recovered": True,
         }
     finally:
@@ -58,6 +63,29 @@ def _check_ended(root: Path) -> None:
             f"{root} is still being written by process {writer}, which outlived its launcher; "
             "wait for it to end"
         )
+
+
+def _adopt(root: Path) -> list[dict[str, Any]]:
+    """Take the rows that launcher and programs still had in memory when they ended; a loss where that cannot be."""
+    recording = _recording(root)
+    arenas = recording.get("arenas")
+    if isinstance(arenas, str) and arenas:
+        arena_files.adopt(Path(arenas), root / "raw")
+        _remove_socket(recording.get("socket"))
+    if arenas != "":
+        return []
+    cause = "there was no room in memory that outlives a process: the last rows of one that was killed with the launcher"
+    return [{"source": "launcher", "cause": cause, "severity": "lost"}]
+
+
+def _remove_socket(path: object) -> None:
+    """Remove the socket of a launcher that is gone, and its folder."""
+    if not isinstance(path, str) or not Path(path).is_socket():
+        return
+    with contextlib.suppress(OSError):
+        Path(path).unlink()
+        (Path(path).parent / "arenas").unlink(missing_ok=True)
+        Path(path).parent.rmdir()
 
 
 def _recording(root: Path) -> dict[str, Any]:

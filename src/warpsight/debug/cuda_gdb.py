@@ -175,7 +175,18 @@ def run(commands: Sequence[str], timeout_s: float, pid: int | None = None) -> st
         raise WarpsightError(
             "cuda-gdb is not installed: it is part of the CUDA toolkit (package cuda-gdb-13-0 or later)"
         )
-    command = [str(tool), "--batch", "-nx", "-ex", "set pagination off", "-ex", "set width 0"]
+    # neither start-up files nor scripts that lie beside what the process has loaded
+    command = [
+        str(tool),
+        "--batch",
+        "-nx",
+        "-iex",
+        "set auto-load no",
+        "-ex",
+        "set pagination off",
+        "-ex",
+        "set width 0",
+    ]
     command += ["-p", str(pid)] if pid is not None else []
     for text in [*commands, *(["detach"] if pid is not None else [])]:
         command += ["-ex", text]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -20,24 +22,31 @@ class _Library:
         self.loaded: ctypes.CDLL | None = None
         self.recording: Callable[[], int] = self._look
         self._tried = False
+        self._first = threading.Lock()  # held while the first use connects: other threads' events wait for it
 
     def _look(self) -> int:
         """`recording` before the library is loaded."""
-        return 0 if self._tried or self.get() is None else self.recording()
+        return 0 if self.get() is None else self.recording()
 
     def get(self) -> ctypes.CDLL | None:
         """The library when this process may be recorded, else None."""
         if self._tried:
             return self.loaded
-        self._tried = True
-        if os.environ.get(_SOCKET):  # started under `warpsight record`; a GPU program is connected already
-            from warpsight.errors import WarpsightError
-
-            try:
-                self.use().ws_start(None)
-            except (WarpsightError, OSError):
-                self.loaded, self.recording = None, self._look
+        with self._first:
+            if not self._tried and os.environ.get(
+                _SOCKET
+            ):  # under `warpsight record`; a GPU program is connected already
+                self._connect()
+            self._tried = True
         return self.loaded
+
+    def _connect(self) -> None:
+        from warpsight import _native
+        from warpsight.errors import WarpsightError
+
+        with contextlib.suppress(WarpsightError, OSError):
+            _native.load().ws_start(None)
+            self.use()
 
     def use(self) -> ctypes.CDLL:
         """Load it now.
@@ -49,15 +58,16 @@ class _Library:
             return self.loaded
         from warpsight import _native
 
-        self._tried = True
         self.loaded = found = _native.load()
         # Through PyDLL, which keeps the GIL: asking costs a tenth of a microsecond, and nobody waits for anything.
         self.recording = ctypes.PyDLL(found._name).ws_recording
+        self._tried = True
         return found
 
     def forget(self) -> None:
         """In a forked child: it connects for itself when it has something to say."""
         self._tried = False
+        self._first = threading.Lock()
         self.loaded = None
         self.recording = self._look
 

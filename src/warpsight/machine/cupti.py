@@ -96,7 +96,7 @@ def _version(path: Path) -> tuple[int | None, str | None]:
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=30
+            [sys.executable, "-I", "-c", code, str(path)], capture_output=True, text=True, timeout=30
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)

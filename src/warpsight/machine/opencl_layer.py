@@ -35,7 +35,7 @@ def probe(layer: Path, loader: str = "libOpenCL.so.1") -> LayerSupport:
     environment.pop("WARPSIGHT_SOCKET", None)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _PROBE, loader, str(layer)],
+            [sys.executable, "-I", "-c", _PROBE, loader, str(layer)],
             env=environment,
             capture_output=True,
             text=True,

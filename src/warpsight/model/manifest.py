@@ -33,7 +33,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     temporary = path.with_name("." + path.name)
     descriptor = private_files.create(temporary, new=False)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             json.dump(content, file, indent=1, ensure_ascii=False)
             file.write("\n")
         temporary.replace(path)

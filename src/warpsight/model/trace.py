@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +52,7 @@ class Trace:
         `instead` has parts, in `temporary`, to read in place of the folder's for some tables.
         """
         self.path = path
-        self.folder = folder.resolve()
+        self.folder = self._named(folder.resolve())
         self.manifest: dict[str, Any] = manifest.read(self.folder)
         #: What analyses share, for as long as the trace is open.
         self.kept = Kept()
@@ -63,6 +65,16 @@ class Trace:
         }
         folders = [self.folder, *({Path(temporary.name)} if other else ())]
         self._connection: duckdb.DuckDBPyConnection | None = _connect(folders, self._files)
+
+    def _named(self, folder: Path) -> Path:
+        """The folder under a name in UTF-8, which DuckDB and Arrow want."""
+        try:
+            str(folder).encode()
+        except UnicodeEncodeError:
+            opened = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, opened)
+            return Path(f"/proc/self/fd/{opened}")
+        return folder
 
     def sql(self, text: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Run one reading statement; `$name` in it stands for the keyword argument `name`.

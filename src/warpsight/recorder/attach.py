@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import socket
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -27,6 +28,36 @@ ctypes.CDLL({library!r}).ws_start({socket!r})
 """
 
 
+def check_allowed(pid: int) -> None:
+    """Refuse processes that could turn against us: those of another user, of whom root would run what he can write.
+
+    Neither could they connect: the recording's socket is for its own user.
+
+    Raises:
+        WarpsightError: when the process is gone, another user's, or changes users itself.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        users = {int(uid) for line in lines if line.startswith("Uid:") for uid in line.split()[1:]}
+    except (FileNotFoundError, ProcessLookupError):
+        raise WarpsightError(f"there is no process {pid}") from None
+    if users != {os.geteuid()}:
+        owner = next(iter(sorted(users - {os.geteuid()})))
+        raise WarpsightError(
+            f"process {pid} is another user's: attach as that user (sudo -u '#{owner}' warpsight attach {pid})"
+        )
+
+
+def _same_file_system(pid: int) -> bool:
+    """Whether a process sees the files that we see, and not those of a container."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt") and os.path.samefile(
+            f"/proc/{pid}/root", "/"
+        )
+    except OSError:
+        return False
+
+
 def door(pid: int) -> Path | None:
     """The socket at which a dormant process waits to be attached to; None when it does not."""
     try:
@@ -35,7 +66,9 @@ def door(pid: int) -> Path | None:
         return None
     inside = Path(f"/proc/{pid}/root/tmp/warpsight-attach-{owner}/{_inner_pid(pid)}")
     try:
-        return inside if inside.is_socket() else None
+        # no links: in a container they would lead to places outside of it
+        own = stat.S_ISDIR(inside.parent.lstat().st_mode) and inside.parent.lstat().st_uid == owner
+        return inside if own and stat.S_ISSOCK(inside.lstat().st_mode) else None
     except OSError:
         return None
 
@@ -79,6 +112,7 @@ def start(pid: int, launcher: str) -> str:
     Raises:
         WarpsightError: when it cannot be, with what would make it possible.
     """
+    check_allowed(pid)
     waiting = door(pid)
     if waiting is not None:
         knock(waiting, f"record 1 {launcher}")
@@ -91,6 +125,8 @@ def start(pid: int, launcher: str) -> str:
         raise WarpsightError(
             _advice(pid, f"its Python is {found}, and other processes can run code in it only from 3.14 on")
         )
+    if not _same_file_system(pid):
+        raise WarpsightError(_advice(pid, "it runs in a container: attach inside of that"))
     remote_exec(pid, launcher)
     return "through sys.remote_exec"
 
@@ -106,7 +142,8 @@ def launcher_of(pid: int) -> str:
         found = knock(waiting, "status 1")
     else:
         try:
-            found = os.readlink(_word(pid))
+            word = _word(pid)
+            found = os.readlink(word) if word.parent.lstat().st_uid == os.geteuid() else ""
         except OSError:
             found = ""
     if not found or not listener.reachable(found):
@@ -141,8 +178,6 @@ def remote_exec(pid: int, launcher: str) -> None:
             )
         )
     try:
-        if os.geteuid() == 0:  # the process may be another user's than ours
-            os.chown(path, Path(f"/proc/{pid}").stat().st_uid, -1)
         code = f"import sys; sys.remote_exec({pid}, {str(path)!r})"
         # both sides must be of the same version: its own executable is
         done = subprocess.run(
@@ -163,6 +198,9 @@ def announce(pid: int, launcher: str) -> Path | None:
     place = _word(pid)
     with contextlib.suppress(OSError):  # then only Ctrl-C and the process's end detach it
         place.parent.mkdir(mode=0o700, exist_ok=True)
+        made = place.parent.lstat()
+        if not stat.S_ISDIR(made.st_mode) or made.st_uid != os.geteuid():  # somebody else was first
+            return None
         place.unlink(missing_ok=True)
         place.symlink_to(launcher)
         return place

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import warpsight
 
-# `python -m` would put the working directory first, where a user's numpy.py may lie; and the package may
-# have come
-# from a path that only this process knows.
-_RUN = ("import runpy, sys; sys.path[0:1] = [{root!r}]; "
+# Isolated, since `-c` and `-m` put the working directory first, where somebody's runpy.py or numpy.py may lie; and by
+# path, since the package may have come from one that only this process knows.
+_RUN = ("import sys; sys.path[:] = {paths!r}; import runpy; "
         "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)")  # fmt: skip
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of this package in a new interpreter."""
     root = str(Path(warpsight.__file__).resolve().parent.parent)
-    return [sys.executable, "-c", _RUN.format(root=root, module=module), *arguments]
+    paths = [root, *(path for path in sys.path if os.path.isabs(path) and path != root)]
+    return [sys.executable, "-I", "-c", _RUN.format(paths=paths, module=module), *arguments]

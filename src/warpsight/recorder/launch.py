@@ -125,7 +125,7 @@ class Launch:
         with Signals() as signals:
             self._server.start()  # its threads inherit the blocked mask, so signals come to us
             with signals.open_for_child():
-                self._pid = _spawn(command, environment)
+                self._pid = _spawn(command, environment, self._server.restore_limits)
             if self._on_start is not None:
                 self._on_start()
             signals.wait(self._main_ended, self._pass_on)
@@ -133,6 +133,11 @@ class Launch:
             self._server.note_exit(self._pid, self._status)
             self._wait_for_rest(signals)
         return exit_code(self._status)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The program's exit code; None when it has not ended, or never ran."""
+        return None if self._status is None else exit_code(self._status)
 
     def _main_ended(self) -> bool:
         self._reap_adopted()
@@ -186,10 +191,10 @@ class Launch:
                 self._server.note_exit(ended, status)
 
 
-def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _spawn(command: Sequence[str], environment: Mapping[str, str], restore: Callable[[], None] | None) -> int:
     try:
-        # Same process group, same terminal, inherited descriptors: as if the shell had started it.
-        process = subprocess.Popen(list(command), env=dict(environment), close_fds=False)
+        # Same process group, same terminal, inherited descriptors, same limits: as if the shell had started it.
+        process = subprocess.Popen(list(command), env=dict(environment), close_fds=False, preexec_fn=restore)
     except OSError as error:
         raise start_error(command[0], error) from None
     except ValueError as error:  # a null byte
@@ -211,9 +216,13 @@ def become_subreaper() -> None:
 def children() -> set[int]:
     """Process ids of this process's children."""
     found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
+    try:
+        tasks = os.listdir("/proc/self/task")
+    except OSError:  # too many open files: the next look may find them
+        return found
+    for task in tasks:
         try:
-            found.update(map(int, (task / "children").read_text().split()))
+            found.update(map(int, Path(f"/proc/self/task/{task}/children").read_text().split()))
         except OSError:
             continue
     return found

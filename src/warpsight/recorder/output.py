@@ -34,6 +34,8 @@ class Recording:
     #: Identity of the job the recording belongs to (torchrun, Slurm, MPI); empty outside of one.
     job: str
     start: float
+    #: The folder in memory with the arenas of the recorded processes; empty where there is none.
+    arenas: str = ""
 
     def alive(self) -> bool:
         """Whether that process still runs on this machine."""
@@ -83,10 +85,11 @@ def create_file(path: Path, *, force: bool = False) -> Path:
     return path.absolute()
 
 
-def announce(folder: Path, socket: str, job: str) -> None:
+def announce(folder: Path, socket: str, job: str, arenas: Path | None = None) -> None:
     """Write `recording.json`, which says that this process records into the folder."""
     pid = os.getpid()
-    record = Recording(pid, process_ticks(pid), boot_id(), socket, job, time.time())
+    shared = os.fsdecode(arenas) if arenas is not None else ""
+    record = Recording(pid, process_ticks(pid), boot_id(), socket, job, time.time(), shared)
     try:
         manifest.write_json(folder / RECORDING, asdict(record))
     except OSError as error:
@@ -117,7 +120,7 @@ def boot_id() -> str:
 def process_ticks(pid: int) -> int:
     """When a process started, in clock ticks since boot; 0 when there is none (a zombie counts as none)."""
     try:
-        line = Path(f"/proc/{pid}/stat").read_text()
+        line = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # a program's name may be any bytes
     except OSError:
         return 0
     parts = line.rpartition(")")[2].split()

@@ -7,17 +7,20 @@ The launcher (`warpsight record`) runs one in its own process; `warpsight.record
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
+from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
+from warpsight.recorder.descriptors import raise_limit
 from warpsight.recorder.drain.arena import RECORD, STOP, OwnRows
 from warpsight.recorder.drain.converter import Converter
 from warpsight.recorder.drain.drain_loop import DrainLoop
@@ -49,6 +52,10 @@ _UNHEARD = {
 }
 
 
+class CannotRecordError(WarpsightError):
+    """This process lacks something that recording takes: descriptors, addresses, room for a file."""
+
+
 class Server:
     """One recording. Use :meth:`start`, run the program with :meth:`environment`, then :meth:`finish`."""
 
@@ -57,9 +64,12 @@ class Server:
 
         Raises:
             OutputError: when the folder cannot be made.
+            CannotRecordError: when a limit of this process is too low.
             WarpsightError: when this installation cannot record.
         """
         self.settings = settings
+        #: What gives a child the limits that this process was started with.
+        self.restore_limits = raise_limit()
         try:
             _native.load()
         except (_native.NativeMissingError, OSError) as error:
@@ -75,10 +85,11 @@ class Server:
         self.detach_bits = 0
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
+            undo.enter_context(_limits())
             self._listener = Listener()
             undo.callback(self._listener.close)
-            self.own = OwnRows()
-            output.announce(self.folder, self._listener.path, job)
+            self.own = OwnRows(self._listener.arenas)
+            output.announce(self.folder, self._listener.path, job, self._listener.arenas)
             control = 0 if settings.delay else RECORD
             self._converter: Converter | None = None
             self.ring: RingRecorder | None = None
@@ -231,7 +242,7 @@ class Server:
                     "sampler_cpu_ns": self._samples.cpu_ns, "counter_cpu_ns": self._counters.cpu_ns}  # fmt: skip
         for site, (calls, time_ns) in self._loop.own_time.items():
             overhead |= {f"own_{site}_calls": calls, f"own_{site}_ns": time_ns}
-        self._command = command or []
+        self._command = [storable(part) for part in command or ()]
         request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()
         if self.ring is not None:
@@ -352,6 +363,20 @@ class Server:
         if status is None or ending.exit == "exec":
             return ending
         return Ending(ending.pid, ending.arena, exit_text(status), ending.end, ending.abrupt)
+
+
+@contextlib.contextmanager
+def _limits() -> Iterator[None]:
+    """Name what a process with low limits runs into by what it means."""
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        why = (
+            os.strerror(error.errno)
+            if isinstance(error, OSError) and error.errno
+            else str(error) or "no memory"
+        )
+        raise CannotRecordError(f"it cannot be recorded here ({why.lower()})") from None
 
 
 def _children_cpu_ns() -> int:

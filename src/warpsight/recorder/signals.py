@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 #: siginfo's si_code of a signal the kernel made: a key on the terminal, which the whole process group got.
@@ -29,7 +30,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         # What came in after the end was for a launcher that has nothing left to do.
-        while signal.sigtimedwait(self._waited, 0) is not None:
+        while _next(self._waited, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
@@ -54,8 +55,20 @@ class Signals:
     def wait(self, done: Callable[[], bool], act: Callable[[int, bool], None]) -> None:
         """Until `done()`: call `act(signal, whole_group)` for every signal; `done` is asked after each and every tick."""
         while not done():
-            info = signal.sigtimedwait(self._waited, _TICK_S)
-            if info is None or info.si_signo == signal.SIGCHLD:
-                continue
-            self.seen.append(info.si_signo)
-            act(info.si_signo, info.si_code == _FROM_KERNEL)
+            number, code = _next(self._waited, _TICK_S) or (signal.SIGCHLD, 0)
+            if number != signal.SIGCHLD:
+                self.seen.append(number)
+                act(number, code == _FROM_KERNEL)
+
+
+def _next(waited: Iterable[int], seconds: float) -> tuple[int, int] | None:
+    """Number and si_code of the next held signal; None when none comes in time, or the wait was interrupted.
+
+    Not Python's sigtimedwait: stopped and continued for longer than it waits, it returns memory that nothing was written to.
+    """
+    chosen = sum(1 << (number - 1) for number in waited).to_bytes(128, "little")
+    info = (ctypes.c_int * 32)()
+    whole = int(seconds)
+    timeout = (ctypes.c_long * 2)(whole, int((seconds - whole) * 1e9))
+    number = ctypes.CDLL(None).sigtimedwait(chosen, info, timeout)
+    return (number, info[2]) if number > 0 else None

@@ -55,7 +55,11 @@ def version(path: Path) -> tuple[int | None, str]:
     )
     try:  # in a process of its own: a library without its driver may end it
         done = subprocess.run(
-            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=30, check=False
+            [sys.executable, "-I", "-c", code, str(path)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)

@@ -21,6 +21,10 @@ namespace {
 std::atomic<uint64_t> g_accepted{0};
 std::atomic<uint64_t> g_refused{0};
 
+#ifdef PLANTED_RACE
+uint64_t g_planted = 0;  // what ThreadSanitizer must find: every thread adds to it, and nothing orders them
+#endif
+
 void write_rows(uint32_t number, uint64_t rows) {
   uint64_t accepted = 0;
   for (uint64_t i = 0; i < rows; ++i) {
@@ -33,6 +37,9 @@ void write_rows(uint32_t number, uint64_t rows) {
     row.name = warpsight::intern_c(name.c_str());
     row.shape = warpsight::intern_shape(shape);
     accepted += warpsight::write(row);
+#ifdef PLANTED_RACE
+    ++g_planted;
+#endif
   }
   g_accepted += accepted;
   g_refused += rows - accepted;
@@ -55,7 +62,7 @@ int main(int count, char** arguments) {
   const uint32_t generations = count > 6 ? static_cast<uint32_t>(atoi(arguments[6])) : 1;
   if (policy == "oldest") warpsight::set_full_policy(warpsight::FullPolicy::drop_oldest);
   if (policy == "wait") warpsight::set_full_policy(warpsight::FullPolicy::wait);
-  if (!warpsight::create_arena()) return 1;
+  if (!warpsight::create_arena(nullptr)) return 1;
   // Segments of 1 MiB, so that rotation happens all the time.
   warpsight::Drainer* drainer = warpsight::Drainer::open(warpsight::arena_fd(), arguments[1], 1 << 20);
   if (!drainer) return 1;

@@ -28,7 +28,7 @@ def count(first, last):
     for i in range(first, last):
         accepted += ws.ws_write_row(29, COUNTER.pack(i, i, name, 0, -1, 3), COUNTER.size) == 0
     return accepted
-fd = ws.ws_arena_create()
+fd = ws.ws_arena_create(None)
 assert fd >= 0
 name = ws.ws_intern(b"x", 1)
 """
@@ -124,7 +124,8 @@ count(6, 9); ws.ws_drain_poll(drainer, 1)
 os._exit(0)
 """,
     )
-    assert out.splitlines() == ["0 True", "[b'seg', b'seg']"]
+    # the open one has room for what may be lost
+    assert out.splitlines() == ["0 True", "[b'open', b'seg', b'seg']"]
     assert times(segment_reader.read(tmp_path)) == list(range(9))
 
 
@@ -153,11 +154,8 @@ ws.ws_drain_close(drainer)
     assert unwritten > 0
     assert error == 27  # EFBIG
     assert len(times(recording)) + unwritten == accepted == 40000
-    assert (
-        "drainer",
-        "blocks could not be written: the file size limit was reached",
-        unwritten,
-    ) in recording.losses()
+    cause = "blocks could not be written: the file size limit was reached"
+    assert sum(count for source, told, count in recording.losses() if told == cause) == unwritten
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
@@ -191,6 +189,7 @@ ws.ws_drain_close(drainer)
     assert rows[:10000] == list(range(10000))
     assert rows == sorted(set(rows))
     assert recording.damaged == 0
+    assert len(rows) + sum(count for _, _, count in recording.losses()) == 100_000
 
 
 def test_a_scribbled_arena_neither_crashes_nor_hangs_the_drainer(library: Path, tmp_path: Path) -> None:

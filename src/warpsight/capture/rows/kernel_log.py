@@ -36,7 +36,9 @@ _DEFINITION = b'{"type":"callstack_def","callstack_id":"'
 
 
 def configure(raw: Path, path: str, stacks: str) -> None:
-    """Have the conversion of a recording write a kernel log to `path`, a file that exists."""
+    """Have the conversion of a recording write a kernel log to `path`, a file that exists; once."""
+    if (raw / _STATE).exists():  # an earlier converter has begun with it
+        return
     manifest.write_json(raw / _STATE, {"path": path, "stacks": stacks, "states": {}})
 
 

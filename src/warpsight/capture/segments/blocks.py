@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 
 
 class BlockTracker:
-    """Follows every ring's block numbers: drops what was taken before and counts blocks that never came."""
+    """Follows every ring's block numbers: drops what was taken before, counts blocks that nobody gave up and that never came."""
 
     def __init__(self, *, anywhere: bool = False) -> None:
         """`anywhere`: a ring's first block here may have any number, because what was before has been overwritten."""
@@ -31,7 +31,8 @@ class BlockTracker:
         ):
             return None
         skip = taken if block.sequence == expected else 0
-        self.missing += block.sequence - expected
+        if not block.gap_counted:
+            self.missing += block.sequence - expected
         if block.sealed:
             self._next[block.writer] = (block.sequence + 1, 0)
         else:

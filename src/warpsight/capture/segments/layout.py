@@ -5,7 +5,7 @@ anything is installed; :func:`dtype` imports NumPy when it is called. The rows a
 :mod:`~warpsight.capture.segments.record_kinds`.
 `docs/reference/segments.md` explains the format.
 
-Everything is little-endian. An *arena* is one memfd of one process: an arena header, a table of ring descriptors and
+Everything is little-endian. An *arena* is one file in memory of one process: an arena header, a table of ring descriptors and
 an array of blocks. A *ring* belongs to one thread and one record kind and owns `block_count` consecutive blocks. A
 *segment* is a file of blocks, copied from rings by the drainer. All rows of a block have one kind and one size, so a
 block's payload is an array; the one exception is kind `string`, whose rows are (id, length, bytes) padded to 8.
@@ -48,7 +48,7 @@ u4 writer       number of the ring in its arena, never reused
 u4 session      recorder session (CUPTI session) the rows belong to: the high half of 64-bit correlation ids
 u4 row_bytes    bytes of a row, 0 for variable rows
 u4 committed    bytes of payload that are valid; grows while the block is open
-u4 flags        1 = sealed: nothing will be added
+u4 flags        1 = sealed: nothing will be added; 2 = blocks before it that are missing are counted in Loss rows
 u4 crc          zlib crc32 of header[0:60] + payload[0:committed]; 0 in memory, filled in by the drainer
 """),
 )
@@ -98,14 +98,17 @@ u4 block_count    blocks of this ring
 u4 writer         number never reused
 u4 thread         OS thread id; 0 a ring that all threads share (definitions)
 u4 session        recorder session stamped on new blocks
-u4 reserved0      zero
+u4 ready          blocks from the first on that have memory; the others must not be touched yet (producer)
 u8 produced       sequence of the block being filled; blocks before it are sealed (atomic, producer)
 u8 lost           rows dropped because the ring was full (producer)
 u8 lost_first     CLOCK_MONOTONIC ns of the first dropped row
 u8 lost_last      CLOCK_MONOTONIC ns of the last dropped row
 u8 drained        blocks before this sequence may be overwritten (atomic; consumer, or a producer that drops its oldest block)
 u8 lost_reported  how many of `lost` Loss rows already tell (consumer)
-u8[6] reserved1     keeps the consumer's line apart
+u8 unwritten      rows of blocks that the consumer gave up, because they could not be written (consumer)
+u8 unwritten_block  number of the last such block, plus 1 (consumer)
+u8 unwritten_reported  how many of `unwritten` Loss rows already tell (consumer)
+u8[3] reserved1     keeps the consumer's line apart
 """),
 )
 

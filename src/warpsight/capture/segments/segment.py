@@ -22,6 +22,7 @@ import numpy.typing as npt
 from warpsight._native import library_path, load
 from warpsight.capture.columns import pick, spread
 from warpsight.capture.segments import layout
+from warpsight.model.any_bytes import decoded
 
 HEADER = layout.dtype(layout.BLOCK_HEADER)
 DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record in layout.RECORDS}
@@ -29,7 +30,6 @@ DTYPES: dict[int, np.dtype[Any]] = {record.kind: layout.dtype(record) for record
 _CRC_OFFSET = layout.BLOCK_HEADER_BYTES - 4
 #: Place of the record kind among a header's fields.
 _KIND = layout.BLOCK_HEADER.fields.index(next(f for f in layout.BLOCK_HEADER.fields if f.name == "kind"))
-_ZEROS = bytes(layout.BLOCK_BYTES)
 #: Blocks taken apart into columns at once: half of a second-level cache.
 _BLOCKS_AT_ONCE = 8
 
@@ -59,6 +59,7 @@ class Block(NamedTuple):
     session: int
     row_bytes: int
     sealed: bool
+    gap_counted: bool
     slot: int
     payload: Array
 
@@ -155,7 +156,8 @@ class Segment:
             crc,
         ) = fields
         if magic != layout.BLOCK_MAGIC:
-            if slot.tobytes() != _ZEROS[: len(slot)]:
+            # rows are written before their header: without one they were not written to the end
+            if slot[: layout.BLOCK_HEADER_BYTES].any():
                 self._lost(offset, "a block header is damaged")
             return None
         if version != layout.LAYOUT_VERSION:
@@ -187,6 +189,7 @@ class Segment:
             session,
             row_bytes,
             bool(flags & 1),
+            bool(flags & 2),
             offset // layout.BLOCK_BYTES,
             slot[layout.BLOCK_HEADER_BYTES : end],
         )
@@ -227,8 +230,7 @@ def open_segment(path: Path) -> Segment:
 def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]], int]:
     """Decode rows of kind `string`: (id, text) pairs, and the bytes that held whole rows.
 
-    Text that is not UTF-8 keeps its bytes as surrogate-free replacement characters, so it always can be
-    stored.
+    Bytes that are not UTF-8 show as their hexadecimal escapes: every text can be stored, and different ones stay different.
     """
     view = payload.data
     fixed = layout.BY_NAME["String"].size
@@ -240,7 +242,7 @@ def strings(payload: Array, skip_bytes: int = 0) -> tuple[list[tuple[int, str]],
         end = offset + fixed + length
         if end > len(view):
             break
-        rows.append((number, bytes(view[offset + fixed : end]).decode("utf-8", "replace")))
+        rows.append((number, decoded(bytes(view[offset + fixed : end]))))
         offset = end + -length % 8
     return rows, offset
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from warpsight import _native
 from warpsight.capture.segments import layout
-from warpsight.errors import WarpsightError
 
 RECORD, STOP = layout.CONTROL_RECORD, layout.CONTROL_STOP
 LOSS_NOTE, LOSS_DATA, LOSS_ENDED = 1, 2, 3
@@ -91,11 +90,12 @@ class Header:
 class OwnRows:
     """Rows that the launcher itself adds to the trace; any thread may write, each has its own rings."""
 
-    def __init__(self) -> None:
+    def __init__(self, arenas: Path | None = None) -> None:
+        """`arenas`: the folder in memory where the arena is a file, so that it outlives this process."""
         self._library = _native.load()
-        self.fd = int(self._library.ws_arena_create())
+        self.fd = int(self._library.ws_arena_create(os.fsencode(arenas) if arenas is not None else None))
         if self.fd < 0:
-            raise WarpsightError(f"no memory for the recorder's own rows: {os.strerror(-self.fd)}")
+            raise OSError(-self.fd, os.strerror(-self.fd))
         header = Header(self.fd)
         self.arena = header.arena
         header.close()
@@ -142,7 +142,7 @@ class Drainer:
         ctypes.set_errno(0)
         self._handle = self._library.ws_drain_open(fd, os.fsencode(folder), 0)
         if not self._handle:
-            raise OSError(f"the rings of {folder.name} cannot be drained to {folder}")
+            raise OSError(ctypes.get_errno(), f"its rings cannot be drained to {folder}")
         self._rotated = 0
 
     def poll(self, checkpoint: bool) -> int:

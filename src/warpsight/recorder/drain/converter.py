@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import threading
@@ -14,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
+from warpsight.model import manifest
 from warpsight.recorder.child import python_command
 
 _NICE = 19
+#: Processes that are started after the first one; something that kills more of them kills all.
+_REPLACEMENTS = 3
 
 
 class ConverterError(WarpsightError):
@@ -24,7 +28,7 @@ class ConverterError(WarpsightError):
 
 
 class Converter:
-    """Asks for conversions one at a time. When the process dies, requests do nothing and :meth:`finish` says so."""
+    """Asks for conversions one at a time. A process that is killed is replaced: it goes on from what is on disk."""
 
     def __init__(self, folder: Path | None, *log: str) -> None:
         """Start it; `log` is the file of the kernel log and how stacks stand in it, or nothing.
@@ -32,25 +36,48 @@ class Converter:
         Without a folder it only gets ready, until :meth:`open` names one.
         """
         self._folder = folder
+        self._log = log
+        self._lock = threading.RLock()  # protects the pipe, `_asked` and the process itself
+        self._left = _REPLACEMENTS
+        self._start()
+
+    def _start(self) -> None:
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._asked = 0
         self._answered = 0
         self._again = False
-        self._lock = threading.Lock()  # protects the pipe and `_asked`
         self.problem = ""
+        where = "-" if self._folder is None else os.fsdecode(self._folder)
         self._process = subprocess.Popen(
-            python_command("warpsight.capture.converter", "-" if folder is None else str(folder), *log),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            python_command("warpsight.capture.converter", where, *self._log),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="surrogateescape",
             start_new_session=True,  # Ctrl-C is for the program
         )  # fmt: skip
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
-        self._reader = threading.Thread(target=self._read, name="converter answers", daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(self._process,), name="converter answers", daemon=True
+        )
         before = signal.pthread_sigmask(
             signal.SIG_BLOCK, signal.valid_signals()
         )  # signals are for the main thread
         self._reader.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _replace(self) -> bool:
+        """Start another process after one that was killed; False when too many were, or it said what is wrong."""
+        with self._lock:
+            if self.alive:
+                return True
+            if self.problem or self._process.returncode >= 0 or not self._left or self._folder is None:
+                return False
+            self._left -= 1
+            self.close()
+            try:
+                self._start()
+            except OSError:
+                return False
+            return True
 
     @property
     def pid(self) -> int:
@@ -78,8 +105,10 @@ class Converter:
 
     def convert(self) -> None:
         """Ask for conversion of what is closed; while it is busy with the last request, when it has answered that."""
+        if not self.alive and not self._replace():
+            return
         self._again = not self.idle
-        if not self._again and self.alive:
+        if not self._again:
             self._ask({"do": "convert"})
 
     def hurry(self) -> None:
@@ -96,6 +125,25 @@ class Converter:
         Raises:
             ConverterError: when it failed or died; the raw data is still there.
         """
+        found = self._finish(request, progress)
+        while found is None and self._replace():
+            found = self._finish(request, progress)
+        if found is not None:
+            return found
+        code = self._process.returncode
+        how = self.problem or (
+            f"the converter was killed by signal {-code}"
+            if code < 0
+            else f"the converter ended with code {code}"
+        )
+        raise ConverterError(
+            f"the recording could not be converted: {how}. The raw data is kept: warpsight recover {self._folder}"
+        )
+
+    def _finish(
+        self, request: dict[str, Any], progress: Callable[[dict[str, Any]], None] | None
+    ) -> dict[str, Any] | None:
+        """The summary; None when the process failed or was killed, and then it has ended."""
         self.hurry()
         self._again = False
         self._ask({"do": "finish", **request})
@@ -114,15 +162,16 @@ class Converter:
                 progress(answer)
             waiting = self._asked - self._taken()
         self.close()
-        code = self._process.returncode
-        how = self.problem or (
-            f"the converter was killed by signal {-code}"
-            if code < 0
-            else f"the converter ended with code {code}"
-        )
-        raise ConverterError(
-            f"the recording could not be converted: {how}. The raw data is kept: warpsight recover {self._folder}"
-        )
+        return self._completed()
+
+    def _completed(self) -> dict[str, Any] | None:
+        """The summary of a trace that was complete when its converter was killed."""
+        if self._folder is None or not (self._folder / manifest.FILE).is_file():
+            return None
+        content = manifest.read(self._folder)
+        shutil.rmtree(self._folder / "raw", ignore_errors=True)
+        (self._folder / "recording.json").unlink(missing_ok=True)
+        return {"rows": content.get("rows", {}), "loss": content.get("loss", [])}
 
     def close(self) -> None:
         """End the process: it has nothing left to do, or nobody wants it."""
@@ -134,7 +183,8 @@ class Converter:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._reader.join(timeout=5)
+        if threading.current_thread() is not self._reader:
+            self._reader.join(timeout=5)
         if self._process.stdout:
             self._process.stdout.close()
 
@@ -152,10 +202,10 @@ class Converter:
             except (OSError, ValueError):
                 self._answered = self._asked  # it is gone; the reader says how
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
         with contextlib.suppress(ValueError, OSError):
-            for line in self._process.stdout:
+            for line in process.stdout:
                 try:
                     answer = json.loads(line)
                 except ValueError:
@@ -167,7 +217,7 @@ class Converter:
                     if self._again and self.idle:
                         self.convert()
                 self._answers.put(answer)
-        self._process.wait()
+        process.wait()
         self._answers.put(None)
 
 

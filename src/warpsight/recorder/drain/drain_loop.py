@@ -195,6 +195,12 @@ class DrainLoop:
     def _hear(self) -> None:
         while (connection := self._listener.accept()) is not None:
             self._strangers.append((connection, time.monotonic()))
+        while self._listener.refused:
+            pid, uid = self._listener.refused.pop()
+            self._own.loss(
+                "launcher",
+                f"process {pid} is user {uid}'s and no child of this recording: it is not recorded",
+            )
         for stranger in list(self._strangers):
             connection, since = stranger
             try:
@@ -225,7 +231,7 @@ class DrainLoop:
             return
         folder = self._folder / RAW / hello.arena
         try:
-            target = Target(connection, pid, hello.fd, folder)
+            target = Target(connection, pid, hello.fd, folder, self._listener.arenas)
         except (OSError, ValueError) as error:
             listener.answer(connection, f"no {error}")
             connection.close()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpsight.capture import arena_files
 from warpsight.errors import WarpsightError
 
 #: sun_path without its final zero.
@@ -21,41 +22,65 @@ LONGEST_PATH = 107
 _HELLO = re.compile(rb"hello 1 (\d+) ([0-9a-f]{1,16})")
 _ASK = re.compile(rb"ask 1 (\{.*\})", re.DOTALL)
 _LONGEST_REQUEST = 4096
+_MOST_REFUSED = 100
+#: Processes between a launcher and a recorded one.
+_DEEPEST = 100
 _JOIN = re.compile(rb"join 1 (\d+)")
 
 
 class Listener:
-    """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both."""
+    """A listening SOCK_SEQPACKET socket in a folder only this user can enter; :meth:`close` removes both.
+
+    Beside the socket is `arenas`, a link to a folder in memory where recorded processes make their arenas: they are
+    still there when the process and this one have been killed (:mod:`warpsight.capture.arena_files`).
+    """
 
     def __init__(self) -> None:
         self.folder = Path(_private_folder())
         self.path = str(self.folder / "s")
+        #: Process and user ids of those who were turned away, as far as :meth:`accept` kept them.
+        self.refused: list[tuple[int, int]] = []
+        #: None where there is no such file system.
+        self.arenas = arena_files.create()
         try:
+            if self.arenas is not None:
+                (self.folder / "arenas").symlink_to(self.arenas)
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.socket.bind(self.path)
             self.socket.listen(1024)
+            if os.geteuid() == 0:  # a program of root's may become another user before it comes here
+                self.folder.chmod(0o711)
+                os.chmod(self.path, 0o666)
             self.socket.setblocking(False)
         except OSError as error:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove()
             raise WarpsightError(f"no socket can be made at {self.path}: {error.strerror}") from None
 
     def accept(self) -> socket.socket | None:
-        """The next connection of a process of this user, or None."""
+        """The next connection of a process of this user, or of one that this recording's program started; or None."""
         while True:
             try:
                 connection, _ = self.socket.accept()
             except OSError:  # nobody there, or too many open files: the peer waits and is taken later
                 return None
-            if peer(connection)[1] in (os.getuid(), 0):
+            pid, uid = peer(connection)
+            if uid in (os.getuid(), 0) or (os.geteuid() == 0 and _is_descendant(pid)):
                 connection.setblocking(False)
                 return connection
+            if len(self.refused) < _MOST_REFUSED:
+                self.refused.append((pid, uid))
             answer(connection, "no another user's recording")
             connection.close()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening. Arenas are gone with it: their rows have been written, or are nobody's."""
         self.socket.close()
+        self._remove()
+
+    def _remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.arenas is not None:
+            shutil.rmtree(self.arenas, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -95,6 +120,21 @@ def hear(connection: socket.socket) -> Hello | None:
     if not data:
         return None
     raise ValueError("not the handshake of this version")
+
+
+def _is_descendant(pid: int) -> bool:
+    """Whether a process was started by this one, or by one that was."""
+    for _ in range(_DEEPEST):
+        if pid <= 1:
+            return False
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        except OSError:
+            return False
+        pid = next((int(line.split()[1]) for line in lines if line.startswith("PPid:")), 0)
+        if pid == os.getpid():
+            return True
+    return False
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:

@@ -87,7 +87,9 @@ class Target(Watched):
         OSError, ValueError: when what it sent is not a sound arena; `fd` stays the caller's then.
     """
 
-    def __init__(self, connection: socket.socket, pid: int, fd: int, folder: Path) -> None:
+    def __init__(
+        self, connection: socket.socket, pid: int, fd: int, folder: Path, arenas: Path | None
+    ) -> None:
         self.header = Header(fd)
         try:
             if self.header.arena != folder.name:
@@ -100,6 +102,7 @@ class Target(Watched):
         self.arena = folder.name
         self._inode = os.fstat(fd).st_ino
         self._fd = fd
+        self._file = arenas / folder.name if arenas is not None else None
         self._hung_up_at = 0.0
         self._without_connection = False
 
@@ -125,6 +128,8 @@ class Target(Watched):
     def finish(self) -> int:
         """Take the last rows and give everything back; 0 or -errno of writing them."""
         result = self.drainer.close()
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
         self.header.close()
         os.close(self._fd)
         self.close()
@@ -133,7 +138,7 @@ class Target(Watched):
     def _mapped(self) -> bool:
         try:
             with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="replace") as maps:
-                return any("memfd:warpsight" in line and line.split()[4] == str(self._inode) for line in maps)
+                return any("warpsight" in line and line.split()[4] == str(self._inode) for line in maps)
         except OSError:
             return False
 
@@ -141,8 +146,8 @@ class Target(Watched):
 def exit_of_zombie(pid: int) -> str:
     """`exit N` or `signal N` of a process that has ended and was not waited for yet, else `unknown`."""
     try:
-        parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (OSError, UnicodeDecodeError):
+        parts = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
         return "unknown"
     return exit_text(int(parts[49])) if parts[0] in "ZX" and len(parts) > 49 else "unknown"
 

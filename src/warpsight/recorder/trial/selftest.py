@@ -109,7 +109,7 @@ def _load() -> str:
 
 
 def _rings() -> str:
-    fd = _native.load().ws_arena_create()
+    fd = _native.load().ws_arena_create(None)
     if fd < 0:
         raise WarpsightError(f"no arena: {os.strerror(-fd)}")
     return "an arena was made"

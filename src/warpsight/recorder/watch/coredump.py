@@ -108,7 +108,7 @@ def any_process(template: str) -> str:
 def pipe_of(pid: int) -> Path | None:
     """The pipe that the driver reads in a process, as this process can open it; None when there is none.
 
-    The name has the time in it, so the process's descriptors tell it better than its template.
+    By its descriptor: the name has the time in it, and somebody else may meanwhile have given it to another file.
     """
     names = _patterns(pid, _PIPE, _DEFAULT_PIPES)
     try:
@@ -123,8 +123,7 @@ def pipe_of(pid: int) -> Path | None:
         except OSError:
             continue
         if any(re.fullmatch(_as_regex(os.path.basename(name)), os.path.basename(target)) for name in names):
-            inside = Path(f"/proc/{pid}/root{target}")
-            return inside if inside.exists() else Path(target)
+            return descriptor
     return None
 
 
@@ -205,6 +204,8 @@ def _write_byte(pipe: Path) -> str:
             return f"nobody reads {pipe}: the driver's thread is gone"
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
     try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return f"{pipe} is no pipe any more"
         os.write(descriptor, b"1")
     except OSError as error:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
@@ -214,7 +215,7 @@ def _write_byte(pipe: Path) -> str:
 
 
 def _existing(patterns: list[str]) -> list[Path]:
-    return [Path(path) for pattern in patterns for path in glob.glob(pattern)]
+    return [Path(path) for pattern in patterns for path in glob.glob(pattern) if not os.path.islink(path)]
 
 
 def _await(
@@ -271,7 +272,13 @@ def compress(path: Path) -> Path:
     import gzip
 
     target = path.with_name(path.name + ".gz")
-    with path.open("rb") as source, gzip.open(target, "wb", compresslevel=1) as packed:
+    target.unlink(missing_ok=True)  # never through a link that somebody left there
+    private = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with (
+        path.open("rb") as source,
+        os.fdopen(private, "wb") as file,
+        gzip.open(file, "wb", compresslevel=1) as packed,
+    ):
         shutil.copyfileobj(source, packed, 1 << 20)
     path.unlink()
     return target

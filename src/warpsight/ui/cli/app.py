@@ -11,6 +11,7 @@ Verbs print results to standard output, everything else to standard error, and e
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import shutil
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 
 from warpsight.model.allocator import keep_freed_memory
 from warpsight.model.pandas_import import keep_pandas_out
+from warpsight.recorder.descriptors import fill_standard
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 fine, 1 failed, 2 usage, 3 loss under `--strict`, 4 and 5 of `diff`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own
+        fill_standard()
         keep_pandas_out()
         verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
         if verb in VERBS and VERBS[verb].group == "Read":
@@ -197,8 +200,20 @@ def _accept_all_letters() -> None:
             continue
         if sys.platform == "win32" and not stream.isatty() and "PYTHONIOENCODING" not in os.environ:
             stream.reconfigure(encoding="utf-8")
-        if stream.errors == "strict":
-            stream.reconfigure(errors="replace")
+        if stream.errors in ("strict", "surrogateescape"):
+            codecs.register_error("warpsight", _as_it_is)
+            stream.reconfigure(errors="warpsight")
+
+
+def _as_it_is(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Bytes of file names and arguments come out as the bytes that they are, other letters as question marks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    bad = error.object[error.start : error.end]
+    try:
+        return bad.encode("ascii", "surrogateescape"), error.end
+    except UnicodeEncodeError:
+        return "?" * len(bad), error.end
 
 
 def _main(arguments: list[str]) -> int:

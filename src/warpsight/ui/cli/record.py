@@ -96,15 +96,22 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
     `alone`: options that were given for this recording, and are lost when the program joins another one.
     """
-    from warpsight.recorder.launch import Launch, join_or_serve
-    from warpsight.ui.cli.record_summary import print_summary
+    from warpsight.recorder.launch import Launch, become, join_or_serve
+    from warpsight.recorder.server import CannotRecordError
 
     def joining() -> None:
         if alone:
             terminal.warning("the program joins the recording around it, which has options of its own: "
                              f"{', '.join(alone)} given here {'has' if len(alone) == 1 else 'have'} no effect")  # fmt: skip
 
-    server = join_or_serve(path, program, settings, force=force, joining=joining)
+    terminal.let_messages_fail()
+    try:
+        server = join_or_serve(path, program, settings, force=force, joining=joining)
+    except CannotRecordError as error:
+        if strict:
+            raise
+        terminal.warning(f"{error}; the program runs unrecorded")
+        become(program, os.environ)
     launch = Launch(server, terminal.note)
     try:
         code = launch.run(program)
@@ -112,10 +119,10 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
         server.abandon()
         raise
     summary = _finish(server, program)
-    if summary is None:
-        return code or 1
+    if summary is None:  # said already; the exit code stays the program's
+        return EXIT_LOSS if strict and code == 0 else code
     if terminal.verbosity() >= 0:
-        print_summary(summary)
+        _summarize(summary)
     elif summary.lost:
         terminal.warning(
             f"{summary.path}: {summary.lost:,} rows or buffers were lost; warpsight info {summary.path}"
@@ -125,6 +132,16 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
         record_export.write(summary.path, export, force=force)
     return EXIT_LOSS if strict and summary.lost and code == 0 else code
+
+
+def _summarize(summary: Summary) -> None:
+    """Say what came out; whatever happens meanwhile, the exit code is the program's."""
+    from warpsight.ui.cli.record_summary import print_summary
+
+    try:
+        print_summary(summary)
+    except Exception as error:
+        terminal.warning(f"{summary.path} is complete, but cannot be summed up: {error}")
 
 
 def default_output(program: list[str], *, force: bool = False) -> Path:
@@ -194,9 +211,9 @@ def _finish(server: Server, program: list[str]) -> Summary | None:
         del signals  # held back: an impatient Ctrl-C must not cost the trace
         try:
             return server.finish(command=program, progress=progress.update)
-        except WarpsightError as error:
+        except (WarpsightError, OSError, MemoryError, RuntimeError) as error:
             progress.clear()
-            terminal.error(str(error))
+            terminal.error(str(error) or type(error).__name__)
             return None
 
 

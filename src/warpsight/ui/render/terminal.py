@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,6 +56,31 @@ def console(stream: IO[str] | None = None) -> Console:
         file=target, no_color=not color, force_terminal=color or None, highlight=False, soft_wrap=False, emoji=False,
         color_system="auto" if color else None,
     )  # fmt: skip
+
+
+class _Losable:
+    """A stream whose writes may fail: nobody reads it, or its disk is full."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def let_messages_fail() -> None:
+    """For verbs that run a program: a message that cannot be written must not change how that ends."""
+    if not isinstance(sys.stderr, _Losable):
+        sys.stderr = cast("TextIO", _Losable(sys.stderr))
 
 
 def note(text: str, *, level: int = 0) -> None:

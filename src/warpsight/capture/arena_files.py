@@ -1,0 +1,98 @@
+"""Arenas as files in memory: what a recording that was killed had not yet written is still in them.
+
+A recording has a folder in a tmpfs, and each recorded process makes its arena there. Who drains an arena to its end
+removes it, so what is found when launcher and program are gone holds the rows that neither wrote. Not in a file on
+disk: a store into a mapped page that is being written back waits, for up to 18 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from warpsight import _native
+from warpsight.errors import TraceError
+
+PREFIX = "warpsight-arenas-"
+_MEMORY = Path("/dev/shm")
+
+
+def create() -> Path | None:
+    """A new folder in memory that only this user can enter; None where there is none."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=PREFIX, dir=_MEMORY))
+    except OSError:
+        return None
+
+
+def adopt(arenas: Path, raw: Path) -> int:
+    """Write what the arenas of a recording still hold to its folder `raw`, and remove them; how many there were.
+
+    Interrupted, it can be done again: rows are written once, or twice so that it shows.
+
+    Raises:
+        TraceError: when a process still uses one of them, or this installation cannot read them.
+        OSError: when the rows cannot be written; they stay where they are.
+    """
+    if not _ours(arenas):
+        return 0
+    with _alone(arenas):
+        for user in users(arenas):
+            raise TraceError(f"{raw.parent} is still being written by process {user}, which outlived its launcher; "
+                             "wait for it to end")  # fmt: skip
+        found = sorted(arenas.iterdir())
+        for file in found:
+            _drain(file, raw / file.name)
+            file.unlink(missing_ok=True)
+        shutil.rmtree(arenas, ignore_errors=True)
+    return len(found)
+
+
+def users(arenas: Path) -> Iterator[int]:
+    """Processes that have an arena of the folder mapped."""
+    wanted = os.fsencode(arenas) + b"/"
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(process.name) != os.getpid() and wanted in (process / "maps").read_bytes():
+                yield int(process.name)
+
+
+def _ours(arenas: Path) -> bool:
+    """Whether it is a folder of this module's and this user's, and not what a damaged recording names."""
+    try:
+        status = arenas.lstat()
+    except OSError:
+        return False
+    return arenas.parent == _MEMORY and arenas.name.startswith(PREFIX) and status.st_uid == os.geteuid() \
+        and arenas.is_dir() and not arenas.is_symlink()  # fmt: skip
+
+
+@contextlib.contextmanager
+def _alone(arenas: Path) -> Iterator[None]:
+    """Keep another process from adopting the same arenas."""
+    lock = os.open(arenas, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _drain(file: Path, folder: Path) -> None:
+    try:
+        library = _native.load()
+    except (_native.NativeMissingError, OSError) as error:
+        raise TraceError(f"the rows in {file} cannot be read: {error}") from None
+    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        number = -int(library.ws_drain_adopt(descriptor, os.fsencode(folder)))
+        if number and number != errno.EINVAL:  # that: its process was killed while it made it
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,39 @@
+"""Descriptors of warpsight's own processes: the standard three in place, and enough of the others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+#: Below this the soft limit is raised; a recorded process takes about eight.
+_ENOUGH = 1024
+
+
+def fill_standard() -> None:
+    """Open 0, 1 and 2 where they are closed, on nothing: otherwise a file of ours becomes somebody's output.
+
+    Programs that are started from here find them closed as they would without us.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, and is not inherited
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+" if name != "stdin" else "r"))  # noqa: SIM115
+
+
+def raise_limit() -> Callable[[], None] | None:
+    """Allow this process more open files; what restores the limit in a child, None when it was not changed."""
+    import resource  # not on every system that this module is imported on
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else _ENOUGH
+    if soft == resource.RLIM_INFINITY or soft >= min(_ENOUGH, most):
+        return None
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_ENOUGH, most), hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
