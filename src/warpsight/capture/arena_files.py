@@ -13,6 +13,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,14 +22,31 @@ from warpsight.errors import TraceError
 
 PREFIX = "warpsight-arenas-"
 _MEMORY = Path("/dev/shm")
+#: How long rows that a killed recording left stay in memory, for `recover`.
+_KEPT_S = 24 * 3600
 
 
 def create() -> Path | None:
-    """A new folder in memory that only this user can enter; None where there is none."""
+    """A new folder in memory that only this user can enter; None where there is none.
+
+    Folders that nobody recovered within a day are removed.
+    """
+    _sweep(time.time() - _KEPT_S)
     try:
         return Path(tempfile.mkdtemp(prefix=PREFIX, dir=_MEMORY))
     except OSError:
         return None
+
+
+def _sweep(before: float) -> None:
+    """Remove this user's arenas that were made before a time (seconds since 1970) and that no process uses."""
+    with contextlib.suppress(OSError):
+        for folder in _MEMORY.glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                files = list(folder.iterdir()) if _ours(folder) else []
+                old = all(file.lstat().st_mtime < before for file in files)
+                if files and old and not any(users(folder)):  # an empty one may wait for its first process
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def adopt(arenas: Path, raw: Path) -> int:
