@@ -174,6 +174,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.base import query
 
         return query.arrow(
+            self,
             self.relation(
                 sql,
                 table=table,
@@ -184,7 +185,7 @@ class Questions(StoredTrace):
                 top=top,
                 head=head,
                 tail=tail,
-            )
+            ),
         )
 
     def relation(
