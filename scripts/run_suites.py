@@ -127,6 +127,7 @@ SUITES = (
     _pytest("golden", 2, 600),
     _pytest("truth", 2, 900),
     _pytest("integration", 2, 1800),
+    _pytest("faults", 2, 600),
     _pytest("gpu", 0, 300),
     Suite("examples", "tests", lambda: [sys.executable, "examples/run.py", "--test"], _last_line, 240),
 )
