@@ -14,6 +14,7 @@ from warpsight.model.sharing import secrets
 
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
+_KINDS: dict[str, type] = {"processes": list, "devices": list, "rows": dict, "loss": list, "overhead": dict}
 
 
 def version() -> str:
@@ -63,6 +64,13 @@ def read(root: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise TraceError(f"{path} is not the manifest of a warpsight trace")
     check(path, content.get("schema"))
+    wrong = next(
+        (key for key, kind in _KINDS.items() if key in content and not isinstance(content[key], kind)), None
+    )
+    if wrong is not None:
+        raise TraceError(
+            f"{path} is damaged: {wrong} is not a {_KINDS[wrong].__name__}; the tables beside it can still be read"
+        )
     return content
 
 

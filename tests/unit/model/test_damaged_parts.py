@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -83,3 +84,11 @@ def test_no_verb_calls_it_a_bug(
     out = ["-o", str(tmp_path / "out.html")] if words[0] in ("export", "report", "flame") else []
     parser.run([str(trace) if word == "@" else word for word in words] + out)
     assert "internal error" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["overhead", "processes", "devices", "rows", "loss"])
+def test_a_manifest_with_values_of_another_type_is_refused(key: str, trace: Path) -> None:
+    content = json.loads((trace / "manifest.json").read_text())
+    (trace / "manifest.json").write_text(json.dumps({**content, key: 1.5}))
+    with pytest.raises(TraceError, match=f"is damaged: {key} is not a"):
+        warpsight.model.open(trace)
