@@ -10,6 +10,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -130,7 +131,7 @@ def swapped(random: Random, value: Any) -> Any:
                 elif how < 0.2 and isinstance(here, dict):
                     here[random.choice(("", "\x1b[2J", "ts", "id"))] = here.pop(key)
                 else:
-                    here[key] = random.choice(ODD)
+                    here[key] = deepcopy(random.choice(ODD))
                 break
             here, depth = here[key], depth + 1
     return value
