@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: help demo test soak sanitize setup lint format bench clean
+.PHONY: help demo test soak soak-readers sanitize setup lint format bench clean
 
 help:
 	@echo "make demo    set up, then record a real program on the best device here and show the summary"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint    the static checks alone"
 	@echo "make format  format Python and C++"
 	@echo "make bench   measure the recorder on this machine"
+	@echo "make soak-readers  read 20,000 damaged files: takes an hour (INPUTS=, SEED= choose others)"
 	@echo "make clean   remove .venv and what was built"
 
 demo:
@@ -47,6 +48,12 @@ format:
 bench:
 	@$(PYTHON) scripts/set_up.py demo
 	$(VENV)/warpsight bench
+
+INPUTS ?= 20000
+SEED ?= 1
+soak-readers:
+	@$(PYTHON) scripts/set_up.py test
+	$(VENV)/python -m tests.faults.readers --inputs $(INPUTS) --seed $(SEED) --keep build/faults
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

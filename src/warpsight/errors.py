@@ -18,3 +18,14 @@ class UsageError(WarpsightError):
 
 class TraceError(WarpsightError):
     """A trace is missing, damaged or of a newer schema."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether there was not enough memory: Python's own error, NumPy's, Arrow's or DuckDB's."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException"
+
+
+#: What to say then, after what was being done.
+NO_MEMORY = (
+    "needs more memory than there is: choose a part (--from, --to, --device), or use a machine with more"
+)

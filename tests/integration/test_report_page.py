@@ -207,7 +207,9 @@ def test_empty_and_one_event_traces_make_a_page_without_errors(browser, tmp_path
         page.screenshot(tmp_path / "small.png")
 
 
-_COMMAND_LINE = "python /home/margaret/train.py --data /mnt/customers --hf-token hf_abcdefghijklmnopqrst"
+_COMMAND_LINE = (
+    "python /home/margaret/train.py --data /mnt/customers --hf-token hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
+)
 _ENVIRONMENT = '{"NCCL_DEBUG": "INFO", "TORCH_HOME": "/home/margaret/t", "API_KEY": "k-123"}'
 
 

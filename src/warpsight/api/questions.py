@@ -175,6 +175,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.base import query
 
         return query.arrow(
+            self,
             self.relation(
                 sql,
                 table=table,
@@ -185,7 +186,7 @@ class Questions(StoredTrace):
                 top=top,
                 head=head,
                 tail=tail,
-            )
+            ),
         )
 
     def relation(

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from warpsight.errors import WarpsightError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class FormatError(WarpsightError):
@@ -22,3 +31,36 @@ class FormatError(WarpsightError):
         self.problem = problem
         self.offset = offset
         self.line = line
+
+
+@contextmanager
+def decoding(file: str) -> Iterator[None]:
+    """Whatever a decoder makes of bytes that nobody meant is damage of the file, and told as that.
+
+    Decoders check what they know can be wrong and say it better; this is for the rest. `-v` shows where it came from.
+
+    Raises:
+        FormatError: instead of any error that is not already one for the user.
+    """
+    try:
+        yield
+    except (WarpsightError, OSError, MemoryError):
+        raise
+    except RecursionError as error:
+        raise FormatError(file, "is nested too deeply to be read") from error
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0][:200]
+        raise FormatError(
+            file, f"is damaged, or not what its format says ({type(error).__name__}: {first})"
+        ) from error
+
+
+def decodes(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that reads the file named by its first argument, inside :func:`decoding`."""
+
+    @wraps(function)
+    def read(*args: P.args, **kwargs: P.kwargs) -> R:
+        with decoding(os.fspath(args[0])):  # type: ignore[call-overload]
+            return function(*args, **kwargs)
+
+    return read

@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import time
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
-from warpsight.formats.errors import FormatError
+from warpsight.formats.errors import FormatError, decoding
 from warpsight.formats.reading.content import described
 from warpsight.formats.source import Source
 
@@ -134,16 +133,12 @@ def is_trace(path: str) -> bool:
 
 
 def _is_pack(path: Path) -> bool:
-    from warpsight.model import manifest
     from warpsight.model.sharing import pack
 
-    if path.name.endswith(pack.SUFFIX):
+    if pack.is_packed(path):
         return True
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return manifest.FILE in archive.namelist()
-    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
-        return False
+    with path.open("rb") as file:  # a damaged archive is one all the same, a text with its name is not
+        return path.name.endswith(pack.SUFFIX) and file.read(2) == b"PK"
 
 
 def _check_free(target: Path, force: bool) -> None:
@@ -205,9 +200,8 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
     """
     chosen = registry.reader(name)
     if chosen.encloses and not options:
-        from warpsight.formats.enclosed import (
-            reading as enclosed,
-        )  # costs Arrow's functions, which a trace does not need
+        # Costs Arrow's functions, which a trace does not need.
+        from warpsight.formats.enclosed import reading as enclosed
 
         if enclosed.read(source, target):
             return
@@ -215,13 +209,12 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
         if key not in chosen.options:
             known = ", ".join(chosen.options) or "none"
             raise UsageError(f"format {name} has no option {key!r}; options: {known}")
-    try:
-        chosen.read(source, target, registry.Options(options))
-    except RecursionError as error:
-        raise FormatError(source.name, "is nested too deeply to be read") from error
-    except UsageError as error:  # a number that no column holds: nobody meant it
-        raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
-    except UnicodeDecodeError as error:
-        raise FormatError(source.name, f"holds text that is no UTF-8 ({error.reason})") from error
-    except csv.Error as error:
-        raise FormatError(source.name, f"holds a line that is no CSV ({error})") from error
+    with decoding(source.name):
+        try:
+            chosen.read(source, target, registry.Options(options))
+        except UsageError as error:  # a number that no column holds: nobody meant it
+            raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
+        except UnicodeDecodeError as error:
+            raise FormatError(source.name, f"holds text that is no UTF-8 ({error.reason})") from error
+        except csv.Error as error:
+            raise FormatError(source.name, f"holds a line that is no CSV ({error})") from error

@@ -28,7 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
@@ -268,4 +268,14 @@ def sniff(source: Source) -> str | None:
     readers = _tables()[0]
     likely = [form for form, r in readers.items() if name.endswith(r.suffixes)]
     rest = [form for form in readers if form not in likely]
-    return next((form for form in (*likely, *rest) if readers[form].sniff(source)), None)
+    return next((form for form in (*likely, *rest) if _knows(readers[form], source)), None)
+
+
+def _knows(one: Reader, source: Source) -> bool:
+    """Whether a reader takes a source for its own; content that it stumbles over is not."""
+    try:
+        return one.sniff(source)
+    except (WarpsightError, OSError, MemoryError):
+        raise
+    except Exception:
+        return False

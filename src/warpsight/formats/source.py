@@ -18,6 +18,10 @@ HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 1 << 18
+#: Compressed traces of any tool unfold to 10 to 60 times their size. What unfolds to more than this is no trace: it would fill
+#: memory or disk (deflate can reach a thousand, zstd thirty thousand). Small files may do what they like.
+MOST_EXPANSION = 200
+SMALL_BYTES = 64 << 20
 
 
 class Source:
@@ -234,6 +238,7 @@ class _Decompressed(io.RawIOBase):
         self._decoder = decoder
         self._ready = memoryview(b"")
         self._taken = 0
+        self._given = 0
         self._ended = False
 
     def readable(self) -> bool:
@@ -251,6 +256,11 @@ class _Decompressed(io.RawIOBase):
             except _Damaged as error:
                 self._ready = memoryview(error.salvaged)
                 self._end(f"the compressed data is damaged before byte {self._taken:,} ({error})")
+            self._given += len(self._ready)
+            if self._given > max(SMALL_BYTES, MOST_EXPANSION * self._taken):
+                raise self._source.error(
+                    f"unpacks to more than {MOST_EXPANSION} times its size, as no trace does; if it is one, unpack it first"
+                )
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]

@@ -415,6 +415,20 @@ def viewer() -> Check:
     )
 
 
+def secret_rules() -> Check:
+    """detect-secrets, whose rules know what the secrets of many services look like."""
+    if importlib.util.find_spec("detect_secrets"):
+        return Check(
+            "redaction", OK, "secrets are known by the names before them and by detect-secrets' rules"
+        )
+    return Check(
+        "redaction",
+        DEGRADED,
+        "no detect-secrets: reports and exports leave out secrets by the names before them and by the best-known shapes alone",
+        "pip install detect-secrets",
+    )
+
+
 #: What records, and what it records with; checks of other backends follow these.
 RECORDERS: tuple[Callable[[], Check], ...] = (
     recorder,
@@ -438,6 +452,7 @@ HOST: tuple[Callable[[], Check], ...] = (
     processors,
     nvtx,
     viewer,
+    secret_rules,
 )
 #: Those that mean something where nothing can be recorded.
-ELSEWHERE: tuple[Callable[[], Check], ...] = (other_system, disk, viewer)
+ELSEWHERE: tuple[Callable[[], Check], ...] = (other_system, disk, viewer, secret_rules)

@@ -10,9 +10,11 @@ from typing import Any
 from warpsight.errors import TraceError
 from warpsight.model import private_files
 from warpsight.model.schema import SCHEMA_VERSION
+from warpsight.model.sharing import secrets
 
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
+_KINDS: dict[str, type] = {"processes": list, "devices": list, "rows": dict, "loss": list, "overhead": dict}
 
 
 def version() -> str:
@@ -23,9 +25,9 @@ def version() -> str:
 
 
 def write(root: Path, content: dict[str, Any]) -> None:
-    """Write the manifest under a temporary name and rename it; format and schema version are added."""
+    """Write the manifest, without secrets, under a temporary name and rename it; format and schema version are added."""
     full = {"format": FORMAT, "schema": SCHEMA_VERSION, "warpsight": version(), **content}
-    write_json(root / FILE, full)
+    write_json(root / FILE, secrets.plain(full))
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -62,6 +64,13 @@ def read(root: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise TraceError(f"{path} is not the manifest of a warpsight trace")
     check(path, content.get("schema"))
+    wrong = next(
+        (key for key, kind in _KINDS.items() if key in content and not isinstance(content[key], kind)), None
+    )
+    if wrong is not None:
+        raise TraceError(
+            f"{path} is damaged: {wrong} is not a {_KINDS[wrong].__name__}; the tables beside it can still be read"
+        )
     return content
 
 

@@ -16,6 +16,7 @@ from warpsight.model.layout import part_number as part_number
 from warpsight.model.layout import part_path as part_path
 from warpsight.model.layout import parts as parts
 from warpsight.model.schema import TABLES, Table
+from warpsight.model.sharing import secrets
 
 #: Rows of a row group: what a reader decodes at once, and the unit of its parallelism.
 ROW_GROUP_ROWS = 262_144
@@ -40,7 +41,9 @@ def _arrow_schema(table: Table) -> bytes:
 
 
 def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] = ()) -> int:
-    """Write one part under a temporary name and rename it; returns its bytes. Mode 0600 in folders of 0700.
+    """Write one part, without the secrets in its texts, under a temporary name and rename it; returns its bytes.
+
+    Files have mode 0600, folders 0700.
 
     `plain` names columns that are neither deltas nor worth a dictionary: the same number in every row.
 
@@ -50,6 +53,7 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
     for folder in (path.parent.parent, path.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name("." + path.name)
+    data = _without_secrets(table, data)
     delta = [name for name in table.delta if name in data.column_names]
     # Booleans have no dictionary encoding in Parquet, floats gain nothing from one.
     direct = {*delta, *plain, *_PLAIN_IDS.get(table.name, ())}
@@ -82,6 +86,16 @@ def write_part(path: Path, table: Table, data: pa.Table, plain: Collection[str] 
         temporary.unlink(missing_ok=True)
         raise
     return size
+
+
+def _without_secrets(table: Table, data: pa.Table) -> pa.Table:
+    for column in table.columns:
+        if column.free and column.name in data.column_names:
+            old = data.column(column.name)
+            new = secrets.column(column.name, old)
+            if new is not old:
+                data = data.set_column(data.column_names.index(column.name), column.name, new)
+    return data
 
 
 def empty(table: str) -> pa.Table:

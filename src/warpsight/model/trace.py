@@ -6,13 +6,14 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from warpsight.errors import TraceError, UsageError
+from warpsight.errors import TraceError, UsageError, WarpsightError
 from warpsight.model import manifest, store, views
 from warpsight.model.kept import Kept
 from warpsight.model.schema import TABLES
@@ -29,6 +30,8 @@ _EXPLAIN = re.compile(
 )
 
 
+#: Errors that come of values which nobody foresaw.
+_OF_DATA = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _Self = TypeVar("_Self", bound="Trace")
 
 
@@ -96,6 +99,43 @@ class Trace:
         if relation is None:
             raise UsageError("the statement has no result")
         return relation
+
+    def fetched(self, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+        """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
+
+        Raises:
+            UsageError: when running the statement fails: a cast of what is no number, a file that it may not read, ….
+        """
+        import duckdb
+
+        try:
+            if threading.current_thread() is not threading.main_thread():
+                return relation.to_arrow_table()
+            return self._interruptible(relation.to_arrow_table)
+        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+            raise
+        except duckdb.Error as error:
+            raise UsageError(f"SQL: {error}") from None
+
+    def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
+        """What a function returns that runs statements of this thread: in another thread, so that this one hears of signals."""
+        cursor = self._cursor()
+        outcome: Future[pa.Table] = Future()
+
+        def work() -> None:
+            try:
+                outcome.set_result(fetch())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        threading.Thread(target=work, name="statement", daemon=True).start()
+        try:
+            return outcome.result()
+        except KeyboardInterrupt:
+            while not outcome.done():  # a statement that has not begun does not notice
+                cursor.interrupt()
+                wait([outcome], 0.05)
+            raise
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -215,7 +255,29 @@ class Trace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if isinstance(error, _OF_DATA) or type(error).__module__.startswith(
+                ("duckdb", "_duckdb", "pyarrow")
+            ):
+                self._blame(error)
+        finally:
+            self.close()
+
+    def _blame(self, error: BaseException | None) -> None:
+        """When something failed that must not, see whether the trace itself is to blame; it is not looked at before.
+
+        Raises:
+            TraceError: when it holds what no writer of traces gives.
+        """
+        from warpsight.model import damage
+
+        if isinstance(error, WarpsightError) or type(error).__name__ in (
+            "InterruptException",
+            "OutOfMemoryException",
+        ):
+            return
+        if problem := damage.found(self._files):
+            raise TraceError(f"{self.path} is damaged: {problem} ({type(error).__name__})") from error
 
     def __repr__(self) -> str:
         rows = self.manifest.get("rows", {})
@@ -259,7 +321,14 @@ def _connect(folders: Sequence[Path], files: dict[str, list[str]]) -> duckdb.Duc
             *views.create(files),
         ):
             connection.execute(statement)
-    except (duckdb.Error, TraceError, OSError) as error:
+    except (
+        duckdb.Error,
+        TraceError,
+        OSError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:  # Arrow's are among them
         connection.close()
         raise TraceError(f"{folders[0]} cannot be read: {error}") from None
     return connection

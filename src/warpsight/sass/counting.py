@@ -14,6 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsight.formats.errors import decodes
 from warpsight.sass.filters import Filter
 from warpsight.sass.origin import is_trace
 
@@ -30,6 +31,7 @@ _DISTINCT = frozenset({"trace_index", "timestamp"})
 _MADE_FROM = {"sass": ("sass", "opcode_id"), "caller": ("callstack_id",)}
 
 
+@decodes
 def counts(
     path: Path | str, conditions: Filter, group_by: str, top: int | None = None
 ) -> tuple[list[tuple[Any, int]], list[str]]:

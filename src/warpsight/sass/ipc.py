@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import UsageError
+from warpsight.formats.errors import decodes
 from warpsight.formats.source import Source
 
 COLUMNS = (
@@ -48,6 +49,7 @@ class Region:
         return asdict(self)
 
 
+@decodes
 def events(path: Path | str, warps_per_cta: int) -> list[Region]:
     """The events of Proton's trace in time order, numbered per warp.
 

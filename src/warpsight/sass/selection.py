@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import UsageError
+from warpsight.formats.errors import decodes
 from warpsight.sass import filters
 from warpsight.sass.origin import is_trace
 
@@ -32,6 +33,7 @@ class Found:
     notes: list[str]
 
 
+@decodes
 def select(path: Path | str, selection: Selection) -> Found:
     """Whole records, in the order they were recorded.
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import msgspec
 
 from warpsight.errors import UsageError
-from warpsight.formats.errors import FormatError
+from warpsight.formats.errors import FormatError, decodes
 from warpsight.formats.source import Source
 from warpsight_plugins.cutracer import delays, records, text_trace
 from warpsight_plugins.cutracer.clp import source_of
@@ -93,6 +93,7 @@ def form_of(path: Path | str) -> str:
     )
 
 
+@decodes
 def validate(path: Path | str, form: str = "auto", content: bool = False) -> Validation:
     """Check every record of a trace against its type; `content` also notes CTAs, warps and instructions.
 

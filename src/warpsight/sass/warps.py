@@ -10,6 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpsight.formats.errors import decodes
 from warpsight.sass.origin import is_trace
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
     return [*out, (first, last)] if first is not None and last is not None else out
 
 
+@decodes
 def summary(path: Path | str) -> Warps:
     """Sort the warps of a trace file by their last instruction; what pads a program's end (NOP) does not count.
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from warpsight.model.sharing.redaction import HIDDEN, Redactor, secretless
+from warpsight.model.sharing.redaction import Redactor
+from warpsight.model.sharing.secrets import HIDDEN, secretless
 
 PRIVATE = Redactor((("gpu17", "host-1"), ("margaret", "user-1")))
 OPEN = Redactor(paths=False, arguments=False, environment=False)
@@ -67,7 +68,7 @@ def test_secrets_go_even_when_everything_else_is_asked_for(text):
 
 @pytest.mark.parametrize(
     "secret",
-    ["hf_" + "a" * 20, "sk-" + "b" * 24, "ghp_" + "c" * 36, "AKIA" + "D" * 16, "xoxb-" + "1" * 12, "glpat-" + "e" * 20,
+    ["hf_" + "a" * 34, "sk-" + "b" * 24, "ghp_" + "c" * 36, "AKIA" + "D" * 16, "xoxb-" + "1" * 12, "glpat-" + "e" * 20,
      "eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc"],
 )  # fmt: skip
 def test_secrets_are_known_by_their_shape(secret):

@@ -12,7 +12,7 @@ from warpsight.model import open as open_trace
 from warpsight.model.schema import TABLES
 from warpsight.model.sharing.shared import shared
 
-_PRIVATE = ("margaret", "gpu17", "acme", "hunter2", "hf_abcdefghijklmnopqrst")
+_PRIVATE = ("margaret", "gpu17", "acme", "hunter2", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH")
 
 
 @pytest.fixture
@@ -101,7 +101,9 @@ def trace(tmp_path):
                     "process": 0,
                     "name": bad,
                     "kind": "user",
-                    "attributes": json.dumps({"password": "hunter2", "k": "hf_abcdefghijklmnopqrst"}),
+                    "attributes": json.dumps(
+                        {"password": "hunter2", "k": "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}
+                    ),
                 }
             ],
         )

@@ -101,27 +101,63 @@ def _rows(question: Question, columns: dict[str, str], where: str) -> str:
     return f"SELECT {chosen} {source}{forward}" + ("" if question.head is None else f" LIMIT {question.head}")
 
 
-def arrow(relation: duckdb.DuckDBPyRelation) -> pa.Table:
-    """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise."""
+def arrow(trace: Trace, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows of a relation; sums, which SQL gives 128 bits, as int64 where they fit and float64 otherwise.
+
+    Raises:
+        UsageError: when the statement fails as it runs, or gives what no answer has a form for.
+    """
+    kinds = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    if len(kinds) < len(relation.columns) or not any(_wide(kind) for kind in kinds.values()):
+        return _shown(trace.fetched(relation))
+    try:
+        return _shown(_narrow(trace.fetched(_projected(relation, kinds, "DECIMAL(38, 0)")), kinds))
+    except UsageError as error:
+        if "Conversion Error" not in str(error):
+            raise
+        return _shown(trace.fetched(_projected(relation, kinds, "DOUBLE")))  # 39 digits
+
+
+def _wide(kind: str) -> bool:
+    return kind in ("HUGEINT", "UHUGEINT")
+
+
+def _projected(
+    relation: duckdb.DuckDBPyRelation, kinds: dict[str, str], form: str
+) -> duckdb.DuckDBPyRelation:
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in kinds}
+    return relation.project(
+        ", ".join(
+            f"{quoted[n]}::{form} AS {quoted[n]}" if _wide(kind) else quoted[n] for n, kind in kinds.items()
+        )
+    )
+
+
+def _narrow(table: pa.Table, kinds: dict[str, str]) -> pa.Table:
     import pyarrow as pa
 
-    wide = {
-        name for name, kind in zip(relation.columns, relation.types, strict=True) if str(kind) == "HUGEINT"
-    }
-    if not wide:
-        return relation.to_arrow_table()
-    quoted = ((name, '"' + name.replace('"', '""') + '"') for name in relation.columns)
-    relation = relation.project(
-        ", ".join(f"{q}::DECIMAL(38, 0) AS {q}" if n in wide else q for n, q in quoted)
-    )
-    table = relation.to_arrow_table()
     for i, name in enumerate(table.column_names):
-        if name in wide:
+        if _wide(kinds[name]):
             try:
                 column = table.column(i).cast(pa.int64())
             except pa.ArrowInvalid:
                 column = table.column(i).cast(pa.float64())
             table = table.set_column(i, name, column)
+    return table
+
+
+def _shown(table: pa.Table) -> pa.Table:
+    """The table, when Python has a form for its dates and times."""
+    import pyarrow as pa
+
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_temporal(field.type) or pa.types.is_nested(field.type):
+            try:
+                column.to_pylist()
+            except (OverflowError, ValueError, pa.ArrowException):
+                raise UsageError(
+                    f"column {field.name} holds times that are out of range here; cast it to VARCHAR"
+                ) from None
     return table
 
 

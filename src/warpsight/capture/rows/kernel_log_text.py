@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.device_code import demangle
 from warpsight.model.definitions import Definitions, Frame
+from warpsight.model.sharing.secrets import secretless
 
 if TYPE_CHECKING:
     from warpsight.capture.arena import Arena
@@ -60,9 +61,9 @@ class Texts:
     def _learn(self) -> None:
         """Take up names, shapes, frames and stacks that are new in the trace."""
         listed = self._definitions.listed
-        self._names += demangle.demangle_all(listed("name", len(self._names) - 1))
+        self._names += map(secretless, demangle.demangle_all(listed("name", len(self._names) - 1)))
         self._shapes += listed("shape", len(self._shapes) - 1)
-        self._frames += map(_frame, listed("frame", len(self._frames) - 1))
+        self._frames += map(secretless, map(_frame, listed("frame", len(self._frames) - 1)))
         for stack in listed("stack", len(self._tree) - 1):
             parent, frame, _, _ = stack
             self._tree.append(stack)

@@ -24,11 +24,13 @@ Text = bytes | memoryview
 #: Bytes decoded at a time: some ten thousand events.
 PIECE_BYTES = 4 << 20
 #: What one event or one value beside the events may take.
-LONGEST = 256 << 20
+LONGEST = 128 << 20
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _LAST = re.compile(rb"\}\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
+#: Places that are tried one after the other for the end of the last whole event.
+_SINGLE_STEPS = 32
 #: Events that were skipped in this many places end the reading: it is no JSON.
 MAX_DAMAGE = 1000
 
@@ -211,12 +213,15 @@ class EventStream(Generic[T]):
             return self._decode_last(), True
         except msgspec.DecodeError:
             pass
-        whole = self._window.last(b"}") + 1
-        while whole:
+        whole, tries = self._window.last(b"}") + 1, 0
+        while whole > 0:
             try:
                 events = self._decode(whole)
             except msgspec.DecodeError:
-                whole = self._window.last(b"}", whole - 1) + 1
+                # Every try decodes from the window's begin: where many fail (braces without end), the steps back double.
+                tries += 1
+                step = 1 << max(tries - _SINGLE_STEPS, 0)
+                whole = self._window.last(b"}", max(whole - step, 0)) + 1
                 continue
             self._window.advance(whole)
             if self._window.skip_blanks():
@@ -248,13 +253,14 @@ class EventStream(Generic[T]):
         if len(self.damaged) > MAX_DAMAGE:
             raise self._error("is damaged in too many places to be read", place)
         events: list[T] = []
-        end = self._last_cut(place)
+        end, tries = self._last_cut(place), 0
         while end is not None:
             try:
                 events = self._decode(end)
                 break
             except msgspec.DecodeError:
-                end = self._last_cut(end)
+                tries += 1
+                end = self._last_cut(max(end - (1 << max(tries - _SINGLE_STEPS, 0)) + 1, 0))
         following = self._window.search(_BETWEEN, max(place, end or 0))
         self._window.advance(following[1] - 1 if following else len(self._window))
         return events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from warpsight.formats.reading.databases import SQLITE_MAGIC
@@ -24,6 +25,7 @@ _KINDS = (
     (b"\x28\xb5\x2f\xfd", "is compressed more than once: unpack it first"),
 )
 _UNKNOWN = "of no format known (`warpsight import --formats` lists them; `import --from FORMAT` takes one all the same)"
+_LONGEST_PATH = 4096
 #: Keys of a JSON object that are told.
 _MOST_KEYS = 6
 
@@ -38,6 +40,8 @@ def described(source: Source) -> str:
     for magic, told in _KINDS:
         if head.startswith(magic):
             return told
+    if stands_for := _pointer(head, source.size):
+        return stands_for
     if not head.strip(b"\0"):
         return "holds zero bytes only"
     try:
@@ -55,6 +59,26 @@ def described(source: Source) -> str:
         if text.isprintable() or "\n" in text
         else "holds data of no format known"
     )
+
+
+def _pointer(head: bytes, size: int) -> str:
+    """What stands in a checkout for a file that is not there; empty for anything else."""
+    if head.startswith(b"version https://git-lfs.github.com/"):
+        found = re.search(rb"^size (\d{1,15})$", head, re.MULTILINE)
+        told = f" of {int(found[1]):,} bytes" if found else ""
+        return f"is Git LFS's pointer to a file{told} that was not fetched: run `git lfs pull`"
+    if size > _LONGEST_PATH:
+        return ""
+    text = head.decode(errors="replace").strip()
+    if "/annex/objects/" in text and "\n" not in text:
+        return "is git-annex's pointer to a file that was not fetched: run `git annex get` on it"
+    if (
+        text.isprintable()
+        and re.fullmatch(r"(?:\.{0,2}/)?(?:[^/{}<>;,]+/)*[^/\s{}<>;,]+\.\w+", text)
+        and "/" in text
+    ):
+        return f"is not a trace but a text of {size} bytes that names another file, {text!r}: a symbolic link copied as text?"
+    return ""
 
 
 def _database(source: Source) -> str:

@@ -11,13 +11,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `type` is an Arrow type name, `unit` is kept in the field's metadata ("" when there is none)."""
+    """One column.
+
+    Attributes:
+        name: As in SQL.
+        type: An Arrow type name.
+        nullable: Whether it may be null.
+        unit: Kept in the field's metadata; "" when there is none.
+        meaning: One line for the reference.
+        free: Text that comes from the program, its machine or its user, not the recorder's own words: what is written there
+            goes through :mod:`warpsight.model.sharing.secrets`, and what is shared through the redaction beside it.
+    """
 
     name: str
     type: str
     nullable: bool
     unit: str
     meaning: str
+    free: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,11 +73,19 @@ class Table:
 
 
 def table(name: str, meaning: str, text: str, sort: str | None = None) -> Table:
-    """Parse lines `name type[?] unit meaning…`; `-` stands for no unit, `?` for nullable."""
+    """Parse lines `name type[?] unit meaning…`: `-` is no unit, `?` nullable, `text` a string that is :attr:`Column.free`."""
     columns = []
     for line in filter(str.strip, text.splitlines()):
         column, kind, unit, note = line.split(None, 3)
+        base, free = kind.rstrip("?"), kind.startswith("text")
         columns.append(
-            Column(column, kind.rstrip("?"), kind.endswith("?"), "" if unit == "-" else unit, note)
+            Column(
+                column,
+                "string" if free else base,
+                kind.endswith("?"),
+                "" if unit == "-" else unit,
+                note,
+                free,
+            )
         )
     return Table(name, meaning, tuple(columns), sort)

@@ -9,9 +9,9 @@ NAME = table(
     "Distinct names of kernels, ranges and operators.",
     """
 id           int32  -   from 1, unique in the trace
-name         string -   as recorded (mangled)
-demangled    string -   readable form; equal to name when it is not mangled
-short        string -   demangled without arguments and template arguments
+name         text   -   as recorded (mangled)
+demangled    text   -   readable form; equal to name when it is not mangled
+short        text   -   demangled without arguments and template arguments
 """,
 )
 
@@ -57,8 +57,8 @@ FRAME = table(
     """
 id           int32  -   from 1, unique in the trace
 kind         string -   python, native, marker, kernel, line
-function     string -   qualified name
-file         string? -  path, or module of a native frame
+function     text   -   qualified name
+file         text?   -  path, or module of a native frame
 line         int32? -   line of the call
 address      uint64? -  offset in the module of a native frame
 build_id     string? -  of the module
@@ -72,14 +72,14 @@ PROCESS = table(
 process      int32  -   id in the trace, from 0
 pid          int32  -   process id on its host
 parent       int32? -   parent's pid
-host         string -   host name
+host         text   -   host name
 rank         int32? -   rank in the job
 local_rank   int32? -   rank on the host
 world_size   int32? -   ranks in the job
-command      string -   command line, shell-quoted
-executable   string -   path
-environment  string? -  JSON object of allow-listed variables
-settings     string? -  JSON object of the recorder's settings and library versions
+command      text   -   command line, shell-quoted
+executable   text   -   path
+environment  text?   -  JSON object of allow-listed variables
+settings     text?   -  JSON object of the recorder's settings and library versions
 start        int64  ns  when recording began in it
 end          int64? ns  when it ended, null unknown
 exit         string? -  how it ended: exit N, signal N, exec, unknown
@@ -91,7 +91,7 @@ THREAD = table(
     "Threads that appear in the trace.",
     """
 thread       int32  -   OS thread id
-name         string? -  name
+name         text?   -  name
 process      int32  -   process id in the trace
 """,
 )
@@ -103,7 +103,7 @@ DEVICE = table(
 device       int16  -   id in the trace: the number its file or driver gave it, the next free one where another device has that
 index        int32  -   number that its file or the first process gave it
 uuid         string -   unique id
-name         string -   marketing name
+name         text   -   marketing name
 vendor       string -   NVIDIA, …
 platform     string -   cuda, opencl, or the name of another backend
 pci          string? -  domain:bus:device.function
@@ -120,7 +120,7 @@ clock_khz    int32? kHz maximum
 memory_clock_khz int32? kHz maximum
 driver       string? -  driver version
 runtime      string? -  runtime or recorder-library version
-host         string? -  host name
+host         text?   -  host name
 """,
 )
 
@@ -145,7 +145,7 @@ context      int32  -   context id
 device       int16? -   device id
 priority     int32? -   as reported
 flags        int32? -   vendor's flags
-name         string? -  name
+name         text?   -  name
 process      int32  -   process id in the trace
 """,
 )
@@ -155,7 +155,7 @@ MODULE = table(
     "Loaded device code.",
     """
 module       int32  -   id, unique within the process
-name         string? -  path or other name
+name         text?   -  path or other name
 checksum     uint64? -  of the image
 bytes        int64? B   of the image
 context      int32? -   context id
@@ -171,8 +171,8 @@ ATTRIBUTE = table(
     """
 table        string -   table of the row
 row          int64  -   ordinal of the row in source order
-key          string -   field
-value        string -   JSON value
+key          text   -   field
+value        text   -   JSON value
 process      int32? -   process id in the trace
 """,
 )
@@ -187,7 +187,7 @@ operation    string -   all-reduce, all-gather, …
 bytes        int64? B   payload
 dtype        string? -  element type
 ranks        int32? -   size of the group
-group        string? -  group name
+group        text?   -  group name
 correlation  int64? id  joins kernel
 process      int32  -   process id in the trace
 sequence     int64? -   number of the operation in its group, where a source tells it
@@ -202,7 +202,7 @@ LOSS = table(
     """
 time         int64? ns  when noticed
 source       string -   who lost it: ring, drainer, cupti, stacks, converter, …
-cause        string -   why, as a sentence
+cause        text   -   why, as a sentence
 count        int64  -   rows, buffers or bytes
 kind         string? -  record kind concerned
 severity     string -   note, lost, ended

@@ -47,14 +47,14 @@ duration     int64? ns  null: instant, or never closed
 kind         string -   push/pop, start/end, instant
 open         bool   -   never closed
 name_id      int32? -   text (table name)
-domain       string? -  NVTX domain
-category     string? -  category name or number
+domain       text?   -  NVTX domain
+category     text?   -  category name or number
 color        uint32? -  ARGB
 payload      float64? - numeric payload
 depth        int32? -   nesting depth of push/pop ranges, from 0
 source       string -   nvtx, annotate, framework, roctx, profiler (cudaProfilerStart and Stop), openacc, openmp
 stack        int32? -   host stack
-attributes   string? -  JSON object
+attributes   text?   -  JSON object
 thread       int32  -   OS thread id
 process      int32  -   process id in the trace
 """,
@@ -72,7 +72,7 @@ sequence     int64? -   autograd sequence number
 correlation  int64? id  the operator's own id where a source tells it; joins flow
 shapes       string? -  JSON list of input shapes
 stack        int32? -   host stack
-attributes   string? -  JSON object
+attributes   text?   -  JSON object
 thread       int32  -   OS thread id
 process      int32  -   process id in the trace
 """,
@@ -95,9 +95,9 @@ correlation  int64? id  joins api
 pool         uint64? -  pool address
 pool_size    int64? B   reserved by the pool
 pool_used    int64? B   in use in the pool
-allocator    string? -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
-tag          string? -  user's tag
-category     string? -  parameter, gradient, activation, temporary, cached
+allocator    text?   -  family that frees what it allocated: CUDA, OpenCL, HIP, caching allocator, the user's name
+tag          text?   -  user's tag
+category     text?   -  parameter, gradient, activation, temporary, cached
 stack        int32? -   host stack
 thread       int32? -   OS thread id
 process      int32  -   process id in the trace
@@ -110,9 +110,9 @@ COUNTER = table(
     "A sampled or reported number.",
     """
 time         int64  ns  when
-name         string -   counter name
+name         text   -   counter name
 value        float64 -  in unit
-unit         string -   %, B, B/s, W, MHz, °C, 1 …
+unit         text   -   %, B, B/s, W, MHz, °C, 1 …
 device       int16? -   device id, null for the host or the program
 source       string -   nvml, gpm, user, recorder
 process      int32? -   process that reported it
@@ -140,10 +140,10 @@ USER_EVENT = table(
     """
 start        int64  ns  begin
 duration     int64  ns  0 for a mark
-name         string -   name
-kind         string -   the user's kind
+name         text   -   name
+kind         text   -   the user's kind
 stack        int32? -   host stack
-attributes   string? -  JSON object
+attributes   text?   -  JSON object
 thread       int32  -   OS thread id
 process      int32  -   process id in the trace
 """,
@@ -169,8 +169,8 @@ BUILD = table(
     """
 start        int64  ns  begin
 duration     int64  ns  end - start
-program      string -   name or hash
-options      string? -  build options
+program      text   -   name or hash
+options      text?   -  build options
 result       int32? -   return code
 device       int16? -   device id
 stack        int32? -   host stack

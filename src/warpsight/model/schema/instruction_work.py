@@ -39,7 +39,7 @@ opcode       int32  -   instruction (table instruction)
 pc           int64  B   offset in the function
 active_mask  uint32? -  lanes that executed it
 name_id      int32? -   kernel (table name)
-attributes   string? -  JSON object of the record's other fields
+attributes   text?   -  JSON object of the record's other fields
 process      int32  -   process id in the trace
 """,
 )

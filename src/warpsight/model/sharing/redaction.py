@@ -1,7 +1,8 @@
 """Taking out of texts what a file that is shared must not tell: users, hosts, private paths, arguments and secrets.
 
-A trace itself keeps what was recorded (it is private, mode 0600). Reports, flame graph pages and whatever else people send
-around are redacted unless their maker asks otherwise. Secrets (passwords, tokens, keys) are taken out even then.
+A trace itself keeps what was recorded (it is private, mode 0600), except for secrets (passwords, tokens, keys), which are never
+written down. Reports, flame graph pages and whatever else people send around are redacted unless their maker asks otherwise;
+secrets are looked for once more, whatever is asked for.
 """
 
 from __future__ import annotations
@@ -13,30 +14,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from warpsight.model.sharing import secrets
+
 if TYPE_CHECKING:
     from warpsight.model.trace import Trace
 
-HIDDEN = "***"
-#: Names of options and variables whose values are secret.
-_SECRET_NAME = (
-    r"[A-Za-z0-9_.-]*(?:password|passwd|passphrase|secret|token(?!s|i[sz]|_?(?:len|count|limit))|api[-_]?key|apikey|access[-_]?key|private[-_]?key"
-    r"|credential|authorization|auth[-_]key|bearer)[A-Za-z0-9_.-]*"
-)
-_SECRET_OPTION = re.compile(rf"^(--?{_SECRET_NAME})(?:=(.*))?$", re.IGNORECASE | re.DOTALL)
-#: A key of something like JSON whose value is the next word.
-_SECRET_KEY = re.compile(rf"^\W*{_SECRET_NAME}\W*:$", re.IGNORECASE)
-_SECRET_PAIR = re.compile(
-    rf"""\b({_SECRET_NAME})(["']?\s*(?:=|:(?!:))\s*["']?)(?!\s)([^\s"',;&]+)""", re.IGNORECASE
-)
-#: The same option inside a longer text.
-_SECRET_WORDS = re.compile(rf"(?<!\S)(--?{_SECRET_NAME})(\s+)(?!-)[^\s\"',;]+", re.IGNORECASE)
-#: What secrets of well-known services look like.
-_SECRET_SHAPES = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
-    r"|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
-    r"|nvapi-[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*)"
-)
-_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@]+@", re.IGNORECASE)
 #: Home directories: the user's name goes with them.
 _HOME = re.compile(
     r"(?:(?<![\w.~…-])/(?:home|Users|export/home)/|[A-Za-z]:\\Users\\)([^/\\\s:;\"'()]+)|(?<![\w/.])/root(?=[/\s:;\"')]|$)"
@@ -93,7 +75,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Any text: secrets, then paths, then names."""
-        text = secretless(text)
+        text = secrets.shareable(text)
         if self.paths:
             text = _HOME.sub("~", text)
             text = _PATH.sub(lambda match: self._short(match[1]), text)
@@ -111,9 +93,9 @@ class Redactor:
             words = shlex.split(command)
         except ValueError:
             words = command.split()
-        words = _without_secrets(words)
+        words = secrets.arguments(words)
         if not self.arguments:
-            return self.text(shlex.join(words).replace(f"'{HIDDEN}'", HIDDEN))
+            return self.text(secrets.joined(words))
         kept = _program(words)
         left = len(words) - len(kept)
         told = f" … ({left} {'argument' if left == 1 else 'arguments'} hidden)" if left else ""
@@ -125,30 +107,6 @@ class Redactor:
             return library
         parts = PurePosixPath(path).parts
         return path if len(parts) <= 3 or parts[1] in _PUBLIC else "…/" + "/".join(parts[-2:])
-
-
-def secretless(text: str) -> str:
-    """A text with the values of secrets replaced."""
-    text = _URL_LOGIN.sub(rf"\1{HIDDEN}@", text)
-    text = _SECRET_PAIR.sub(rf"\1\2{HIDDEN}", text)
-    text = _SECRET_WORDS.sub(rf"\1\2{HIDDEN}", text)
-    return _SECRET_SHAPES.sub(HIDDEN, text)
-
-
-def _without_secrets(words: list[str]) -> list[str]:
-    """Arguments with the values of secret options replaced, given as `--token X` or `--token=X`."""
-    out: list[str] = []
-    hide = False
-    for word in words:
-        match = _SECRET_OPTION.match(word)
-        if hide and not word.startswith("-"):
-            out.append(HIDDEN)
-        elif match and match[2] is not None:
-            out.append(f"{match[1]}={HIDDEN}")
-        else:
-            out.append(secretless(word))
-        hide = (match is not None and match[2] is None) or _SECRET_KEY.match(word) is not None
-    return out
 
 
 def _program(words: list[str]) -> list[str]:

@@ -13,40 +13,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from warpsight.model import store
+from warpsight.model import manifest, store
 from warpsight.model.schema import TABLES
+from warpsight.model.sharing import secrets
 from warpsight.model.sharing.redaction import Redactor
 from warpsight.model.trace import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: What a text has at least that holds a path. Most texts hold neither that nor a secret, and looking is cheap.
+_PATHS = r"[/\\]"
 #: What can be kept as recorded; `paths` stands for names of users and hosts as well.
 INCLUDABLE = ("paths", "arguments", "environment")
-#: Columns with text that comes from the program or its machine; the rest is the recorder's own words.
-_TEXTS = {
-    "name": ("name", "demangled", "short"),
-    "frame": ("function", "file"),
-    "process": ("host", "command", "executable", "environment", "settings"),
-    "thread": ("name",),
-    "device": ("host",),
-    "stream": ("name",),
-    "module": ("name",),
-    "attribute": ("value",),
-    "loss": ("cause",),
-    "marker": ("domain", "category", "attributes"),
-    "op": ("attributes",),
-    "memory": ("allocator", "tag", "category"),
-    "user_event": ("name", "attributes"),
-    "build": ("options",),
-    "counter": ("name",),
-}
-#: What a text has at least in which something is redacted, beside names of users and hosts: a path, or the word for a
-#: secret, or the shape of one. Most texts have none of it, and looking is cheap.
-_SUSPICIOUS = (
-    r"[/\\]|pass|secret|token|key|credential|authorization|bearer"
-    r"|hf_|sk-|gh[pousr]_|glpat-|xox|AKIA|ASIA|AIza|nvapi-|eyJ"
-)
 
 
 def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
@@ -62,8 +41,8 @@ def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
     try:
         files = {
             table: parts
-            for table in _TEXTS
-            if (parts := _redacted(trace, table, redactor, Path(folder.name)))
+            for table in TABLES
+            if (parts := _redacted(trace.folder, table, redactor, Path(folder.name)))
         }
         path = trace.path if "paths" in wanted else redactor.text(Path(trace.path.rstrip("/")).name)
         out = Trace(trace.folder, path=path, temporary=folder, instead=files)
@@ -74,12 +53,27 @@ def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
     return out
 
 
-def _redacted(trace: Trace, table: str, redactor: Redactor, folder: Path) -> list[Path]:
+def without_secrets(root: Path, folder: Path) -> tuple[dict[Path, Path], dict[str, Any]]:
+    """What of the trace in `root` holds a secret all the same: new parts in `folder` by the old ones, and the manifest.
+
+    Traces of other makers and older versions do; everything else stays as recorded.
+    """
+    redactor = Redactor(paths=False, arguments=False, environment=False)
+    instead: dict[Path, Path] = {}
+    for table in TABLES:
+        new = _redacted(root, table, redactor, folder)
+        instead |= zip(store.parts(root, table), new, strict=True) if new else ()
+    return instead, _plain(manifest.read(root), redactor)
+
+
+def _redacted(root: Path, table: str, redactor: Redactor, folder: Path) -> list[Path]:
     """New parts of a table, none when nothing in it has to be hidden."""
     import pyarrow.parquet as pq
 
-    parts = list(store.parts(trace.folder, table))
-    columns = [*_TEXTS[table]]
+    parts = list(store.parts(root, table))
+    columns = [column.name for column in TABLES[table].columns if column.free]
+    if not columns:
+        return []
     changed: list[dict[str, pa.Array]] = []
     for part in parts:
         present = [c for c in columns if c in pq.read_schema(part).names]
@@ -102,7 +96,9 @@ def _columns(table: str, data: pa.Table, redactor: Redactor) -> Iterator[tuple[s
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    pattern = "|".join([_SUSPICIOUS, *(re.escape(name) for name, _ in redactor.names)])
+    pattern = "|".join(
+        [_PATHS, secrets.SUSPICIOUS_TO_OTHERS, *(re.escape(name) for name, _ in redactor.names)]
+    )
     for name in data.column_names:
         coded = pc.dictionary_encode(data.column(name).cast(pa.string())).combine_chunks()
         if isinstance(coded, pa.ChunkedArray):  # no rows

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsight.errors import WarpsightError
+from warpsight.model.sharing import secrets
 from warpsight.recorder.inspect.native_stacks import NotTraceable, Unwinder
 from warpsight.recorder.inspect.python_stacks import PythonStacks
 
@@ -43,7 +44,7 @@ def _process(pid: int, no_python: str, frames: dict[Any, Any]) -> dict[str, Any]
         except NotTraceable as error:
             thread |= {"native": [], "problem": str(error)}
         threads.append(thread)
-    command = _read(folder / "cmdline").replace("\0", " ").strip()
+    command = " ".join(secrets.arguments(_read(folder / "cmdline").split("\0"))).strip()
     return {"pid": pid, "command": command, "no_python": no_python, "threads": threads}
 
 

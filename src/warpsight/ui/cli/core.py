@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.formats.errors import decoding
 from warpsight.ui.cli import output
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def command(
     selector = Selector(device, sm, warp, lane, grid, _triple(block, "--block"), _triple(thread, "--thread"))
     if sum([warps, modules, extract is not None, check, not selector.empty]) > 1:
         raise UsageError("--warps, --modules, --extract, --check and a thread exclude each other")
-    core = GpuCore.open(file)
+    with decoding(str(file)):
+        core = GpuCore.open(file)
     if sass:
         from warpsight.device_code.disassembly import find_tool
 
@@ -102,12 +104,13 @@ def _document(core: GpuCore, options: Options, selector: Selector, warps: bool) 
     from warpsight.debug.gpucore.summary import View
     from warpsight.debug.gpucore.thread import select
 
-    view = View(core, options)
-    document = view.document()
-    if not selector.empty:
-        document["thread"] = details(view, select(core, selector, view.joined)[0])
-    if warps:
-        document["warps"] = warp_list(view)
+    with decoding(str(core.path)):
+        view = View(core, options)
+        document = view.document()
+        if not selector.empty:
+            document["thread"] = details(view, select(core, selector, view.joined)[0])
+        if warps:
+            document["warps"] = warp_list(view)
     return document
 
 

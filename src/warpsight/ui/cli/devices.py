@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from warpsight.model.sharing import secrets
 
 if TYPE_CHECKING:
     from warpsight.machine import Device, Process
@@ -26,7 +29,7 @@ def command(
     from warpsight import machine
 
     found = machine.devices()
-    users = machine.gpu_processes() if processes else None
+    users = [_without_secrets(user) for user in machine.gpu_processes()] if processes else None
     if as_json:
         document: dict[str, Any] = {
             "platform": machine.detect_platform(),
@@ -49,6 +52,10 @@ def command(
             err=True,
         )
         raise typer.Exit(1)
+
+
+def _without_secrets(process: Process) -> Process:
+    return replace(process, command=" ".join(secrets.arguments((process.command or "").split(" "))) or None)
 
 
 def _device_lines(device: Device) -> list[str]:

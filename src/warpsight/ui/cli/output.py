@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import IO, Any
 
 from warpsight.api import choice, files
+from warpsight.ui.render import terminal
 
 
 @contextmanager
 def binary(path: Path | None, force: bool = False) -> Iterator[IO[bytes]]:
     """A stream for bytes: standard output without a path or for `-`, else a new file (see `api.files.binary`)."""
     if path is None or str(path) == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        stream = terminal.buffer()
+        yield stream
+        stream.flush()
         return
     with files.binary(path, force) as file:
         yield file
@@ -34,7 +36,7 @@ def text(path: Path | None, force: bool = False) -> Iterator[IO[str]]:
 
 def target(path: Path | None) -> Path | IO[bytes] | None:
     """The same as methods of a trace take it: standard output for `-`, None for a name of their choice."""
-    return sys.stdout.buffer if path is not None and str(path) == "-" else path
+    return terminal.buffer() if path is not None and str(path) == "-" else path
 
 
 def plain(value: Any) -> Any:

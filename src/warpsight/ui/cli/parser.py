@@ -7,18 +7,21 @@ import importlib
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from warpsight.errors import WarpsightError
+from warpsight.errors import NO_MEMORY, WarpsightError, out_of_memory
 from warpsight.ui.cli import examples
 from warpsight.ui.cli.app import OTHER_WORDS, VERBS, module_of
 from warpsight.ui.cli.options import SIDES
 from warpsight.ui.render import terminal
 
+#: Verbs that move the cursor about standard output; what they show is made printable by what draws it.
+MOVING = frozenset({"top"})
 #: Base of the parser's own errors; typer brings its parser along or uses click's, depending on its version.
 ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -197,6 +200,7 @@ def unknown_verb(name: str) -> str:
 
 
 def _global_options(
+    context: typer.Context,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only, no notes.")] = False,
     verbose: Annotated[
@@ -206,6 +210,8 @@ def _global_options(
 ) -> None:
     """Records GPU programs and answers from the recording."""
     terminal.configure(color=False if no_color else None, verbosity=int(verbose) - int(quiet))
+    if context.invoked_subcommand not in MOVING:
+        terminal.guard()
     if version:
         sys.stdout.write(importlib.import_module("warpsight.ui.cli.installed").text())
         raise typer.Exit
@@ -232,6 +238,8 @@ def run(arguments: list[str]) -> int:
         with parser.make_context("warpsight", arguments) as context:
             result = parser.invoke(context)
     except WarpsightError as error:
+        if terminal.verbosity() > 0 and error.__cause__ is not None:
+            traceback.print_exception(error)
         terminal.error(str(error))
         return error.exit_code
     except ParserError as error:
@@ -248,6 +256,9 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == "Query interrupted":
             raise KeyboardInterrupt from None  # what DuckDB makes of Ctrl-C
+        if out_of_memory(error):
+            terminal.error(f"this {NO_MEMORY}")
+            return 1
         return _internal(error)
     return result if isinstance(result, int) else 0
 
@@ -262,8 +273,6 @@ def _usage(error: Any) -> int:
 
 def _internal(error: Exception) -> int:
     if terminal.verbosity() > 0:
-        import traceback
-
         traceback.print_exception(error)
     else:
         terminal.error(f"internal error: {type(error).__name__}: {error} (this is a bug; -v shows where)")

@@ -75,7 +75,7 @@ def command(
             sql, table=table, filters=filters or (), fields=fields or (), group_by=group_by or (), count=count, top=top,
             head=head, tail=tail,
         )  # fmt: skip
-        result = query.arrow(relation.limit(DEFAULT_ROWS + 1) if cut else relation)
+        result = query.arrow(opened, relation.limit(DEFAULT_ROWS + 1) if cut else relation)
         _write(result, form, compress, out, force, not no_header, DEFAULT_ROWS if cut else None)
         loss.warn(opened)
 

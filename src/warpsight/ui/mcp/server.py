@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsight import __version__
-from warpsight.errors import WarpsightError
+from warpsight.errors import NO_MEMORY, WarpsightError, out_of_memory
+from warpsight.model.sharing.secrets import shareable
 from warpsight.ui.mcp.places import Places
 from warpsight.ui.mcp.tools import Tools
 
@@ -61,6 +62,12 @@ def _told(method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]
         try:
             return method(*args, **kwargs)
         except WarpsightError as error:
-            return {"error": str(error)}
+            return {"error": shareable(str(error))}
+        except Exception as error:
+            return {
+                "error": f"this {NO_MEMORY}"
+                if out_of_memory(error)
+                else f"internal error: {type(error).__name__}: {error}"
+            }
 
     return call

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from warpsight.model.sharing.secrets import shareable
 from warpsight.ui.mcp.places import Places
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Tools:
         limit = min(max(rows, 1), MOST_ROWS)
         opened = self._places.open(trace)
         with opened.within(self._query_s):
-            found = query.arrow(query.run(opened, sql).limit(limit + 1))
+            found = query.arrow(opened, query.run(opened, sql).limit(limit + 1))
         cut = len(found) > limit
         answer = {"columns": found.column_names, "rows": found.slice(0, limit).to_pylist()}
         if cut:
@@ -205,6 +206,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     if isinstance(value, str):
+        value = shareable(value)  # an agent's maker reads along
         return value if len(value) <= MOST_TEXT else f"{value[: MOST_TEXT - 1]}…"
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -219,4 +221,5 @@ def _plain(value: Any) -> Any:
 
 def _tail(text: str) -> str:
     """The end of a stack: its innermost frames and the kernel."""
+    text = shareable(text)
     return text if len(text) <= MOST_TEXT else f"…{text[1 - MOST_TEXT :]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warpsight.ui.render import numbers
+from warpsight.ui.render import numbers, terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,7 +78,7 @@ def screen(shown: Snapshot, width: int) -> RenderableType:
     table.add_column("kernel", ratio=1, no_wrap=True, overflow="ellipsis")
     for kernel in shown.top:
         rate = f"{kernel.count / max(shown.window_s, 1e-9):,.0f}"
-        name = numbers.shorten(kernel.name, max(width - 32, 12))
+        name = numbers.shorten(terminal.printable(kernel.name), max(width - 32, 12))
         table.add_row(numbers.duration(kernel.time_ns), f"{kernel.share:.1%}", rate, Text(name))
     parts += [Text(""), table if shown.top else Text("no kernels in the window", "dim"), Text("")]
     parts.append(Text("   ".join(_counter(shown, i) for i in range(len(shown.counters))), "dim"))

@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from warpsight.ui.render import terminal
+from warpsight.ui.render.tables import csv_cell
+
 #: A table's cell is cut after this many characters: whole values are in the other forms.
 CELL = 80
 
@@ -24,8 +27,8 @@ def write_counts(
     elif form == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         if header:
-            writer.writerow([field, "count"])
-        writer.writerows([_plain(key), count] for key, count in totals)
+            writer.writerow([csv_cell(field), "count"])
+        writer.writerows([csv_cell(_plain(key)), count] for key, count in totals)
     else:
         rows = [[_cell(key), f"{count:,}"] for key, count in totals]
         _table([field, "count"], rows, header, stream, right={1})
@@ -64,8 +67,8 @@ def _section(
     if form == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         if header:
-            writer.writerow(names)
-        writer.writerows([_plain(record.get(name)) for name in names] for record in records)
+            writer.writerow(map(csv_cell, names))
+        writer.writerows([csv_cell(_plain(record.get(name))) for name in names] for record in records)
     elif not records:
         stream.write("no records\n")
     else:
@@ -83,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> str:
-    text = str(_plain(value))
+    text = terminal.printable(str(_plain(value)))
     return text if len(text) <= CELL else text[: CELL - 1] + "…"
 
 

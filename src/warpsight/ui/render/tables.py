@@ -15,6 +15,8 @@ from warpsight.ui.render import numbers, terminal
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: What a formula begins with, in Excel, LibreOffice and others (OWASP, "CSV injection").
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 #: Columns given up first when the terminal is narrow.
 _LEAST_NEEDED = ("std", "call_mean", "latency_p99", "p95", "min", "latency_median", "registers", "shared", "p99",
                  "latency_mean", "median", "domain", "max", "last", "unknown_frees", "frees", "mean", "context")  # fmt: skip
@@ -67,7 +69,8 @@ def _columns(table: pa.Table) -> list[_Column]:
         right = all(isinstance(v, (int, float)) or v is None for v in values) and bool(values)
         identity = field.name in ("stream", "process", "thread", "pid", "context", "device", "correlation")
         cells = [
-            str(v) if identity and v is not None else numbers.cell(v, unit).replace("\n", " ") for v in values
+            str(v) if identity and v is not None else terminal.printable(numbers.cell(v, unit))
+            for v in values
         ]
         out.append(_Column(field.name, cells, right))
     return out
@@ -167,9 +170,16 @@ def fit(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]]:
 
 
 def write_csv(table: pa.Table, stream: IO[str], *, header: bool = True) -> None:
-    """Full precision, raw units, RFC 4180."""
+    """Full precision, raw units, RFC 4180; see :func:`csv_cell` for texts that spreadsheets would run."""
     writer = csv.writer(stream, lineterminator="\n")
     if header:
-        writer.writerow(table.column_names)
-    columns: list[list[Any]] = [column.to_pylist() for column in table.columns]
+        writer.writerow(map(csv_cell, table.column_names))
+    columns = [[csv_cell(value) for value in column.to_pylist()] for column in table.columns]
     writer.writerows(zip(*columns, strict=True))
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell as it is; texts that look like a formula begin with an apostrophe, and no carriage return ends a row."""
+    if not isinstance(value, str):
+        return value
+    return (f"'{value}" if value.startswith(FORMULA_BEGINS) else value).replace("\r", "\n")

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import re
 import sys
+from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+#: Control characters, and marks that turn the direction of text: what makes a terminal do something else than show a character.
+_CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_ANY_CONTROL = re.compile(f"[{_CONTROL}\t\n]")
+#: Of our own output colors, a carriage return and the erasing of a line pass.
+_UNWANTED = re.compile(rf"(?!\x1b\[[0-9;]*[mK]|\r)[{_CONTROL}]")
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,65 @@ def console(stream: IO[str] | None = None) -> Console:
     )  # fmt: skip
 
 
+def printable(text: str) -> str:
+    """A text on one line that makes a terminal do nothing but show it: control characters as escapes, line ends as blanks."""
+    if text.isprintable():
+        return text
+    return _ANY_CONTROL.sub(lambda match: " " if match[0] in "\t\n" else _escape(match), text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
+
+
+def guard() -> None:
+    """Let no control characters but colors through to a terminal, whatever names the traces hold; pipes and files get all."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        sys.stdout = _Guarded(sys.stdout)
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr = _Guarded(sys.stderr)
+
+
+class _Guarded:
+    """A text stream on a terminal, without control characters."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text if text.isprintable() else _UNWANTED.sub(_escape, text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def buffer() -> IO[bytes]:
+    """Standard output for bytes; on a terminal they are text, and guarded like it."""
+    return cast("IO[bytes]", _GuardedBytes(sys.stdout)) if sys.stdout.isatty() else sys.stdout.buffer
+
+
+class _GuardedBytes(io.RawIOBase):
+    """The bytes of a text stream on a terminal, without control characters."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        text = bytes(data).decode("utf-8", "backslashreplace")
+        self._stream.write(_UNWANTED.sub(_escape, text))
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
 class _Losable:
     """A stream whose writes may fail: nobody reads it, or its disk is full."""
 
@@ -96,7 +165,7 @@ def warning(text: str) -> None:
 
 def error(text: str) -> None:
     """The one message an error ends with."""
-    _red(f"warpsight: {text}")
+    _red(f"warpsight: {_UNWANTED.sub(_escape, text)}")
 
 
 def _red(text: str) -> None:

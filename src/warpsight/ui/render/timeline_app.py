@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from warpsight.model.work import KINDS
-from warpsight.ui.render import numbers
+from warpsight.ui.render import numbers, terminal
 from warpsight.ui.render.timeline_text import STYLES, frame
 
 if TYPE_CHECKING:
@@ -206,7 +206,9 @@ class TimelineApp(App[None]):
         start, length = int(work.start[row]), int(work.end[row] - work.start[row])
         text = Text()
         name = self.name_of(row).removeprefix("void ")
-        text.append(f"{numbers.shorten(name, max(2 * self.size.width - 8, 40))}\n", "bold")
+        text.append(
+            f"{numbers.shorten(terminal.printable(name), max(2 * self.size.width - 8, 40))}\n", "bold"
+        )
         kind = KINDS[int(work.kind[row])]
         text.append(
             f"{kind}, {numbers.duration(length)} from {numbers.duration(start - self.picture.begin)}",
@@ -216,7 +218,7 @@ class TimelineApp(App[None]):
         text.append(f"  device {queue.device} stream {queue.stream} process {queue.process}")
         text.append(f"{self.shape_of(row, start)}\n")
         for line in self.stack_of(int(work.stack[row]))[-4:][::-1]:
-            text.append(f"  {line}\n", "dim")
+            text.append(f"  {terminal.printable(line)}\n", "dim")
         if count > 1:
             text.append(f"and {count - 1:,} more in this column; + zooms in", "dim italic")
         return text

@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from warpsight.ui.render import numbers
+from warpsight.ui.render import numbers, terminal
 
 if TYPE_CHECKING:
     from warpsight.analysis.stats.overview import Lane, Picture
@@ -93,9 +93,10 @@ def _kind(picture: Picture, name: int) -> str:
 
 def lane_label(lane: Lane, width: int) -> str:
     """A lane's label on `width` columns: the number first, then as much of the name as fits."""
+    label = terminal.printable(lane.label)
     if lane.stream is None:
-        return lane.label[:width] if len(lane.label) <= width else lane.label[: width - 1] + "…"
-    text = f"  {lane.label}"
+        return label if len(label) <= width else label[: width - 1] + "…"
+    text = f"  {label}"
     if len(text) <= width:
         return text
     short = f"  s{lane.stream}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsight.model.sharing.redaction import secretless
+from warpsight.model.sharing.secrets import shareable
 
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
@@ -94,6 +94,6 @@ def _excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
         return ()
     first = max(line - _AROUND, 1)
     return tuple(
-        (number, secretless(lines[number - 1])[:_MOST_WIDTH])
+        (number, shareable(lines[number - 1])[:_MOST_WIDTH])
         for number in range(first, min(line + _AROUND, len(lines)) + 1)
     )

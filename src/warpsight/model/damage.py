@@ -1,0 +1,85 @@
+"""What is wrong with a trace whose reading failed: values that no writer of traces gives, found when somebody has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsight.model.schema import TABLES, Table
+
+if TYPE_CHECKING:
+    pass
+
+#: Columns that refer to ids of another table.
+_REFERENCES = {"name_id": "name", "shape_id": "shape", "stack": "stack", "frame": "frame", "parent": "stack"}
+#: Times are ns since 1970, or since a machine's start: beyond this, sums overflow.
+_LATEST = 1 << 62
+#: Bytes of a trace that is not looked through: it would take longer than the answer did.
+_LARGEST = 1 << 28
+
+
+def found(files: Mapping[str, Sequence[str]]) -> str:
+    """The first thing that is wrong in the parts of a trace, by table, as a clause; empty when nothing is."""
+    import pyarrow as pa
+
+    if sum(Path(part).stat().st_size for parts in files.values() for part in parts) > _LARGEST:
+        return ""
+    try:
+        highest = {table: _most(files, table) for table in set(_REFERENCES.values())}
+        for name, table in TABLES.items():
+            for part in files[name]:
+                problem = next(_of_part(table, part, highest), "")
+                if problem:
+                    return f"table {name} {problem}"
+    except (pa.ArrowException, OSError) as error:
+        return f"a part cannot be read: {str(error).splitlines()[0]}"
+    return ""
+
+
+def _most(files: Mapping[str, Sequence[str]], table: str) -> int:
+    """The largest id that a table defines; -1 without any."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    ids = [pq.read_table(part, columns=["id"], partitioning=None)["id"] for part in files[table]]
+    return max((pc.max(column).as_py() or 0 for column in ids if len(column)), default=-1)
+
+
+def _of_part(table: Table, part: str, highest: Mapping[str, int]) -> Iterator[str]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    data, schema = pq.read_table(part, partitioning=None), table.schema()
+    for column in table.columns:
+        if column.name not in data.column_names:
+            if not column.nullable:
+                yield f"has no column {column.name}"
+            continue
+        values, kind = data[column.name], schema.field(column.name).type
+        if pa.types.is_dictionary(values.type):
+            continue
+        if values.type != kind and not (pa.types.is_integer(values.type) and pa.types.is_integer(kind)):
+            yield f"holds {values.type} in column {column.name}, where {kind} belongs"
+            continue
+        if values.null_count and not column.nullable:
+            yield f"holds nulls in column {column.name}"
+        if not pa.types.is_integer(values.type) or values.null_count == len(values):
+            continue
+        least, most = (value.as_py() for value in pc.min_max(values).values())
+        yield from _of_numbers(table.name, column.name, column.unit, least, most, highest)
+
+
+def _of_numbers(
+    table: str, column: str, unit: str, least: int, most: int, highest: Mapping[str, int]
+) -> Iterator[str]:
+    target = _REFERENCES.get(column) if (column, table == "stack") != ("parent", False) else None
+    if target is not None and (least < 0 or most > highest[target]):
+        yield f"refers in column {column} to {least if least < 0 else most}, which table {target} does not define"
+    if column in ("id", "process", "device", "depth") and least < 0:
+        yield f"holds {least} in column {column}"
+    if unit == "ns" and (most > _LATEST or least < -_LATEST):
+        yield f"holds a time in column {column} that is out of range"
+    if column == "duration" and least < 0:
+        yield f"holds the duration {least} ns"

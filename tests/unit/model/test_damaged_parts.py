@@ -1,0 +1,94 @@
+"""A trace with values that no recorder writes says which, instead of whatever error they lead to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import warpsight.model
+from warpsight.errors import TraceError
+from warpsight.model.sharing import pack
+from warpsight.ui.cli import parser
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return pack.unpack(GOLDEN / "planted_leak.warp.zip", tmp_path / "run.warp")
+
+
+def change(trace: Path, table: str, column: str, values: object | None) -> None:
+    """Give a column of a table other values, or take it away."""
+    part = next(trace.glob(f"table={table}/**/*.parquet"))
+    data = pq.read_table(part, partitioning=None)
+    place = data.column_names.index(column)
+    data = (
+        data.drop_columns([column])
+        if values is None
+        else data.set_column(place, column, pa.array([values] * len(data)))
+    )
+    pq.write_table(data, part)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "values", "told"),
+    [
+        (
+            "launch",
+            "stack",
+            -1,
+            "table launch refers in column stack to -1, which table stack does not define",
+        ),
+        ("kernel", "name_id", 1 << 40, "table kernel refers in column name_id to 1099511627776"),
+        ("context", "null_stream", None, "null_stream"),
+        ("kernel", "duration", "long", "table kernel holds string in column duration, where int64 belongs"),
+        ("kernel", "start", (1 << 63) - 1, "table kernel holds a time in column start that is out of range"),
+    ],
+)
+def test_what_failed_because_of_the_trace_says_so(
+    trace: Path, table: str, column: str, values: object, told: str
+) -> None:
+    change(trace, table, column, values)
+    with (
+        pytest.raises(TraceError, match=r"is damaged: |cannot be read: ") as caught,
+        warpsight.model.open(trace),
+    ):
+        raise ValueError("whatever it led to")
+    assert told in str(caught.value)
+
+
+def test_an_error_on_a_whole_trace_stays_what_it_is(trace: Path) -> None:
+    with pytest.raises(ValueError, match=r"^mine$"), warpsight.model.open(trace):
+        raise ValueError("mine")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "@", "--to", "perfetto"),
+        ("report", "@"),
+        ("flame", "@"),
+        ("stats", "@", "--by", "stack"),
+        ("analyze", "@"),
+    ],
+)
+def test_no_verb_calls_it_a_bug(
+    words: tuple[str, ...], trace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    change(trace, "launch", "stack", -1)
+    out = ["-o", str(tmp_path / "out.html")] if words[0] in ("export", "report", "flame") else []
+    parser.run([str(trace) if word == "@" else word for word in words] + out)
+    assert "internal error" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["overhead", "processes", "devices", "rows", "loss"])
+def test_a_manifest_with_values_of_another_type_is_refused(key: str, trace: Path) -> None:
+    content = json.loads((trace / "manifest.json").read_text())
+    (trace / "manifest.json").write_text(json.dumps({**content, key: 1.5}))
+    with pytest.raises(TraceError, match=f"is damaged: {key} is not a"):
+        warpsight.model.open(trace)

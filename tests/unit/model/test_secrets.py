@@ -1,0 +1,90 @@
+"""What counts as a secret, in texts, command lines, JSON and columns; and what does not."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.secret_canaries import CANARIES, IN_NAMES, INNOCENT
+from warpsight.model import TraceWriter
+from warpsight.model.sharing import secrets
+
+KINDS = [pytest.param(one, id=one.kind) for one in CANARIES]
+
+
+@pytest.mark.parametrize("canary", KINDS)
+def test_no_kind_of_secret_stays_in_a_command_line_or_text(canary) -> None:
+    assert canary.secret not in secrets.secretless(canary.text)
+    assert canary.secret not in secrets.secretless(f"begin {canary.text} end")
+    assert canary.secret not in secrets.secretless(json.dumps({"note": canary.text}))
+    assert canary.secret not in " ".join(secrets.arguments(["program", *canary.words, "--lr", "1"]))
+    assert secrets.arguments(["program", *canary.words, "--lr", "1"])[-2:] == ["--lr", "1"]
+
+
+@pytest.mark.parametrize("canary", IN_NAMES, ids=lambda one: one.kind)
+def test_nor_in_an_identifier(canary) -> None:
+    assert canary.secret not in secrets.secretless(f"kernel_{canary.secret}")
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_other_texts_stay(text: str) -> None:
+    assert secrets.shareable(text) == text
+    assert secrets.arguments(["program", text]) == ["program", text]
+
+
+def test_a_column_changes_only_where_it_must() -> None:
+    plain = pa.chunked_array([["a", None, "b"], ["a"]])
+    assert secrets.column("name", plain) is plain
+    coded = pa.chunked_array([pa.array(["x", "token=abc123", None]).dictionary_encode()])
+    assert secrets.column("name", coded).to_pylist() == ["x", "token=***", None]
+    assert secrets.column("command", pa.array(["p -u me:x1", "p"])).to_pylist() == ["p -u me:***", "p"]
+
+
+def test_a_trace_is_written_without_them(tmp_path) -> None:
+    with TraceWriter(tmp_path / "x.warp") as writer:
+        writer.add(
+            "process",
+            [
+                {
+                    "process": 0,
+                    "pid": 1,
+                    "host": "h",
+                    "command": "p --password hunter22",
+                    "executable": "p",
+                    "start": 0,
+                }
+            ],
+        )
+        writer.describe(
+            settings={
+                "argv": ["--token", "abc123", "x"],
+                "command": ["p", "--token", "abc123", "x"],
+                "api_key": "abc123",
+            }
+        )
+    text = (tmp_path / "x.warp" / "manifest.json").read_text()
+    assert "hunter22" not in text and "p --password ***" in text
+    assert json.loads(text)["settings"]["command"] == ["p", "--token", "***", "x"]
+    assert json.loads(text)["settings"]["argv"] == ["--token", "***", "x"]
+    assert json.loads(text)["settings"]["api_key"] == "***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=" * 20_000,
+        "eyJ" * 60_000,
+        "://" * 60_000,
+        '"' * 100_000,
+        "\\" * 100_000,
+        "a." * 80_000,
+        "--token " * 20_000,
+    ],
+)
+def test_no_text_takes_time_that_grows_with_its_square(text: str) -> None:
+    began = time.process_time()
+    secrets.shareable(text)
+    assert time.process_time() - began < 30  # the square would take minutes
