@@ -9,6 +9,7 @@ namespace warpsight {
 
 std::atomic<uint64_t> g_tick_length{0};
 
+#if defined(__x86_64__)
 namespace {
 
 constexpr uint64_t kShortestNs = 20'000'000;    // a comparison over less says little
@@ -39,6 +40,7 @@ bool read_both(Reading* reading) {
 }
 
 }  // namespace
+#endif
 
 void measure_ticks() {
 #if defined(__x86_64__)

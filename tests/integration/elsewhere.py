@@ -8,6 +8,7 @@ Prints a JSON list of [exit code, standard output, standard error], one for each
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import json
@@ -15,6 +16,7 @@ import mmap
 import os
 import signal
 import socket
+import subprocess
 import sys
 import traceback
 
@@ -68,8 +70,14 @@ def take_away() -> None:
         if name.startswith(("MAP_", "PROT_", "MADV_")):
             delattr(mmap, name)
     del socket.AF_UNIX
+    # On Linux subprocess needs what was taken away, so no program can be started here.
+    subprocess.Popen.__init__ = _no_program  # type: ignore[method-assign]
     sys.platform = "win32"
     os.environ["WARPSIGHT_LIBRARY"] = os.path.join(os.path.dirname(__file__), "no-such-library.so")
+
+
+def _no_program(*_: object, **__: object) -> None:
+    raise FileNotFoundError(errno.ENOENT, "no program can be started here")
 
 
 def run(arguments: list[str]) -> tuple[int, str, str]:

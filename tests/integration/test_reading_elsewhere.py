@@ -43,6 +43,7 @@ READING: dict[str, list[str]] = {
         *("-c", str(GOLDEN / "merge" / "stacks.txt"), "-g", str(GOLDEN / "merge" / "gpu.json")),
         *("-o", "{merged.folded}"),
     ],
+    "cluster": ["cluster", "analyze", str(GOLDEN / "ranks_loader.warp.zip")],
     "core": ["core", "{trap.gpucore}"],
     "core json": ["core", "{trap.gpucore}", "--json"],
     "devices": ["devices"],
