@@ -143,6 +143,8 @@ VERBS: dict[str, Verb] = {
     "version": Verb("Show versions of warpsight, its parts and its libraries.", "About"),
 }
 
+#: Reading verbs that run until they are stopped, and give memory back.
+_SERVING = ("open", "mcp")
 #: The verbs of `warpsight --help`, in its order.
 _FIRST = ("record", "open", "analyze", "report", "flame", "diff", "query", "export", "top", "watch")
 #: What people type who know another tool, and the verb that does it here.
@@ -175,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         fill_standard()
         keep_pandas_out()
         verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
-        if verb in VERBS and VERBS[verb].group == "Read":
+        if verb in VERBS and VERBS[verb].group == "Read" and verb not in _SERVING:
             keep_freed_memory()
     _accept_all_letters()
     try:
