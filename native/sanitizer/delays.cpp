@@ -11,8 +11,10 @@ constexpr uint64_t kFewestCounters = 1ull << 14;
 }  // namespace
 
 void Delays::place(CUmodule module, uint64_t pc, uint32_t place, const std::vector<DelayPoint>& points) {
-  for (const DelayPoint& point : points)
+  for (const DelayPoint& point : points) {
+    if (point.kind == kHostLaunch) continue;
     placed_[module].push_back({static_cast<uint32_t>(pc + point.pc), point.kind, point.number, place++});
+  }
   places_ = std::max(places_, place);
   stale_ = true;
 }

@@ -26,6 +26,8 @@ class Delays {
   void forget(CUmodule module);
   // How many launches of this code came before this one.
   uint32_t next_launch(const Code& code) { return launches_[code]++; }
+  // Launches count from 0 again.
+  void restart() { launches_.clear(); }
   // Whether the plan delays the launches of a stream; called for each launch of a function with points.
   bool stream_waits(CUstream stream);
   // What a launch's description on the device needs, copied there in the order of its stream.

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "sanitizer/event_format.h"
+
 namespace warpsight {
 namespace {
 
@@ -57,7 +59,7 @@ bool read_request(EventRequest* request) {
     if (equals != std::string_view::npos)
       set(request, line.substr(0, equals), std::string(line.substr(equals + 1)));
   }
-  return !request->file.empty() && !request->library.empty();
+  return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 
 bool kernel_requested(const EventRequest& request, const std::string& name) {

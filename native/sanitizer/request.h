@@ -14,7 +14,7 @@ struct Range {
 };
 
 struct EventRequest {
-  std::string file;                  // path of the event file without its pid
+  std::string file;                  // path of the event file without its pid; none: delays are not logged
   std::string library;               // libsanitizer-public.so
   std::vector<std::string> patches;  // cubins of the patches, one for each architecture of the machine
   std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel

@@ -56,12 +56,24 @@ Tracer::Tracer(EventRequest request, const SanitizerFunctions& functions)
     : request_(std::move(request)), functions_(functions), zero_(random_word()) {}
 
 bool Tracer::start() {
-  if (!file_.create(request_.file + "." + std::to_string(getpid()), request_.limit)) return false;
+  const std::string path = request_.file.empty() ? "" : request_.file + "." + std::to_string(getpid());
+  if (!file_.create(path, request_.limit)) return false;
   file_.describe("{\"kind\":\"process\",\"pid\":" + std::to_string(getpid()) + "," + clocks() +
                  ",\"request\":" + (request_.description.empty() ? "{}" : request_.description) + "}");
   if (request_.mode == WS_DELAY && !plan_.read(request_.plan))
     file_.lose("the delay plan " + request_.plan + " cannot be read: nothing is delayed", 0);
+  threshold_ = plan_.rule.threshold;
   thread_ = std::thread([this] { drain_loop(); });
+  return true;
+}
+
+bool Tracer::begin_trial(uint64_t seed, bool delays) {
+  if (request_.mode != WS_DELAY) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  plan_.rule.seed = seed;
+  plan_.rule.threshold = delays ? threshold_ : 0;
+  for (const auto& known : contexts_)
+    if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->restart();
   return true;
 }
 
@@ -126,6 +138,7 @@ Tracer::Context* Tracer::context_of(CUcontext handle) {
 }
 
 bool Tracer::patch(CUmodule handle) {
+  if (request_.instructions.empty()) return true;  // a plan with points of the host alone
   bool any = false;
   for (const auto& [id, name] : request_.instructions) {
     const auto result =

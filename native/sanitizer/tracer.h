@@ -31,6 +31,8 @@ class Tracer {
   void module_unloads(const Sanitizer_ResourceModuleData& data);
   // `graph`: number of the graph's launch, 0 outside of graphs.
   void launch_begins(const Sanitizer_LaunchData& data, uint64_t graph);
+  // See warpsight_race_set; false when there is no delay plan.
+  bool begin_trial(uint64_t seed, bool delays);
   // Drains what is there and ends the file.
   void stop();
   EventFile& file() { return file_; }
@@ -85,10 +87,11 @@ class Tracer {
   size_t drain_all();
 
   const EventRequest request_;
-  DelayPlan plan_;  // WS_DELAY; not changed after the start
+  DelayPlan plan_;  // WS_DELAY; its rule is changed under the lock below
   const SanitizerFunctions functions_;
   const uint64_t zero_;  // see WsLaunch
   EventFile file_;
+  unsigned long long threshold_ = 0;  // of the plan as it was read
 
   std::mutex mutex_;  // protects what follows; the Sanitizer wants its patching calls one at a time too
   std::map<CUcontext, std::unique_ptr<Context>> contexts_;  // null where patches could not be loaded
