@@ -22,7 +22,8 @@ Elf64_Shdr header_at(const char* image, const Elf64_Ehdr& elf, uint32_t index) {
 
 }  // namespace
 
-bool kernels_of_cubin(const void* image, size_t size, void (*found)(void* context, std::string_view name),
+bool kernels_of_cubin(const void* image, size_t size,
+                      void (*found)(void* context, std::string_view name, std::string_view code),
                       void* context) {
   const char* const bytes = static_cast<const char*>(image);
   Elf64_Ehdr elf;
@@ -39,8 +40,10 @@ bool kernels_of_cubin(const void* image, size_t size, void (*found)(void* contex
     if (section.sh_name >= names.sh_size || (section.sh_flags & SHF_EXECINSTR) == 0) continue;
     const char* text = bytes + names.sh_offset + section.sh_name;
     const std::string_view name(text, strnlen(text, names.sh_size - section.sh_name));
-    if (name.size() > kPrefix.size() && name.substr(0, kPrefix.size()) == kPrefix)
-      found(context, name.substr(kPrefix.size()));
+    if (name.size() <= kPrefix.size() || name.substr(0, kPrefix.size()) != kPrefix) continue;
+    const bool whole = inside(section.sh_offset, section.sh_size, 1, size);
+    found(context, name.substr(kPrefix.size()),
+          whole ? std::string_view(bytes + section.sh_offset, section.sh_size) : std::string_view());
   }
   return true;
 }

@@ -7,9 +7,10 @@
 
 namespace warpsight {
 
-// Calls `found(context, name)` for every kernel: each has a section `.text.NAME`. False when the image is no
-// sound 64-bit ELF file. Looks at section headers and names only, and at most at 65,535 of them.
-bool kernels_of_cubin(const void* image, size_t size, void (*found)(void* context, std::string_view name),
+// Calls `found(context, name, code)` for every kernel: each has a section `.text.NAME` with its code. False
+// when the image is no sound 64-bit ELF file. Looks at 65,535 section headers at most.
+bool kernels_of_cubin(const void* image, size_t size,
+                      void (*found)(void* context, std::string_view name, std::string_view code),
                       void* context);
 
 }  // namespace warpsight

@@ -91,3 +91,11 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   pthread_atfork(nullptr, nullptr, in_child);
   return 1;
 }
+
+// Begins a trial in a process that makes several: launches count from 0 again, and delays follow from this
+// seed; `on` 0: patched code runs, and nothing waits. False when this process has no delay plan. Kernels
+// that were launched before keep what they have.
+extern "C" __attribute__((visibility("default"))) int warpsight_race_set(uint64_t seed, int on) {
+  warpsight::Tracer* const tracer = warpsight::g_tracer.load(std::memory_order_acquire);
+  return tracer != nullptr && tracer->begin_trial(seed, on != 0) ? 1 : 0;
+}

@@ -34,13 +34,14 @@ Rank = Annotated[int, Meta(ge=0, le=15)]
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An instruction before which warps wait.
+    """An instruction before which warps wait, or behind which: kinds named `…_release` and `mbarrier_attempt`.
 
     Attributes:
         kernel: mangled name of the function.
         code: SHA-256 of the function's machine code, in hexadecimal digits.
         pc: bytes from the function's begin.
-        kind: class of event, as `global` or `barrier` (:data:`warpsight.formats.events.kinds.BY_NAME`).
+        kind: class of event, as `global` or `barrier` (:data:`warpsight.formats.events.kinds.BY_NAME`), or `launch`: the host
+            waits before it launches the kernel.
         opcode: of the instruction, as `LDG.E`; empty when unknown.
         source: `file:line` of the instruction and of the calls that it was inlined through, innermost first.
     """
@@ -65,11 +66,13 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     Attributes:
         ctas: ranges of CTAs, by their linear number in the grid, x fastest.
         warps: of a CTA, by their linear number; ranks: CTAs of a cluster.
+        streams: of a context, in the order in which they first launched a kernel with points.
     """
 
     ctas: Annotated[tuple[Range, ...], Meta(min_length=1)] | None = None
     warps: Annotated[tuple[Warp, ...], Meta(min_length=1)] | None = None
     ranks: Annotated[tuple[Rank, ...], Meta(min_length=1)] | None = None
+    streams: Annotated[tuple[Count32, ...], Meta(min_length=1)] | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -81,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         seed: of all random numbers; probability: that an occurrence waits, drawn for each; 0 patches the code and delays nothing.
         floor_ns, ceiling_ns: the shortest and longest delay.
         points, where: instructions and warps that wait.
+        code: the checksums of all code that was seen under the name of a function with points; other code is refused.
         versions: of what made the plan and of what it depends on, by name: warpsight, driver, sanitizer, …
         command: the program that the points are of.
     """
@@ -93,6 +97,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ceiling_ns: Nanoseconds
     points: tuple[Point, ...]
     where: Where = Where()
+    code: dict[Name, tuple[Checksum, ...]] = {}
     versions: dict[str, str] = {}
     command: tuple[str, ...] = ()
 
@@ -102,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError(f"floor_ns {self.floor_ns} is above ceiling_ns {self.ceiling_ns}")
         if self.mode == "fixed" and self.floor_ns != self.ceiling_ns:
             raise ValueError("mode fixed has one delay: floor_ns and ceiling_ns must be equal")
-        if len({(point.kernel, point.code, point.pc) for point in self.points}) != len(self.points):
+        if len({(p.kernel, p.code, p.pc, p.kind) for p in self.points}) != len(self.points):
             raise ValueError("a point stands twice in points")
         if any(begin >= end for begin, end in self.where.ctas or ()):
             raise ValueError("where.ctas has an empty range")

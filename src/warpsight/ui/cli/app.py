@@ -129,6 +129,11 @@ VERBS: dict[str, Verb] = {
         wraps=True,
         systems=("linux",),
     ),
+    "race": Verb(
+        "Find timing bugs: provoke them with delays, prove that the delays are the cause, shrink them to the fewest points.",
+        "Debug",
+        systems=("linux",),
+    ),
     "mcp": Verb(
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),
