@@ -4,8 +4,8 @@ Whether a run is delayed is drawn at random. So, if delays do not raise the rate
 at most the probability with which it was drawn, whatever the rate is and however it drifts with the machine. :class:`Evidence`
 bets against that with each failing run. What the bets have become is an e-value, which ever exceeds 1/α with a probability of at
 most α (Ville's inequality; Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference",
-Statistical Science 2023). The bound on the rate of failing is a confidence sequence by the same inequality (Robbins 1970), with a prior that
-has half of its weight on a rate of zero.
+Statistical Science 2023). The bound on the rate of failing is a confidence sequence by the same inequality (Robbins 1970),
+whose prior has half of its weight on a rate of zero.
 """
 
 from __future__ import annotations

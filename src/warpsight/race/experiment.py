@@ -6,12 +6,13 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy.typing as npt
 
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import plan as plans
@@ -19,13 +20,17 @@ from warpsight.race.journal import Journal
 from warpsight.race.oracle import PLAN_VARIABLE, Oracle, Outcome, end_leftovers, run
 from warpsight.race.plan import Plan
 
-#: The variables that have a plan carried out in a program.
-Injection = Callable[[Path], Mapping[str, str]]
+#: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
+Injection = Callable[[Path, Path | None], Mapping[str, str]]
 
 
-def programs_own(_: Path) -> Mapping[str, str]:
+def programs_own(_: Path, __: Path | None) -> Mapping[str, str]:
     """For programs that carry out the plan themselves: nothing is injected."""
     return {}
+
+
+#: The log of delays in the folder of a run.
+LOG = "delays"
 
 
 def control(plan: Plan) -> Plan:
@@ -44,6 +49,7 @@ class Experiment:
 
     Attributes:
         folder: of everything; oracle: the program; injection: how plans get into it.
+        read_log: the delays of a log as arrays of equal length, point, cta and warp among them; None: there are no logs.
         gpus: a run has the first, or the one that it is given; empty: whatever the program sees.
         stop: ends the runs when it is set.
     """
@@ -51,8 +57,34 @@ class Experiment:
     folder: Path
     oracle: Oracle
     injection: Injection
+    read_log: Callable[[Plan, Path], Mapping[str, npt.NDArray[Any]]] | None = None
     gpus: tuple[str, ...] = ()
     stop: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, command: Sequence[str], folder: Path | str, *, inject: bool = True, gpus: Sequence[str] = (),
+           **oracle: Any) -> Experiment:  # fmt: skip
+        """An experiment with a program.
+
+        Args:
+            command: the program, which ends with exit code 0 when all is well; 125 says that it cannot be tested.
+            folder: of the journal, the plans and what failing runs wrote; made if need be.
+            inject: carry plans out in the program's kernels; otherwise the program reads the plan that WARPSIGHT_RACE_PLAN names.
+            gpus: that runs use at the same time, as CUDA_VISIBLE_DEVICES names them.
+            oracle: other fields of :class:`~warpsight.race.oracle.Oracle`.
+
+        Raises:
+            UsageError: for a field of the oracle that makes no sense.
+        """
+        try:
+            judge = msgspec.convert({"command": list(command), **oracle}, Oracle)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{error}") from None
+        if not inject:
+            return cls(Path(folder), judge, programs_own, None, tuple(gpus))
+        from warpsight.race import delays
+
+        return cls(Path(folder), judge, delays.environment, delays.read_log, tuple(gpus))
 
     def begin(self, what: dict[str, Any], force: bool) -> Journal:
         """Make the folder, or go on in it after an interruption.
@@ -93,16 +125,15 @@ class Experiment:
         plans.replace(kept, msgspec.json.encode(outcome))
         return outcome
 
-    def run(
-        self, name: str, plan: Plan, *, gpu: str | None = None, control_share: float = 1.0, save: bool = False
-    ) -> Outcome:
-        """Write the plan, run the program under it, and keep what it wrote unless it passed."""
+    def run(self, name: str, plan: Plan, *, gpu: str | None = None, control_share: float = 1.0, save: bool = False,
+            log: bool = False) -> Outcome:  # fmt: skip
+        """Write the plan, run the program under it, and keep what it wrote until :meth:`forget`; `log`: the delays too."""
         folder = self.folder / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         path = folder / "plan.json"
         plans.write(plan, path)
-        variables = {**self.injection(path), PLAN_VARIABLE: str(path)}
+        variables = {**self.injection(path, folder / LOG if log else None), PLAN_VARIABLE: str(path)}
         gpu = gpu or (self.gpus[0] if self.gpus else None)
         if gpu is not None:
             variables["CUDA_VISIBLE_DEVICES"] = gpu

@@ -189,7 +189,7 @@ class Search:
                 belief.learn(0, self._call(rest))
             rates = belief.rates
             kept = rest if needless >= _SURE else kept
-            confidence *= max(needless, 1 - needless)
+            confidence *= float(max(needless, 1 - needless))
         self.rates = rates
         return Minimal(kept, True, confidence, float(RATES[:, 0] @ rates))
 

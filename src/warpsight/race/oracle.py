@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -41,7 +41,7 @@ FAILURES: tuple[Kind, ...] = ("fail", "crash", "hang")
 BROKEN: tuple[Kind, ...] = ("timeout", "broken")
 
 
-class Oracle(msgspec.Struct, frozen=True, kw_only=True):
+class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A program, and when a run of it has failed.
 
     Attributes:
@@ -56,10 +56,10 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True):
     expect_exit: int = 0
     same_output: bool = False
     same_files: tuple[str, ...] = ()
-    tolerance: float = 0.0
-    timeout_s: float = 600.0
-    hang_s: float = 60.0
-    in_process: int = 1
+    tolerance: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    hang_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    in_process: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -134,6 +134,9 @@ def _execute(
             return process.wait(0.1), ""
         except subprocess.TimeoutExpired:
             now = time.monotonic()
+        except BaseException:  # Ctrl-C
+            _end(process)
+            raise
         if (seen := [file.stat().st_size if file.exists() else 0 for file in files]) != sizes:
             sizes, heard = seen, now
         if stop.is_set():
@@ -142,9 +145,14 @@ def _execute(
             limit = "hang"
         elif now - begin > oracle.timeout_s:
             limit = "timeout"
+    _end(process)
+    return process.wait(), limit
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and what it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    return process.wait(), limit
 
 
 def _die_with_parent() -> None:

@@ -1,8 +1,8 @@
 """`race stress`: a designed experiment on whether delays make a program fail.
 
-Runs without delays (the control arm, of the same patched code) and runs with delays of several ceilings are drawn at random, so that
-nothing that drifts can be taken for an effect of delays. Until something fails most runs are delayed; from then on half are, and half
-of those repeat the plan that failed. The evidence (:mod:`warpsight.race.evidence`) is looked at after every run.
+Runs without delays (the control arm, of the same patched code) and runs with delays of several ceilings are drawn at random, so
+that nothing that drifts can be taken for an effect of delays. Until something fails most runs are delayed; from then on half are,
+and half of those repeat the plan that failed. The evidence (:mod:`warpsight.race.evidence`) is looked at after every run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -38,7 +37,7 @@ _BROKEN_FIRST, _BROKEN_PART = 5, 0.5
 
 
 class Drawn(msgspec.Struct, frozen=True):
-    """A run as it was drawn: its number, ceiling (0 in the control arm) and seed, and the part of runs or trials without delays."""
+    """A run as it was drawn: number, ceiling (0 in the control arm), seed, and which part of runs or trials has no delays."""
 
     run: int
     ceiling_ns: int
@@ -48,7 +47,7 @@ class Drawn(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Limits:
-    """When an experiment ends without an answer: after this many runs or seconds, or when the rate is shown to be below `rate`."""
+    """When an experiment ends without an answer: after so many runs or seconds, or when the rate is shown to be below `rate`."""
 
     runs: int = 1000
     seconds: float = 600.0
@@ -63,15 +62,17 @@ class Arm(msgspec.Struct):
     failures: int = 0
 
 
-class Result(msgspec.Struct, kw_only=True):
+class StressResult(msgspec.Struct, kw_only=True):
     """The verdict of an experiment.
 
     Attributes:
         verdict, why: in words; confidence: of the verdict and the bound.
         control, delayed: the two arms; ceilings: the delayed one by ceiling in ns; broken: runs that say nothing.
-        outcomes: how often each class of outcome occurred; evidence, evidence_natural: e-values, which decide above 1/(1 − confidence).
+        outcomes: how often each class of outcome occurred.
+        evidence, evidence_natural: e-values, which decide above 1/(1 − confidence).
         rate_below: the rate of failing of delayed runs or trials that is excluded.
         plan: the plan that failed most often, empty when none did; example: how it failed; folder: of the experiment.
+        exit_code: of the verb.
     """
 
     verdict: Verdict
@@ -89,11 +90,7 @@ class Result(msgspec.Struct, kw_only=True):
     example: str
     folder: str
     seconds: float
-
-    @property
-    def exit_code(self) -> int:
-        """Of the verb."""
-        return EXIT_CODES[self.verdict]
+    exit_code: int
 
 
 Progress = Callable[["State"], None]
@@ -148,9 +145,11 @@ class State:
         failed_delayed = outcome.failed_delayed if outcome.failed_delayed is not None else whole
         arm = self.ceilings.setdefault(drawn.ceiling_ns, Arm()) if whole else self.control
         arm.runs += 1
-        trials = outcome.control + outcome.delayed
-        arm.trials += max(trials, 1) if not (whole and trials) else outcome.delayed
-        self.control.trials += outcome.control if whole else 0
+        if not outcome.control + outcome.delayed:
+            arm.trials += 1
+        else:
+            arm.trials += outcome.delayed
+            self.control.trials += outcome.control
         if whole:
             seed = outcome.failed_seed if outcome.failed_seed is not None else drawn.seed
             failures, runs, why = self.failing.get((drawn.ceiling_ns, seed), (0, 0, ""))
@@ -164,7 +163,8 @@ class State:
                 self.failing[drawn.ceiling_ns, seed] = (failures, runs + 1, why)
         if outcome.failed:
             (arm if failed_delayed else self.control).failures += 1
-            if 0 < drawn.control_share < 1:
+            # A run without delays in which trials could have been switched was not drawn against delayed ones.
+            if whole or not outcome.control:
                 self.failures.append(Failure(failed_delayed, drawn.control_share))
                 self.evidence = Evidence.of(self.failures)
 
@@ -221,7 +221,7 @@ def derived(plan: Plan, drawn: Drawn) -> Plan:
 
 
 def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), confidence: float = 0.95, seed: int = 0,
-           ceilings: Sequence[int] = (), force: bool = False, progress: Progress = lambda _: None) -> Result:  # fmt: skip
+           ceilings: Sequence[int] = (), force: bool = False, progress: Progress = lambda _: None) -> StressResult:  # fmt: skip
     """Run the experiment, or go on with it where it was interrupted.
 
     Args:
@@ -242,18 +242,21 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
     ceilings = tuple(ceilings) or tuple(
         sorted({max(plan.floor_ns, 1, int(plan.ceiling_ns * part)) for part in LADDER})
     )
+    if not plan.points:
+        raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:
         raise UsageError(
             "a confidence is from 0.5 to below 1, and a plan to stress needs a probability and a ceiling above 0"
         )
+    experiment.stop.clear()
     state = State(plan, 1 - confidence, limits)
     what = {"experiment": "stress", "version": 1, "oracle": msgspec.to_builtins(experiment.oracle), "plan": digest(plan),
-            "ceilings": list(ceilings), "confidence": confidence, "seed": seed, "gpus": len(experiment.gpus)}  # fmt: skip
+            "ceilings": list(ceilings), "confidence": confidence, "seed": seed}  # fmt: skip
     with experiment.begin(what, force) as journal:
         plans.write(plan, experiment.folder / "plan.json")
         reference = experiment.refer(plan)
         if reference.kind == "pass":
-            _run(experiment, journal, state, ceilings, seed, progress)
+            _run(experiment, journal, state, ceilings, seed, progress, mixed=bool(reference.control))
         return _result(experiment, state, reference)
 
 
@@ -265,15 +268,9 @@ class _Running:
     early: dict[int, tuple[Drawn, Outcome]]
 
 
-def _run(
-    experiment: Experiment,
-    journal: Journal,
-    state: State,
-    ceilings: Sequence[int],
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Draw and run until there is a verdict."""
+def _run(experiment: Experiment, journal: Journal, state: State, ceilings: Sequence[int], seed: int, progress: Progress, *,
+         mixed: bool) -> None:  # fmt: skip
+    """Draw and run until there is a verdict; `mixed`: trials are switched within the process."""
     waiting = _replay(journal, state)
     workers = experiment.gpus or (None,)
     free = list(workers)
@@ -288,7 +285,7 @@ def _run(
                     if waiting.pending:
                         drawn = waiting.pending.pop(0)
                     else:
-                        mixed = any(outcome.control and outcome.delayed for _, outcome in state.ended)
+                        mixed = mixed or any(outcome.control for _, outcome in state.ended)
                         drawn = draw(state, number, random.Random(f"{seed} {number}"), ceilings, mixed)
                         journal.append({"drawn": msgspec.to_builtins(drawn)})
                         number += 1
@@ -302,7 +299,6 @@ def _run(
                 progress(state)
         finally:
             experiment.stop.set()  # what still runs when the verdict is there, or at Ctrl-C
-            journal.append({"seconds": round(state.seconds, 3)})
 
 
 def _one(experiment: Experiment, plan: Plan, drawn: Drawn, gpu: str | None) -> Outcome:
@@ -318,7 +314,9 @@ def _record(
     experiment: Experiment, journal: Journal, state: State, waiting: _Running, drawn: Drawn, outcome: Outcome
 ) -> None:
     """Make a result durable, and take in those whose turn it is: a decision must not depend on which run is quicker."""
-    journal.append({"run": drawn.run, "outcome": msgspec.to_builtins(outcome)})
+    journal.append(
+        {"run": drawn.run, "outcome": msgspec.to_builtins(outcome), "seconds": round(state.seconds, 3)}
+    )
     if outcome.kind == "pass":
         experiment.forget(f"{drawn.run:06}")
     waiting.early[drawn.run] = (drawn, outcome)
@@ -329,9 +327,7 @@ def _record(
 def _replay(journal: Journal, state: State) -> _Running:
     """What an interrupted experiment knew already; its runs that did not end are run again as they were drawn."""
     drawn = {one.run: one for one in _drawn(journal.lines)}
-    for line in journal.lines:
-        if "seconds" in line:
-            state.spent = line["seconds"]
+    state.spent = max((line["seconds"] for line in journal.lines if "seconds" in line), default=0.0)
     outcomes = {
         line["run"]: msgspec.convert(line["outcome"], Outcome) for line in journal.lines if "outcome" in line
     }
@@ -348,7 +344,7 @@ def _drawn(lines: Sequence[dict[str, Any]]) -> Iterator[Drawn]:
     return (msgspec.convert(line["drawn"], Drawn) for line in lines if "drawn" in line)
 
 
-def _result(experiment: Experiment, state: State, reference: Outcome) -> Result:
+def _result(experiment: Experiment, state: State, reference: Outcome) -> StressResult:
     """The verdict with what it rests on; the plan that failed most often is written for `race replay` and `race reduce`."""
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")
@@ -361,10 +357,10 @@ def _result(experiment: Experiment, state: State, reference: Outcome) -> Result:
         path, example = str(experiment.folder / "failing.json"), state.failing[best][2]
         plans.write(derived(state.plan, Drawn(0, *best, 0.0)), path)
     delayed = state.delayed
-    return Result(
+    return StressResult(
         verdict=verdict, why=why, confidence=1 - state.alpha, control=state.control, delayed=delayed,
         ceilings=dict(sorted(state.ceilings.items())), broken=state.broken, outcomes=state.outcomes,
         evidence=state.evidence.caused, evidence_natural=state.evidence.natural,
         rate_below=upper_bound(delayed.failures, delayed.trials, state.alpha), plan=path, example=example,
-        folder=str(experiment.folder), seconds=round(state.seconds, 3),
+        folder=str(experiment.folder), seconds=round(state.seconds, 3), exit_code=EXIT_CODES[verdict],
     )  # fmt: skip
