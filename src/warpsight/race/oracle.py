@@ -47,7 +47,7 @@ class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         command: the program; expect_exit: its exit code when all is well.
         same_output: its standard output must be that of the run without delays; same_files: files that it writes, likewise.
-        tolerance: of numbers in those and of named outputs, relative above 1; 0: bit by bit.
+        tolerance: T lets numbers in those and in named outputs differ by T · (1 + |value|); 0: bit by bit.
         timeout_s: of a run; hang_s: without any output or trial, after which it hangs.
         in_process: trials in one process, of functions decorated by `trial`.
     """

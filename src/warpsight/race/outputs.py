@@ -30,7 +30,7 @@ def array_of(value: Any) -> npt.NDArray[Any]:
 
 
 def array_difference(found: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: float) -> str:
-    """How an array differs; empty when it does not. Without a tolerance every bit counts."""
+    """How an array differs; empty when it does not. Without a tolerance every bit counts, with T numbers as in text."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"is {found.dtype}{list(found.shape)} instead of {expected.dtype}{list(expected.shape)}"
     if not tolerance:
@@ -41,8 +41,10 @@ def array_difference(found: npt.NDArray[Any], expected: npt.NDArray[Any], tolera
         ).reshape(-1, 1).view(np.uint8)
         places = differs.any(1).reshape(found.shape)
     elif np.issubdtype(found.dtype, np.number):
-        near = np.abs(found - expected) <= tolerance * np.maximum(1.0, np.abs(expected))
-        places = ~(near | (found == expected) | ((found != found) & (expected != expected)))
+        wide = (
+            np.complex128 if np.iscomplexobj(found) else np.float64
+        )  # differences of small integers would wrap around
+        places = ~np.isclose(found.astype(wide), expected.astype(wide), tolerance, tolerance, equal_nan=True)
     else:
         places = found != expected
     if not places.any():
@@ -55,7 +57,7 @@ def array_difference(found: npt.NDArray[Any], expected: npt.NDArray[Any], tolera
 
 
 def text_difference(found: bytes, expected: bytes, tolerance: float) -> str:
-    """How text differs; empty when it does not. With a tolerance numbers may differ by it, relative above 1."""
+    """How text differs; empty when it does not. With a tolerance T, numbers may differ by T · (1 + |value|)."""
     if found == expected:
         return ""
     if tolerance and _NUMBER.sub(b"0", found) == _NUMBER.sub(b"0", expected):

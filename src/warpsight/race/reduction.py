@@ -26,6 +26,8 @@ from warpsight.race.plan import Plan, Point, Where
 Verdict = Literal["reduced", "natural", "not reproduced"]
 EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}
 
+#: Told what is searched, the number of runs so far and the outcome of the last one.
+Progress = Callable[[str, int, Outcome], None]
 #: No delay below this is tried.
 _SHORTEST_NS = 100
 #: So many CTAs are searched one by one.
@@ -80,7 +82,7 @@ class _Reduction:
     confidence: float
     deterministic: bool
     most_runs: int
-    progress: Callable[[str, int, Outcome], None]
+    progress: Progress
     steps: list[Step] = field(default_factory=list)
     runs: int = 0
     rates: Floats = field(default_factory=lambda: np.full(len(RATES), 1 / len(RATES)))
@@ -165,7 +167,7 @@ class _Reduction:
 
 def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, deterministic: bool = False, warps: int = 0,
            ctas: int = 0, points_only: bool = False, most_runs: int = 20_000, force: bool = False,
-           progress: Callable[[str, int, Outcome], None] = lambda *_: None) -> ReduceResult:  # fmt: skip
+           progress: Progress | None = None) -> ReduceResult:  # fmt: skip
     """Reduce a plan that makes a program fail, or go on where that was interrupted.
 
     Args:
@@ -196,7 +198,9 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
             raise WarpsightError(
                 f"the program does not pass without delays ({reference.kind}: {reference.why})"
             )
-        reduction = _Reduction(experiment, journal, confidence, deterministic, most_runs, progress)
+        reduction = _Reduction(
+            experiment, journal, confidence, deterministic, most_runs, progress or (lambda *_: None)
+        )
         seen = _seen(experiment, plan)
         verdict, made = _reduced(
             reduction, plan, [plan.points[at] for at in seen.get("point", range(len(plan.points)))]

@@ -221,7 +221,7 @@ def derived(plan: Plan, drawn: Drawn) -> Plan:
 
 
 def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), confidence: float = 0.95, seed: int = 0,
-           ceilings: Sequence[int] = (), force: bool = False, progress: Progress = lambda _: None) -> StressResult:  # fmt: skip
+           ceilings: Sequence[int] = (), force: bool = False, progress: Progress | None = None) -> StressResult:  # fmt: skip
     """Run the experiment, or go on with it where it was interrupted.
 
     Args:
@@ -249,6 +249,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
             "a confidence is from 0.5 to below 1, and a plan to stress needs a probability and a ceiling above 0"
         )
     experiment.stop.clear()
+    progress = progress or (lambda _: None)
     state = State(plan, 1 - confidence, limits)
     what = {"experiment": "stress", "version": 1, "oracle": msgspec.to_builtins(experiment.oracle), "plan": digest(plan),
             "ceilings": list(ceilings), "confidence": confidence, "seed": seed}  # fmt: skip

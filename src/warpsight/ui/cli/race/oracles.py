@@ -23,7 +23,7 @@ SameOutput = Annotated[bool, typer.Option("--same-output", rich_help_panel=_FAIL
 SameFile = Annotated[list[str] | None, typer.Option("--same-file", metavar="PATH", rich_help_panel=_FAILS,
                      help="So must this file, which each run writes; .npy: as an array; repeatable.")]  # fmt: skip
 Tolerance = Annotated[float, typer.Option("--tolerance", min=0, metavar="T", rich_help_panel=_FAILS,
-                      help="Numbers in those and in ws.race.output may differ by this, relative above 1.")]  # fmt: skip
+                      help="Numbers in those and in ws.race.output may differ by T · (1 + |value|).")]  # fmt: skip
 Timeout = Annotated[float, typer.Option("--timeout", metavar="S", rich_help_panel=_FAILS,
                     help="A run that is still at work after this many seconds cannot be judged.")]  # fmt: skip
 Hang = Annotated[float, typer.Option("--hang-after", metavar="S", rich_help_panel=_FAILS,
