@@ -63,4 +63,5 @@ def delays(
     span = np.uint64(plan.ceiling_ns - plan.floor_ns + 1)
     drawn = plan.floor_ns + ((x1.astype(np.uint64) * span) >> _32).astype(np.int64)
     waits = x0.astype(np.uint64) < np.uint64(threshold(plan.probability))
-    return np.where(waits, drawn, np.int64(-1))
+    found: npt.NDArray[np.int64] = np.where(waits, drawn, np.int64(-1))
+    return found
