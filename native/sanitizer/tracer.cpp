@@ -169,7 +169,7 @@ bool Tracer::take_points(const Sanitizer_ResourceModuleData& data, Module* modul
     if (known->second.count(found.second) == 0) own->other = found.first;
     const auto points = own->plan->functions.find(found);
     if (points == own->plan->functions.end()) return;
-    own->module->delayed[found.first] = {found, own->points, false, false};
+    own->module->delayed[found.first] = {found, own->points, false};
     own->points += static_cast<uint32_t>(points->second.size());
   };
   kernels_of_cubin(data.pCubin, data.cubinSize, take, &search);
@@ -189,6 +189,10 @@ void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
     static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   };
   if (!kernels_of_cubin(data.pCubin, data.cubinSize, add, &module.functions)) return;
+  const auto add_kernel = [](void* names, std::string_view name, std::string_view) {
+    static_cast<std::set<std::string>*>(names)->emplace(name);
+  };
+  sections_of_cubin(data.pCubin, data.cubinSize, ".nv.constant0.", add_kernel, &module.kernels);
   bool wanted = request_.mode == WS_DELAY && take_points(data, &module);
   if (request_.mode != WS_DELAY)
     for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
@@ -207,19 +211,19 @@ void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
     if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->forget(data.module);
 }
 
-// Tells the device where the points of functions are that have been loaded by now.
-void Tracer::place_points(CUmodule handle, Context* context, Module* module) {
+// Tells the device where the points of a kernel are, and those of functions that are none.
+void Tracer::place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel) {
   for (auto& [name, delayed] : module->delayed) {
     uint64_t pc = 0, size = 0;
-    if (delayed.placed) continue;
+    if (delayed.placed || (name != kernel && module->kernels.count(name) != 0)) continue;
     if (functions_.function_pc(handle, name.c_str(), &pc, &size) != SANITIZER_SUCCESS || size == 0) continue;
     context->delays->place(handle, pc, delayed.place, plan_.functions.at(delayed.code));
     delayed.placed = true;
   }
 }
 
-// Tells where the module's functions are, once for each kernel: functions are loaded when they are first
-// used.
+// Tells where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet, and
+// to ask where they are would load them, for which the driver waits for ever inside of a launch.
 uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
   uint64_t begin = 0, bytes = 0;
   if (functions_.function_pc(handle, kernel.c_str(), &begin, &bytes) != SANITIZER_SUCCESS) begin = 0;
@@ -228,6 +232,7 @@ uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::str
   for (const auto& name : module->functions) {
     uint64_t pc = 0, size = 0;
     if (name != kernel && (told >= kMostFunctions || module->placed.count(name) != 0)) continue;
+    if (name != kernel && module->kernels.count(name) != 0) continue;
     if (functions_.function_pc(handle, name.c_str(), &pc, &size) != SANITIZER_SUCCESS || size == 0) continue;
     ++told;
     if (name != kernel) module->placed.insert(name);
@@ -303,7 +308,7 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   Context* context = context_of(data.context);
   if (context == nullptr) return false;
   const uint64_t pc = place_functions(data.module, module, name);
-  if (request_.mode == WS_DELAY) place_points(data.module, context, module);
+  if (request_.mode == WS_DELAY) place_points(data.module, context, module, name);
   const uint32_t slot = context->next++ % kLaunches;
   const Sanitizer_StreamHandle stream = graph != 0 ? data.hApiStream : data.hStream;
   WsLaunch launch = {};
@@ -320,21 +325,21 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
     return false;
   }
   describe_launch(data, *module, name, pc, index, graph);
+  recorded_slot_ = context->launches + slot;
   ++recorded_;
   return true;
 }
 
 // Whether the plan may delay a launch: it has points itself, or its module has some in functions that are no
-// kernels as far as is known.
+// kernels.
 bool Tracer::delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name,
                           uint64_t graph, uint64_t* index) {
   const auto own = module->delayed.find(name);
   bool called = false;
-  for (const auto& known : module->delayed) called |= !known.second.launched;
+  for (const auto& known : module->delayed) called |= module->kernels.count(known.first) == 0;
   if (own == module->delayed.end() && !called) return false;
   Context* context = context_of(data.context);
   if (context == nullptr) return false;
-  if (own != module->delayed.end()) own->second.launched = true;
   *index = context->delays->next_launch(own != module->delayed.end() ? own->second.code : Code(name, ""));
   return context->delays->stream_waits(graph != 0 ? data.apiStream : data.stream);
 }
@@ -373,12 +378,20 @@ void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
                           record(data, &module->second, name, index, graph);
     // The kernels of one launch of a graph share what their patches are given: what the last of them says
     // holds.
-    if (!recorded && (graph == 0 || graph != recorded_graph_))
-      functions_.set_launch_data(data.hLaunch, data.function, data.hStream, nullptr);
+    if (!recorded)
+      functions_.set_launch_data(data.hLaunch, data.function, data.hStream,
+                                 graph != 0 && graph == recorded_graph_ ? recorded_slot_ : nullptr);
     if (recorded) recorded_graph_ = graph;
     if (recorded) waits = host_delay(module->second, name, index);
   }
   if (waits != kNoDelay) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
+}
+
+void Tracer::ordered(const char* what, CUevent event, CUstream stream) {
+  if (request_.mode != WS_RECORD) return;
+  file_.describe_launch("{\"kind\":\"order\",\"what\":\"" + std::string(what) +
+                        "\",\"event\":" + std::to_string(reinterpret_cast<uintptr_t>(event)) +
+                        ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(stream)) + "}");
 }
 
 size_t Tracer::drain_all() {

@@ -31,6 +31,9 @@ class Tracer {
   void module_unloads(const Sanitizer_ResourceModuleData& data);
   // `graph`: number of the graph's launch, 0 outside of graphs.
   void launch_begins(const Sanitizer_LaunchData& data, uint64_t graph);
+  // What orders launches of two streams: an event is recorded or waited for, or the host has waited for an
+  // event, a stream or everything.
+  void ordered(const char* what, CUevent event, CUstream stream);
   // See warpsight_race_set; false when there is no delay plan.
   bool begin_trial(uint64_t seed, bool delays);
   // Drains what is there and ends the file.
@@ -52,13 +55,13 @@ class Tracer {
   // A function of a module with points of the plan.
   struct Delayed {
     Code code;
-    uint32_t place = 0;     // number of its first point in the module
-    bool placed = false;    // it is loaded, and its points are told
-    bool launched = false;  // it is a kernel
+    uint32_t place = 0;   // number of its first point in the module
+    bool placed = false;  // it is loaded, and its points are told
   };
   struct Module {
     uint32_t number = 0;
     std::vector<std::string> functions;      // of the cubin
+    std::set<std::string> kernels;           // of these
     std::set<std::string> placed;            // kernels whose addresses were told
     std::map<std::string, bool> requested;   // by kernel
     std::map<std::string, Delayed> delayed;  // functions with points
@@ -70,7 +73,7 @@ class Tracer {
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
   bool take_points(const Sanitizer_ResourceModuleData& data, Module* module);
-  void place_points(CUmodule handle, Context* context, Module* module);
+  void place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel);
   bool delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t graph,
                     uint64_t* index);
   uint64_t host_delay(const Module& module, const std::string& name, uint64_t index) const;
@@ -98,9 +101,10 @@ class Tracer {
   std::map<CUmodule, Module> modules_;                      // patched ones
   std::set<std::string> troubles_;                          // told already
   uint32_t modules_seen_ = 0;
-  uint32_t recorded_ = 0;        // launches
-  uint64_t recorded_graph_ = 0;  // the last launch of a graph with a recorded kernel
-  uint64_t matching_ = 0;        // launches of requested kernels so far
+  uint32_t recorded_ = 0;                // launches
+  const void* recorded_slot_ = nullptr;  // what the patches of the last recorded launch are given
+  uint64_t recorded_graph_ = 0;          // the last launch of a graph with a recorded kernel
+  uint64_t matching_ = 0;                // launches of requested kernels so far
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;

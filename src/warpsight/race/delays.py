@@ -87,7 +87,7 @@ def request(
     said = {"delays": True, "seed": plan.seed}
     asked = [f"mode={tracing.DELAY}", f"library={sanitizer}", f"plan={points}", f"limit={_LOG_BYTES}"]
     asked += [f"patches={path}" for path in patches]
-    asked += [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].patch}" for kind in kinds]
+    asked += [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].visit}" for kind in kinds]
     if log_path is not None:
         asked += [f"file={log_path.absolute()}", f"description={json.dumps(said)}"]
     return asked
@@ -141,8 +141,8 @@ def _number(point: Point) -> int:
 def delays_done(log_path: Path) -> pa.Table:
     """The delays of all processes that logged to `log_path`.
 
-    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0), cta, warp, function and
-    pc and kind (the point), occurrence (:data:`UNCOUNTED` in launches that are too large), delay_ns. Where the host waited, cta,
+    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for the kernels of a graph
+    that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in launches that are too large), delay_ns. Where the host waited, cta,
     warp, pc and occurrence are 0 and the kind is `launch`.
     """
     return pa.concat_tables([_done(EventTrace(file)) for file in logs(log_path)] or [_SCHEMA.empty_table()])
@@ -174,7 +174,10 @@ def read_log(plan: Plan, log_path: Path) -> Mapping[str, npt.NDArray[Any]]:
 def _done(trace: EventTrace) -> pa.Table:
     process = int(trace.file.process.get("pid", 0))
     tables = []
+    # The kernels of one launch of a graph share the number of the last one's launch.
+    numbers = {launch.said["graph"]: launch.index for launch in trace.launches.values() if launch.said["graph"]}
     for launch in trace.launches.values():
+        number = numbers.get(launch.said["graph"], launch.index)
         events = trace.of_launch(launch.number)
         events = events.take(events.kind == DELAY.number)
         pcs, inverse = np.unique(events.pc, return_inverse=True)
@@ -185,7 +188,7 @@ def _done(trace: EventTrace) -> pa.Table:
         said, device = str(launch.said["name"]), int(launch.said.get("device", 0))
         columns: dict[str, Any] = {
             "process": np.full(rows, process), "device": np.full(rows, device), "kernel": [said] * rows,
-            "launch": np.full(rows, launch.index), "cta": events.block, "warp": events.warp,
+            "launch": np.full(rows, number), "cta": events.block, "warp": events.warp,
             "function": [places[at].function for at in inverse.tolist()],
             "pc": np.array([place.offset for place in places], np.uint64)[inverse] if rows else [],
             "kind": kinds, "occurrence": events.first_operand(1), "delay_ns": events.first_operand(0),

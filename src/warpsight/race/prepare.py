@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from warpsight._version import __version__
 from warpsight.errors import UsageError
-from warpsight.race import delays, plan, points
+from warpsight.race import check, delays, plan, points
 from warpsight.race.plan import Plan, Point, Where
 from warpsight.race.points import Chosen, Found
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass import tracing
+from warpsight.sass.event_trace import EventTrace
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,14 @@ def plan_of(
         versions={"warpsight": __version__}, command=tuple(command), **rule,
     )  # fmt: skip
     return msgspec.convert(msgspec.to_builtins(made), Plan)  # which checks the fields
+
+
+def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 64) -> tuple[Point, ...]:
+    """The points of a program whose accesses conflict without an order, as one traced run shows; each pair together."""
+    selection = tracing.Selection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
+    with tempfile.TemporaryDirectory(prefix="warpsight-directed-") as folder:
+        traced = tracing.trace(program, selection, Path(folder, "directed.events"))
+        return tuple(check.suspicious([EventTrace(file) for file in traced.files]))
 
 
 def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed: bool) -> Replayed:

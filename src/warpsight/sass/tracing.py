@@ -116,7 +116,8 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
     lines = [f"file={file}", f"library={sanitizer}", f"description={json.dumps(selection.described())}"]
     lines += [f"patches={path}" for path in patches]
     kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
-    lines += [f"instruction={kind.number}:{kind.patch}" for kind in kinds]
+    kinds = [kind for kind in kinds if not (selection.once and kind.name == "local")]
+    lines += [f"instruction={kind.number}:{kind.visit if selection.once else kind.patch}" for kind in kinds]
     lines += [f"kernel={pattern}" for pattern in selection.kernels]
     for key in ("launches", "blocks", "addresses"):
         if getattr(selection, key):

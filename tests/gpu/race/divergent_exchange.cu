@@ -10,11 +10,12 @@ __global__ void divergent_exchange(int* out, int number) {
   }
   __syncwarp();
   if (lane < 16) {
-    tile[lane] = number + lane;
-  }
-  if (kFixed) __syncwarp();
-  if (lane >= 16) {
-    work(400);
+#pragma unroll 1
+    for (int pass = 0; pass < 2; ++pass) tile[lane] = pass * (number + lane);
+    if (kFixed) __syncwarp();
+  } else {
+    if (kFixed) __syncwarp();
+    __nanosleep(2000);
     out[lane - 16] = tile[31 - lane];
   }
 }

@@ -1,5 +1,5 @@
-// Block 0 hands a word to block 1 through a flag. Block 1 looks at the word early, and without a fence behind
-// the flag it may read the same old line of its cache again.
+// Block 0 hands a word to block 1 through a flag. Block 1 reads a word beside it early, and without a fence
+// behind the flag it may find the old word in its cache.
 #include "trials.h"
 
 __global__ void flag_without_fence(int* out, int* data, int* flag, int number) {
@@ -10,13 +10,13 @@ __global__ void flag_without_fence(int* out, int* data, int* flag, int number) {
     atomicExch(flag, 1);
   } else {
     work(2000);
-    const int early = __ldca(data);
+    const int near = __ldca(data + 1);
     while (atomicAdd(flag, 0) == 0) {
     }
     if (kFixed) __threadfence();
     int late;
     asm volatile("ld.global.ca.b32 %0, [%1];" : "=r"(late) : "l"(data) : "memory");
-    out[0] = late + (early > number);
+    out[0] = late + near;
   }
 }
 

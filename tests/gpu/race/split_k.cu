@@ -7,9 +7,7 @@ __global__ void split_k(int* out, int number) {
   if (kFixed) {
     atomicAdd(&out[threadIdx.x], part);
   } else {
-    volatile int* sum = &out[threadIdx.x];
-    const int before = *sum;
-    *sum = before + part;
+    out[threadIdx.x] += part;
   }
 }
 

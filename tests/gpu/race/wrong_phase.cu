@@ -1,28 +1,30 @@
-// Warp 0 fills a tile twice; warp 1 waits for the second filling with the parity of the first.
+// An mbarrier ends three phases while warp 0 fills two tiles. Warp 1 waits for the last by its parity, which
+// is the first one's too.
 #include "mbarriers.h"
 
 __global__ void wrong_phase(int* out, int number) {
-  __shared__ int tile[32];
-  __shared__ alignas(8) uint64_t full, empty;
+  __shared__ int tiles[2][32];
+  __shared__ alignas(8) uint64_t full, last;
   const int lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
     init(&full, 32);
-    init(&empty, 32);
+    init(&last, 32);
+  }
+  if (threadIdx.x < 32) {
+    tiles[1][lane] = 0;
   }
   __syncthreads();
   if (threadIdx.x < 32) {
-    tile[lane] = number;
+    tiles[0][lane] = number;
     arrive(&full);
-    wait(&empty, 0);
-    tile[lane] = number + lane;
+    tiles[1][lane] = number + lane;
     arrive(&full);
+    arrive(&full);
+    arrive(&last);
   } else {
-    wait(&full, 0);
-    const int first = tile[lane];
-    arrive(&empty);
-    work(1000);
-    wait(&full, kFixed ? 1 : 0);
-    out[lane] = first + tile[31 - lane];
+    work(1500);
+    wait(kFixed ? &last : &full, 0);
+    out[lane] = tiles[0][lane] + tiles[1][31 - lane];
   }
 }
 

@@ -1,4 +1,5 @@
-// The same hand-over with an acquire whose scope is one block: it does not reach the block that wrote.
+// The hand-over of flag_without_fence with an acquire whose scope is one block: it does not reach the block that
+// wrote.
 #include "trials.h"
 
 __device__ int acquire(int* flag) {
@@ -19,12 +20,12 @@ __global__ void wrong_scope(int* out, int* data, int* flag, int number) {
     atomicExch(flag, 1);
   } else {
     work(2000);
-    const int early = __ldca(data);
+    const int near = __ldca(data + 1);
     while (acquire(flag) == 0) {
     }
     int late;
     asm volatile("ld.global.ca.b32 %0, [%1];" : "=r"(late) : "l"(data) : "memory");
-    out[0] = late + (early > number);
+    out[0] = late + near;
   }
 }
 

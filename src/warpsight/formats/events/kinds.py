@@ -25,6 +25,11 @@ class Kind:
     b: str = ""
     space: str = ""
 
+    @property
+    def visit(self) -> str:
+        """The device function for delay plans, which notes the instruction or waits before it."""
+        return f"ws_visit_{self.number}"
+
 
 #: Classes of `--events` and their kinds.
 CLASSES: dict[str, tuple[Kind, ...]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Verbs below `race`, each a module here with a `command`.
-BELOW = ("points", "stress", "reduce", "replay")
+BELOW = ("points", "check", "stress", "reduce", "replay")
 
 
 def command() -> None:
