@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies as dependency
+from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.selection import Rows
@@ -86,15 +87,11 @@ def _room(facts: Facts, chosen: Column) -> tuple[float, float | None]:
     Without shapes or without the number of multiprocessors nothing is known, and all kernels count as small.
     """
     work, trace = facts.work, facts.trace
-    rows = trace.sql("SELECT max(multiprocessors) FROM device").fetchall()
-    units = rows[0][0]
+    units = max((count or 0 for _, count in trace.rows("device", "device", "multiprocessors")), default=0)
     if not units:
         return 1.0, None
-    begin, end = facts.window
-    found = trace.sql(
-        f"""SELECT coalesce(grid_x::BIGINT * grid_y * grid_z, 0) AS blocks, duration FROM kernel WHERE duration IS NOT NULL
-            AND start >= {begin} AND start < {end} AND {facts.rows.where()}""").fetchnumpy()  # fmt: skip
-    blocks, duration = np.ma.getdata(found["blocks"]), np.ma.getdata(found["duration"])
+    found = grids.kernels(trace, facts.rows, facts.window)
+    blocks, duration = found["blocks"], found["duration"]
     if not len(blocks) or not blocks.any() or not len(work):
         return 1.0, None
     small = float(duration[blocks < units].sum()) / max(float(duration.sum()), 1)

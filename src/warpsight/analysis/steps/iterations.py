@@ -105,7 +105,9 @@ def _found(trace: Trace, work: Work) -> list[Iterations]:
         launched = mine[known[mine]] if known[mine].any() else mine
         launched = launched[np.argsort(when[launched], kind="stable")]
         threads = (
-            np.unique(issued.thread[call[launched][call[launched] >= 0]]) if len(issued) else launched[:0]
+            device_work.distinct(issued.thread[call[launched][call[launched] >= 0]])[0]
+            if len(issued)
+            else launched[:0]
         )
         turns = (
             announced.best(trace, process, work, launched, when[launched], threads)
