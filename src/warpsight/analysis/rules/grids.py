@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.work import NO_TIME
+from warpsight.model.work import everything, wanted
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -25,21 +25,18 @@ def blocks(trace: Trace) -> Column:
 
 
 def kernels(trace: Trace, rows: Rows, window: tuple[int, int]) -> dict[str, Column]:
-    """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown)."""
-    numbers = {
-        "start": NO_TIME,
-        "duration": NO_TIME,
-        "process": -1,
-        "device": -1,
-        "stream": -1,
-        "name_id": 0,
-        "shape_id": -1,
-    }
-    columns, _ = trace.columns("kernel", numbers)
-    keep = rows.mask(columns) & (columns["start"] >= window[0]) & (columns["start"] < window[1])
-    keep &= columns["duration"] != NO_TIME
-    shape = columns.pop("shape_id")[keep]
-    known = blocks(trace)
-    return {name: column[keep] for name, column in columns.items()} | {
-        "blocks": known[np.where(shape < 0, -1, shape)]
+    """Kernels that began in a window: `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown)."""
+    whole = everything(trace)
+    work = whole.work
+    places, source = whole.kernels
+    start = work.start[places]
+    chosen = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue[places]]
+    keep = np.flatnonzero(chosen & (start >= window[0]) & (start < window[1]))
+    places, shape = places[keep], trace.columns("kernel", {"shape_id": -1})[0]["shape_id"][source[keep]]
+    devices = np.array([-1 if queue.device is None else queue.device for queue in work.queues], np.int64)
+    return {
+        "duration": work.end[places] - work.start[places],
+        "name_id": work.name_id[places],
+        "device": devices[work.queue[places]],
+        "blocks": blocks(trace)[np.where(shape < 0, -1, shape)],
     }
