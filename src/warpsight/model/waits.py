@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model import api_names
 from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import STREAM_WAIT
@@ -206,14 +207,18 @@ def _protect(found: Waits | EventRecords) -> None:
 def held_copies(trace: Trace, work: Work) -> Column:
     """Rows of copies and fills whose call held its thread until they were done.
 
-    Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
-    the call of a copy to the device may return when the data is staged.
+    Those are synchronous ones (hipMemcpyWithStream, whatever the file says of it) and copies from or to pageable memory, as
+    far as the call returned after them: the call of a copy to the device may return when the data is staged. The clocks of
+    host and device agree to some microseconds only, so a call that returned past the middle of its copy returned after it.
     """
     calls, call = host_calls.of_work(trace, work, api=True)
     rows = np.flatnonzero((work.kind >= device_work.COPY) & (call >= 0))
     if not len(rows):
         return rows
-    held = _synchronous(trace, work, rows) & (calls.end[call[rows]] >= work.end[rows])
+    called = call[rows]
+    holds = np.array([api_names.blocks(name) for name in calls.functions], bool)[calls.function[called]]
+    middle = work.start[rows] + (work.end[rows] - work.start[rows]) // 2
+    held = (_synchronous(trace, work, rows) | holds) & (calls.end[called] >= middle)
     return rows[held]
 
 

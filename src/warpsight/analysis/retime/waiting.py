@@ -75,6 +75,7 @@ def _with_host_waits(program: Program) -> Program:
     gap[last] = np.where(waited[last], (returned - ended)[last], gap[last])
     lag, after = program.lag.copy(), program.after.copy()
     lag[point[last]] = _own_costs(program, point[last], waited[last], function[last])
+    lag[_inside(program, point[last][waited[last]])] = 0
     # Calls such as cudaFree wait first and work then.
     implicit = np.array([waits_implicitly(name) for name in graph.calls.functions], bool)[function[last]]
     late = last[implicit]
@@ -88,6 +89,28 @@ def _with_host_waits(program: Program) -> Program:
     links = type(links)(links.source, links.target, links.lag, kinds)
     assert (node >= base).all()
     return program.but(lag=lag, after=after, links=links)
+
+
+def _inside(program: Program, ends: Column) -> Column:
+    """Points inside calls with these ends: how a call waits (polling the driver, say) takes as long as it waits.
+
+    Calls inside of which work was launched do more than wait.
+    """
+    sequence = program.graph.sequence
+    if sequence is None:  # no call lies inside another
+        return ends[:0]
+    rank = np.empty(len(sequence), np.int64)
+    rank[sequence] = np.arange(len(sequence))
+    launches = np.zeros(len(sequence) + 1, np.int64)
+    launches[rank[2 * program.place[program.place >= 0].astype(np.int64)] + 1] = 1
+    before = np.cumsum(launches)
+    first, stop = rank[ends - 1] + 1, rank[ends]
+    only = before[stop] == before[first]
+    depth = np.zeros(len(sequence) + 1, np.int64)
+    np.add.at(depth, first[only], 1)
+    np.add.at(depth, stop[only], -1)
+    inside: Column = sequence[np.cumsum(depth)[:-1] > 0]
+    return inside
 
 
 def _last_of_each(group: Column, time: Column) -> Column:
