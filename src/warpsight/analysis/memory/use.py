@@ -69,14 +69,17 @@ class Allocations:
 
 
 def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
-    """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation."""
+    """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation.
+
+    Rows without an address (of old profiles, and frees of null) belong to nothing.
+    """
     where = Rows(processes=rows.processes, devices=rows.devices).where(stream=False)
     found = trace.sql(
         f"""SELECT m.time, (m.operation = 'allocate') AS made, m.address AS address,
             coalesce(m.bytes, 0) AS bytes, coalesce(m.stack, 0) AS stack, coalesce(m.device, -1)::BIGINT AS device,
             m.process::BIGINT AS process, coalesce(m.thread, a.thread, -1)::BIGINT AS thread,
             {FAMILY} AS layer
-            FROM (SELECT * FROM memory WHERE operation IN ('allocate', 'free') AND {where}) m
+            FROM (SELECT * FROM memory WHERE operation IN ('allocate', 'free') AND address <> 0 AND {where}) m
             LEFT JOIN (SELECT process, correlation, any_value(thread) AS thread FROM api
                        WHERE correlation IS NOT NULL AND function SIMILAR TO '.*(Alloc|Free).*' GROUP BY ALL) a
               ON m.process = a.process AND m.correlation = a.correlation
