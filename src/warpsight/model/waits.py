@@ -207,9 +207,10 @@ def _protect(found: Waits | EventRecords) -> None:
 def held_copies(trace: Trace, work: Work) -> Column:
     """Rows of copies and fills whose call held its thread until they were done.
 
-    Those are synchronous ones (hipMemcpyWithStream, whatever the file says of it) and copies from or to pageable memory, as
-    far as the call returned after them: the call of a copy to the device may return when the data is staged. The clocks of
-    host and device agree to some microseconds only, so a call that returned past the middle of its copy returned after it.
+    Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
+    the call of a copy to the device may return when the data is staged. And those of functions that hold their caller by
+    what they are (hipMemcpyWithStream), whatever the file says of the copy: as the clocks of host and device agree to some
+    microseconds only, such a call that returned past the middle of its copy returned after it.
     """
     calls, call = host_calls.of_work(trace, work, api=True)
     rows = np.flatnonzero((work.kind >= device_work.COPY) & (call >= 0))
@@ -217,8 +218,9 @@ def held_copies(trace: Trace, work: Work) -> Column:
         return rows
     called = call[rows]
     holds = np.array([api_names.blocks(name) for name in calls.functions], bool)[calls.function[called]]
-    middle = work.start[rows] + (work.end[rows] - work.start[rows]) // 2
-    held = (_synchronous(trace, work, rows) | holds) & (calls.end[called] >= middle)
+    ended, start, end = calls.end[called], work.start[rows], work.end[rows]
+    held = _synchronous(trace, work, rows) & (ended >= end)
+    held |= holds & (ended >= start + (end - start) // 2)
     return rows[held]
 
 

@@ -108,3 +108,44 @@ def test_kernels_whose_short_names_agree_have_savings_of_their_own(tmp_path):
         found = [one for one in verdict(trace).findings if one.kind == "compute"]
     assert [one.share_ns for one in found] == [5 * 300 * US, 5 * 100 * US]
     assert all(0.9 * one.share_ns <= one.saves_ns <= one.share_ns for one in found)
+
+
+def test_a_stream_that_waits_for_what_the_trace_does_not_have_is_saved(tmp_path):
+    def build(recorder, writer):
+        name = writer.name("decode")
+        recorder.kernel(name, 50 * US)
+        recorder.clock += 1 * US
+        recorder.call("api", "hipStreamWaitEvent", 1 * US)
+        recorder.free += 5_000 * US  # of a stream that nobody recorded
+        for _ in range(5):
+            recorder.kernel(name, 50 * US)
+
+    found = findings(tmp_path, recorded(build))["other_stream", "hipStreamWaitEvent"]
+    assert 0.9 * found.share_ns <= found.saves_ns <= 1.1 * found.share_ns
+
+
+def test_what_a_call_does_inside_goes_with_it(tmp_path):
+    """An allocation and a first launch that spend their time in the operating system."""
+
+    def build(recorder, writer):
+        name = writer.name("solve")
+        for length, table, function in (
+            (2_000, "api", "cudaMallocAsync"),
+            (7_000, "launch", "cudaLaunchKernel"),
+        ):
+            recorder.kernel(name, 50 * US)
+            recorder.synchronize()
+            begin = recorder.clock
+            recorder.call(table, function, length * US)
+            inner = {"function": "ioctl", "thread": 1, "process": 0, "correlation": None}
+            recorder.rows["api"].append({"start": begin + 10 * US, "duration": (length - 20) * US, **inner})
+            if table == "api":
+                recorder.kernel(name, 50 * US)
+        start = recorder.clock + 2 * US
+        recorder.rows["kernel"].append(
+            {**recorder.rows["kernel"][-1], "start": start, "correlation": recorder.correlation}
+        )
+
+    found = findings(tmp_path, recorded(build))
+    for one in (found["blocked_call", "cudaMallocAsync"], found["launch", "cudaLaunchKernel"]):
+        assert 0.95 * one.share_ns <= one.saves_ns
