@@ -75,9 +75,10 @@ def _finding(
     count = sum(entry.count for entry in entries)
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
+    todo = advice.of(kind, top.name, evidence.usual_piece(facts, kind))
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
-        evidence.of(facts, kind, entries), advice.of(kind, top.name, evidence.usual_piece(facts, kind)), CLASSES[kind], name, time,
+        evidence.of(facts, kind, entries), todo, CLASSES[kind], name, time,
     )  # fmt: skip
 
 
