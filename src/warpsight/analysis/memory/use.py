@@ -69,7 +69,10 @@ class Allocations:
 
 
 def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
-    """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation."""
+    """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation.
+
+    Rows without an address (of old profiles, and frees of null) belong to nothing.
+    """
     numbers = {
         "time": 0,
         "address": 0,
@@ -84,9 +87,8 @@ def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
     operations = np.array([*texts["operation"], ""])
     c["made"] = (operations == "allocate")[c["operation"]]
     where = Rows(processes=rows.processes, devices=rows.devices)
-    keep = np.flatnonzero(
-        (c["made"] | (operations == "free")[c["operation"]]) & where.mask({**c, "start": c["time"]})
-    )
+    moved = (c["made"] | (operations == "free")[c["operation"]]) & (c["address"] != 0)
+    keep = np.flatnonzero(moved & where.mask({**c, "start": c["time"]}))
     keep = keep[np.argsort(c["time"][keep], kind="stable")]
     c = {name: column[keep] for name, column in c.items()}
     for name in ("device", "process", "thread"):

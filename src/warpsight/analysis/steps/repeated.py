@@ -53,7 +53,8 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
     turn = np.searchsorted(first, np.arange(len(launched)), "right") - 1
     turn[stop:] = -1
     marked = len(np.unique(np.searchsorted(first, before, "right"))) if len(before) else 0
-    source = f"repetition of {int(np.median(np.diff(first))):,} kernels and copies"
+    size = int(np.median(np.diff(first)))
+    source = f"repetition of {size:,} kernels and copies" if size > 1 else "repetition of one kernel or copy"
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
 
 
