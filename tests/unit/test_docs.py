@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -9,20 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from warpsight.ui.cli import parser
+from warpsight.ui.cli.app import VERBS
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 #: `warpsight VERB …` at the start of a command, after a prompt, a pipe or another command.
 COMMAND = re.compile(r"(?:^\s*|\$ |[;|`(] ?|-- )warpsight (?P<rest>[a-z][^`]*)")
 
 
+@functools.cache
 def options_of_verbs() -> dict[str, set[str]]:
-    """Options of each verb (`sass query` is one), from the reference page, which a test of its own keeps current."""
-    page = (ROOT / "docs/reference/cli.md").read_text()
-    common = set(re.findall(r"--[a-z-]+|(?<= )-[a-zA-Z]\b", page.partition("## record")[0]))
-    sections = re.split(r"^###? (.+)$", page, flags=re.MULTILINE)[1:]
+    """Options of each verb (`sass query` is one) as the command line parses them."""
+    commands = {verb: parser.verb_command(verb) for verb in VERBS}
+    for verb, command in list(commands.items()):
+        below = getattr(command, "commands", {})
+        commands |= {f"{verb} {name}": below[name] for name in below}
+    common = {"-h", "--help", "-q", "--quiet", "-v", "--verbose", "--no-color"}
     return {
-        verb: common | set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
-        for verb, text in zip(sections[::2], sections[1::2], strict=True)
+        verb: common | {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+        for verb, command in commands.items()
     }
 
 
