@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsight.ui.cli import parser
+from warpsight.ui.cli import app, parser
 from warpsight.ui.cli.app import VERBS
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +76,45 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
     targets = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", target)]
     missing = [one for one in targets if not (page.parent / one.partition("#")[0]).exists()]
     assert not missing
+    for file, _, place in (one.partition("#") for one in targets if ".md#" in one or one.startswith("#")):
+        assert place in headings(page.parent / file if file else page), f"{file}#{place}"
+
+
+def headings(page: Path) -> set[str]:
+    """The places in a page that a link can name."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def printed(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each command about a trace of `tests/golden`, and the pieces of its output that the page shows, `…` between them."""
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE):
+        for command, text in re.findall(r"^\$ warpsight (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE):
+            if "tests/golden/" in command:
+                yield (
+                    command,
+                    [" ".join(part.split()) for part in re.split(r"(?:^|\s)…\s", text) if part.strip()],
+                )
+
+
+PRINTED = [(page, *found) for page in PAGES for found in printed(page)]
+
+
+@pytest.mark.parametrize(("page", "command", "pieces"), PRINTED, ids=[command for _, command, _ in PRINTED])
+def test_commands_print_what_documents_show(
+    page: Path,
+    command: str,
+    pieces: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert app.main(shlex.split(command)) == 0
+    rest = " ".join(capsys.readouterr().out.split())
+    for piece in pieces:
+        assert piece in rest, f"{page.name} shows what `warpsight {command}` does not print"
+        rest = rest.partition(piece)[2]
 
 
 def test_the_check_of_commands_finds_what_is_wrong(tmp_path: Path) -> None:

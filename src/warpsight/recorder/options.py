@@ -178,7 +178,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("export", TEXT, "", "Also export the trace in this format of `warpsight export`.", OUTPUT, COMMAND,
            metavar="FORMAT"),
     Option("strict", SWITCH, False, "Exit with 3 instead of 0 when data was lost.", OUTPUT, COMMAND),
-    Option("kernel_log", TEXT, "", "Also write one JSON line per kernel to this file, while the program runs.", OUTPUT, metavar="FILE",
+    Option("kernel_log", TEXT, "", "Also write one JSON line per kernel to this file, while the program runs.", OUTPUT,
+           metavar="FILE",
            python="str | os.PathLike[str]"),
     Option("log_stacks", CHOICE, "dedup", "Stacks in the kernel log: each once (dedup), with every line (full), or none.", OUTPUT,
            choices=("dedup", "full", "none"), needs="kernel_log"),
@@ -213,7 +214,8 @@ VARIABLES: tuple[Option, ...] = (
            shown="found", reader=PROCESS),
     Option("buffer_pool", WHOLE, 128 << 20, "Most bytes of host memory for CUPTI's activity buffers; records that do not fit are "
            "dropped and counted.", scope=VARIABLE, metavar="bytes", reader=PROCESS),
-    Option("config", PATH, None, "The [configuration file](options.md#configuration-file) to use; `off`: none.", scope=VARIABLE, metavar="path, `off`", shown="the nearest"),
+    Option("config", PATH, None, "The [configuration file](options.md#configuration-file) to use; "
+           "`off`: none.", scope=VARIABLE, metavar="path, `off`", shown="the nearest"),
 )  # fmt: skip
 BY_NAME: dict[str, Option] = {option.name: option for option in OPTIONS}
 
