@@ -18,7 +18,7 @@ HandleMap<ClKernel*>& kernels() {
 }
 
 constexpr size_t kMostPatterns = 64;  // bits of g_matched
-std::atomic<uint64_t> g_matched{0};   // bit i: pattern i has matched a kernel, or its failure has been told
+std::atomic<uint64_t> g_matched{0};   // bit i: pattern i has matched a kernel, or its failure has been reported
 
 // WARPSIGHT_KERNELS: OpenCL names are not mangled, so a pattern simply matches the name.
 bool wanted_name(const char* name) {

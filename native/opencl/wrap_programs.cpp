@@ -16,7 +16,7 @@ HandleMap<uint32_t>& modules() {
 
 using Notify = void(CL_CALLBACK*)(cl_program, void*);
 
-// A build under way, when the program wants to be told of its end.
+// A build under way, when the program wants a notification of its end.
 struct PendingBuild {
   Notify notify;
   void* data;

@@ -102,7 +102,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   return true;
 }
 
-// The context with its patches and ring; nullptr where that failed, which is told once.
+// The context with its patches and ring; nullptr where that failed, which is reported once.
 Tracer::Context* Tracer::context_of(CUcontext handle) {
   const auto known = contexts_.find(handle);
   if (known != contexts_.end()) return known->second.get();

@@ -133,8 +133,8 @@ class _Dictionary:
         }
         locations, functions = [b""], [b""]
         for function, file, line, kind in self._locations:
-            told = protobuf.number(1, self._functions[function, file]) + protobuf.number(2, line)
-            locations.append(protobuf.data(3, told) + protobuf.packed(4, [kind_of[kind]]))
+            payload = protobuf.number(1, self._functions[function, file]) + protobuf.number(2, line)
+            locations.append(protobuf.data(3, payload) + protobuf.packed(4, [kind_of[kind]]))
         for function, file in self._functions:
             name = protobuf.number(1, self.string(function)) + protobuf.number(2, self.string(function))
             functions.append(name + protobuf.number(3, self.string(file)))

@@ -128,7 +128,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.base.registry import ANALYSES, analysis
         from warpsight.analysis.rules.verdict import verdict
 
-        chosen = {name: analysis(name) for name in names}  # a wrong name is told before anything is read
+        chosen = {name: analysis(name) for name in names}  # fail on a wrong name before reading anything
         rows = choice.rows(self, begin, end, device, stream, process)
         judged = None if names else verdict(self, rows)
         if everything and not names:

@@ -230,7 +230,7 @@ def _slowly(stream: Any, data: bytes) -> bytes:
 
 
 class _Decompressed(io.RawIOBase):
-    """Reads through a decoder; damage ends the data and is told to the source."""
+    """Reads through a decoder; damage ends the data and is reported to the source."""
 
     def __init__(self, source: Source, file: IO[bytes] | io.FileIO, decoder: _Decoder) -> None:
         self._source = source

@@ -97,10 +97,12 @@ class Target:
         ]
         for name in wide:
             columns[name] = 0
-            self._told(f"launch shapes in which {name} is no number that a launch can have: it is 0 there")
+            self._note_once(
+                f"launch shapes in which {name} is no number that a launch can have: it is 0 there"
+            )
         return self._writer.shape(**columns)
 
-    def _told(self, cause: str) -> None:
+    def _note_once(self, cause: str) -> None:
         """Note something once, whatever the number of rows it is true of."""
         if not any(row["cause"] == cause for row in self.losses):
             self.note(cause)

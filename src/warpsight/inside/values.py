@@ -82,14 +82,14 @@ def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
             raise ValueError(f"{name}, not {real}") from None
         number = round(real)
     if not least <= number <= most:
-        told = (
+        shown = (
             str(number)
             if abs(number) < 10**20
             else f"{float(number):.3g}"
             if abs(number) < 10**300
             else "so large"
         )
-        raise ValueError(f"{name} from {least} to {most}, not {told}")
+        raise ValueError(f"{name} from {least} to {most}, not {shown}")
     return number
 
 
@@ -134,7 +134,7 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
         return None
     try:
         out = json.dumps(values, default=_other, allow_nan=False).encode()
-    except Exception:  # not finite, circular, keys of other types: told as texts
+    except Exception:  # not finite, circular, keys of other types: written as text
         out = b""
     if not out or b"\\ud" in out:  # a half of a surrogate pair is no text for those who read the trace
         out = json.dumps(_plain(values, ())).encode()

@@ -281,10 +281,10 @@ class Trace:
 
     def __repr__(self) -> str:
         rows = self.manifest.get("rows", {})
-        told = ", ".join(
+        described = ", ".join(
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
-        return f"<Trace {self.path}: {told or 'no device work'}>"
+        return f"<Trace {self.path}: {described or 'no device work'}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows; asked for by name, because pages belong to a layer above this one."""

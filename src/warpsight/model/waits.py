@@ -113,7 +113,7 @@ def queues(trace: Trace) -> tuple[Queue, ...]:
 
 
 def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
-    """For rows of `process`, `device` (-1: not told), `context` and `stream` the number of their queue, -1 for none.
+    """For rows of `process`, `device` (-1: unknown), `context` and `stream` the number of their queue, -1 for none.
 
     Where a row does not tell its device, the first queue with the same other numbers is meant, and likewise a queue without
     a device is meant by any row with its other numbers. A context belongs to one device, so a row that names a context means

@@ -38,7 +38,7 @@ from warpsight.recorder.unrecorded import Unrecorded
 if TYPE_CHECKING:
     from warpsight.recorder.ring.recorder import RingRecorder, Trigger
 
-#: A process that is told to stop has this long to hand over its last rows.
+#: How long a process may take to hand over its last rows after it was asked to stop.
 _STOP_S = 2.5
 #: Arming GPU core dumps, see session/watch/coredump.py.
 _DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP")
@@ -81,7 +81,7 @@ class Server:
         self._losses: list[dict[str, Any]] = []
         self._log_path: Path | None = None
         self._command: list[str] = []
-        #: What a process is told that is detached: to rest (0), or to stop for good (STOP).
+        #: Control words for a process that is detached: rest (0), or stop for good (STOP).
         self.detach_bits = 0
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
@@ -335,7 +335,7 @@ class Server:
         return {"folder": str(self.folder), "ring": self.settings.ring, **self.statistics()}
 
     def _kernel_log(self, force: bool, undo: contextlib.ExitStack) -> tuple[str, ...]:
-        """Make the file of the kernel log; what the converter is to be told about it."""
+        """Make the file of the kernel log; returns what the converter needs to know about it."""
         if not self.settings.kernel_log:
             return ()
         path = output.create_file(Path(self.settings.kernel_log), force=force)

@@ -231,7 +231,7 @@ def _by_graph(events: Events, file: blocks.EventFile) -> Events:
             continue
         shared = np.isin(events.launch, [int(said["launch"]) for said in nodes])
         if len({said["pc"] for said in nodes}) < len(nodes):
-            file.losses.append(("launches of one kernel in one graph are told as one launch of it", 0))
+            file.losses.append(("launches of one kernel in one graph appear as one launch of it", 0))
         claimed = np.zeros(len(events), bool)
         for said in nodes:
             size = sizes.get((int(said["module"]), int(said["pc"])), 0)

@@ -214,7 +214,7 @@ def _is_list(columns: Sequence[str], wanted: str) -> str:
 
 
 def _numeric(found: Field) -> str:
-    """What order is told by: texts count when they are integer literals."""
+    """The value to order by: texts count when they are integer literals."""
     if found.kind in ("number", "hex"):
         return f"w.{found.columns[0]}"
     if found.kind == "list":

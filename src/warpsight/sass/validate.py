@@ -99,7 +99,7 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
 
     Raises:
         FormatError: when the file does not exist.
-        UsageError: when `form` is auto and it cannot be told.
+        UsageError: when `form` is auto and the file is of no known kind.
     """
     form = form_of(path) if form == "auto" else form
     with source_of(path) as source:

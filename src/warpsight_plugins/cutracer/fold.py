@@ -179,12 +179,12 @@ class _Folder(Generic[S]):
                 for line, row in zip(lines, rows, strict=True)
                 if row.type in records.DESCRIBING
             ]
-        told = [row.type not in records.DESCRIBING for row in rows] if describing else []
-        events = list(compress(rows, told)) if describing else rows
+        chosen = [row.type not in records.DESCRIBING for row in rows] if describing else []
+        events = list(compress(rows, chosen)) if describing else rows
 
         def own() -> Sequence[bytes]:
             whole = _lines_of(data, len(rows))
-            return list(compress(whole, told)) if describing else whole
+            return list(compress(whole, chosen)) if describing else whole
 
         self._take(part.state, events, own)
 

@@ -228,7 +228,7 @@ class _Reader:
         )
 
     def counters(self, rows: Columns) -> None:
-        """Rows of a counter collection; older ones have no times and only their number is told."""
+        """Rows of a counter collection; older ones have no times and are only counted."""
         if not rows.has(*_START):
             self._target.lost(len(rows), "counter values without a time (rocprofv3 before 6.4)", "counter")
             return

@@ -63,7 +63,7 @@ class Design:
 
     @property
     def testable(self) -> bool:
-        """Whether run-to-run noise can be told from a change at all."""
+        """Whether there are enough runs to distinguish noise from a change."""
         return self.smallest_p <= LEVEL
 
     @property

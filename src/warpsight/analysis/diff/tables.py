@@ -177,7 +177,7 @@ def runs(every: Sequence[Run], loop: Loop, design: Design) -> pa.Table:
     ])  # fmt: skip
 
 
-def telling(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def changed_nodes(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of table `tree` that say where the change is: those called or with a large part of it, and what leads to them."""
     largest = max((abs(node["change"]) for node in nodes), default=0.0)
     keep = [

@@ -322,8 +322,8 @@ def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) ->
 def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     """Labels of the frames of each distinct id, outermost first; id 0 is work that nothing tells the origin of."""
     wanted = np.unique(ids)
-    told = wanted == _TOLD_BY_RANGE
-    wanted = np.where(told, 0, wanted)
+    by_range = wanted == _TOLD_BY_RANGE
+    wanted = np.where(by_range, 0, wanted)
     missing = shape.weight != "allocated" or bool(wanted.any())
     table = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
     number, parent, frame = (np.asarray(column, np.int64) for column in table.values())
@@ -341,7 +341,7 @@ def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     column = depth[:, None] - 1 - np.arange(upward.shape[1])
     paths = np.where(column >= 0, np.take_along_axis(upward, np.maximum(column, 0), axis=1), -1)
     if missing:
-        paths[(depth == 0) & ~told, 0] = labels("missing", NO_STACK)
+        paths[(depth == 0) & ~by_range, 0] = labels("missing", NO_STACK)
     return paths
 
 

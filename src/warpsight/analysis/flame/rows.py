@@ -189,7 +189,7 @@ def _names(trace: Trace, names: str, used: Column) -> list[str]:
     """Texts by name id, as far as ids are used."""
     column = "name" if names == "mangled" else names
     known = names_of.texts(trace, column).items()
-    # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
+    # All names without a row in table `name` look the same.
     labels = ["?"] * (max(int(used.max(initial=0)), *(i for i, _ in known), 0) + 1)
     for i, text in known:
         labels[i] = text or "?"

@@ -170,11 +170,11 @@ class _Raw(msgspec.Struct):
 
 _RAW = msgspec.json.Decoder(_Raw)
 #: Types, strides and values as JSON.
-Told = tuple[bytes, bytes, bytes]
-NOTHING: Told = (b"null", b"null", b"null")
+CallDetails = tuple[bytes, bytes, bytes]
+NOTHING: CallDetails = (b"null", b"null", b"null")
 
 
-def told(attributes: str | None) -> tuple[Told, int]:
+def of_attributes(attributes: str | None) -> tuple[CallDetails, int]:
     """Types, strides and values of a row's attributes, as JSON to tell calls apart by; and `Fwd thread id`, 0 for none."""
     if not attributes:
         return NOTHING, 0
@@ -187,7 +187,7 @@ def told(attributes: str | None) -> tuple[Told, int]:
     return (bytes(found.types), bytes(found.strides), bytes(found.values)), number
 
 
-def call(name: str, shapes: str | None, rest: Told = NOTHING) -> Call:
+def call(name: str, shapes: str | None, rest: CallDetails = NOTHING) -> Call:
     """The call of a row: its name, the JSON of its shapes, and the rest of its arguments; what is damaged counts as absent."""
     dims = _decoded(shapes.encode() if shapes else b"null")
     types, strides, values = (_decoded(raw) for raw in rest)

@@ -52,8 +52,10 @@ def marked(trace: Trace, program: Program) -> Column | None:
     for number, (process, thread) in enumerate(by_thread.threads):
         places = np.flatnonzero(by_thread.thread == number)
         start, end = calls.start[by_thread.call[places]], calls.end[by_thread.call[places]]
-        told = columns["thread"][rows]
-        at = middle[(columns["process"][rows] == process) & ((told == thread) | (told == _NO_THREAD))]
+        thread_of = columns["thread"][rows]
+        at = middle[
+            (columns["process"][rows] == process) & ((thread_of == thread) | (thread_of == _NO_THREAD))
+        ]
         last = np.searchsorted(start, at, "right") - 1
         inside = (last >= 0) & (at <= end[np.maximum(last, 0)])
         out[places[last[inside]]] = True

@@ -90,7 +90,7 @@ def _pageable(facts: Facts) -> Iterator[Finding]:
 
 
 def _synchronous(facts: Facts, table: str, what: str, advice: str) -> Iterator[Finding]:
-    """Rules of nsys of synchronous copies and sets; pageable ones are told above."""
+    """Nsight Systems' rules for synchronous copies and sets, except pageable ones, which the rule above reports."""
     pinned = " AND source_kind <> 'pageable' AND destination_kind <> 'pageable'" if table == "memcpy" else ""
     found = _rows(facts, table, f"NOT asynchronous{pinned}")
     count = len(found["start"])

@@ -60,9 +60,9 @@ def path(
 
 
 def _links(trace: Trace) -> list[dict[str, Any]]:
-    told = trace.manifest.get("links")
-    if isinstance(told, list):
-        return [link for link in told if isinstance(link, dict)]
+    stored = trace.manifest.get("links")
+    if isinstance(stored, list):
+        return [link for link in stored if isinstance(link, dict)]
     try:
         return [link.to_json() for link in measured.kept()]
     except (WarpsightError, TypeError, KeyError):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Names told apart; what is left is the first name, "other". One byte holds the index.
+#: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
 NAMES = 250
 
 

@@ -37,7 +37,7 @@ def redundant(trace: Trace, where: str, parameters: dict[str, Any]) -> tuple[pa.
     total = trace.sql(f"SELECT count(*) FROM memcpy WHERE {where}", **parameters).fetchall()[0][0]
     notes: tuple[Finding, ...] = ()
     if len(rows) < total:
-        text = f"{total - len(rows):,} of {total:,} copies have no addresses: whether they were redundant cannot be told"
+        text = f"{total - len(rows):,} of {total:,} copies have no addresses: they cannot be checked for redundancy"
         notes = (Finding("note", text, {"copies": total - len(rows), "of": total}),)
     if not len(rows):
         return table(_SPEC, []), notes

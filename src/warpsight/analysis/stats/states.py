@@ -155,4 +155,4 @@ def _unqueued(trace: Trace, work: Work) -> tuple[Finding, ...]:
     """The finding that nothing tells when work was launched."""
     if not len(work) or trace.count("launch") or trace.count("api"):
         return ()
-    return (Finding("note", "no host calls are in the trace: time in queues cannot be told from idle time"),)
+    return (Finding("note", "the trace has no host calls: queued time cannot be separated from idle time"),)

@@ -104,9 +104,9 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
         "pid": int(row["pid"]),
         "parent": int(row["parent"]) or None,
         "host": _host(arena),
-        "rank": _known(row["rank"]),
-        "local_rank": _known(row["local_rank"]),
-        "world_size": _known(row["world_size"]),
+        "rank": _or_none(row["rank"]),
+        "local_rank": _or_none(row["local_rank"]),
+        "world_size": _or_none(row["world_size"]),
         "command": shlex.join(command),
         "executable": text(int(row["executable"])),
         "environment": json.dumps(environment) if environment else None,
@@ -116,7 +116,7 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
     }
 
 
-def _known(number: Any) -> int | None:
+def _or_none(number: Any) -> int | None:
     return None if number < 0 else int(number)
 
 

@@ -455,7 +455,7 @@ u4 cause        string: a short sentence
 u4 source       string: who lost it
 u4 kind         record kind concerned, 0 any
 u4 severity     1 note (nothing lost), 2 data lost, 3 recording ended early
-u4 counter      the shared counter this goes on telling: 1 `lost` of a ring, 2 `lost_no_ring`, 3 `unwritten` of a ring; 0 none
+u4 counter      the shared counter this continues: 1 `lost` of a ring, 2 `lost_no_ring`, 3 `unwritten` of a ring; 0 none
 u4 ring         writer of that ring
 u8 since        what the counter was up to which earlier rows tell: a row with the same one replaces this
 """,

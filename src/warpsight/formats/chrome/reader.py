@@ -54,16 +54,16 @@ def read(source: Source, target: Target, options: Options) -> None:
     for events in first:
         tracks.learn(events)
     other = first.header.get("otherData")
-    told = other if isinstance(other, dict) else {}
-    reading = _Reading(target, tracks, own=told.get("recorder") == "warpsight")
+    metadata = other if isinstance(other, dict) else {}
+    reading = _Reading(target, tracks, own=metadata.get("recorder") == "warpsight")
     for events in EventStream(source, decode):
         reading.piece(events)
     if not reading.events:
         raise source.error("holds no trace events")
     reading.close()
     target.source.update({
-        "tool": text(told.get("recorder")) or "Chrome trace events", "version": told.get("version"),
-        "clock": text(told.get("clock")) or "unknown",
+        "tool": text(metadata.get("recorder")) or "Chrome trace events", "version": metadata.get("version"),
+        "clock": text(metadata.get("clock")) or "unknown",
     })  # fmt: skip
     for place in first.damaged:
         target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")

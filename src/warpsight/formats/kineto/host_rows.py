@@ -161,9 +161,9 @@ def is_memory(group: Group) -> Bools:
     return group.there("Bytes") & named
 
 
-def numbers(told: str) -> list[tuple[str, float]]:
+def numbers(payload: str) -> list[tuple[str, float]]:
     """The numeric members of a JSON object."""
-    found = msgspec.json.decode(told)
+    found = msgspec.json.decode(payload)
     return [
         (k, float(v)) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)
     ]

@@ -110,7 +110,7 @@ class Placing:
     def names(self, group: Group) -> Int32:
         """Ids of the events' names."""
         codes, texts = group.codes(".name")
-        ids = [self._known(self._names, raw, lambda raw: self.target.name(text(raw) or "")) for raw in texts]
+        ids = [self._cached(self._names, raw, lambda raw: self.target.name(text(raw) or "")) for raw in texts]
         ids.append(self.target.name("") if bool((codes < 0).any()) else 0)
         return np.array(ids, np.int32)[codes]
 
@@ -118,7 +118,7 @@ class Placing:
         """Ids of the events' names that a condition holds for."""
         return frozenset(number for raw, number in self._names.items() if fits(text(raw) or ""))
 
-    def _known(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
+    def _cached(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
         found = cache.get(key)
         if found is None:
             found = cache[key] = make(key)

@@ -255,8 +255,8 @@ class _Reading:
         self._ordinals[table] = first + group.rows
         if known is not group.fields:
             group.check(TYPES)
-        for row, key, told in group.extras(known):
-            self.target.attribute(table, first + row, key, told, self.placing.main)
+        for row, key, member_texts in group.extras(known):
+            self.target.attribute(table, first + row, key, member_texts, self.placing.main)
 
     def _calls(self, group: Group, start: Times, duration: Times) -> None:
         launching = host_rows.launching(group)
@@ -320,8 +320,8 @@ class _Reading:
 
     def _counters(self, group: Group, start: Times) -> None:
         rows = []
-        names, told = group.values(".name"), self._texts.members(group).to_pylist()
-        for counter, members, time in zip(names, told, start.tolist(), strict=True):
+        names, member_texts = group.values(".name"), self._texts.members(group).to_pylist()
+        for counter, members, time in zip(names, member_texts, start.tolist(), strict=True):
             for key, number in host_rows.numbers(members or "{}"):
                 name = f"{counter or ''} {key}" if key else str(counter or "")
                 rows.append({"time": time, "name": name, "value": number, "unit": "1", "source": "kineto",
@@ -369,8 +369,8 @@ class _Reading:
         first = self._ordinals.get("collective", 0)
         self._ordinals["collective"] = first + len(rows)
         for row in range(part.rows):
-            for key, told in device_rows.collective_attributes(part, row).items():
-                self.target.attribute("collective", first + row, key, told, self.placing.main)
+            for key, member_texts in device_rows.collective_attributes(part, row).items():
+                self.target.attribute("collective", first + row, key, member_texts, self.placing.main)
 
     def finish_names(self) -> None:
         """Names of processes, threads and streams."""

@@ -124,7 +124,7 @@ class Sqlite:
             FormatError: when SQLite cannot read it.
         """
         self._source = source
-        with _told(source):
+        with _source_errors(source):
             self._file = sqlite3.connect(f"{source.local().resolve().as_uri()}?mode=ro&immutable=1", uri=True)
             self._file.set_authorizer(_without_recursion)
             self._file.execute("pragma cell_size_check=on")
@@ -143,7 +143,7 @@ class Sqlite:
             return ()
         known = self._columns[table]
         if known is None:
-            with _told(self._source):
+            with _source_errors(self._source):
                 found = self._file.execute(f"pragma table_info({_quoted(table)})").fetchall()
             known = self._columns[table] = [str(row[1]) for row in found]
         return known
@@ -152,7 +152,7 @@ class Sqlite:
         """Rows of a table; 0 when it is not there."""
         if table not in self._columns:
             return 0
-        with _told(self._source):
+        with _source_errors(self._source):
             return int(self._file.execute(f"select count(*) from {_quoted(table)}").fetchone()[0])
 
     def read(
@@ -167,7 +167,7 @@ class Sqlite:
         chosen = [name for name in columns if name in there]
         if not chosen or (only and (only[0] not in there or not only[1])):
             return
-        with _told(self._source):
+        with _source_errors(self._source):
             chosen = self._filled(table, chosen)
             whole = [name for name in chosen if pa.types.is_integer(columns[name])]
             rest = [name for name in chosen if name not in whole]
@@ -278,7 +278,7 @@ class Folder:
         file = self._files.get(table)
         if file is None:
             return ()
-        with self._told(file):
+        with self._source_errors(file):
             return [str(name) for name in _dataset(file).schema.names]
 
     def count(self, table: str) -> int:
@@ -286,7 +286,7 @@ class Folder:
         file = self._files.get(table)
         if file is None:
             return 0
-        with self._told(file):
+        with self._source_errors(file):
             return int(_dataset(file).count_rows())
 
     def read(
@@ -300,7 +300,7 @@ class Folder:
         file = self._files.get(table)
         if file is None:
             return
-        with self._told(file):
+        with self._source_errors(file):
             data = _dataset(file)
             chosen = [name for name in columns if name in data.schema.names]
             if only and only[0] not in data.schema.names:
@@ -323,7 +323,7 @@ class Folder:
                 )
 
     @contextmanager
-    def _told(self, file: Path) -> Iterator[None]:
+    def _source_errors(self, file: Path) -> Iterator[None]:
         try:
             yield
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
@@ -365,7 +365,7 @@ def _without_recursion(action: int, *_: str | None) -> int:
 
 
 @contextmanager
-def _told(source: Source) -> Iterator[None]:
+def _source_errors(source: Source) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

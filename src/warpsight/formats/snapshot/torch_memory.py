@@ -152,22 +152,28 @@ class _Segments:
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
         for entry in segments.values():
             if _OPERATIONS[entry["action"]] == "pool destroy":
-                yield self._known("pool create", time, device, int(entry["addr"]), int(entry["size"]), {})
+                yield self._before_history(
+                    "pool create", time, device, int(entry["addr"]), int(entry["size"]), {}
+                )
         for segment in self._at_end:
             start = int(segment["address"])
             if start not in segments:
-                yield self._known("pool create", time, device, start, int(segment["total_size"]), segment)
+                yield self._before_history(
+                    "pool create", time, device, start, int(segment["total_size"]), segment
+                )
         for entry in blocks.values():
             if _OPERATIONS[entry["action"]] == "free":
-                yield self._known("allocate", time, device, int(entry["addr"]), int(entry["size"]), {})
+                yield self._before_history(
+                    "allocate", time, device, int(entry["addr"]), int(entry["size"]), {}
+                )
         for segment in self._at_end:
             for block, address in _blocks(segment):
                 if block["state"] in _IN_USE and address not in blocks:
-                    yield self._known(
+                    yield self._before_history(
                         "allocate", time, device, address, int(block["size"]), {**segment, **block}
                     )
 
-    def _known(
+    def _before_history(
         self, what: str, time: int, device: int, address: int, size: int, entry: dict[str, Any]
     ) -> Operation:
         self._apply(what, address, size)

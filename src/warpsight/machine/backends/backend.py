@@ -121,7 +121,7 @@ class InProcess(Protocol):
         """The vendor's library that the recorder works through; None when nothing has to be looked for."""
 
     def sign(self) -> Sign | None:
-        """How a process that uses the API is told apart; None when no program here can be one."""
+        """How to recognize a process that uses the API; None when no program here can be one."""
 
 
 class Devices(Protocol):

@@ -120,7 +120,7 @@ def is_packed(path: Path) -> bool:
 
 def _extract(archive: Path, target: Path) -> None:
     with zipfile.ZipFile(archive) as file:
-        members = {_name(archive, member): member for member in file.infolist() if _wanted(member)}
+        members = {_name(archive, member): member for member in file.infolist() if _is_of_trace(member)}
         roots = _roots(members)
         if len(roots) != 1:
             found = (
@@ -150,7 +150,7 @@ def _roots(names: Iterable[str]) -> list[str]:
     ]
 
 
-def _wanted(member: zipfile.ZipInfo) -> bool:
+def _is_of_trace(member: zipfile.ZipInfo) -> bool:
     """Whether a member is of the trace, not what a file manager left beside it."""
     parts = PurePosixPath(member.filename).parts
     litter = "__MACOSX" in parts or (

@@ -98,8 +98,8 @@ class Redactor:
             return self.text(secrets.joined(words))
         kept = _program(words)
         left = len(words) - len(kept)
-        told = f" … ({left} {'argument' if left == 1 else 'arguments'} hidden)" if left else ""
-        return self.text(" ".join(kept)) + told
+        suffix = f" … ({left} {'argument' if left == 1 else 'arguments'} hidden)" if left else ""
+        return self.text(" ".join(kept)) + suffix
 
     def _short(self, path: str) -> str:
         library = _LIBRARY.sub("", path)

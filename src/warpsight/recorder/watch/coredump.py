@@ -221,7 +221,7 @@ def _existing(patterns: list[str]) -> list[Path]:
 def _await(
     dump: Dump, files: list[str], before: set[Path], began: float, seconds: float, say: Callable[[str], None]
 ) -> None:
-    told, size, since = 0, -1, began
+    shown_at, size, since = 0, -1, began
     while time.monotonic() - began < seconds:
         new = [path for path in _existing(files) if path not in before]
         if new:
@@ -229,8 +229,8 @@ def _await(
             now = dump.path.stat().st_size
             if now != size:
                 size, since = now, time.monotonic()
-                if now - told > 32 << 20:
-                    told = now
+                if now - shown_at > 32 << 20:
+                    shown_at = now
                     say(f"GPU core dump of process {dump.pid}: {now >> 20} MB so far")
             elif complete(dump.path) and time.monotonic() - since > _SETTLE_S:
                 return

@@ -107,10 +107,10 @@ def shorten_apart(texts: Sequence[str], width: int) -> list[str]:
         for text, short in zip(texts, out, strict=True):
             alike.setdefault(short, set()).add(text)
         groups = [group for group in alike.values() if len(group) > 1]
-        told = {text: _around(text, _common(group), width) for group in groups for text in group}
-        if all(len({told[text] for text in group}) == 1 for group in groups):
+        shortened = {text: _around(text, _common(group), width) for group in groups for text in group}
+        if all(len({shortened[text] for text in group}) == 1 for group in groups):
             break  # nothing left to tell apart, or no way to
-        out = [told.get(text, short) for text, short in zip(texts, out, strict=True)]
+        out = [shortened.get(text, short) for text, short in zip(texts, out, strict=True)]
     return out
 
 

@@ -35,7 +35,7 @@ _HELP = """\
  ?            this help
  q            quit
 """
-#: ns; nothing shorter can be told apart.
+#: ns; shorter events cannot be distinguished.
 _LEAST_WINDOW = 64
 #: Lines of a lane at most, and of what stands above and below the lanes.
 _TALLEST, _DETAILS = 4, 14

@@ -28,7 +28,7 @@ def call(
 ) -> arguments.Call:
     """The call of an operator with arguments of these shapes."""
     columns = attributes(list(shapes), dtype, values, **more)
-    return arguments.call(name, columns["shapes"], arguments.told(columns["attributes"])[0])
+    return arguments.call(name, columns["shapes"], arguments.of_attributes(columns["attributes"])[0])
 
 
 def work(name: str, *shapes: Any, **more: Any) -> Estimate:
