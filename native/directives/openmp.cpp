@@ -206,7 +206,7 @@ int initialize(Lookup lookup, int, Data*) {
   directives_heard(kOpenMp);
   // Ranges whose other end is not reported would never close.
   if (!set(set_callback, kParallelBegin, parallel_begin) || !set(set_callback, kParallelEnd, parallel_end))
-    report_loss("openmp", "this OpenMP runtime does not tell of parallel regions");
+    report_loss("openmp", "this OpenMP runtime does not report parallel regions");
   set(set_callback, kImplicitTask, implicit_task);
   set(set_callback, kTaskCreate, task_create);
   set(set_callback, kTaskSchedule, task_schedule);
@@ -225,7 +225,7 @@ StartToolResult g_result = {initialize, finalize, {}};
 }  // namespace
 }  // namespace warpsight
 
-// Called by the OpenMP runtime when it begins. In a process that is not to tell, another tool may.
+// Called by the OpenMP runtime when it begins. In a process that is not recorded this way, another tool may.
 extern "C" __attribute__((visibility("default"))) void* ompt_start_tool(unsigned version,
                                                                         const char* runtime) {
   using namespace warpsight;

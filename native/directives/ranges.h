@@ -11,7 +11,7 @@ enum class Directives : uint16_t { openacc = 6, openmp = 7 };  // Marker.source
 // Whether settings().trace names it.
 bool directives_wanted(Directives which);
 
-// The runtime of the program called us: it will tell.
+// The runtime of the program called us: it will report its constructs.
 void directives_heard(Directives which);
 
 // At the end of a recording: a loss row for each kind that was requested and never reported.

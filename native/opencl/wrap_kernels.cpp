@@ -52,7 +52,7 @@ void measure(cl_kernel handle, ClKernel* kernel, cl_device_id device) {
   }
 }
 
-// Work-groups and their size. Without a local size the driver chooses one and does not tell: the block is
+// Work-groups and their size. Without a local size the driver chooses one and does not reveal it: the block is
 // then 0 and the grid counts work-items.
 uint32_t shape_of(const ClKernel* kernel, cl_uint dimensions, const size_t* global, const size_t* local) {
   int32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};

@@ -1,4 +1,4 @@
-// What the drainer tells about losses, in rows of its own.
+// What the drainer reports about losses, in rows of its own.
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -79,7 +79,7 @@ class Tracer {
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;
-  std::atomic<bool> stopping_{false};  // tells the thread to end
+  std::atomic<bool> stopping_{false};  // asks the thread to end
   std::thread thread_;
 };
 

@@ -86,7 +86,7 @@ def _int64(field: int, value: int) -> bytes:
 
 
 def _nodes(trace: Trace, selection: Selection, process: int) -> pa.Table:
-    """All nodes in order of time; `host` tells calls and operators from device work."""
+    """All nodes in order of time; `host` separates calls and operators from device work."""
     host = {"op": ("name", "NULL"), "launch": ("function", "correlation"), "api": ("function", "correlation")}
     device = {
         "kernel": ("name", "0"),

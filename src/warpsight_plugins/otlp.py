@@ -21,7 +21,7 @@ WRITTEN = Coverage(
     kept=("Per process two profiles, ns and pieces of device work, by host stack with the kernel as leaf.",),
     lost=(
         "Times of single pieces.",
-        "The program's own events with their attributes, and counters: they are no samples of device work.",
+        "The program's own events with their attributes, and counters: they are not samples of device work.",
     ),
     tested=("opentelemetry-proto 1.11 (profiles/v1development), decoded by protobuf in tests",),
 )

@@ -1,6 +1,6 @@
 """pprof's profiles: gzip-compressed protobuf (github.com/google/pprof, proto/profile.proto).
 
-One sample per host stack and kernel with pieces and ns; the kernel is the leaf. Labels tell process and kind of work.
+One sample per host stack and kernel with pieces and ns; the kernel is the leaf. Labels are process and kind of work.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from warpsight.cluster.matching import MEETINGS, Group
 from warpsight.cluster.summary import Summary
 
 Column = NDArray[Any]
-#: Stands for a limit that an event does not tell.
+#: Stands for a limit that an event does not have.
 NOT_SAID = np.iinfo(np.int64).min
 SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wall clock", "assumed equal"
 

@@ -1,8 +1,8 @@
 """The collectives of one rank, in the order in which the rank entered them.
 
 Table `collective` has them where a source has their sizes and groups (Kineto, Nsight Systems, …). Else NCCL's own NVTX ranges
-tell them, which carry the communicator and the size: a communication kernel belongs to the calls of its thread since the launch
-of the kernel before it. What neither tells is known by the kernel's name and counted by its stream.
+are used, which carry the communicator and the size: a communication kernel belongs to the calls of its thread since the launch
+of the kernel before it. A kernel with neither is known by its name and counted by its stream.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _recorded(trace: Trace, process: int) -> list[_Row]:
 def _kernel_names(
     trace: Trace, work: Work, kernels: Column
 ) -> dict[int, tuple[str, collective_names.CollectiveName]]:
-    """The short name of each communication kernel and what it tells, by the id of its name."""
+    """The short name of each communication kernel and what it says about the collective, by the id of its name."""
     wanted = set(np.unique(work.name_id[kernels]).tolist())
     if not wanted:
         return {}

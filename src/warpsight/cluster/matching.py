@@ -1,7 +1,7 @@
 """The same collective on all ranks of its group.
 
 Ranks do the operations of a communicator in one order, so the n-th of one rank is the n-th of the others. Numbers that the
-source tells decide; else places count from the begin of the recording, moved where a recording began later: by how many places
+source has decide; else places count from the begin of the recording, moved where a recording began later: by how many places
 follows from the operations; among several possible moves, from the ends, whose distances are equal on both clocks.
 """
 
@@ -26,7 +26,7 @@ MEETINGS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier
 #: Operations whose sizes are equal on all ranks.
 _EQUAL_SIZES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce")
 POINT_TO_POINT = ("send", "receive", "send-receive")
-#: Operations of which the name of a kernel does not tell which they are.
+#: Operations that cannot be read off the name of a kernel.
 _VAGUE = ("unknown", "several")
 _MOST_MOVED = 256
 MISSING = -1

@@ -13,7 +13,7 @@ from warpsight.cluster.summary import edges_of
 from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: Ranges that announce collectives: they do not tell what a step is.
+#: Ranges that announce collectives: they do not show what a step is.
 _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
 #: A first step that takes so many times the usual is a warm-up, where there are so many steps.

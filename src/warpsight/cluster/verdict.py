@@ -81,7 +81,7 @@ def judge(job: Job) -> JobVerdict:
     found += _pipelines(waiting)
     if not any(
         one.severity == "error" for one in found
-    ):  # what comes after a hang or mismatch is no transfer
+    ):  # what comes after a hang or mismatch is not a transfer
         found += _exposed(waiting)
     found += _clock_notes(job)
     ordered = _ordered(found)

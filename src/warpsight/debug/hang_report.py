@@ -29,7 +29,7 @@ Decode = Callable[[Path], dict[str, Any]]
 def build(event: Event, decode: Decode | None = None, *, program: list[str] | None = None) -> dict[str, Any]:
     """The report as JSON values; `decode` turns a core dump into its verdict (`verdict`, `kernels` …).
 
-    Whatever cannot be read is said in `notes`, never raised.
+    Whatever cannot be read is named in `notes`; nothing is raised.
     """
     report: dict[str, Any] = {
         "kind": event.kind, "reason": event.reason, "program": program or [],

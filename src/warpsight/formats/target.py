@@ -41,7 +41,7 @@ class Target:
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
         """Rows go to `writer`, which stays the caller's to close."""
         self._writer = writer
-        #: Tells sources apart: the same pid in two files is two processes unless the reader says otherwise.
+        #: Separates sources: the same pid in two files is two processes unless the reader says otherwise.
         self.scope = scope
         #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
         self.source: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class Target:
         for name in wide:
             columns[name] = 0
             self._note_once(
-                f"launch shapes in which {name} is no number that a launch can have: it is 0 there"
+                f"launch shapes in which {name} is not a number that a launch can have: it is 0 there"
             )
         return self._writer.shape(**columns)
 

@@ -104,7 +104,7 @@ class Trace:
         """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
 
         Raises:
-            UsageError: when running the statement fails: a cast of what is no number, a file that it may not read, ….
+            UsageError: when running the statement fails: a cast of what is not a number, a file that it may not read, ….
         """
         import duckdb
 
@@ -118,7 +118,7 @@ class Trace:
             raise UsageError(f"SQL: {error}") from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
-        """What a function returns that runs statements of this thread: in another thread, so that this one hears of signals."""
+        """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
         cursor = self._cursor()
         outcome: Future[pa.Table] = Future()
 

@@ -45,7 +45,7 @@ _DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_CORED
 #: Ends of child processes that are remembered.
 _MOST_STATUSES = 65_536
 
-#: Kinds that a runtime in the program tells, with the name of that runtime; processes that were recorded say it themselves.
+#: Record kinds reported by a runtime inside the traced process, by the name of that runtime; processes say which they had.
 _UNHEARD = {
     "openmp": "no OpenMP runtime with a tools interface (GCC's has none)",
     "openacc": "no OpenACC runtime",
@@ -182,7 +182,7 @@ class Server:
                 self.ring.store.collect()
 
     def set_control(self, bits: int) -> None:
-        """Tell every process to record (RECORD), rest (0) or stop for good (STOP)."""
+        """Ask every process to record (RECORD), rest (0) or stop for good (STOP)."""
         self._loop.set_control(bits)
 
     def wait_idle(self, seconds: float) -> bool:
@@ -190,7 +190,7 @@ class Server:
         return self._loop.wait_idle(seconds)
 
     def note_exit(self, pid: int, status: int) -> None:
-        """Tell how a child process ended (its wait status)."""
+        """Note how a child process ended (its wait status)."""
         self._statuses[pid] = status
         while len(self._statuses) > _MOST_STATUSES:
             del self._statuses[next(iter(self._statuses))]
@@ -350,7 +350,7 @@ class Server:
         self._timers.append(timer)
 
     def _stop_remaining(self) -> None:
-        """Tell processes that still run to stop recording, and give them a moment for their last rows."""
+        """Ask processes that still run to stop recording, and give them a moment for their last rows."""
         if not self._loop.running:
             return
         self._loop.set_control(STOP)

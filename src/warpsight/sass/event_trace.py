@@ -83,7 +83,7 @@ class EventTrace:
         """Read a file.
 
         Raises:
-            FormatError: when it is no event trace.
+            FormatError: when it is not an event trace.
         """
         source = path if isinstance(path, Source) else Source(path)
         self.name = source.name
@@ -218,7 +218,7 @@ def _by_graph(events: Events, file: blocks.EventFile) -> Events:
     """Give the events of graphs to their launches.
 
     The kernels of one launch of a graph share what their patches are given, so all its events carry the number of the last:
-    the function that an event lies in tells them apart. Two launches of one kernel in one graph cannot be.
+    the function that an event lies in separates them. Two launches of one kernel in one graph cannot be separated.
     """
     graphs: dict[int, list[dict[str, Any]]] = {}
     for said in file.launches:

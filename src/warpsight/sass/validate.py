@@ -1,4 +1,4 @@
-"""`sass validate` and `sass compare`: is a trace file what its format says, and do two files tell the same story."""
+"""`sass validate` and `sass compare`: is a trace file what its format says, and do two files agree."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def fold(
 
 
 def _first_line(source: Source, header: Header) -> int:
-    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is no kernel's."""
+    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is not a kernel's."""
     head = source.head.lstrip()
     if b"\n" in head and b"kernel_metadata" not in head[: head.find(b"\n")]:
         return 0

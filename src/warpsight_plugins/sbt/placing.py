@@ -121,7 +121,7 @@ class Placer:
                     key, ordinal[rows][chosen.to_numpy(zero_copy_only=False)], values.filter(chosen)
                 )
 
-    # Rows of each table, and whether the row (with what `_beside` adds) tells all of the event.
+    # Rows of each table, and whether the row (with what `_beside` adds) holds all of the event.
 
     def _kernel(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
         shape, fits = self._shapes(part)

@@ -74,7 +74,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     mode = "basic" if header.type == records.BASIC else "FDR"
     target.source.update(version=f"{header.version} {mode}", clock=f"TSC at {header.frequency:,} Hz")
     if not header.frequency:
-        target.note("the log does not tell the TSC's frequency: times are cycles")
+        target.note("the log does not have the TSC's frequency: times are cycles")
     _calls(target, found, header.frequency or 1_000_000_000, names)
     _events(target, found, header.frequency or 1_000_000_000)
 

@@ -1,4 +1,4 @@
-"""How the runs of two sides were taken: how many, in which order, and what a test of them can tell at best."""
+"""How the runs of two sides were taken: how many, in which order, and the smallest p-value a test of them can reach."""
 
 from __future__ import annotations
 

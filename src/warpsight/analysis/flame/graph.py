@@ -256,7 +256,7 @@ def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
 
 
 def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column:
-    """Stack of each row; where there is none but a range or operator tells instead, a number of its own."""
+    """Stack of each row; without one, a number of its own if a range or operator says where the row comes from."""
     if "stack" not in shape.levels:
         return np.full(len(leaves), _TOLD_BY_RANGE, np.int64)
     return np.where((leaves.stack == 0) & (chain > 0), _TOLD_BY_RANGE, leaves.stack.astype(np.int64))
@@ -320,7 +320,7 @@ def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) ->
 
 
 def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
-    """Labels of the frames of each distinct id, outermost first; id 0 is work that nothing tells the origin of."""
+    """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
     wanted = np.unique(ids)
     by_range = wanted == _TOLD_BY_RANGE
     wanted = np.where(by_range, 0, wanted)

@@ -117,7 +117,7 @@ def _events(path: str) -> tuple[list[_Kernel], tuple[dict[int, tuple[int, int]],
         try:
             data = json.load(file)
         except ValueError as error:
-            raise FormatError(path, f"is no JSON: {error}") from None
+            raise FormatError(path, f"is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("traceEvents", []), list):
         raise FormatError(path, "has no object with a list traceEvents at its top, which --compat expects")
     kernels: list[_Kernel] = []

@@ -45,7 +45,7 @@ def write(
         force: Replace an existing trace.
 
     Raises:
-        TraceError: when `path` exists and `force` is not set, or it is no trace.
+        TraceError: when `path` exists and `force` is not set, or it is not a trace.
     """
     with TraceWriter(path, force=force) as writer:
         writer.take_up(trace)

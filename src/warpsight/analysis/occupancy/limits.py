@@ -2,7 +2,7 @@
 
 Limits are those of the CUDA C++ Programming Guide, appendix "Compute Capabilities", table of technical specifications per
 compute capability; allocation granularity and the rules for registers are those of `cuda_occupancy.h` of CUDA 13.0. A limit that
-the trace's device row tells wins over the table.
+the trace's device row holds wins over the table.
 """
 
 from __future__ import annotations

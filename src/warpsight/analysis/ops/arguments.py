@@ -14,7 +14,7 @@ import msgspec
 
 from warpsight.analysis.ops import dtypes
 
-#: Types of arguments that are no tensors.
+#: Types of arguments that are not tensors.
 _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList", "Device", "None"))
 
 
@@ -175,7 +175,7 @@ NOTHING: CallDetails = (b"null", b"null", b"null")
 
 
 def of_attributes(attributes: str | None) -> tuple[CallDetails, int]:
-    """Types, strides and values of a row's attributes, as JSON to tell calls apart by; and `Fwd thread id`, 0 for none."""
+    """Types, strides and values of a row's attributes, as JSON that identifies a call; and `Fwd thread id`, 0 for none."""
     if not attributes:
         return NOTHING, 0
     try:
@@ -221,7 +221,7 @@ def _argument(shape: Any, kind: Any, stride: Any, value: Any, typed: bool) -> Ar
 
 
 def _listed(shapes: list[Any], strides: list[Any]) -> tuple[Tensor, ...]:
-    """The tensors of a list; Kineto does not tell their types."""
+    """The tensors of a list; Kineto does not record their types."""
     out = []
     for place, shape in enumerate(shapes):
         sizes = _sizes(shape)

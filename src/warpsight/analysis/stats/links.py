@@ -47,7 +47,7 @@ def speeds(trace: Trace) -> Speeds:
 def path(
     kind: str, device: int | None, source: int | None, destination: int | None
 ) -> tuple[int | None, int | None] | None:
-    """The ends of a copy as :func:`speeds` names them; None where the trace does not tell."""
+    """The ends of a copy as :func:`speeds` names them; None when unknown."""
     if kind in _HOST_TO_DEVICE:
         return None, device
     if kind in _DEVICE_TO_HOST:

@@ -144,7 +144,7 @@ def _first(patterns: tuple[tuple[int, re.Pattern[str]], ...], text: str) -> int:
 
 
 def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -> Column:
-    """The phase of the nearest range around the launch that tells one."""
+    """The phase of the nearest range around the launch that has one."""
     found, place, _ = ranges.of_work(trace, work, source)
     ids, inverse = np.unique(found.name_id, return_inverse=True)
     texts = np.array([_first(_RANGES, names.get(int(i), "")) for i in ids], np.int64)
@@ -176,7 +176,7 @@ def _by_thread(trace: Trace, work: Work) -> Column:
 
 
 def _of_stack(frames: tuple[str, ...]) -> int:
-    """The innermost frame that tells a phase."""
+    """The innermost frame that names a phase."""
     return next((p for p in (_first(_STACKS, frame) for frame in frames[::-1]) if p != UNKNOWN), UNKNOWN)
 
 
@@ -192,5 +192,5 @@ def _findings(work: Work, phase: Column) -> list[Finding]:
     unknown = int((phase == UNKNOWN).sum())
     if not unknown or not len(work):
         return []
-    text = f"{unknown:,} of {len(work):,} kernels, copies and fills belong to no phase that ranges, operators or stacks tell"
+    text = f"{unknown:,} of {len(work):,} kernels, copies and fills have no phase: no range, operator or stack names one"
     return [Finding("note", text, {"rows": unknown})]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: The number that tells modules of one class apart.
+#: The number that distinguishes modules of one class.
 _NUMBERED = re.compile(r"(?<=\w)_\d+$")
 #: Most sequences reported, and kernels of the longest.
 _MOST, LONGEST = 200, 32

@@ -1,4 +1,4 @@
-"""What a range of NVTX tells beside its name: the argument `nvtx` of our exports back as columns, and Chrome's colours.
+"""What an NVTX range has beside its name: the argument `nvtx` of our exports back as columns, and Chrome's colors.
 
 The format has no colours of its own, only names of some that its viewer reserves (`cname`); their values are those of
 catapult's tracing/base/color_scheme.html. The exact colour stands in the argument.

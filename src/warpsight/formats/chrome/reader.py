@@ -26,7 +26,7 @@ COVERAGE = Coverage(
         "warpsight's own export: all rows, where it has them and was not changed since it was written",
     ),
     lost=(
-        "arrows (s, t, f) where both ends tell a correlation they repeat it; others are counted in `loss`",
+        "arrows (s, t, f) whose ends both have a correlation, which they repeat; others are counted in `loss`",
         "object snapshots, memory dumps and sampled stacks (N, O, D, V, P; `stackFrames`): counted in `loss`",
         "colours (`cname`; not those of warpsight's own export), thread clocks (`tts`, `tdur`), flow binding points",
         "of warpsight's own export without rows: the parts of a name that the viewer is not shown (`void`, mangling), stack "
@@ -125,7 +125,7 @@ class _Reading:
         self.rows.complete(event, start, max(time - start, 0), kind=kind)
 
     def close(self) -> None:
-        """What was never closed stays open; what was not kept is said."""
+        """What was never closed stays open; what was not kept is noted."""
         for open_ranges, kind in ((self._begun, "push/pop"), (self._async, "start/end")):
             for begun in open_ranges.values():
                 for event, start in begun:

@@ -174,7 +174,7 @@ def _address(raw: bytes | None) -> int | None:
 
 
 def memsets(group: Group, placing: Placing) -> Columns:
-    """Columns of table memset but the times; Kineto does not tell the value."""
+    """Columns of table memset but the times; Kineto does not record the value."""
 
     def memory_kind(raw: bytes | None) -> str:
         found = _MEMSET.match(text(raw) or "")
@@ -245,7 +245,7 @@ def collectives(group: Group) -> Columns:
 def _members(
     listed: bytes | None, size: bytes | None, first: bytes | None, stride: bytes | None
 ) -> str | None:
-    """The ranks of a group as JSON; PyTorch cuts long lists short, and then tells the first rank and the distance."""
+    """The ranks of a group as JSON; PyTorch cuts long lists short, and then has the first rank and the distance."""
     count, begin, step = integer(size), integer(first), integer(stride)
     try:
         ranks = json.loads(text(listed) or "[]")

@@ -1,4 +1,4 @@
-"""What can be said only at the end of a Kineto file: stacks of operators, calls and device work, links between operators."""
+"""What is known only at the end of a Kineto file: stacks of operators, calls and device work, links between operators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _forwards(held: Held, stacks: PythonStacks, placing: Placing, backward: Back
     adding = placing.names_for(accumulates)
     for rows in held.tables("op"):
         if rows["_forward_thread"].null_count == len(rows):
-            continue  # of a version that tells no threads, or without autograd
+            continue  # of a version without threads, or without autograd
         found, _ = _with_stacks_of_rows(rows, stacks.at(_ints(rows["_thread"]), _ints(rows["start"])), stacks)
         backward.add(rows, found, adding)
     backward.finish()
@@ -73,7 +73,7 @@ def _operators(
 
 
 def _with_stacks_of_rows(rows: Any, found: Int64, stacks: PythonStacks) -> tuple[Int64, bool]:
-    """Stacks that rows tell as text, where no Python function was running."""
+    """Stacks that rows have as text, where no Python function was running."""
     texts = rows["_call_stack"]
     if texts.null_count == len(texts):
         return found, False

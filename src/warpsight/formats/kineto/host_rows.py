@@ -42,7 +42,7 @@ def launching(group: Group) -> Bools:
 
 
 def launches(group: Group, placing: Placing) -> Columns:
-    """Columns of table launch but the times; ROCm's calls tell kernel and shape."""
+    """Columns of table launch but the times; ROCm's calls have kernel and shape."""
 
     def kernel(raw: bytes | None) -> int | None:
         name = text(raw)

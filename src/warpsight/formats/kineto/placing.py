@@ -19,7 +19,7 @@ _MAIN = "the process"
 
 
 class Placing:
-    """Hands out ids. A file tells of one process; device work names no process and is taken to be its."""
+    """Hands out ids. A file is about one process; device work names no process and is assigned to it."""
 
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""
@@ -125,7 +125,7 @@ class Placing:
         return found
 
     def shapes(self, group: Group) -> Any:
-        """Ids of launch shapes; null where there is none. Kineto tells static and dynamic shared memory as one number."""
+        """Ids of launch shapes; null where there is none. Kineto has static and dynamic shared memory as one number."""
         fields = ("grid", "block", "registers per thread", "shared memory")
         return group.mapped(
             lambda *key: self._shapes.setdefault(key, self._shape(*map(value, key))), pa.int32(), *fields

@@ -1,4 +1,4 @@
-"""Which tables of an export go where, and what is said about the rest."""
+"""Which tables of an export go where, and which notes the others get."""
 
 from __future__ import annotations
 

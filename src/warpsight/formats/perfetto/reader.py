@@ -117,7 +117,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 def _unfolded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Annotations with those that our own export tells as one JSON object."""
+    """Annotations, with those that our own export writes as one JSON object."""
     text = arguments.get("attributes")
     if not isinstance(text, str) or text[:1] != "{":
         return arguments
@@ -246,7 +246,7 @@ class _Reading:
             self._kernels = []
 
     def close(self) -> None:
-        """Ranges that were never closed stay open; what was not kept is said."""
+        """Ranges that were never closed stay open; what was not kept is noted."""
         for begun in self._begun.values():
             for opened, start in begun:
                 self.rows.complete(opened, start, None)

@@ -226,7 +226,7 @@ class Sqlite:
             found = f"select 1 from {_quoted(table)} where typeof({_quoted(name)}) not in ('integer', 'null') limit 1"
             if self._file.execute(found).fetchone():
                 return f"column {name} of table {table} holds something else than {columns[name]}"
-        return f"table {table} holds values that are no integers"
+        return f"table {table} holds values that are not integers"
 
     def _filled(self, table: str, columns: list[str]) -> list[str]:
         """Of a large table the columns that hold anything: SQLite skips nulls far faster than Python fetches them."""
@@ -355,7 +355,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _lenient(text: bytes) -> str:
-    """Bytes that are no UTF-8 are replaced: real files keep serialized messages in columns of text."""
+    """Bytes that are not UTF-8 are replaced: real files keep serialized messages in columns of text."""
     return text.decode("utf-8", "replace")
 
 

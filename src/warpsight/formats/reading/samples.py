@@ -116,7 +116,7 @@ def place(target: Target, samples: Samples, begin: int = 0) -> None:
         target.add(table, columns)
     if (kind != "sample").any():
         target.note(
-            "calls are instants: a probe at a function's entry does not tell how long it took", "launch"
+            "calls are instants: a probe at a function's entry does not show how long it took", "launch"
         )
 
 

@@ -65,7 +65,7 @@ class OutOfMemory:
 
 @dataclass(frozen=True)
 class TorchSnapshot:
-    """What a snapshot tells, in time order; times are ns since 1970."""
+    """What a snapshot holds, in time order; times are ns since 1970."""
 
     path: Path
     operations: tuple[Operation, ...]
@@ -95,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
     """Read a snapshot without executing anything of it.
 
     Raises:
-        TraceError: when the file is no snapshot, or refers to code.
+        TraceError: when the file is not a snapshot, or refers to code.
     """
     content = _load(Path(path))
     try:
@@ -180,7 +180,7 @@ class _Segments:
         return self._made(what, time, device, address, size, "before the history", entry)
 
     def operation(self, entry: dict[str, Any], device: int) -> Operation | None:
-        """One entry of the history; None when it is no operation."""
+        """One entry of the history; None when it is not an operation."""
         what = _OPERATIONS.get(entry["action"])
         if what is None:
             return None

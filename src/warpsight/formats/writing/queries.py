@@ -29,7 +29,7 @@ _DEVICE_NAMES = {"kernel": "coalesce(name_id, 0)", "memcpy": "'Memcpy ' || kind"
                  "sync": "'Wait: ' || kind"}  # fmt: skip
 #: Those with attributes that the program gave.
 ATTRIBUTED = ("op", "marker", "user_event")
-#: What a range tells beside its attributes, as the member `nvtx`; the colour stands first. A plain push/pop range of NVTX
+#: What a range has beside its attributes, as the member `nvtx`; the color stands first. A plain push/pop range of NVTX
 #: without any of it has none.
 _NVTX_MEMBERS = """concat_ws(',',
     '"color":"#' || lpad(lower(to_hex(color)), 8, '0') || '"', '"domain":' || to_json(domain),
@@ -368,7 +368,7 @@ def source(table: str) -> str:
 
 
 def json_members(column: str) -> str:
-    """The members of a JSON object, without braces; a text that is no object becomes one of its own name."""
+    """The members of a JSON object, without braces; a text that is not an object becomes one of its own name."""
     kind = f"CASE WHEN json_valid({column}) THEN json_type({column}) END"
     return (
         f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "

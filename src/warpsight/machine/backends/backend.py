@@ -161,6 +161,6 @@ class Sign:
     device: str | None = None
     #: Matches the program's mapped files.
     mapped: re.Pattern[str] | None = None
-    #: Who loads the recorder, by which variable; empty when nothing can be said about a process without it.
+    #: Who loads the recorder, by which variable; empty when a process without it is not noteworthy.
     loader: str = ""
     variable: str = ""

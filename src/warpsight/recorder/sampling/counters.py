@@ -121,7 +121,7 @@ class CounterSampler:
             for name in set(gpu.refused) - refused:
                 self._rows.loss(
                     "counters",
-                    f"GPU {gpu.index} does not tell {name}: {gpu.refused[name]}",
+                    f"GPU {gpu.index} does not report {name}: {gpu.refused[name]}",
                     severity=LOSS_NOTE,
                 )
 

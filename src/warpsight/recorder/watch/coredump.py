@@ -38,7 +38,7 @@ _ELF = b"\x7fELF"
 
 @dataclass(frozen=True)
 class Armed:
-    """Variables that arm a program, and what is to be said about them."""
+    """Variables that arm a program, and notes about them."""
 
     variables: dict[str, str]
     notes: tuple[str, ...]
@@ -205,7 +205,7 @@ def _write_byte(pipe: Path) -> str:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
     try:
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return f"{pipe} is no pipe any more"
+            return f"{pipe} is not a pipe any more"
         os.write(descriptor, b"1")
     except OSError as error:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"

@@ -85,7 +85,7 @@ def quiet_since(watched: Watched, progress: Progress) -> float:
 
 
 def stopped(pid: int) -> bool:
-    """Whether a process is stopped or held by a debugger: then it cannot tell that work has completed."""
+    """Whether a process is stopped or held by a debugger: then it cannot report that work has completed."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -170,7 +170,7 @@ class Watch:
             one.told_at = None
         if now < one.inspect_after:
             return None
-        # without CUPTI no completion is ever seen: only the host's threads tell
+        # without CUPTI no completion is ever seen: only the host's threads show a hang
         found = None if self._options.dumps else suspicion.judge(one, progress, self._options.limits, now)
         return found or (self._suspect_by_threads(one, progress, now) if one.told_at is None else None)
 

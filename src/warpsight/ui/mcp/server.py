@@ -26,7 +26,7 @@ def serve(roots: Sequence[Path]) -> None:
     """Serve until standard input closes.
 
     Raises:
-        WarpsightError: when the package mcp is missing, or a root is no folder.
+        WarpsightError: when the package mcp is missing, or a root is not a folder.
     """
     places = Places(roots)
     try:

@@ -110,7 +110,7 @@ def axis(begin: int, end: int, columns: int) -> str:
     span = max(end - begin, 1)
     step = _round_step(span / max(columns // 14, 1))
     text = _ticks(begin, end, columns, step)
-    while text.count("s") < 2 and step > 1:  # one time is no scale
+    while text.count("s") < 2 and step > 1:  # one time is not a scale
         step = _round_step(step / 4)
         finer = _ticks(begin, end, columns, step)
         text = finer if finer.count("s") > text.count("s") else text

@@ -23,7 +23,7 @@ class Launch:
     Attributes:
         blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
         capability: of the device: `9.0`; multiprocessors: of the device.
-        busy: share of the multiprocessors that had warps while the kernel ran; None when samples do not tell.
+        busy: share of the multiprocessors that had warps while the kernel ran; None when unknown.
     """
 
     blocks: int = 0
@@ -80,7 +80,7 @@ class Evidence:
 
     @cached_property
     def _has_issue_cycles(self) -> bool:
-        """Whether samples tell in which cycles nothing was issued."""
+        """Whether samples show in which cycles nothing was issued."""
         return any(row.not_issued for row in self.samples.rows if row.stalled)
 
     @property
