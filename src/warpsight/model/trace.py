@@ -114,7 +114,7 @@ class Trace:
         """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
 
         Raises:
-            UsageError: when running the statement fails: a cast of what is no number, a file that it may not read, ….
+            UsageError: when running the statement fails: a cast of what is not a number, a file that it may not read, ….
         """
         import duckdb
 
@@ -128,7 +128,7 @@ class Trace:
             raise UsageError(f"SQL: {error}") from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
-        """What a function returns that runs statements of this thread: in another thread, so that this one hears of signals."""
+        """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
         cursor = self._cursor()
         outcome: Future[pa.Table] = Future()
 
@@ -308,10 +308,10 @@ class Trace:
 
     def __repr__(self) -> str:
         rows = self.manifest.get("rows", {})
-        told = ", ".join(
+        described = ", ".join(
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
-        return f"<Trace {self.path}: {told or 'no device work'}>"
+        return f"<Trace {self.path}: {described or 'no device work'}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows; asked for by name, because pages belong to a layer above this one."""

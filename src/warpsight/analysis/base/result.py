@@ -23,7 +23,7 @@ class Finding:
         kind: Class of the account (`compute`, `host`, …) whose time this is about; None for everything else.
         name: The kernel, call, annotation or function that it is about.
         share_ns: Its part of the account, summed over devices, ns.
-        saves_ns: Time that the recorded span would be shorter without it, ns; None when nobody can tell.
+        saves_ns: Time that the recorded span would be shorter without it, ns; None when unknown.
         evidence: Short texts or small mappings (a row each) that show it: times, names, stacks; the best first.
         advice: What to do about it, as sentences in the imperative.
     """

@@ -33,7 +33,7 @@ class Edges:
     kind: list[Column] = field(default_factory=list)
 
     def add(self, source: Column, target: Column, kind: int) -> None:
-        """Append edges; a source of -1 is no edge."""
+        """Append edges; a source of -1 is not an edge."""
         good = (source >= 0) & (target >= 0)
         self.source.append(source[good].astype(np.int64))
         self.target.append(target[good].astype(np.int64))

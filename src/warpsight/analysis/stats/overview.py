@@ -1,6 +1,6 @@
 """A whole trace as one picture: how busy each stream was in each of many equal bins, and with what.
 
-A bin tells the share of its time that is covered, and the name that covers most of it. :class:`Picture` answers for any
+A bin has the share of its time that is covered, and the name that covers most of it. :class:`Picture` answers for any
 window and number of bins, for views that zoom; :func:`overview` is one answer for all, for pages: coarser bins are sums of
 finer ones. Where all events fit, or in one window that is worth looking at closely, the events themselves are given as well.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Names told apart; what is left is the first name, "other". One byte holds the index.
+#: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
 NAMES = 250
 
 

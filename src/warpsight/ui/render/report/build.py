@@ -25,7 +25,7 @@ _Text = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Options:
-    """What may be told: by default nothing about people, machines and arguments. `source` embeds lines of source."""
+    """What the report may show: by default nothing about people, machines and arguments. `source` embeds lines of source."""
 
     include: Sequence[str] = ()
     source: bool = True
@@ -40,7 +40,7 @@ def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str
     Args:
         trace: The trace.
         rows: Which rows count.
-        options: What may be told.
+        options: What the report may show.
     """
     material = collect(trace, rows)
     redactor = Redactor.of(trace, include=options.include)
