@@ -78,6 +78,7 @@ def _finding(
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries), advice.of(kind, top.name), CLASSES[kind], name, time,
+        evidence.stretch(facts, kind, entries),
     )  # fmt: skip
 
 
