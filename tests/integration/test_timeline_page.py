@@ -176,7 +176,7 @@ def test_a_kernel_under_the_pointer_tells_its_launch_and_an_arrow_leads_to_it(op
     page.evaluate("report.timeline.show({}, {})".format(*close(page)))
     page.settle()
     found = page.evaluate("""(() => { const t = report.timeline, row = t.data.rows.findIndex(r => r.role === 'stream');
-        const s = t.first(t.tracks.filter(one => one.rows[0] === row)); 
+        const s = t.first(t.tracks.filter(one => one.rows[0] === row));
         return [t.data.rows[row].key, s.start, s.end, s.name, s.lag, s.caller]; })()""")
     key, start, end, name, lag, caller = found
     page.hover(*pixel(page, (start + end) / 2, key))

@@ -51,7 +51,9 @@ def script_json(value: Any) -> str:
 def column(values: NDArray[Any]) -> dict[str, str]:
     """Whole numbers as the smallest kind of typed array that holds them: `kind` and `data`."""
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
-    fits = (kind for kind, most in (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32)) if low >= 0 and high < most)
+    fits = (
+        kind for kind, most in (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32)) if low >= 0 and high < most
+    )
     kind = next(fits, "f8")
     return {"kind": kind, "data": packed(values, kind)}
 

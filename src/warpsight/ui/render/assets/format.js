@@ -121,3 +121,9 @@ WS.theme = (() => {
     },
   };
 })();
+/* The library that a frame belongs to, as far as its file tells. */
+WS.library = (text) => {
+  const file = /\(([^()]*)\)$/.exec(text), path = (file ? file[1] : text).replace(/^.*(site|dist)-packages\//, "").replace(/^.*lib\/python[\d.]*\//, "");
+  const found = /^<?([A-Za-z_]\w*)(?=[/.>])/.exec(path);
+  return !found ? "library" : ["string", "frozen", "built"].includes(found[1]) ? "Python" : found[1];
+};

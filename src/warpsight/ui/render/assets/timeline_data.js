@@ -73,13 +73,6 @@
     close();
     return out;
   };
-  /* The library that a frame belongs to, as far as its file tells. */
-  WS.library = (text) => {
-    const file = /\(([^()]*)\)$/.exec(text), path = (file ? file[1] : text).replace(/^.*(site|dist)-packages\//, "").replace(/^.*lib\/python[\d.]*\//, "");
-    const found = /^<?([A-Za-z_]\w*)(?=[/.>])/.exec(path);
-    return found ? found[1] : "library";
-  };
-
   class Timelines {
     constructor(sent) {
       this.rows = sent.rows;

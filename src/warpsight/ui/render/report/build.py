@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 #: Rows of tables and frames of the flame graph: enough to answer, few enough to stay far below 5 MB.
 _KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE, _ACCOUNT = 200, 50, 12_000, 40, 8, 60
 _SCRIPTS = (
-    "format.js",
-    "flame.js",
+    *flame_page.SCRIPTS,
     "timeline_data.js",
     "timeline_details.js",
     "timeline.js",

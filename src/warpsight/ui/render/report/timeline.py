@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsight.analysis.base.frames import is_library
+from warpsight.analysis.base.frames import is_folded
 from warpsight.analysis.base.words import moment
 from warpsight.analysis.timeline.part import Part, part, sums
 from warpsight.analysis.timeline.row import KINDS
@@ -178,4 +178,4 @@ class _Tree:
     def frames(self, text: _Text) -> list[list[Any]]:
         """Text of each frame, and whether it belongs to a library."""
         texts = [self._stacks.text(one) for one in self._frames.tolist()]
-        return [[text(one), int(is_library(one))] for one in texts]
+        return [[text(one), int(is_folded(one))] for one in texts]
