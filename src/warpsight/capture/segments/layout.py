@@ -3,12 +3,31 @@
 Only the standard library is imported, because CMake runs `native/ring/generate_layout.py` on this module before
 anything is installed; :func:`dtype` imports NumPy when it is called. The rows are in
 :mod:`~warpsight.capture.segments.record_kinds`.
-`docs/reference/segments.md` explains the format.
 
 Everything is little-endian. An *arena* is one file in memory of one process: an arena header, a table of ring descriptors and
 an array of blocks. A *ring* belongs to one thread and one record kind and owns `block_count` consecutive blocks. A
 *segment* is a file of blocks, copied from rings by the drainer. All rows of a block have one kind and one size, so a
 block's payload is an array; the one exception is kind `string`, whose rows are (id, length, bytes) padded to 8.
+
+**Files.** `NAME.warp/raw/<arena id as 16 hex digits>/` holds `definitions-NNNNNN.seg` (what other rows refer to: strings,
+frames, stacks, devices, …) and `data-NNNNNN.seg` (events), numbered in one sequence that a second drainer continues. A file
+that is being written ends in `.open`; a closed file never changes. The closed definitions files hold everything that the
+closed data files refer to. A file is an array of `BLOCK_BYTES` slots; unwritten parts of a slot are holes, and the last slot
+may be short.
+
+**Reading a slot.**
+
+1. Wrong `magic`: the slot is empty or damaged; go on with the next.
+2. Newer `version`: refuse the file.
+3. `crc` is zlib's CRC-32 of the header's first 60 bytes and the first `committed` bytes of rows. If it differs, count the
+   block as damaged and go on.
+4. The first `committed` bytes are the rows. Skip kinds that you do not know.
+
+**The same block can appear again**, in a later file and with more rows; earlier rows come first and are unchanged. Remember for
+each `writer` the last `sequence` and how many bytes of it you used. Ignore lower sequences; of the same sequence take the new
+bytes. A gap in `sequence` is a lost block: if flag 2 is set behind it, Loss rows count it, otherwise a file is missing. Writers
+from 0x80000000 up are drainers, which write Loss rows and use string ids below 32. Of Loss rows with equal `counter`, `ring`
+and `since`, the last one holds.
 """
 
 from __future__ import annotations

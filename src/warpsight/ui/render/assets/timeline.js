@@ -47,7 +47,7 @@
       // The busiest thread is open; so is the first track of each kind.
       const first = out.find((t) => t.role === "calls");
       const thread = first ? first.key.replace(/\.calls$/, "") : "";
-      for (const t of out) if (!["ranges", "ops", "stacks"].includes(t.role) || t.key.startsWith(`${thread}.`) || !thread) this.open.add(t.key);
+      for (const t of out) if (!["ranges", "ops", "stacks"].includes(t.role) || t.key.startsWith(`${thread}.`) || t === out.find((one) => one.role === t.role)) this.open.add(t.key);
       return out;
     }
 
@@ -493,7 +493,7 @@
       const share = row && track.role !== "stacks" && track.role !== "steps" ? WS.percent(row.busy, this.end - this.begin) : track.role === "line" ? WS.amount(track.line.most, track.line.data.unit) : "";
       let text = (folds ? (this.open.has(track.key) ? "▾ " : "▸ ") : "") + this.labelOf(track);
       g.font = `${main ? 600 : 400} 12px ${this.font}`;
-      const space = (this.narrow ? this.width - 70 : this.gutter - 56) - indent;
+      const space = (this.narrow ? this.width : this.gutter - 10) - g.measureText(share).width - 10 - indent;
       while (text.length > 4 && g.measureText(text).width > space) text = WS.shorten(text, text.length - 2);
       const middle = this.narrow ? y - 7 : y + Math.min(track.h, HEIGHT[track.role]) / 2;
       g.fillStyle = main ? this.paint["-ink"] : this.paint["-muted"];
