@@ -94,7 +94,9 @@ class Columns:
             try:
                 value = int(Decimal(text.strip()))
             except (InvalidOperation, ValueError, OverflowError):
-                raise self._source.error(f"column {column} holds {text[:40]!r}, which is not a number") from None
+                raise self._source.error(
+                    f"column {column} holds {text[:40]!r}, which is not a number"
+                ) from None
         if not -(2**63) <= value < 2**63:
             raise self._source.error(f"column {column} holds {text[:40]!r}, which is too large")
         return value
