@@ -41,7 +41,7 @@ def create(files: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def variables() -> Iterator[str]:
-    """The statements that give a connection (each cursor is one) what the views look text up in.
+    """The statements that give a connection (each cursor is one) the lists in which views look up text.
 
     One variable per table, with a list of all values of each column; the value of id n is at place n. Unlike a join a
     look-up costs nothing when a statement does not use the column, is evaluated once per distinct id of a

@@ -145,7 +145,7 @@ def _record(options: argparse.Namespace, events: list[str]) -> int:
             command += ["-p", str(options.pid)]
             command += ["--", "sleep", f"{options.duration:g}"] if options.duration else []
         else:
-    # A probe that perf opens for one process does not cover its children: probe all, and choose ours afterwards.
+            # A probe that perf opens for one process does not cover its children: probe all, and choose ours afterwards.
             command += ["-a", "--", "/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', pid_file, *options.program]
         child = subprocess.Popen(command)
         with _interrupting(child):

@@ -1,4 +1,4 @@
-"""Edges between device nodes that stream order does not give: events, default streams, graphs, wait lists."""
+"""Edges between device nodes beyond stream order: events, default streams, graphs, wait lists."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -
 
 
 def graphs(trace: Trace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
-    """Graph and graph node of each row of work, 0 for none; None where the trace has no graphs, as most have not."""
+    """Graph and graph node of each row of work, 0 for none; None for traces without graphs, which most are."""
     has = any(trace.sql(f"SELECT count(graph) + count(graph_node) > 0 FROM {table}").fetchall()[0][0]
               for table in ("kernel_ids", "memcpy", "memset"))  # fmt: skip
     if not has:
