@@ -81,7 +81,7 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
     """Unpack a packed trace into the new folder `target`, checking every member's checksum; other tools' zips of a folder too.
 
     Raises:
-        TraceError: when it is not a packed trace or damaged, has a member that would be written elsewhere, would take more disk or
+        TraceError: when it is not a packed trace or damaged, has a member that would be written elsewhere, takes more disk or
             memory than any trace does, or `target` exists (with `force` a trace there is replaced, anything else is left alone).
     """
     if os.path.lexists(target):
