@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
 from warpsight.formats.errors import FormatError, decoding
-from warpsight.formats.reading.content import described
 from warpsight.formats.source import Source
 
 if TYPE_CHECKING:
@@ -188,6 +187,8 @@ def _sniffed(source: Source) -> str:
         return found
     if not source.is_directory and not source.head:
         raise source.error("is empty" if not source.compression else "ends before any data comes out of it")
+    from warpsight.formats.reading.content import described
+
     raise source.error(described(source))
 
 

@@ -275,14 +275,14 @@ def _named_rows(trace: Trace, whole: Everything, pattern: str) -> Column:
     if len(copies):
         columns, texts = trace.columns("memcpy", {}, ["kind"])
         kinds = texts["kind"]
-        fits = np.array([_matches(trace, f"memcpy {kind}", pattern) for kind in kinds] + [False])
+        fits = np.array([matches(trace, f"memcpy {kind}", pattern) for kind in kinds] + [False])
         out[copies] = fits[columns["kind"][source]]
-    if (work.kind == SET).any() and _matches(trace, "memset", pattern):
+    if (work.kind == SET).any() and matches(trace, "memset", pattern):
         out |= work.kind == SET
     return out
 
 
-def _matches(trace: Trace, label: str, pattern: str) -> bool:
+def matches(trace: Trace, label: str, pattern: str) -> bool:
     """Whether SQL finds a pattern in a text: one kind of regular expression everywhere."""
     found = trace.sql("SELECT regexp_matches($label, $pattern)", label=label, pattern=pattern).fetchall()
     return bool(found[0][0])
@@ -419,7 +419,7 @@ def named(trace: Trace, pattern: str | None) -> str:
 
 def _communication(trace: Trace, name_id: Column) -> Column:
     """Whether each kernel is a communication kernel; every name is looked at once."""
-    names = trace.sql("SELECT id, name, demangled FROM name").fetchall()
+    names = trace.rows("name", "id", "name", "demangled")
     flags = np.zeros(max(int(name_id.max(initial=0)), max((row[0] for row in names), default=0)) + 1, bool)
     for number, *texts in names:
         flags[number] = any(collective_names.parse(text) for text in texts)
@@ -429,8 +429,11 @@ def _communication(trace: Trace, name_id: Column) -> Column:
 def _queues(trace: Trace, columns: Sequence[Column]) -> tuple[Column, tuple[Queue, ...]]:
     """The number of each row's queue, and the queues, of the columns process, device, context and stream."""
     code, distinct = numbered(columns)
-    sql = "SELECT process, context, stream, any_value(name) FROM stream GROUP BY ALL"
-    names = {(p, c, s): name for p, c, s, name in trace.sql(sql).fetchall()}
+    names = {
+        (p, c, s): name
+        for p, c, s, name in trace.rows("stream", "process", "context", "stream", "name")
+        if name
+    }
     keys = zip(*(c.tolist() for c in distinct), strict=True)
     return code, tuple(Queue(p, None if d < 0 else d, c, s, names.get((p, c, s))) for p, d, c, s in keys)
 

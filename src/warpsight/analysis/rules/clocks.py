@@ -30,9 +30,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Findings about clocks, one per device."""
     if not facts.trace.count("counter"):
         return
-    fastest = dict(
-        facts.trace.sql("SELECT device, clock_khz / 1000.0 FROM device WHERE clock_khz > 0").fetchall()
-    )
+    fastest = {
+        device: khz / 1000
+        for device, khz in facts.trace.rows("device", "device", "clock_khz")
+        if khz and khz > 0
+    }
     for device, busy in facts.busy.items():
         if device is None or not len(busy):
             continue

@@ -40,14 +40,20 @@ def where(found: Account) -> str:
     if not found.host or found.host[0].name == UNNAMED:
         return ""
     first = found.host[0]
-    part = first.time / max(found.time(HOST), 1)
+    share, place = _host_place(first)
+    part = share * first.time / max(found.time(HOST), 1)
     inside = f", {part:.0%} of it" if part < 0.995 else ", all of it"
-    return f"{inside} in {_host_place(first)}"
+    return f"{inside} in {place}"
 
 
-def _host_place(one: HostTime) -> str:
-    """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`."""
-    return one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
+def _host_place(one: HostTime) -> tuple[float, str]:
+    """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`.
+
+    And the part of the time that it is true of: less than all where the name is that of the function that holds most.
+    """
+    if one.most.split(" (")[0] == one.name and not one.function:
+        return one.most_share, one.most
+    return 1.0, one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
 
 
 def one_stretch(facts: Facts, kind: int) -> str:
@@ -64,6 +70,12 @@ def one_stretch(facts: Facts, kind: int) -> str:
     length = words.duration(int(gaps.end[gap] - gaps.begin[gap]))
     inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
     return f", {inside} in one stretch of {length} at {(int(gaps.begin[gap]) - facts.origin) / 1e9:.6f} s"
+
+
+def usual_piece(facts: Facts, kind: int) -> int:
+    """The length of idle pieces of a class in which, or in longer ones, half of its time lies, ns; 0 without any."""
+    mine = facts.account.pieces.of(kind)
+    return int(half(facts.account.pieces.length[mine])) if len(mine) else 0
 
 
 def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
@@ -90,7 +102,12 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
 
 def _host(found: Account) -> list[str]:
     known = [one for one in found.host[:_PARTS] if one.name != UNNAMED]
-    return [f"{one.time / found.span:.1%} in {_host_place(one)}" for one in known] if len(known) > 1 else []
+    told = ((one.time, *_host_place(one)) for one in known)
+    return (
+        [f"{time * share / found.span:.1%} in {place}" for time, share, place in told]
+        if len(known) > 1
+        else []
+    )
 
 
 def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:

@@ -48,14 +48,15 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def life(facts: Facts) -> tuple[int, int] | None:
     """From the first start to the last end of the processes that used the device, ns; None if unknown."""
-    used = ", ".join(str(int(p)) for p in sorted({queue.process for queue in facts.work.queues})) or "NULL"
-    rows = facts.trace.sql(
-        f'SELECT min(start), max("end"), count(*), count(start), count("end") FROM process WHERE process IN ({used})'
-    ).fetchall()
-    begin, end, processes, started, ended = rows[0]
-    if not processes or processes != started or processes != ended:
+    used = {queue.process for queue in facts.work.queues}
+    lives = [
+        (start, end)
+        for process, start, end in facts.trace.rows("process", "process", "start", "end")
+        if process in used
+    ]
+    if not lives or any(start is None or end is None for start, end in lives):
         return None
-    return int(begin), int(end)
+    return min(start for start, _ in lives), max(end for _, end in lives)
 
 
 def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:

@@ -162,9 +162,11 @@ def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -
 
 def _by_thread(trace: Trace, work: Work) -> Column:
     """Autograd's threads launch the backward pass."""
-    named = trace.sql(
-        "SELECT process, thread FROM thread WHERE name LIKE 'pt_autograd%' OR name LIKE 'autograd%'"
-    ).fetchall()
+    named = [
+        (process, number)
+        for process, number, name in trace.rows("thread", "process", "thread", "name")
+        if name and name.startswith(("pt_autograd", "autograd"))
+    ]
     out = np.full(len(work), UNKNOWN)
     if not named:
         return out

@@ -42,7 +42,7 @@ def read_tables(tables: Tables, source: Source, target: Target) -> None:
     device_work.read_graph_launches(report)
     device_work.read_copies(report, calls)
     device_work.read_fills(report, calls)
-    device_work.read_waits(report)
+    device_work.read_waits(report, api_calls.WaitingCalls(report))
     device_work.read_events(report)
     device_work.read_graphs(report)
     api_calls.read_cuda_calls(report)
