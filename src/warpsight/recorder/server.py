@@ -53,7 +53,7 @@ _UNHEARD = {
 
 
 class CannotRecordError(WarpsightError):
-    """This process lacks something that recording takes: descriptors, addresses, room for a file."""
+    """This process lacks something that recording needs: descriptors, addresses, room for a file."""
 
 
 class Server:
@@ -156,7 +156,7 @@ class Server:
         return {**out, **self.ring.environment(out)} if self.ring is not None else out
 
     def _check_dumps(self, base: Mapping[str, str]) -> None:
-        """The driver refuses GPU core dumps to a process in which CUPTI is at work: not without a word."""
+        """Note that the driver writes no GPU core dumps for a process in which CUPTI is at work."""
         armed = [name for name in _DUMPS if base.get(name) == "1"]
         if not armed or self.settings.leave_cupti or self.settings.backend not in ("auto", "cuda"):
             return
@@ -275,7 +275,7 @@ class Server:
             self._log_path.unlink(missing_ok=True)
 
     def _ringed(self, control: int) -> tuple[DrainLoop, RingRecorder]:
-        """The drain loop and the recorder of a ring; imported here because it brings NumPy and Arrow along."""
+        """The drain loop and the recorder of a ring; imported here because it loads NumPy and Arrow."""
         from warpsight.recorder.ring.bound import parse as parse_bound
         from warpsight.recorder.ring.recorder import RingRecorder
         from warpsight.recorder.ring.store import ROTATE_S, RingStore
@@ -290,7 +290,7 @@ class Server:
         return loop, ring
 
     def _request(self) -> dict[str, Any]:
-        """What the converter is to write of processes, loss and settings, as of now."""
+        """The converter's input about processes, loss and settings, as of now."""
         return {
             "processes": [ending.to_json() for ending in map(self._with_status, list(self._loop.endings))],
             "loss": list(self._losses),
@@ -367,7 +367,7 @@ class Server:
 
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
-    """Name what a process with low limits runs into by what it means."""
+    """Explain a limit that a process runs into."""
     try:
         yield
     except (OSError, MemoryError, RuntimeError) as error:

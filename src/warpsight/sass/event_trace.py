@@ -100,7 +100,7 @@ class EventTrace:
         self.events: Events = self._placed(_by_graph(decode(self.file.records), self.file))
 
     def _placed(self, events: Events) -> Events:
-        """The events that lie in a launch of the file and in its grid; that others are missing is noted."""
+        """The events that lie in a launch of the file and in its grid; others are noted."""
         inside = np.zeros(len(events), bool)
         for number, launch in self.launches.items():
             blocks_of_grid = launch.grid[0] * launch.grid[1] * launch.grid[2]

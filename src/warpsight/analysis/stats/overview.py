@@ -148,7 +148,7 @@ def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int
 
 
 def _busiest(work: Work, counts: Column, room: int) -> set[int]:
-    """The streams with most time, summed: good enough to choose by."""
+    """The streams with most time, summed: precise enough for choosing."""
     spent = np.bincount(work.queue, weights=(work.end - work.start).astype(float), minlength=len(counts))
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 

@@ -51,7 +51,7 @@ class Records:
 
 @dataclass
 class EventFile:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.

@@ -1,4 +1,4 @@
-"""Recording a known program and checking that nothing of it is missing: for `bench` and the self-test."""
+"""Recording a known program and checking that no row is missing: for `bench` and the self-test."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LEFT JOIN stack s ON s.id = l.stack
 
 @dataclass(frozen=True)
 class Bench:
-    """What was recorded of `launches` launches, and what each cost. Times are nanoseconds per launch.
+    """The recording of `launches` launches, and what each cost. Times are nanoseconds per launch.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
     turns. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to it; None where that is less than

@@ -1,4 +1,4 @@
-"""The timeline as an application in the terminal: zoom, move, search, and what the event under the cursor is."""
+"""The timeline as an application in the terminal: zoom, move, search, and details of the event under the cursor."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class TimelineApp(App[None]):
         return int(rows[int(inside.argmax())]), len(rows)
 
     def details(self) -> Text:
-        """What is under the cursor."""
+        """The details of the event under the cursor."""
         row, count = self.event()
         at = numbers.duration(self.column_window()[0] - self.picture.begin)
         if row is None:
