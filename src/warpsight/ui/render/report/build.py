@@ -270,7 +270,13 @@ def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
         head = {"process": "Process", "source": "Found by", "iterations": "All", "steady": "Steady", "median": "Median",
                 "mean": "Mean", "std": "Deviation", "min": "Min", "max": "Max", "outliers": "Outliers"}  # fmt: skip
         out["iterations"] = cells.table(
-            "iteration-table", "Iterations of each process", summary, head, top=100, text=text, wide=("source",)
+            "iteration-table",
+            "Iterations of each process",
+            summary,
+            head,
+            top=100,
+            text=text,
+            wide=("source",),
         )
     return out
 
