@@ -29,8 +29,8 @@ def numbers(plane: Plane, is_call: Callable[[str], bool]) -> dict[int, int]:
         events = [e for e in line.events if e.duration_ps]
         if not events:
             continue
-        begin = line.timestamp_ns * 1000 + np.array([e.offset_ps for e in events], np.int64)
-        end = begin + np.array([e.duration_ps for e in events], np.int64)
+        begin = np.array([_time(line.timestamp_ns + e.offset_ps // 1000) for e in events], np.int64)
+        end = begin + np.array([_time(e.duration_ps // 1000) for e in events], np.int64)
         known = {e.metadata_id for e in events}
         if all(is_call(plane.event_name(number)) for number in known):
             calls[line.id] = begin, end
@@ -46,6 +46,10 @@ def numbers(plane: Plane, is_call: Callable[[str], bool]) -> dict[int, int]:
         if fitting:
             out[max(fitting, key=lambda line: len(ranges[line][0]))] = number
     return out
+
+
+def _time(ns: int) -> int:
+    return max(min(ns, 1 << 61), -(1 << 61))
 
 
 def _nested(begin: Column, end: Column, start: Column, stop: Column) -> bool:

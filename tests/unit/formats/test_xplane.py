@@ -138,7 +138,7 @@ def test_register_counts_that_were_never_set_are_left_out(tmp_path: Path) -> Non
 
 
 def test_the_two_lines_of_one_thread_are_one(tmp_path: Path) -> None:
-    """XLA numbers driver calls by the system's threads, ranges by the library's: only how they nest tells whose calls they are."""
+    """XLA numbers driver calls by the system's threads, ranges by the library's: only their nesting tells whose they are."""
     event, stat, line = xplane_file.event, xplane_file.stat, xplane_file.line
     us = 1_000_000  # ps
     calls = [event(1, (100 + 50 * i) * us, 5 * us, stat(1, 200 + i)) for i in range(20)]
