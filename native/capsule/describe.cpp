@@ -207,8 +207,10 @@ std::string CapsuleRecorder::function_number(const Kernel& kernel, int* number) 
   for (const auto& param : kernel.params)
     params += (params.empty() ? "[" : ",[") + std::to_string(param.first) + "," +
               std::to_string(param.second) + "]";
-  for (int id = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-       id <= CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE; ++id) {
+  for (const int id :  // those that a program sets
+       {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+        CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE}) {
     const auto attribute = static_cast<CUfunction_attribute>(id);
     int value = 0, of_kernel = 0;
     CUdevice device = 0;

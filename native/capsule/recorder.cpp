@@ -185,15 +185,17 @@ void CapsuleRecorder::close() {
   OwnCalls own;
   const CUresult result = cu().synchronize();
   if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
+  const uint64_t begin = time_ns();
   std::vector<Held*> left;
   for (auto& entry : held_)
     if (!entry.second.after) left.push_back(&entry.second);
   const std::string why = take(left, globals_, "after");
+  held_ns_ += time_ns() - begin;
   if (!why.empty()) return refuse(why);
   for (const auto& text : incomplete_) output_.log(Json("incomplete").text("what", text).done());
   state_.store(State::done, std::memory_order_release);
   modules_.stop();
-  output_.log(Json("end").done());
+  output_.log(Json("end").number("held_ns", held_ns_).done());
   snapshots_.end();
 }
 
@@ -209,10 +211,12 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
     const CUresult result = cu().synchronize();
     if (result != CUDA_SUCCESS) return refuse(failure("work before the range", result));
   }
+  const uint64_t begin = time_ns();
   Json json("operation");
   Addresses addresses;
   std::string why = describe(work, kernel, nullptr, &json, &addresses);
   if (why.empty()) why = hold(addresses);
+  held_ns_ += time_ns() - begin;
   if (!why.empty()) return refuse(why);
   json.number("host_time", host_ns);
   if (is_wait(work.kind)) return output_.log(json.done());
@@ -232,9 +236,11 @@ void CapsuleRecorder::end_operation(bool succeeded) {
              cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
   }
   if (succeeded) {
-    pending_.pop_back();
-    output_.log(pending_ + ",\"device_time\":" + std::to_string(static_cast<uint64_t>(milliseconds * 1e6)) +
-                "}");
+    if (timed_) {
+      pending_.pop_back();
+      pending_ += ",\"device_time\":" + std::to_string(static_cast<uint64_t>(milliseconds * 1e6)) + "}";
+    }
+    output_.log(pending_);
   }
   pending_.clear();
 }

@@ -103,6 +103,7 @@ class CapsuleRecorder {
   std::mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
   CUcontext context_ = nullptr;
   uint64_t begin_ns_ = 0;
+  uint64_t held_ns_ = 0;           // for so long the program waited for copies
   std::map<uint64_t, Held> held_;  // by address
   std::vector<HeldGlobal> globals_, fresh_globals_;
   std::map<int, int> modules_seen_;         // numbers in the capsule by image

@@ -55,17 +55,18 @@ class Lane {
 }  // namespace
 
 std::string Snapshots::take(CUcontext context, std::vector<Piece> pieces) {
-  const uint64_t begin = time_ns();
   OwnCalls own;
-  uint64_t total = 0;
-  for (const Piece& piece : pieces) total += piece.host ? 0 : up(piece.size), bytes_ += piece.size;
+  uint64_t total = 0, bytes = 0;
+  for (const Piece& piece : pieces) total += piece.host ? 0 : up(piece.size), bytes += piece.size;
   std::vector<Piece> now;  // what is not in the shadow
   std::vector<Piece> later;
   for (const Piece& piece : pieces) (piece.host ? now : later).push_back(piece);
   if (total == 0 || !shadow(context, later, total)) now = pieces;
-  const std::string problem = copy(context, now, kHoldWorkers);
-  held_ns_ += time_ns() - begin;
-  return problem;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bytes_ += bytes;
+  }
+  return copy(context, now, kHoldWorkers);
 }
 
 std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers) {
@@ -136,8 +137,7 @@ void Snapshots::drain() {
 }
 
 void Snapshots::log_whole() {
-  output_.log(
-      Json("whole").number("held_ns", held_ns_).number("bytes", bytes_).text("failed", failed_).done());
+  output_.log(Json("whole").number("bytes", bytes_).text("failed", failed_).done());
 }
 
 void Snapshots::end() {

@@ -33,9 +33,6 @@ class Snapshots {
   void end();
   // Waits for that.
   void finish();
-  // The program was held so long by copies, and so many bytes were copied.
-  uint64_t held_ns() const { return held_ns_; }
-  uint64_t bytes() const { return bytes_; }
 
  private:
   struct Shadow {
@@ -50,8 +47,8 @@ class Snapshots {
 
   Output& output_;
   const bool shadow_allowed_;
-  uint64_t held_ns_ = 0, bytes_ = 0;  // only take() uses them
-  std::mutex mutex_;                  // protects what follows
+  std::mutex mutex_;    // protects what follows
+  uint64_t bytes_ = 0;  // copied
   std::condition_variable changed_;
   std::deque<Shadow> shadows_;  // to be written out
   bool ending_ = false;

@@ -99,10 +99,10 @@ def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool =
         for path, log in chosen:
             target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
             capsules.append(convert(path / "data", log, target, choice.values, program, replace=replace))
-    whole = [line for _, log in chosen for line in log if line["kind"] == "whole"]
-    return Recorded(
-        code, tuple(capsules), sum(line["held_ns"] for line in whole), sum(line["bytes"] for line in whole)
-    )
+    lines = [line for _, log in chosen for line in log]
+    held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
+    copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
+    return Recorded(code, tuple(capsules), held, copied)
 
 
 def request(choice: Choice, folder: Path) -> list[str]:
