@@ -25,7 +25,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "view": ("view", "events"),  # the picture and --list
     "query": ("query", "relation"),
 }
-#: Verb -> what has it in Python, where it is no method of a trace.
+#: Verb -> what has it in Python, where it is not a method of a trace.
 FUNCTIONS = {
     "record": ("record", "start", "stop", "run"), "trigger": ("trigger",), "recover": ("recover",),
     "import": ("import_files",), "devices": ("devices", "detect_platform"), "doctor": ("doctor",), "version": ("__version__",),
