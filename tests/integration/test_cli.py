@@ -80,7 +80,7 @@ def test_a_trace_that_is_not_there_is_one_line_and_exit_1(arguments, tmp_path):
         (("stats", "T", "--csv", "--json"), "exclude each other"),
         (("query", "T", "--filter", "durration>5"), "did you mean duration"),
         (("query", "T", "--filter", "duration"), "is not a filter"),
-        (("query", "T", "--filter", "name~("), "no regular expression"),
+        (("query", "T", "--filter", "name~("), "not a regular expression"),
         (("query", "T", "--table", "kernels"), "did you mean kernel"),
         (("query", "T", "SELECT durration FROM kernel"), "did you mean duration"),
         (("query", "T", "SELECT * FROM read_csv('/etc/passwd')"), "/etc/passwd"),

@@ -156,7 +156,7 @@ OTHER_WORDS = {
 }  # fmt: skip
 
 GLOBAL_OPTIONS: dict[str, str] = {
-    "--no-color": "No colours, even on a terminal (also: NO_COLOR in the environment).",
+    "--no-color": "No colors, even on a terminal (also: NO_COLOR in the environment).",
     "-q, --quiet": "Errors and results only, no notes.",
     "-v, --verbose": "More notes, and a traceback with an internal error.",
     "--version": "Show versions and exit.",

@@ -201,7 +201,7 @@ def unknown_verb(name: str) -> str:
 
 def _global_options(
     context: typer.Context,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colors, even on a terminal.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only, no notes.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="More notes; tracebacks of internal errors.")
