@@ -45,7 +45,7 @@ def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
 
     Args:
         trace: The trace.
-        rows: Which operators count: those that begin in the time asked for; `name` selects operators.
+        rows: Which operators count: those that begin in the requested time; `name` selects operators.
         by: One of :data:`BY`. `shapes` separates calls with different shapes, types or arguments that matter; `forward` puts
             what backward did beside the forward operator.
 

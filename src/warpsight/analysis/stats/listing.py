@@ -33,7 +33,7 @@ _KINDS = {
     "counter": ("counter", "time", "NULL::BIGINT", "name", "device, NULL::INTEGER AS stream, "
                 "NULL::INTEGER AS thread", "value || ' ' || unit"),
 }  # fmt: skip
-#: What is listed when no kind is asked for: what happened, without the calls and readings around it.
+#: What is listed when no kind is requested: what happened, without the calls and readings around it.
 DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
 KINDS = tuple(_KINDS)
 

@@ -284,7 +284,7 @@ def _events(picture: Picture, most: int, window: tuple[int, int] | None) -> Even
         chosen = np.arange(first, first + most)
         begin = int(work.start[first])
         end = int(work.start[first + most]) if first + most < count else work.finish
-        if window is not None and begin < window[1] < end:  # no more than what was asked for
+        if window is not None and begin < window[1] < end:  # no more than what was requested
             chosen = chosen[work.start[chosen] < window[1]]
             end = window[1]
     return Events(

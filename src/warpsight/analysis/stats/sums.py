@@ -1,4 +1,4 @@
-"""How often and how long: summaries of kernels, copies, API calls, ranges, events, synchronisation, memory and counters."""
+"""How often and how long: summaries of kernels, copies, API calls, ranges, events, synchronization, memory and counters."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def command(
 
 
 def _document(core: GpuCore, options: Options, selector: Selector, warps: bool) -> dict[str, Any]:
-    """The JSON: the summary, with one thread or all warps when asked for."""
+    """The JSON: the summary, with one thread or all warps on request."""
     from warpsight.debug.gpucore.details import details, warp_list
     from warpsight.debug.gpucore.summary import View
     from warpsight.debug.gpucore.thread import select

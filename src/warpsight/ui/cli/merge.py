@@ -127,7 +127,7 @@ def command(
 
 
 def _print_result(merged: Merged, full: bool) -> None:
-    """The conservation line always, tables when asked for; to standard error, the stacks may be on standard output."""
+    """The conservation line always, tables on request; to standard error, the stacks may be on standard output."""
     from warpsight.ui.render import loss, numbers, tables, terminal
 
     counts, result = merged.counts(), merged.summary()

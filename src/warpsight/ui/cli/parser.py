@@ -27,7 +27,7 @@ ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 
 
 class LazyGroup(TyperGroup):
-    """A group whose verbs are modules, imported when one is asked for."""
+    """A group whose verbs are modules, imported on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all verbs, in the order of the table."""
@@ -139,7 +139,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _group(module: Any) -> type[TyperGroup]:
-    """The group of a folder's verbs, each imported when it is asked for."""
+    """The group of a folder's verbs, each imported on first use."""
 
     class Below(TyperGroup):
         def __init__(self, **settings: Any) -> None:

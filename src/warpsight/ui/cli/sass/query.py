@@ -103,7 +103,7 @@ def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[
 
 
 def _stream(out: Path | None, compress: bool, force: bool) -> Any:
-    """Where the text goes; compressed when asked for."""
+    """Where the text goes; compressed on request."""
     import io
     from contextlib import contextmanager
 
