@@ -28,6 +28,7 @@ from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.left_out import left_out
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
@@ -93,13 +94,15 @@ class Server:
             control = 0 if settings.delay else RECORD
             self._converter: Converter | None = None
             self.ring: RingRecorder | None = None
+            self._bound: RawBound | None = None
             if settings.ring:
                 self._loop, self.ring = self._ringed(control)
             else:
                 self._converter = Converter(self.folder, *self._kernel_log(force, undo))
                 undo.callback(self._converter.close)
-                bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000)
-                self._loop = DrainLoop(self.folder, self._listener, self.own, bound, control)
+                self._bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000,
+                                       lambda: self.statistics()["bytes"])  # fmt: skip
+                self._loop = DrainLoop(self.folder, self._listener, self.own, self._bound, control)
                 self._loop.on_segments = self._converter.convert
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
@@ -220,9 +223,9 @@ class Server:
             ConverterError: when the trace could not be made; the raw data is kept.
         """
         duration, cpu = time.monotonic_ns() - self._began, time.process_time_ns() - self._cpu
-        if duration < self.settings.delay * 1e9:
-            ended = f"the program had ended after {duration / 1e9:.2f} s, so nothing it did was recorded"
-            self.note_loss("recorder", f"--delay {self.settings.delay:g}: {ended}")
+        full = self._bound.full_at if self._bound is not None else None
+        for cause in left_out(self.settings, self._began, self._began + duration, full):
+            self.note_loss("recorder", cause)
         for kind, runtime in _UNHEARD.items():
             if kind in self.settings.trace and not self._loop.seen:
                 self.note_loss(kind, f"{runtime} began in the program, and nothing in it used a GPU")

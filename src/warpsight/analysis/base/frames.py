@@ -20,6 +20,11 @@ def is_library(frame: str) -> bool:
     return _LIBRARY.search(frame) is not None
 
 
+def is_folded(frame: str) -> bool:
+    """Whether pages fold a frame away: those of libraries, but the modules of the user's model stay in sight."""
+    return is_library(frame) and not frame.startswith("nn.Module")
+
+
 def user_frames(frames: tuple[str, ...], count: int = 2) -> str:
     """The innermost frames outside of libraries, innermost first; library frames where there are no others."""
     own = [f for f in frames if not is_library(f)] or list(frames)

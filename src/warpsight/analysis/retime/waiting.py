@@ -124,7 +124,8 @@ def _only_waiting(program: Program, ends: Column) -> Column:
     rank = np.empty(len(sequence), np.int64)
     rank[sequence] = np.arange(len(sequence))
     before = np.cumsum(np.r_[0, launched[sequence]])
-    return ends[before[rank[ends]] == before[rank[ends - 1] + 1]]
+    only: Column = ends[before[rank[ends]] == before[rank[ends - 1] + 1]]
+    return only
 
 
 def _last_of_each(group: Column, time: Column) -> Column:

@@ -69,7 +69,7 @@ def one_stretch(facts: Facts, kind: int) -> str:
         return ""
     length = words.duration(int(gaps.end[gap] - gaps.begin[gap]))
     inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
-    return f", {inside} in one stretch of {length} at {(int(gaps.begin[gap]) - facts.origin) / 1e9:.6f} s"
+    return f", {inside} in one stretch of {length} at {words.moment(int(gaps.begin[gap]) - facts.origin)}"
 
 
 def usual_piece(facts: Facts, kind: int) -> int:
@@ -179,16 +179,36 @@ def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
     return [f"{verb} {text}"] if text else []
 
 
+def stretch(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[int, int] | None:
+    """Begin and end of the longest piece of a class's idle time, or of the longest of its kernels or copies, ns."""
+    found = facts.account
+    if kind in (COMPUTE, COMMUNICATION, COPY):
+        rows = _work_of(facts, kind, entries[0])
+        if not len(rows):
+            return None
+        longest = int(rows[np.argmax(found.work.end[rows] - found.work.start[rows])])
+        return int(found.work.start[longest]), int(found.work.end[longest])
+    mine = _pieces(found, kind, entries)
+    if not len(mine):
+        return None
+    longest = int(mine[np.argmax(found.pieces.length[mine])])
+    return int(found.pieces.begin[longest]), int(found.pieces.end[longest])
+
+
+def _pieces(found: Account, kind: int, entries: tuple[Entry, ...]) -> Column:
+    return pieces_of(found, kind, entries[0].name) if kind == BLOCKED_CALL else found.pieces.of(kind)
+
+
 def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> list[str]:
     """The longest piece of idle time of a class, and how the pieces' lengths are spread."""
     pieces = facts.account.pieces
-    mine = pieces_of(facts.account, kind, entries[0].name) if kind == BLOCKED_CALL else pieces.of(kind)
+    mine = _pieces(facts.account, kind, entries)
     if not len(mine):
         return []
     length = pieces.length[mine]
     longest = int(np.argmax(length))
-    at = (int(pieces.begin[mine[longest]]) - facts.origin) / 1e9
-    text = f"the longest takes {words.duration(length[longest])}, at {at:.6f} s"
+    at = words.moment(int(pieces.begin[mine[longest]]) - facts.origin)
+    text = f"the longest takes {words.duration(length[longest])}, at {at}"
     if len(mine) > 1:
         text = f"{len(mine):,} pieces, half of the time in pieces of {words.duration(half(length))} or more; {text}"
     return [text]

@@ -79,6 +79,7 @@ def _finding(
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
         evidence.of(facts, kind, entries), todo, CLASSES[kind], name, time,
+        evidence.stretch(facts, kind, entries),
     )  # fmt: skip
 
 

@@ -15,10 +15,11 @@ from warpsight.formats.writing.timeline import ADDRESSES
 from warpsight.model.definitions import Frame
 
 Row = dict[str, Any]
-_KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op"))
-_COPY = frozenset(("memcpy", "gpu_memcpy", "memcopy"))
+_KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op", "kernel_dispatch"))
+_COPY = frozenset(("memcpy", "gpu_memcpy", "memcopy", "memory_copy"))
 _FILL = frozenset(("memset", "gpu_memset"))
-_CALL = frozenset(("launch", "api", "cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "driver"))
+_CALL = frozenset(("launch", "api", "cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "driver",
+                   "hip_api", "hsa_api", "hip_runtime_api", "hip_compiler_api", "rccl_api"))  # fmt: skip
 _OVERHEAD = frozenset(("overhead",))
 _PREFIX = re.compile(r"^(?:Runtime|Driver|Kernel): ?")
 _VERSION = re.compile(r"_v\d{3,6}$")
@@ -28,7 +29,7 @@ _SHAPE = re.compile(
 )
 _FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b")
+_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b|(HOST|DEVICE)_TO_(HOST|DEVICE)")
 #: Arguments that became columns.
 _USED = frozenset((
     "correlation", "correlationId", "correlation_id", "device", "deviceId", "device_id", "context", "contextId", "context_id",
@@ -100,7 +101,7 @@ class Rows:
 
     def _kernel(self, event: Happening, details: Row, start: int, duration: int) -> None:
         place = self._tracks.device(event, details)
-        name = _PREFIX.sub("", text(event.name))
+        name = _PREFIX.sub("", text(event.name)).removesuffix(" [clone .kd]")
         self._add("kernel", details, {
             "start": start, "duration": duration, "name_id": self._target.name(name), "shape_id": self._shape(details),
             "device": place.device, "context": place.context, "stream": place.stream, "correlation": _correlation(details),
@@ -111,7 +112,7 @@ class Rows:
         place = self._tracks.device(event, details)
         found = _COPY_KIND.search(text(event.name))
         columns: Row = {
-            "kind": found[1] if found else "unknown",
+            "kind": (found[1] or f"{found[2][0]}to{found[3][0]}") if found else "unknown",
             "source_kind": "unknown",
             "destination_kind": "unknown",
         }

@@ -20,6 +20,7 @@ COVERAGE = Coverage(
         "track events (ranges, instants, counters) with categories and annotations; interned texts; incremental and other "
         "clocks; processes, threads and tracks; deflated packets",
         "GPU render stages as kernels, with queue and stage names",
+        "rocprofv3's dispatches, copies and calls in their tables, joined by correlation id",
         "warpsight's own export: all rows; without rows: device work, launches and calls, with shapes and stacks",
     ),
     lost=(
@@ -116,6 +117,21 @@ def read(source: Source, target: Target, options: Options) -> None:
     reading.close()
 
 
+#: Annotations of rocprofv3's traces, by the names that other dialects have for them.
+_ROCPROF = {"corr_id": "correlation", "agent": "device", "stream_ID": "stream", "stream_id": "stream"}
+
+
+def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Annotations under the names that rows are made from; those of the times that the event has itself are left out."""
+    if "corr_id" not in arguments:
+        return arguments
+    return {
+        _ROCPROF.get(key, key): value
+        for key, value in arguments.items()
+        if key not in ("begin_ns", "end_ns", "delta_ns")
+    }
+
+
 def _unfolded(arguments: dict[str, Any]) -> dict[str, Any]:
     """Annotations, with those that our own export writes as one JSON object."""
     text = arguments.get("attributes")
@@ -193,7 +209,7 @@ class _Reading:
     def _slice(self, event: Any, track: int, sequence: Sequence) -> Slice:
         name = event.name or sequence.text("event_names", event.name_iid)
         categories = [*event.categories, *(sequence.text("event_categories", i) for i in event.category_iids)]
-        arguments = _unfolded(annotation_values(event.debug_annotations, sequence))
+        arguments = _renamed(_unfolded(annotation_values(event.debug_annotations, sequence)))
         if (event.flow_ids or event.terminating_flow_ids) and "correlation" not in arguments:
             self._lost["flows"] += len(event.flow_ids) + len(event.terminating_flow_ids)
         return Slice(track, name, ",".join(categories), arguments)

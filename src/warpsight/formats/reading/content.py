@@ -95,7 +95,7 @@ def _database(source: Source) -> str:
 def _json(head: bytes) -> str:
     try:
         found = json.loads(head)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"looks like JSON that is cut off, damaged, or {_UNKNOWN}"
     if isinstance(found, dict):
         keys = ", ".join(f"{key[:40]!r}" for key in list(found)[:_MOST_KEYS]) or "none"

@@ -21,8 +21,8 @@ def command(
     """Measure what recording costs on this machine.
 
     Launches 50000 real kernels on the best device: bare, recorded without stacks, and recorded with stacks, by three programs
-    in short turns; lower quartiles count. Exit code 1 when a launch lacks its kernel or stack. --links measures bandwidth
-    instead and keeps the figures for analyses.
+    in short turns, five times; lower quartiles count. Exit code 1 when a launch lacks its kernel or stack. --links measures
+    bandwidth instead and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
         raise UsageError(f"--device {device}: it is auto, cuda or opencl")

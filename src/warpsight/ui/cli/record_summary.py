@@ -109,11 +109,12 @@ def losses(summary: Summary, most: int = 4) -> list[str]:
 
 
 #: How notes begin that answer an option.
-_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "no OpenMP runtime ", "no OpenACC runtime ")
+_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "--for ", "--max-size ", "CUPTI is left to the program (--yield)",
+            "no OpenMP runtime ", "no OpenACC runtime ")  # fmt: skip
 
 
 def unmatched(summary: Summary) -> list[str]:
-    """Options without effect, such as patterns that matched no kernel: requested data is not in the trace."""
+    """What options left out, and options without effect, such as patterns that matched no kernel."""
     counts: dict[str, int] = {}
     for one in summary.losses:
         if str(one.get("cause", "")).startswith(_ANSWERS):

@@ -104,7 +104,7 @@ def test_one_long_stretch_of_host_time_is_said_with_its_place_in_time(program):
         program.host = program.device + 200 * US
     _, finding = first(program)
     # 49.9 ms of 55.7 ms; the stretch begins with the end of the first kernel, and time 0 is the first call.
-    assert finding.text.endswith("two launches, 90% of it in one stretch of 49.9 ms at 0.000106 s")
+    assert finding.text.endswith("two launches, 90% of it in one stretch of 49.9 ms at 0.000106s")
 
 
 def test_host_time_in_many_stretches_names_none_of_them(program):
