@@ -29,9 +29,7 @@ def plan_for(programs: Programs, **changes: object) -> Plan:  # noqa: F811
     section = cubin.section_of(programs.kernel)
     assert section is not None
     code = hashlib.sha256(cubin.instructions(section)).hexdigest()
-    points = tuple(
-        Point(programs.kernel, code, pc, kind) for pc, kind in ((0x40, "global"), (0x90, "barrier"))
-    )
+    points = tuple(Point(programs.kernel, code, pc, kind) for pc, kind in ((0x40, "global"), (0x90, "barrier")))
     values = {"mode": "random", "seed": 7, "floor_ns": 10, "ceiling_ns": 90_000, "points": points}
     return Plan(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -42,9 +40,7 @@ def replay(programs: Programs, folder: Path, plan: Plan, *steps: str) -> subproc
     asked = delays.request(
         plan, points, folder / "log", programs.folder / "libsanitizer-public.so", (Path("/p.cubin"),)
     )
-    written = [
-        s.replace("load", f"load:{programs.cubin}").replace(":K:", f":{programs.kernel}:") for s in steps
-    ]
+    written = [s.replace("load", f"load:{programs.cubin}").replace(":K:", f":{programs.kernel}:") for s in steps]
     variables = {tracing.INJECTION: str(programs.library), tracing.REQUEST: "\n".join(asked)}
     return subprocess.run([programs.folder / "program", *written], env={**os.environ, **variables}, capture_output=True,
                           text=True, timeout=TIMEOUT, check=False)  # fmt: skip
@@ -67,9 +63,7 @@ def expected(plan: Plan, launches: int, warps: int, times: int) -> list[tuple[ob
 
 
 @pytest.mark.parametrize("probability", [1.0, 0.4])
-def test_every_delay_is_the_one_that_the_plan_gives(
-    programs: Programs, tmp_path: Path, probability: float
-) -> None:  # noqa: F811
+def test_every_delay_is_the_one_that_the_plan_gives(programs: Programs, tmp_path: Path, probability: float) -> None:  # noqa: F811
     plan = plan_for(programs, probability=probability)
     run = replay(programs, tmp_path, plan, "load", "launch:K:3:20", "launch:K:3:20")
     assert (run.returncode, run.stdout) == (0, "patched 1\n")
@@ -107,9 +101,7 @@ def test_other_code_that_the_plan_knows_runs_undelayed(programs: Programs, tmp_p
     plan = plan_for(programs)
     known = {programs.kernel: ("0" * 64, plan.points[0].code)}
     other = tuple(msgspec.structs.replace(point, code="0" * 64) for point in plan.points)
-    run = replay(
-        programs, tmp_path, msgspec.structs.replace(plan, points=other, code=known), "load", "launch:K:1:1"
-    )
+    run = replay(programs, tmp_path, msgspec.structs.replace(plan, points=other, code=known), "load", "launch:K:1:1")
     assert (run.returncode, run.stdout, done(tmp_path)) == (0, "patched 0\n", [])
 
 
@@ -118,9 +110,7 @@ def test_the_host_waits_before_launches(programs: Programs, tmp_path: Path) -> N
     host = msgspec.structs.replace(plan.points[0], pc=0, kind=delays.HOST_LAUNCH)
     plan = msgspec.structs.replace(plan, points=(host,))
     replay(programs, tmp_path, plan, "load", *["launch:K:1:1"] * 3)
-    assert [row[-1] for row in done(tmp_path)] == [
-        int(counter.delays(plan, host, n, 0, 0, 0)) for n in range(3)
-    ]
+    assert [row[-1] for row in done(tmp_path)] == [int(counter.delays(plan, host, n, 0, 0, 0)) for n in range(3)]
 
 
 def test_a_plan_whose_code_is_not_loaded_changes_nothing(programs: Programs, tmp_path: Path) -> None:  # noqa: F811
@@ -141,10 +131,7 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
         " unsigned point, unsigned occurrence, unsigned launch, unsigned block, unsigned warp) {\n"
         "  return ws_delay_of({seed, threshold, floor, ceiling}, point, occurrence, launch, block, warp);\n}\n"
     )
-    subprocess.run(
-        [compiler, "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'native'}", "-o", library, source],
-        check=True,
-    )
+    subprocess.run([compiler, "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'native'}", "-o", library, source], check=True)
     function = ctypes.CDLL(str(library)).delay_of
     function.restype = ctypes.c_longlong
     function.argtypes = [ctypes.c_uint64, ctypes.c_uint64, *[ctypes.c_uint32] * 7]
@@ -157,10 +144,7 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
             launch, block, warp, occurrence = (int(word) for word in place)
             wanted = int(counter.delays(plan, point, launch, block, warp, occurrence))
             threshold = counter.threshold(probability)
-            assert (
-                function(plan.seed, threshold, floor, ceiling, point.number, occurrence, launch, block, warp)
-                == wanted
-            )
+            assert function(plan.seed, threshold, floor, ceiling, point.number, occurrence, launch, block, warp) == wanted
 
 
 def test_logs_of_no_run_are_an_empty_table(tmp_path: Path) -> None:

@@ -91,10 +91,7 @@ class Verdict:
 
 
 def check(
-    program: Sequence[str],
-    kernels: Sequence[str] = (),
-    launches: int = 64,
-    provoke: Callable[[], Provoked] | None = None,
+    program: Sequence[str], kernels: Sequence[str] = (), launches: int = 64, provoke: Callable[[], Provoked] | None = None
 ) -> Verdict:
     """Run a program under each detector, and with delays.
 
@@ -114,14 +111,10 @@ def check(
         from_tool, tool_arm = _racechecked(program)
         if arm.findings is None and tool_arm.findings is None:
             raise WarpsightError("; ".join((*arm.notes, *tool_arm.notes)))
-        return verdict(
-            [*found, *from_tool], (arm, tool_arm), Repairs(traces), provoke() if provoke is not None else None
-        )
+        return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoke() if provoke is not None else None)
 
 
-def verdict(
-    found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None
-) -> Verdict:
+def verdict(found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None) -> Verdict:
     """One verdict from what the detectors found."""
     suspects = [repairs.repaired(suspect) for suspect in merged(found)]
     suspects.sort(key=lambda suspect: -len(suspect.found_by))
@@ -142,9 +135,7 @@ def _traced(
     answers = [races(trace) for trace in traces]
     notes = list(dict.fromkeys(note for answer in answers for note in answer.notes))
     if sum(answer.launches for answer in answers) >= (selection.launches or (0, 0))[1]:
-        notes.append(
-            f"only the first {selection.launches[1] if selection.launches else 0} launches were traced (--launches)"
-        )
+        notes.append(f"only the first {selection.launches[1] if selection.launches else 0} launches were traced (--launches)")
     if not traces:
         notes.append("the program did not use an NVIDIA GPU")
     found = from_races(race for answer in answers for race in answer.races)

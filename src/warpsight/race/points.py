@@ -28,11 +28,7 @@ from warpsight.sass.event_trace import EventTrace, Place
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
 _PRIVATE = "local"
 #: What points can be selected by: kinds, classes of them, and the host's launches.
-KIND_NAMES = (
-    *PATCHED,
-    *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE),
-    HOST_LAUNCH,
-)
+KIND_NAMES = (*PATCHED, *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE), HOST_LAUNCH)
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,7 @@ class Chosen:
         """Raise UsageError for a kind that does not exist, or a source without lines."""
         unknown = [kind for kind in self.kinds if kind not in KIND_NAMES]
         if unknown:
-            raise UsageError(
-                f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(KIND_NAMES))}"
-            )
+            raise UsageError(f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(KIND_NAMES))}")
         for source in self.sources:
             _lines_of(source)
 
@@ -80,9 +74,7 @@ class Chosen:
         names = (point.kernel, demangle(point.kernel))
         if self.kernels and not any(fnmatchcase(name, pattern) for pattern in self.kernels for name in names):
             return False
-        return not self.sources or any(
-            _lies_in(line, source) for line in point.source for source in self.sources
-        )
+        return not self.sources or any(_lies_in(line, source) for line in point.source for source in self.sources)
 
 
 def discover(program: Sequence[str], kernels: Sequence[str] = ()) -> Found:
@@ -107,9 +99,7 @@ def discover(program: Sequence[str], kernels: Sequence[str] = ()) -> Found:
                 if name in names:
                     code[name].add(checksum)
         notes = dict.fromkeys(note for trace in traces for note in trace.notes)
-    return Found(
-        tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes)
-    )
+    return Found(tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes))
 
 
 def points_of(trace: EventTrace) -> set[Point]:

@@ -33,12 +33,7 @@ class Replayed:
 
 
 def plan_of(
-    command: Sequence[str],
-    found: Found,
-    chosen: Chosen,
-    where: Where,
-    first: Sequence[Point] = (),
-    **rule: Any,
+    command: Sequence[str], found: Found, chosen: Chosen, where: Where, first: Sequence[Point] = (), **rule: Any
 ) -> Plan:
     """A plan with the chosen points of a run; those of `first` come first, whether chosen or not.
 
@@ -54,9 +49,7 @@ def plan_of(
         ValueError: when the rule contradicts itself.
     """
     known = set(found.points)
-    taken = dict.fromkeys(
-        [*(point for point in first if point in known), *filter(chosen.takes, found.points)]
-    )
+    taken = dict.fromkeys([*(point for point in first if point in known), *filter(chosen.takes, found.points)])
     names = {point.kernel for point in taken}
     made = Plan(
         points=tuple(taken), where=where, code={name: found.code[name] for name in sorted(names)},
@@ -90,9 +83,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
     used = plan.read(plan_path)
     command = tuple(program) or used.command
     if not command:
-        raise UsageError(
-            f"{plan_path} names no program; write one: warpsight race replay {plan_path} -- PROGRAM"
-        )
+        raise UsageError(f"{plan_path} names no program; write one: warpsight race replay {plan_path} -- PROGRAM")
     check_runnable(command[0])
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
@@ -150,8 +141,5 @@ def _distance(one: Point, other: Point) -> int:
     """Lines between two instructions; many where they are in different files, none where lines are not known."""
     if not one.source or not other.source:
         return 0
-    (file, _, line), (other_file, _, other_line) = (
-        one.source[0].rpartition(":"),
-        other.source[0].rpartition(":"),
-    )
+    (file, _, line), (other_file, _, other_line) = one.source[0].rpartition(":"), other.source[0].rpartition(":")
     return abs(int(line) - int(other_line)) + (0 if Path(file).name == Path(other_file).name else 1 << 20)
