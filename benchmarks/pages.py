@@ -3,7 +3,7 @@
     PYTHONPATH=src:. python benchmarks/pages.py [--kernels 1000000] [--trace PATH] [--repeat 3]
 
 Each row is the best of several runs in this process, clock and processor time, without Python's start; the last rows run the
-whole command in a process of its own and tell its peak memory.
+whole command in a process of its own and print its peak memory.
 """
 
 from __future__ import annotations

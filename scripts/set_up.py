@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 def find_python() -> str:
     """This interpreter when it is new enough, else a newer one on PATH; ends the program when there is none."""
-    if sys.version_info >= (3, 10):  # noqa: UP036 - this file is what a too old Python is told by
+    if sys.version_info >= (3, 10):  # noqa: UP036 - a Python that is too old still parses this file and gets the message
         return sys.executable
     for minor in (13, 12, 11, 10):
         found = shutil.which(f"python3.{minor}")

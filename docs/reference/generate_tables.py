@@ -16,8 +16,8 @@ INTRODUCTION = f"""# Tables of a trace
 
 Trace schema {SCHEMA_VERSION}. A trace is a folder of Parquet files, `table=<name>/process=<id>/part-<n>.parquet` (tables
 about the whole trace have no process level), and `manifest.json`. Opening it gives a view per table; a table
-without rows is an empty view. Rows are sorted within a file. Times are nanoseconds of the recording host's CLOCK_MONOTONIC. `?` marks columns that can
-be null.
+without rows is an empty view. Rows are sorted within a file. Times are nanoseconds of the recording host's
+CLOCK_MONOTONIC. `?` marks columns that can be null.
 
 {", ".join(f"`{name}`" for name in NAMED)} have a column `name_id`. Their views add `name`, `demangled` and `short` from table
 `name`, and the columns of table `shape` where there is a `shape_id`. `<table>_ids` is the same relation without these look-ups.

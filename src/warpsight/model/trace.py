@@ -70,7 +70,7 @@ class Trace:
         self._database: Database | None = Database(folders, self._files)
 
     def _named(self, folder: Path) -> Path:
-        """The folder under a name in UTF-8, which DuckDB and Arrow want."""
+        """The folder under a name in UTF-8, which DuckDB and Arrow need."""
         try:
             str(folder).encode()
         except UnicodeEncodeError:
@@ -114,7 +114,7 @@ class Trace:
         """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
 
         Raises:
-            UsageError: when running the statement fails: a cast of what is no number, a file that it may not read, ….
+            UsageError: when running the statement fails: a cast of what is not a number, a file that it may not read, ….
         """
         import duckdb
 
@@ -128,7 +128,7 @@ class Trace:
             raise UsageError(f"SQL: {error}") from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
-        """What a function returns that runs statements of this thread: in another thread, so that this one hears of signals."""
+        """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
         cursor = self._cursor()
         outcome: Future[pa.Table] = Future()
 
@@ -149,7 +149,7 @@ class Trace:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Whatever this thread asks the trace inside ends after so long, with an error.
+        """Limit the time of this thread's statements inside the block; they end with an error.
 
         Raises:
             UsageError: when a statement had not finished by then.
@@ -291,7 +291,7 @@ class Trace:
             self.close()
 
     def _blame(self, error: BaseException | None) -> None:
-        """When something failed that must not, see whether the trace itself is to blame; it is not looked at before.
+        """After an unexpected failure, check whether the trace itself is damaged; it is not checked before.
 
         Raises:
             TraceError: when it holds what no writer of traces gives.
@@ -308,13 +308,13 @@ class Trace:
 
     def __repr__(self) -> str:
         rows = self.manifest.get("rows", {})
-        told = ", ".join(
+        described = ", ".join(
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
-        return f"<Trace {self.path}: {told or 'no device work'}>"
+        return f"<Trace {self.path}: {described or 'no device work'}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
         from importlib import import_module
 
         return str(import_module("warpsight.ui.jupyter.display").trace_html(self))

@@ -45,7 +45,7 @@ class Waits:
 
     Attributes:
         kind: Index into `kinds`.
-        event: Unique id of the awaited record where the source tells one, else the event; 0 for none.
+        event: Unique id of the awaited record if the source has one, else the event; 0 for none.
         queue: Number of the stream in `queues`: the one that is waited for, or the one that waits.
         call: Index of the call among all calls (:func:`warpsight.model.calls.load` with `api`), -1 where there is none.
     """
@@ -71,7 +71,7 @@ class Waits:
 
     @property
     def of_the_host(self) -> Column:
-        """Indices of the waits in which a thread stood still."""
+        """Indices of the waits in which a thread was blocked."""
         return self.of(*OF_STREAM, *OF_CONTEXT, *OF_EVENT, *OF_LIST)
 
     @property
@@ -114,9 +114,9 @@ def queues(trace: Trace) -> tuple[Queue, ...]:
 
 
 def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
-    """For rows of `process`, `device` (-1: not told), `context` and `stream` the number of their queue, -1 for none.
+    """For rows of `process`, `device` (-1: unknown), `context` and `stream` the number of their queue, -1 for none.
 
-    Where a row does not tell its device, the first queue with the same other numbers is meant, and likewise a queue without
+    A row without a device means the first queue with the same other numbers, and likewise a queue without
     a device is meant by any row with its other numbers. A context belongs to one device, so a row that names a context means
     the only queue of that context and stream whatever its device says: some files give waits a device that is not theirs.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: Kinds of device work; `Work.kind` is an index into it. A communication kernel is no kernel here: each row has one kind.
+#: Kinds of device work; `Work.kind` is an index into it. A communication kernel is not a kernel here: each row has one kind.
 KINDS = ("kernel", "communication", "copy", "set")
 KERNEL, COMMUNICATION, COPY, SET = range(4)
 _ALL = Rows()
@@ -32,7 +32,7 @@ NO_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Queue:
-    """A stream: where work is done in order. `device` is None where the trace does not tell."""
+    """A stream: where work is done in order. `device` is None when unknown."""
 
     process: int
     device: int | None
@@ -89,7 +89,7 @@ class Work:
 
     @property
     def window(self) -> int:
-        """Length of the time looked at, ns."""
+        """Length of the analyzed time, ns."""
         return max(self.finish - self.begin, 0)
 
     def device_index(self) -> tuple[list[int | None], Column]:
@@ -144,7 +144,7 @@ def load(trace: Trace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
 
 @dataclass(frozen=True)
 class Everything:
-    """All device work of a trace, and what tells which of it other conditions select.
+    """All device work of a trace, and what other conditions need to select from it.
 
     Attributes:
         work: The work.
@@ -235,7 +235,7 @@ def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | 
 
 
 def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
-    """The rows of all work that conditions select. Queues are those with rows before the end of the time asked for."""
+    """The rows of all work that conditions select. Queues are those with rows before the end of the requested time."""
     work = whole.work
     keep = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
     if rows.end is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: Files and modules that are no part of the user's own program: installed packages, Python's own library, frameworks by the
+#: Files and modules that are not part of the user's own program: installed packages, Python's own library, frameworks by the
 #: short paths that their profilers print, and code without a file.
 _LIBRARY = re.compile(
     r"site-packages/|dist-packages/|lib/python\d|<frozen|<string>|<built-in|^nn\.Module|"

@@ -167,7 +167,7 @@ def memory(trace: Trace, rows: Rows = _ALL) -> Result:
         holders: what was held at the peak, by stack and range, the largest first.
         leaks: what was never freed, by stack.
         errors: frees of what was already freed.
-        pools: size and use of memory pools over time, where the source tells.
+        pools: size and use of memory pools over time, if the source has them.
 
     Fragmentation is 1 - largest free hole / all free bytes of the address regions in use (0: all free memory is one piece).
     """

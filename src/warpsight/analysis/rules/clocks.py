@@ -62,7 +62,7 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
         return
     best = max(fastest or 0.0, float(clock.max()))
     lost = float((worked * np.clip(1 - clock / best, 0, 1)).sum())
-    # Samples tell nothing of the time outside of them; what is inside stands for all busy time.
+    # Nothing is sampled outside of this time; what is inside stands for all busy time.
     cost = int(lost / worked.sum() * busy.total)
     reasons = []
     for name, text in REASONS.items():

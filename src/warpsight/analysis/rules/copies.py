@@ -134,7 +134,7 @@ def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:
 
 
 def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterator[Finding]:
-    """Rules of nsys of synchronous copies and sets; pageable ones are told above."""
+    """Nsight Systems' rules for synchronous copies and sets, except pageable ones, which the rule above reports."""
     found = moves.chosen(moves.synchronous & ~moves.pageable)
     count = len(found["start"])
     if not count:

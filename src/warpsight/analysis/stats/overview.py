@@ -1,6 +1,6 @@
 """A whole trace as one picture: how busy each stream was in each of many equal bins, and with what.
 
-A bin tells the share of its time that is covered, and the name that covers most of it, for any window and number of bins.
+A bin has the share of its time that is covered, and the name that covers most of it, for any window and number of bins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Names told apart; what is left is the first name, "other". One byte holds the index.
+#: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
 NAMES = 250
 
 
@@ -150,7 +150,7 @@ def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int
 
 
 def _busiest(work: Work, counts: Column, room: int) -> set[int]:
-    """The streams with most time, summed: good enough to choose by."""
+    """The streams with most time, summed: precise enough for choosing."""
     spent = np.bincount(work.queue, weights=(work.end - work.start).astype(float), minlength=len(counts))
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 

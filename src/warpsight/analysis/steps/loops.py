@@ -28,7 +28,7 @@ TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])",
     re.IGNORECASE,
 )
-#: With more turns than this a range is no turn of a main loop; patterns of names looked at in each table.
+#: With more turns than this a range is not a turn of a main loop; patterns of names looked at in each table.
 MOST, _PATTERNS = 200_000, 48
 #: How a loop was announced; lower ranks say more.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
@@ -73,7 +73,7 @@ def _load(trace: Trace) -> Iterator[Loop]:
     if trace.count("marker"):
         columns, coded = trace.columns("marker", {**_FIELDS, "name_id": 0}, ["category", "kind"])
         kinds = coded["category"]
-        # Functions are how a turn does its work; what a profiler drew on the device's side is no announcement.
+        # Functions are how a turn does its work; what a profiler drew on the device's side is not an announcement.
         left_out = [
             kinds.index(kind) for kind in ("python_function", "gpu_user_annotation", "Trace") if kind in kinds
         ]

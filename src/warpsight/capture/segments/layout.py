@@ -60,7 +60,7 @@ u2 version      LAYOUT_VERSION
 u2 kind         record kind of every row in the block
 u4 pid          process that wrote it, as the process itself saw its id
 u4 thread       OS thread id of the writer
-u8 arena        random id of the arena, tells reused process ids apart
+u8 arena        random id of the arena; distinguishes reused process ids
 u8 sequence     number of this block in its ring, from 0 without gaps
 u8 lost         rows the ring had to drop before this block was begun
 u4 writer       number of the ring in its arena, never reused
@@ -91,7 +91,7 @@ u4 state            STATE_* of the recorder in the process
 u4 drainer          process id of whoever drains; the process takes over when it is gone
 u8 heartbeat        CLOCK_MONOTONIC ns of the drainer's last visit
 u8 lost_no_ring     rows dropped because descriptors or blocks ran out (atomic)
-u8 lost_no_ring_reported  how many of them Loss rows already tell (drainer)
+u8 lost_no_ring_reported  how many of them Loss rows already report (drainer)
 u4 claims           rings claimed so far, recycled ones included (atomic)
 u4 next_segment     number of the drainer's next segment file, so that a second drainer goes on counting
 u4 forced_flush     the flush_request that is to be forced: incomplete records come too, without times
@@ -123,10 +123,10 @@ u8 lost           rows dropped because the ring was full (producer)
 u8 lost_first     CLOCK_MONOTONIC ns of the first dropped row
 u8 lost_last      CLOCK_MONOTONIC ns of the last dropped row
 u8 drained        blocks before this sequence may be overwritten (atomic; consumer, or a producer that drops its oldest block)
-u8 lost_reported  how many of `lost` Loss rows already tell (consumer)
+u8 lost_reported  how many of `lost` Loss rows already report (consumer)
 u8 unwritten      rows of blocks that the consumer gave up, because they could not be written (consumer)
 u8 unwritten_block  number of the last such block, plus 1 (consumer)
-u8 unwritten_reported  how many of `unwritten` Loss rows already tell (consumer)
+u8 unwritten_reported  how many of `unwritten` Loss rows already report (consumer)
 u8[3] reserved1     keeps the consumer's line apart
 """),
 )

@@ -315,7 +315,7 @@ def read_graphs(report: Report) -> None:
 
 
 def _graphs_of_nodes(report: Report) -> dict[tuple[int, int], int]:
-    """Graph of (process, node) where a kernel that ran from it tells; the schema of nodes does not."""
+    """Graph of (process, node), from a kernel that ran from it; the schema of nodes does not have it."""
     known: dict[tuple[int, int], int] = {}
     if not report.tables.count("CUDA_GRAPH_NODE_EVENTS"):
         return known

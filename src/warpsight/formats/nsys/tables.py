@@ -1,4 +1,4 @@
-"""Which tables of an export go where, and what is said about the rest."""
+"""Which tables of an export go where, and which notes the others get."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_tables(tables: Tables, source: Source, target: Target) -> None:
     counters.read_network(report)
     counters.read_samples(report)
     _describe(report)
-    _tell(report)
+    _add_notes(report)
 
 
 def _pairs(report: Report, table: str) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _clock(report: Report, export: dict[str, str]) -> None:
     report.target.add("clock", [{"monotonic": begin, "realtime": epoch}])
 
 
-def _tell(report: Report) -> None:
+def _add_notes(report: Report) -> None:
     """Nsight's own diagnostics as notes, and the tables that were not read."""
     report.read.update(_ABOUT)
     columns = {"timestamp": INT, "severity": INT, "text": TEXT, "globalPid": INT}

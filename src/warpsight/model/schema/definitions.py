@@ -179,7 +179,7 @@ process      int32? -   process id in the trace
 
 COLLECTIVE = table(
     "collective",
-    "Collective operations with their sizes, where a source tells them.",
+    "Collective operations with their sizes, if a source has them.",
     """
 start        int64? ns  begin
 duration     int64? ns  end - start

@@ -79,7 +79,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Races:
-    """What was found, and what keeps the answer from being complete."""
+    """The races found, and why the answer may be incomplete."""
 
     races: tuple[Race, ...]
     launches: int

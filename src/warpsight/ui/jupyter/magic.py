@@ -1,4 +1,4 @@
-"""`%%warpsight`: record what one cell does and show what came out."""
+"""`%%warpsight`: record one cell and show its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline as an application in the terminal: zoom, move, search, and what the event under the cursor is."""
+"""The timeline as an application in the terminal: zoom, move, search, and details of the event under the cursor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HELP = """\
  ?            this help
  q            quit
 """
-#: ns; nothing shorter can be told apart.
+#: ns; shorter events cannot be distinguished.
 _LEAST_WINDOW = 64
 #: Lines of a lane at most, and of what stands above and below the lanes.
 _TALLEST, _DETAILS = 4, 14
@@ -140,7 +140,7 @@ class TimelineApp(App[None]):
         self.call_after_refresh(self.show)
 
     def show(self) -> None:
-        """Draw the window and tell about the cursor."""
+        """Draw the window and describe what is under the cursor."""
         width = max(self.size.width, 20)
         tall = self.tall
         drawn = frame(self.picture, *self.window, width, tall=tall)
@@ -201,7 +201,7 @@ class TimelineApp(App[None]):
         return int(rows[int(inside.argmax())]), len(rows)
 
     def details(self) -> Text:
-        """What is under the cursor."""
+        """The details of the event under the cursor."""
         row, count = self.event()
         at = moment(self.column_window()[0] - self.picture.origin, 9)
         if row is None:
@@ -377,7 +377,7 @@ class TimelineApp(App[None]):
         try:
             re.compile(self.pattern)
         except re.error as error:
-            self.notify(f"{self.pattern!r} is no regular expression: {error}", severity="error")
+            self.notify(f"{self.pattern!r} is not a regular expression: {error}", severity="error")
             return
         found = self.trace.sql(
             "SELECT id FROM name WHERE regexp_matches(demangled, $p, 'i')", p=self.pattern

@@ -108,7 +108,7 @@ def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> lis
 def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> Cell:
     if isinstance(value, str):
         whole = text(value)
-        # Both ends of a kernel's name tell it apart; two lines hold this much of it.
+        # Both ends of a kernel's name identify it; two lines hold this much of it.
         shown = numbers.shorten(whole, _NAME) if name == "name" else whole
         return Cell(shown, whole.lower(), title=whole if shown != whole else "")
     if value is None:
