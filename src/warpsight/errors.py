@@ -44,7 +44,7 @@ def choices(value: str, known: Iterable[str], label: str = "") -> str:
     from difflib import get_close_matches
 
     listed = list(known)
-    near = get_close_matches(value, listed, n=2)
+    near = get_close_matches(value, listed, n=2, cutoff=0.7)
     return (
         f"; did you mean {' or '.join(near)}?"
         if near
