@@ -132,6 +132,11 @@ VERBS: dict[str, Verb] = {
     "capsule": Verb(
         "Cut kernels out of a running program to run them again, and say what a capsule holds.", "Debug"
     ),
+    "race": Verb(
+        "Find timing bugs: provoke them with delays, prove that the delays are the cause, shrink them to the fewest points.",
+        "Debug",
+        systems=("linux",),
+    ),
     "mcp": Verb(
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),
