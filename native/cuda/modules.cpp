@@ -64,7 +64,7 @@ uint64_t key_of(uint32_t context, std::string_view name) {
 
 uint64_t pair_of(uint32_t context, uint32_t number) { return static_cast<uint64_t>(context) << 32 | number; }
 
-void take_kernel(void* data, std::string_view name) {
+void take_kernel(void* data, std::string_view name, std::string_view) {
   auto* loaded = static_cast<Loaded*>(data);
   loaded->kernels.push_back(key_of(loaded->context, name));
 }

@@ -1,6 +1,6 @@
 """The file of an event trace: `WSEVENT1`, then blocks of kind, CRC-32, length and payload (native/sanitizer/event_file.cpp).
 
-A file that ends early gives the blocks before; one with a damaged block gives the others, and both are said.
+A file that ends early gives the blocks before; one with a damaged block gives the others. Both are noted.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _FIELDS: dict[str, dict[str, type]] = {
         "stream": int, "context": int, "thread": int, "monotonic": int, "graph": int,
     },
     "loss": {"cause": str, "count": int},
+    "order": {"what": str, "event": int, "stream": int},
 }  # fmt: skip
 
 
@@ -51,10 +52,11 @@ class Records:
 
 @dataclass
 class EventFile:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
+        order: launches and what orders streams (records of events, waits), as the host did them.
         losses: cause and count of what is missing.
         complete: whether the file has its end.
     """
@@ -62,6 +64,7 @@ class EventFile:
     process: dict[str, Any] = field(default_factory=dict)
     functions: list[dict[str, Any]] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
+    order: list[dict[str, Any]] = field(default_factory=list)
     cubins: dict[int, bytes] = field(default_factory=dict)
     records: list[Records] = field(default_factory=list)
     losses: list[tuple[str, int]] = field(default_factory=list)
@@ -77,7 +80,7 @@ def read(source: Source) -> EventFile:
     """Read a file, compressed or not.
 
     Raises:
-        FormatError: when it is no event trace.
+        FormatError: when it is not an event trace.
     """
     found = EventFile()
     for kind, payload in _blocks(source, found):
@@ -133,6 +136,9 @@ def _describe(found: EventFile, payload: bytes) -> None:
         found.functions.append(said)
     elif kind == "launch":
         found.launches.append(said)
+        found.order.append(said)
+    elif kind == "order":
+        found.order.append(said)
     elif kind == "loss":
         found.losses.append((said["cause"], said["count"]))
     elif kind == "end":

@@ -24,7 +24,7 @@ MEASURED_BYTES = 16 << 20
 
 @dataclass
 class RawBound:
-    """Watches the sizes of a recording's folder and says when draining may go on and when recording must end."""
+    """Watches the sizes of a recording's folder and decides when draining may continue and when recording must end."""
 
     folder: Path
     rows: OwnRows
@@ -73,7 +73,7 @@ class RawBound:
         self.rows.loss("launcher", cause, severity=LOSS_ENDED)
 
     def say_write_error(self, error: int) -> None:
-        """Note that segments cannot be written: what waits in rings will be lost when they are full."""
+        """Note that segments cannot be written: rows waiting in rings will be lost when they are full."""
         self.rows.loss("drainer", f"segments cannot be written: {os.strerror(error)}", severity=LOSS_DATA)
 
 

@@ -1,4 +1,4 @@
-"""Recording a known program and checking that nothing of it is missing: for `bench` and the self-test."""
+"""Recording a known program and checking that no row is missing: for `bench` and the self-test."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LEFT JOIN stack s ON s.id = l.stack
 
 @dataclass(frozen=True)
 class Bench:
-    """What was recorded of `launches` launches, and what each cost. Times are nanoseconds per launch.
+    """The recording of `launches` launches, and what each cost. Times are nanoseconds per launch.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
     turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to
@@ -83,7 +83,7 @@ class Bench:
 
 
 def program(platform: str, launches: int | None) -> list[str]:
-    """The command line of the workload; without a number it launches when it is told to."""
+    """The command line of the workload; without a number it launches on request."""
     return [sys.executable, "-m", workload.__name__, platform, "-" if launches is None else str(launches)]
 
 
@@ -202,7 +202,7 @@ def _in_turn(commands: Sequence[list[str]], sizes: Sequence[int]) -> tuple[list[
 
 
 class _Program:
-    """A workload that launches when it is told to."""
+    """A workload that launches on request."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = " ".join(command)
