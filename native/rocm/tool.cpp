@@ -21,8 +21,12 @@ namespace {
 constexpr char kLibraries[] = "ROCP_TOOL_LIBRARIES";
 constexpr char kOurName[] = "warpsight";
 
-std::atomic<bool> g_configured{false};  // rocprofiler-sdk has called us, or is about to
-std::atomic<pid_t> g_owner{0};  // the process that was configured; its forked children are none of ours
+// rocprofiler-sdk has called us, or is about to. Of several callers one exchanges false for true, and goes
+// on.
+std::atomic<bool> g_configured{false};
+// The process that was configured; its forked children are none of ours. Stored once, before the library
+// knows what to call at its end.
+std::atomic<pid_t> g_owner{0};
 
 RocmRecorder& recorder() {
   static RocmRecorder* const value =
