@@ -19,9 +19,12 @@ from warpsight.machine.checks import Check
 from warpsight.machine.device import Device
 from warpsight.machine.links import Link
 from warpsight.machine.processes import Process
+from warpsight.race.reduction import ReduceResult
+from warpsight.race.stressing import StressResult
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
+from warpsight.replay.browsing import Memory, Overview
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
@@ -730,6 +733,8 @@ def _found_records() -> dict[str, Any]:
 MADE: dict[str, tuple[str, Any]] = {
     "bench": ("`bench --json`", Bench),
     "bench_links": ("`bench --links --json`", Links),
+    "capsule": ("`capsule show --json`", Overview),
+    "capsule_memory": ("`capsule show --json` with an allocation", Memory),
     "devices": ("`devices --json`", Devices),
     "diff": ("`diff --json`", Diff),
     "doctor": ("`doctor --json`, `doctor --selftest --json`", Doctor),
@@ -740,6 +745,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "top": ("`top --once --json`", Snapshot),
     "trigger": ("`trigger --json`", Trigger),
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
+    "race_reduce": ("`race reduce --json`", ReduceResult),
+    "race_stress": ("`race stress --json`", StressResult),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),
     "sass_memory": ("`sass memory --json`", SassMemory),
     "sass_races": ("`sass races --json`", SassRaces),
