@@ -170,7 +170,10 @@ Work unknown(Work work) {
   X(cuMemcpyAtoHAsync_v2) X(cuMemcpyHtoAAsync_v2) X(cuStreamWaitValue32_v2) X(cuStreamWaitValue64_v2) \
   X(cuStreamWriteValue32_v2) X(cuStreamWriteValue64_v2) X(cuStreamBatchMemOp_v2) \
   X(cuStreamWaitValue32_v2_ptsz) X(cuStreamWaitValue64_v2_ptsz) X(cuStreamWriteValue32_v2_ptsz) \
-  X(cuStreamWriteValue64_v2_ptsz) X(cuStreamBatchMemOp_v2_ptsz)
+  X(cuStreamWriteValue64_v2_ptsz) X(cuStreamBatchMemOp_v2_ptsz) X(cuMemcpyBatchAsync_v2) \
+  X(cuMemcpyBatchAsync_v2_ptsz) X(cuMemcpy3DBatchAsync_v2) X(cuMemcpy3DBatchAsync_v2_ptsz) \
+  X(cuMemcpyAtoA_v2_ptds) X(cuMemcpyAtoD_v2_ptds) X(cuMemcpyAtoH_v2_ptds) X(cuMemcpyDtoA_v2_ptds) \
+  X(cuMemcpyHtoA_v2_ptds) X(cuMemcpyAtoHAsync_v2_ptsz) X(cuMemcpyHtoAAsync_v2_ptsz)
 // clang-format on
 
 // The call without the ending; the arguments of both forms are laid out alike.
