@@ -34,7 +34,7 @@ RocmRecorder& recorder() {
   return *value;
 }
 
-// The library looks for tools in everything that is loaded; we are one only where we were asked for.
+// The library looks for tools in everything that is loaded; we are one only where that was requested.
 bool asked_for() {
   const char* libraries = getenv(kLibraries);
   return libraries != nullptr && strstr(libraries, kOurName) != nullptr;

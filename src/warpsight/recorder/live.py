@@ -63,7 +63,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What happened in the window; rates are per second, busy shares are unions (0 to 1) by device.
+    """The events of the window in numbers; rates are per second, busy shares are unions (0 to 1) by device.
 
     Attributes:
         folder: The recording.
