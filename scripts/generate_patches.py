@@ -12,7 +12,15 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "native" / "sanitizer" / "patches.cu"
-_COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", f"-I{SOURCE.parents[1]}", "-o", "-")
+_COMMAND = (
+    "nvcc",
+    "-ptx",
+    "--keep-device-functions",
+    "-arch=compute_75",
+    f"-I{SOURCE.parents[1]}",
+    "-o",
+    "-",
+)
 
 
 def generated() -> str:
