@@ -95,6 +95,21 @@ def test_only_chosen_warps_wait(programs: Programs, tmp_path: Path, where: Where
     assert {row[4] for row in done(tmp_path)} == warps
 
 
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [(Where(ranks=(1,)), "its clusters have 1 block, and the plan asks for rank 1"),
+     (Where(ctas=((3, 9),)), "no chosen warp came"), (Where(), None)],
+)  # fmt: skip
+def test_a_delay_that_cannot_act_is_said(
+    programs: Programs, tmp_path: Path, where: Where, said: str | None
+) -> None:
+    plan = plan_for(programs, where=where)
+    replay(programs, tmp_path, plan, "load", "launch:K:2:1")
+    assert [said in note for note in delays.idle(plan, tmp_path / "log")] == ([True] if said else [])
+    elsewhere = plan_for(programs, points=(Point("elsewhere", "ab" * 32, 0, "global"),))
+    assert delays.idle(elsewhere, tmp_path / "log") == ["elsewhere made no delay: it was not launched"]
+
+
 def test_other_code_ends_the_program_and_says_which(programs: Programs, tmp_path: Path) -> None:
     plan = plan_for(programs)
     other = tuple(msgspec.structs.replace(point, code="0" * 64) for point in plan.points)

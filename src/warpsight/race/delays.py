@@ -158,6 +158,30 @@ def losses(log_path: Path) -> list[str]:
     return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
 
 
+def idle(plan: Plan, log_path: Path) -> list[str]:
+    """Which functions with points made no delay in a run, and why where the reason is known, one sentence each."""
+    waited = set(delays_done(log_path)["function"].to_pylist())
+    sizes: dict[str, int] = {}
+    for file in logs(log_path):
+        for launch in EventTrace(file).launches.values():
+            x, y, z = (max(size, 1) for size in launch.cluster)
+            name = str(launch.said["name"])
+            sizes[name] = max(sizes.get(name, 0), x * y * z)
+    said = []
+    for name in sorted({point.kernel for point in plan.points} - waited):
+        size, ranks = sizes.get(name, 0), plan.where.ranks
+        if size and ranks is not None and min(ranks) >= size:
+            said.append(
+                f"{name} made no delay: its clusters have {size} block{'s' * (size > 1)}, and the plan asks for rank {min(ranks)}"
+            )
+        else:
+            said.append(
+                f"{name} made no delay: "
+                + ("no chosen warp came to its points" if size else "it was not launched")
+            )
+    return said
+
+
 def read_log(plan: Plan, log_path: Path) -> Mapping[str, npt.NDArray[Any]]:
     """The delays as arrays of equal length: point (its place in the plan), launch, cta, warp, occurrence, delay_ns."""
     done = delays_done(log_path)

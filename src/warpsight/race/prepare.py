@@ -139,7 +139,10 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
             plan.write(used, plan_path)
         kept = log or Path(folder, "log")
         code = tracing.run(command, delays.environment(plan_path, kept))
-        notes += delays.losses(kept)
+        notes += [
+            *delays.losses(kept),
+            *(delays.idle(used, kept) if used.ceiling_ns and used.probability else ()),
+        ]
         return Replayed(used, code, delays.delays_done(kept), tuple(notes))
 
 
