@@ -128,7 +128,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   return true;
 }
 
-// The context with its patches and ring; nullptr where that failed, which is told once.
+// The context with its patches and ring; nullptr where that failed, which is reported once.
 Tracer::Context* Tracer::context_of(CUcontext handle) {
   const auto known = contexts_.find(handle);
   if (known != contexts_.end()) return known->second.get();
@@ -222,7 +222,7 @@ void Tracer::place_points(CUmodule handle, Context* context, Module* module, con
   }
 }
 
-// Tells where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet, and
+// Writes where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet, and
 // to ask where they are would load them, for which the driver waits for ever inside of a launch.
 uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
   uint64_t begin = 0, bytes = 0;

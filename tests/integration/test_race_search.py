@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 from warpsight.race import plan as plans
+from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point
+from warpsight.race.reduction import reduce
 
 PROGRAM = str(Path(__file__).with_name("race_program.py"))
 PLAN = Plan(
@@ -75,7 +78,7 @@ def checked(done: subprocess.CompletedProcess[str], schema: str) -> dict[str, An
         ("exit", (), "fail"),
         ("output", ("--same-output",), "fail"),
         ("crash", (), "crash"),
-        ("hang", ("--hang-after", "3"), "hang"),
+        ("hang", ("--hang-after", "5"), "hang"),
     ],
 )
 def test_what_delays_bring_out_is_reproduced_and_told_by_its_class(
@@ -245,14 +248,14 @@ step()
 
 @pytest.mark.parametrize(
     ("how", "kind"),
-    [("return", "fail"), ("output", "fail"), ("raise", "crash"), ("crash", "crash"), ("hang", "hang")],
+    [("return", "fail"), ("output", "fail"), ("raise", "crash"), ("crash", "crash")],
 )
 def test_trials_in_one_process_are_switched_and_charged_one_by_one(
     plan: str, tmp_path: Path, how: str, kind: str
 ) -> None:
     script = tmp_path / "trials.py"
     script.write_text(TRIALS.replace("HOW", repr(how)))
-    options = ("--json", "--in-process", "50", "--hang-after", "4")
+    options = ("--json", "--in-process", "50")
     found = checked(race("stress", plan, *options, program=(sys.executable, str(script))), "race_stress")
     assert found["verdict"] == "reproduced" and set(found["outcomes"]) <= {"pass", kind}, found
     assert (
@@ -260,6 +263,20 @@ def test_trials_in_one_process_are_switched_and_charged_one_by_one(
     )  # in the processes of the delayed arm
     assert found["example"].startswith(f"{kind}: trial ")
     assert plans.read(found["plan"]).seed % 7 == 0  # the seed of the trial, not of the process
+
+
+def test_a_hang_is_charged_to_its_trial(tmp_path: Path) -> None:
+    script = tmp_path / "trials.py"
+    script.write_text(TRIALS.replace("HOW", repr("hang")))
+    experiment = Experiment.of(
+        [sys.executable, str(script)], tmp_path / "folder", inject=False, in_process=500, hang_s=15.0
+    )
+    with experiment.begin({}, force=False):
+        assert experiment.refer(PLAN).kind == "pass"
+        outcome = experiment.run("one", PLAN, control_share=0.5)
+    assert outcome.kind == "hang" and outcome.why.startswith("trial ") and outcome.failed_delayed
+    assert outcome.failed_seed is not None and outcome.failed_seed % 7 == 0
+    assert 1 < outcome.control + outcome.delayed < 500
 
 
 def test_a_trial_without_an_experiment_runs_once(tmp_path: Path) -> None:
@@ -313,3 +330,16 @@ def test_a_plan_that_does_nothing_and_a_natural_failure_are_told(plan: str) -> N
     )
     natural = race("reduce", plan, "-f", "--deterministic", program=("sh", "-c", script))
     assert natural.returncode == 11 and "without any delay" in natural.stdout
+
+
+@pytest.mark.parametrize(("logged", "searched"), [([4, 9, 11], 3), ([4, 11], 16)])
+def test_points_that_never_waited_are_left_out_unless_nothing_fails_without_them(
+    tmp_path: Path, logged: list[int], searched: int
+) -> None:
+    experiment = Experiment.of(buggy(), tmp_path / "reduce", inject=False)
+    seen = {"point": np.array(logged), "warp": np.array([1, 3, 3]), "cta": np.array([5, 6, 6])}
+    experiment.read_log = lambda plan, log: seen
+    found = reduce(experiment, PLAN, deterministic=True)
+    assert [point.pc // 16 for point in found.points] == [4, 9]
+    assert found.steps[-4].before == searched
+    assert found.where.warps == (3,) and found.where.ctas == ((5, 6),)

@@ -128,7 +128,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.base.registry import ANALYSES, analysis
         from warpsight.analysis.rules.verdict import verdict
 
-        chosen = {name: analysis(name) for name in names}  # a wrong name is told before anything is read
+        chosen = {name: analysis(name) for name in names}  # fail on a wrong name before reading anything
         rows = choice.rows(self, begin, end, device, stream, process)
         judged = None if names else verdict(self, rows)
         if everything and not names:
@@ -137,7 +137,7 @@ class Questions(StoredTrace):
 
     @staticmethod
     def analyses() -> dict[str, str]:
-        """The analyses that :meth:`analyze` knows, with what each is about."""
+        """Names of the analyses for :meth:`analyze`, each with a description."""
         from warpsight.analysis.base.registry import ANALYSES
 
         return {name: one.meaning for name, one in ANALYSES.items()}
@@ -155,7 +155,7 @@ class Questions(StoredTrace):
         head: int | None = None,
         tail: int | None = None,
     ) -> pa.Table:
-        """Rows that DuckDB's SQL or simple filters choose; nothing but the trace can be read.
+        """Rows chosen by DuckDB's SQL or by simple filters; nothing but the trace can be read.
 
         Args:
             sql: one statement that reads; views are named like the tables. Only `head` goes with it.
@@ -202,7 +202,7 @@ class Questions(StoredTrace):
         head: int | None = None,
         tail: int | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """The same as :meth:`query` before anything is read: a relation of DuckDB, to go on with.
+        """The same as :meth:`query`, but lazy: a DuckDB relation to continue with.
 
         Raises:
             UsageError: as :meth:`query`.
@@ -348,7 +348,7 @@ class Questions(StoredTrace):
             top: rows of each table at most; None and 0 are all.
 
         Raises:
-            UsageError: for a change that cannot be read, or one that the trace does not tell enough for.
+            UsageError: for a change that cannot be read, or one for which the trace has too little.
         """
         from warpsight.simulate.simulation import simulate
 
@@ -360,7 +360,7 @@ class Questions(StoredTrace):
         return replace(found, result=_cut(found.result, top))
 
     def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
-        """Find the launches of host stacks that another tool took; `.folded()`, `.summary()` and `.counts()` tell them.
+        """Match the host stacks of another tool with launches; read the result with `.folded()`, `.summary()` or `.counts()`.
 
         Args:
             cpu: the stacks: extended folded, perf script, bpftrace, or a trace.

@@ -1,4 +1,4 @@
-"""One trace of all ranks of a job, on one clock: what every other verb then shows and exports."""
+"""One trace of all ranks of a job, on one clock, for every other verb to show and export."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: Columns in ns that are no moments on the trace's clock.
+#: Columns in ns that are not moments on the trace's clock.
 _NO_MOMENTS = ("duration", "realtime", "device_time", "uncertainty")
 _DEVICES = ("device", "source_device", "destination_device")
 #: Rows by their place in another tool's file mean nothing once files are joined.
@@ -60,7 +60,7 @@ def merge(job: Job, path: str | os.PathLike[str], *, force: bool = False) -> dic
 
 
 class _Joining:
-    """Takes one trace after the other into a new one."""
+    """Copies one trace after the other into a new one."""
 
     def __init__(self, job: Job, writer: TraceWriter) -> None:
         self._job = job

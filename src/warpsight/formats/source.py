@@ -18,7 +18,7 @@ HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 1 << 18
-#: Compressed traces of any tool unfold to 10 to 60 times their size. What unfolds to more than this is no trace: it would fill
+#: Compressed traces of any tool unfold to 10 to 60 times their size. What unfolds to more than this is not a trace: it would fill
 #: memory or disk (deflate can reach a thousand, zstd thirty thousand). Small files may do what they like.
 MOST_EXPANSION = 200
 SMALL_BYTES = 64 << 20
@@ -98,7 +98,7 @@ class Source:
         return io.BufferedReader(_Decompressed(self, file, decoder), _READ_BYTES)
 
     def local(self) -> Path:
-        """Path of an uncompressed file, for what must seek or map: the file itself or a temporary copy."""
+        """Path of an uncompressed file, for readers that seek or map: the file itself or a temporary copy."""
         if not self.compression:
             return self.path
         if self._temporary is None:
@@ -109,7 +109,7 @@ class Source:
         return Path(self._temporary.name) / (self.path.stem or "copy")
 
     def member(self, path: Path) -> Source:
-        """A file of this folder as a source of its own; close it too, or let it have no copies."""
+        """A file of this folder as a source of its own; close it too, unless it makes no copies."""
         return Source(path)
 
     def error(self, problem: str, *, offset: int | None = None, line: int | None = None) -> FormatError:
@@ -137,7 +137,7 @@ class Source:
 
 
 class _Damaged(Exception):
-    """The compressed data is not what it should be; `salvaged` came out before."""
+    """The compressed data is damaged; `salvaged` was decoded before."""
 
     def __init__(self, problem: str, salvaged: bytes) -> None:
         super().__init__(problem)
@@ -219,7 +219,7 @@ class _Zstd:
 
 
 def _slowly(stream: Any, data: bytes) -> bytes:
-    """What deflate gives before the damage: a call that fails gives nothing, so the calls are small."""
+    """The data that deflate gives before the damage: a failing call gives nothing, so the calls are small."""
     parts = []
     for first in range(0, len(data), 64):
         try:
@@ -230,7 +230,7 @@ def _slowly(stream: Any, data: bytes) -> bytes:
 
 
 class _Decompressed(io.RawIOBase):
-    """Reads through a decoder; damage ends the data and is told to the source."""
+    """Reads through a decoder; damage ends the data and is reported to the source."""
 
     def __init__(self, source: Source, file: IO[bytes] | io.FileIO, decoder: _Decoder) -> None:
         self._source = source

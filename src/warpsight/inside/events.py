@@ -1,4 +1,4 @@
-"""What a program says about itself while it is recorded: ranges, events, counters, marks. Free when nothing records."""
+"""A program's own ranges, events, counters and marks while it is recorded. Free when nothing records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SOCKET = "WARPSIGHT_SOCKET"
 
 
 class _Library:
-    """libwarpsight in this process, loaded when there is something to record to."""
+    """libwarpsight in this process, loaded when there is a recording."""
 
     def __init__(self) -> None:
         self.loaded: ctypes.CDLL | None = None
@@ -65,7 +65,7 @@ class _Library:
         return found
 
     def forget(self) -> None:
-        """In a forked child: it connects for itself when it has something to say."""
+        """In a forked child: it connects for itself on its first event."""
         self._tried = False
         self._first = threading.Lock()
         self.loaded = None
@@ -86,7 +86,7 @@ class annotate:
     `attributes` appear with the range in table `marker`, as a JSON object; what JSON has no form for becomes text.
 
     Raises:
-        TypeError: when `name` is no text.
+        TypeError: when `name` is not text.
     """
 
     def __init__(self, name: str, **attributes: Any) -> None:
@@ -136,7 +136,7 @@ def emit(
         attributes: what belongs to it, kept as a JSON object; what JSON has no form for becomes text.
 
     Raises:
-        TypeError: for a name or kind that is no text, or a time that is no number; also while nothing records.
+        TypeError: for a name or kind that is not text, or a time that is not a number; also while nothing records.
         ValueError: for a time below zero, not finite, or beyond 2^63-1 ns.
     """
     if type(name) is not str:
@@ -154,12 +154,12 @@ def emit(
 
 
 def counter(name: str, value: float, unit: str = "1") -> None:
-    """Add a value of a counter of your own, as it is now, to table `counter`.
+    """Add the current value of a counter of your own to table `counter`.
 
     `value` may be a number of any library, not finite too; a tensor of one element is read only while something records.
 
     Raises:
-        TypeError: for a name or unit that is no text, or a value that is no single number; also while nothing records.
+        TypeError: for a name or unit that is not text, or a value that is not a single number; also while nothing records.
     """
     if type(name) is not str:
         values.check_text(name, "name")
@@ -179,7 +179,7 @@ def trigger(reason: str = "asked for") -> None:
     In a recording without a ring it is a mark in the trace and nothing more.
 
     Raises:
-        TypeError: when `reason` is no text.
+        TypeError: when `reason` is not text.
     """
     if type(reason) is not str:
         values.check_text(reason, "reason")
@@ -191,7 +191,7 @@ def mark(name: str, **attributes: Any) -> None:
     """Add a moment to table `user_event`: an event of kind `mark` without duration.
 
     Raises:
-        TypeError: when `name` is no text.
+        TypeError: when `name` is not text.
     """
     if type(name) is not str:
         values.check_text(name, "name")

@@ -26,14 +26,14 @@ def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "",
 
     Raises:
         UsageError: for a category that is none of CATEGORIES.
-        TypeError: for a number that is none, or an allocator or tag that is no text; also while nothing records.
+        TypeError: for a number that is none, or an allocator or tag that is not text; also while nothing records.
         ValueError: for an address, size or device that cannot be.
     """
     _report(_ALLOCATE, address, size, allocator, tag, category, device)
 
 
 def free(address: int, size: int = 0, *, allocator: str = "user", device: int = _HOST) -> None:
-    """Report that an allocation was given back; `size` may be left out. Raises as :func:`allocate` does."""
+    """Report a free; `size` may be left out. Raises as :func:`allocate` does."""
     _report(_FREE, address, size, allocator, "", "unknown", device)
 
 

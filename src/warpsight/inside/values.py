@@ -1,4 +1,4 @@
-"""Values that a program reports about itself: what odd ones become, and which are refused, recorded or not.
+"""Checks values that a program reports about itself: how unusual ones are stored, and which are refused.
 
 A name may hold anything: what UTF-8 or C cannot hold is escaped, what is too long is cut. Numbers may be of any library.
 Attributes never fail: what JSON has no form for becomes text. What has no meaning at all (a length below zero, a text where
@@ -24,7 +24,7 @@ _MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000
 
 
 def check_text(value: Any, argument: str) -> None:
-    """Refuse what is no text.
+    """Refuse what is not text.
 
     Raises:
         TypeError: naming the argument.
@@ -34,7 +34,7 @@ def check_text(value: Any, argument: str) -> None:
 
 
 def encoded(text: str) -> bytes:
-    """A text as the recorder takes it: lone surrogates and NUL as backslash escapes, at most MOST_TEXT_BYTES."""
+    """A text in the recorder's encoding: lone surrogates and NUL as backslash escapes, at most MOST_TEXT_BYTES."""
     out = text[:MOST_TEXT_BYTES].encode("utf-8", "backslashreplace")
     if b"\0" in out:
         out = out.replace(b"\0", b"\\x00")
@@ -48,7 +48,7 @@ def nanoseconds(value: Any, argument: str) -> int:
     """A time or length in ns from any number; parts of a nanosecond are rounded.
 
     Raises:
-        TypeError: for what is no number (a truth value is none).
+        TypeError: for what is not a number (a truth value is none).
         ValueError: below zero, not finite, or beyond 2^63-1.
     """
     return (
@@ -62,7 +62,7 @@ def whole(value: Any, argument: str, least: int, most: int, unit: str = "") -> i
     """An integer within bounds from any number; parts of one are rounded.
 
     Raises:
-        TypeError: for what is no number.
+        TypeError: for what is not a number.
         ValueError: out of bounds or not finite.
     """
     return (
@@ -82,19 +82,19 @@ def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
             raise ValueError(f"{name}, not {real}") from None
         number = round(real)
     if not least <= number <= most:
-        told = (
+        shown = (
             str(number)
             if abs(number) < 10**20
             else f"{float(number):.3g}"
             if abs(number) < 10**300
             else "so large"
         )
-        raise ValueError(f"{name} from {least} to {most}, not {told}")
+        raise ValueError(f"{name} from {least} to {most}, not {shown}")
     return number
 
 
 def check_number(value: Any, argument: str) -> None:
-    """Refuse what is no single number, without asking a device for its value.
+    """Refuse what is not a single number, without asking a device for its value.
 
     Raises:
         TypeError: naming the argument.
@@ -112,7 +112,7 @@ def number(value: Any, argument: str) -> float:
     """A number of any library as a float; one too large for a float is infinite.
 
     Raises:
-        TypeError: for what is no single number.
+        TypeError: for what is not a single number.
     """
     return value if type(value) is float else _real(value, f"{argument} is a number")
 
@@ -134,15 +134,15 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
         return None
     try:
         out = json.dumps(values, default=_other, allow_nan=False).encode()
-    except Exception:  # not finite, circular, keys of other types: told as texts
+    except Exception:  # not finite, circular, keys of other types: written as text
         out = b""
-    if not out or b"\\ud" in out:  # a half of a surrogate pair is no text for those who read the trace
+    if not out or b"\\ud" in out:  # a half of a surrogate pair is not text for those who read the trace
         out = json.dumps(_plain(values, ())).encode()
     return out if len(out) <= MOST_TEXT_BYTES else _shortened(json.loads(out))
 
 
 def _plain(value: Any, above: tuple[int, ...]) -> Any:
-    """A value as JSON has it; what it has no form for, and what contains itself, as text."""
+    """A value as JSON; values without a JSON form, and those that contain themselves, as text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -194,7 +194,7 @@ def _text_of(value: Any) -> str:
 
 
 def _shortened(values: Mapping[str, Any]) -> bytes:
-    """An object that is too long: long values as the begin of their text, then as many keys as there is room for."""
+    """An object that is too long: the beginnings of long values, then as many keys as there is room for."""
     kept: dict[str, Any] = {}
     left, room = len(values), MOST_TEXT_BYTES - 64
     for key, value in values.items():
@@ -211,7 +211,7 @@ def _shortened(values: Mapping[str, Any]) -> bytes:
 
 
 def _kind(value: Any) -> str:
-    """What somebody gave, for a message."""
+    """The given value, for a message."""
     if isinstance(value, (str, bytes)) and len(value) <= 40:
         return repr(value)
     return f"a {type(value).__name__}" if value is not None else "None"

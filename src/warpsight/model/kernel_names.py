@@ -1,4 +1,4 @@
-"""Kernel names as people tell kernels apart.
+"""Kernel names as people distinguish kernels.
 
 A template whose first arguments are numbers (`elementwise_kernel<128, 4, …>`) is a general engine in one launch configuration:
 the functor it was given comes after them. It is one kernel, `elementwise_kernel<128, 4>`, whatever functor that is. A template
@@ -25,7 +25,7 @@ def family(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def short(name: str) -> str:
-    """A name for a sentence: without return type and arguments, its template arguments only where it is nothing without."""
+    """A name for a sentence: without return type and arguments, with template arguments only if nothing else is left."""
     text, depth = name.removeprefix("void "), 0
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">" and text[place - 1 : place] != "-")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -26,7 +29,7 @@ class Rows:
     name: str | None = None
 
     def key(self) -> tuple[Any, ...]:
-        """The conditions as something that can be a key: equal for equal conditions."""
+        """The conditions as a hashable key: equal for equal conditions."""
         lists = (self.devices, self.streams, self.processes)
         return (self.begin, self.end, *(tuple(values) for values in lists), self.name)
 
@@ -44,21 +47,33 @@ class Rows:
                 terms.append(f"{column} IN ({', '.join(str(int(v)) for v in values)})")
         return " AND ".join(terms)
 
+    def mask(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows the conditions select, but for `name`: by their columns `start`, `process`, `device`, `stream`."""
+        start = columns["start"]
+        keep = np.ones(len(start), bool)
+        if self.begin is not None:
+            keep &= start >= self.begin
+        if self.end is not None:
+            keep &= start < self.end
+        for column, values in (
+            ("process", self.processes),
+            ("device", self.devices),
+            ("stream", self.streams),
+        ):
+            if values:
+                keep &= np.isin(columns[column], list(values))
+        return keep
+
 
 def begin_of(trace: Trace) -> int:
-    """The first moment anything was recorded: 0 of the times that users give and see.
+    """The first recorded moment: 0 of the times that users give and see.
 
     Samples of host threads count only where there is nothing else: they begin before the program does anything of its own.
     """
 
     def least(tables: dict[str, str]) -> list[int]:
-        each = [
-            f"SELECT min({column}) FROM {table}"
-            for table, column in tables.items()
-            if trace.count(table.removesuffix("_ids"))
-        ]
-        found = trace.sql(" UNION ALL ".join(each)).fetchall() if each else []
-        return [int(value) for (value,) in found if value is not None]
+        found = [trace.least(table.removesuffix("_ids"), column) for table, column in tables.items()]
+        return [value for value in found if value is not None]
 
     def first() -> int:
         return min(least(TIMED) or least({"sample": "time"}), default=0)

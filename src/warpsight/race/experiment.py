@@ -49,7 +49,8 @@ class Experiment:
 
     Attributes:
         folder: of everything; oracle: the program; injection: how plans get into it.
-        read_log: the delays of a log as arrays of equal length, point, cta and warp among them; None: there are no logs.
+        read_log: the delays of a log as arrays of equal length, point, cta and warp among them, or none where the log is not
+            complete; None: there are no logs.
         gpus: a run has the first, or the one that it is given; empty: whatever the program sees.
         stop: ends the runs when it is set.
     """
@@ -84,7 +85,10 @@ class Experiment:
             return cls(Path(folder), judge, programs_own, None, tuple(gpus))
         from warpsight.race import delays
 
-        return cls(Path(folder), judge, delays.environment, delays.read_log, tuple(gpus))
+        def read_log(plan: Plan, log: Path) -> Mapping[str, npt.NDArray[Any]]:
+            return {} if delays.losses(log) else delays.read_log(plan, log)
+
+        return cls(Path(folder), judge, delays.environment, read_log, tuple(gpus))
 
     def begin(self, what: dict[str, Any], force: bool) -> Journal:
         """Make the folder, or go on in it after an interruption.

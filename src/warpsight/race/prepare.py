@@ -138,7 +138,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
             plan_path = Path(folder, "plan.json")
             plan.write(used, plan_path)
         kept = log or Path(folder, "log")
-        code = tracing.run(command, delays.environment(plan_path, kept))
+        code = tracing.run_injected(command, delays.environment(plan_path, kept))
         notes += [
             *delays.losses(kept),
             *(delays.idle(used, kept) if used.ceiling_ns and used.probability else ()),

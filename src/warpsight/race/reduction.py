@@ -205,6 +205,8 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
         verdict, made = _reduced(
             reduction, plan, [plan.points[at] for at in seen.get("point", range(len(plan.points)))]
         )
+        if verdict == "not reproduced" and len(seen.get("point", plan.points)) < len(plan.points):
+            verdict, made = _reduced(reduction, plan, plan.points)  # another run came to other points
         candidates: Sequence[int]
         if verdict == "reduced" and not points_only:
             made = reduction.shortest_delay(made)
@@ -221,11 +223,15 @@ def _seen(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
     if experiment.read_log is None:
         return {}
     if not kept.exists():
-        experiment.run("seen", plan, control_share=0.0, log=True)
+        outcome = experiment.run("seen", plan, control_share=0.0, log=True)
         log = experiment.read_log(plan, experiment.folder / "runs" / "seen" / LOG)
-        found = {name: np.unique(log[name][log[name] >= 0]).tolist() for name in ("point", "cta", "warp")}
-        # What waits differs from run to run where a probability is below 1, or nothing was logged.
-        usable = plan.probability == 1 and len(found["point"]) > 0
+        found = {
+            name: np.unique(log[name][log[name] >= 0]).tolist()
+            for name in ("point", "cta", "warp")
+            if name in log
+        }
+        # After a crash or a hang the log lacks its end, and below a probability of 1 other warps wait in each run.
+        usable = outcome.kind in ("pass", "fail") and plan.probability == 1 and bool(found.get("point"))
         plans.replace(kept, msgspec.json.encode(found if usable else {}))
     return msgspec.json.decode(kept.read_bytes(), type=dict[str, list[int]])
 

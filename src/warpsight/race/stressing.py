@@ -239,9 +239,8 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         UsageError: for options that make no sense.
         WarpsightError: when the folder holds another experiment, or plans cannot be carried out here.
     """
-    ceilings = tuple(ceilings) or tuple(
-        sorted({max(plan.floor_ns, 1, int(plan.ceiling_ns * part)) for part in LADDER})
-    )
+    lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
+    ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in LADDER}))
     if not plan.points:
         raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:

@@ -21,7 +21,7 @@ _OWN, _PROJECT = "warpsight.toml", "pyproject.toml"
 
 @dataclass(frozen=True)
 class Config:
-    """The table as it stands in the file; `path` is None when there is no file."""
+    """The table as written in the file; `path` is None when there is no file."""
 
     path: Path | None = None
     table: Mapping[str, Any] = field(default_factory=dict)
@@ -36,7 +36,7 @@ def read(environment: Mapping[str, str], folder: Path) -> Config:
     """The configuration for a recording that is started in `folder`.
 
     Raises:
-        UsageError: for a file that is not TOML, a key that is no option, or a file that is named and absent.
+        UsageError: for a file that is not TOML, a key that is not an option, or a file that is named and absent.
     """
     named = environment.get(VARIABLE, "")
     if named == "off":

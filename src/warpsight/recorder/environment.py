@@ -1,4 +1,4 @@
-"""The environment of recorded programs: what loads the recorder into them, and what tells it where and what to record."""
+"""The environment of recorded programs: what loads the recorder into them, where it records, and what."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _directives(settings: Settings, environment: Mapping[str, str], library: str
 
 
 def without_recorder(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would record a process of the recorder's own."""
+    """The environment without the variables that would record a process of the recorder's own."""
     from warpsight.machine.backends.cuda.in_process import INJECTION
     from warpsight.machine.backends.opencl.in_process import LAYERS
 

@@ -27,12 +27,12 @@ def filled(marked: str) -> str:
 
 
 def metavar(option: Option) -> str:
-    """What stands for the value."""
+    """The placeholder for the value."""
     return option.metavar or "|".join(option.choices)
 
 
 def default(option: Option) -> str:
-    """The default for reading; "" where there is nothing to say."""
+    """The default as text; "" where there is none to show."""
     if option.shown:
         return option.shown.strip("-")
     if option.type == options.SWITCH or option.default in (None, "", ()):
@@ -46,18 +46,6 @@ def notes(option: Option) -> str:
     parts = [f"env var: {option.environment}"] if option.environment not in ("", usual) else []
     parts += [f"default: {shown}"] if (shown := default(option)) else []
     return f"[{'; '.join(parts)}]" if parts else ""
-
-
-def values(option: Option) -> str:
-    """The values for a table in a page."""
-    if option.type == options.SWITCH:
-        return "`1`, `0`"
-    if option.choices:
-        return ", ".join(f"`{choice}`" for choice in option.choices)
-    if option.bounds is not None and option.type in (options.WHOLE, options.NUMBER):
-        least, most = option.bounds
-        return ", ".join([f"{least:,.0f} to {most:,.0f}", *(f"`{word}`" for word, _ in option.words)])
-    return option.metavar.lower() if option.metavar else option.type
 
 
 def _listed(option: Option) -> list[str]:

@@ -38,7 +38,7 @@ _OLDEST = (7, 5)
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a program is traced; ranges are (low, high) without high.
+    """What to trace in a program; ranges are (low, high) without high.
 
     Attributes:
         events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`.
@@ -61,7 +61,7 @@ class Selection:
     once: bool = False
 
     def described(self) -> dict[str, Any]:
-        """What the event file says of it: what was given."""
+        """The request as the event file records it: only what was given."""
         said: dict[str, Any] = {"events": list(self.events)}
         for name in ("kernels", "launches", "blocks", "warps", "addresses", "offsets", "first"):
             if getattr(self, name):
@@ -75,7 +75,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Traced:
-    """What came of a run: the program's exit code and the event files, one for each process that used a GPU."""
+    """The outcome of a run: the program's exit code and the event files, one for each process that used a GPU."""
 
     code: int
     files: tuple[Path, ...]
@@ -105,14 +105,14 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
     with tempfile.TemporaryDirectory(prefix=".events-", dir=out.parent.resolve()) as temporary:
         patches = assemble(Path(temporary), architectures())
         lines = request(selection, Path(temporary, "events"), sanitizer, patches)
-        code = run(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
+        code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
         made = sorted(Path(temporary).glob("events.*"))
         files = tuple(_keep(file, out, alone=len(made) == 1) for file in made)
     return Traced(code, files, tuple(program))
 
 
 def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
-    """What the library is asked for: lines of `key=value` (native/sanitizer/request.cpp)."""
+    """The request to the library: lines of `key=value` (native/sanitizer/request.cpp)."""
     lines = [f"file={file}", f"library={sanitizer}", f"description={json.dumps(selection.described())}"]
     lines += [f"patches={path}" for path in patches]
     kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
@@ -229,8 +229,8 @@ def architectures() -> list[int]:
     return usable
 
 
-def run(program: Sequence[str], variables: Mapping[str, str]) -> int:
-    """The program's exit code as a shell's; Ctrl-C reaches the program alone, which shares our terminal."""
+def run_injected(program: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a program with more variables: its exit code as a shell's. Ctrl-C reaches it alone, which shares our terminal."""
     with _interrupts_ignored():
         try:
             process = subprocess.Popen(

@@ -44,7 +44,7 @@ _TYPE = attrgetter("type")
 
 
 class Unusual(Exception):
-    """A record is not as usual, or a fold gives up: the general reader's business."""
+    """A record is unusual, or a fold gives up: use the general reader."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Part(Generic[S]):
 
 @dataclass(frozen=True)
 class Folded(Generic[S]):
-    """States of the file's parts, in order, what describing records said, and what is missing of the file."""
+    """States of the file's parts, in order, the describing records, and what is missing of the file."""
 
     states: list[S]
     header: Header
@@ -95,7 +95,7 @@ def fold(
 
 
 def _first_line(source: Source, header: Header) -> int:
-    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is no kernel's."""
+    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is not a kernel's."""
     head = source.head.lstrip()
     if b"\n" in head and b"kernel_metadata" not in head[: head.find(b"\n")]:
         return 0
@@ -179,17 +179,17 @@ class _Folder(Generic[S]):
                 for line, row in zip(lines, rows, strict=True)
                 if row.type in records.DESCRIBING
             ]
-        told = [row.type not in records.DESCRIBING for row in rows] if describing else []
-        events = list(compress(rows, told)) if describing else rows
+        chosen = [row.type not in records.DESCRIBING for row in rows] if describing else []
+        events = list(compress(rows, chosen)) if describing else rows
 
         def own() -> Sequence[bytes]:
             whole = _lines_of(data, len(rows))
-            return list(compress(whole, told)) if describing else whole
+            return list(compress(whole, chosen)) if describing else whole
 
         self._take(part.state, events, own)
 
     def _tail(self, part: _Part[S], line: bytes) -> None:
-        """The last line when it has no newline: a whole record, or what a hang left of one."""
+        """The last line when it has no newline: a whole record, or part of one after a hang."""
         if not line.strip():
             return
         try:

@@ -49,7 +49,7 @@ class TraceFile:
         `caller` from the stacks.
 
         Raises:
-            FormatError: for a line inside the file that is no JSON object, with its number.
+            FormatError: for a line inside the file that is not a JSON object, with its number.
         """
         needed = _needed(fields)
         with ThreadPoolExecutor(2, thread_name_prefix="sass") as pool:
@@ -160,7 +160,7 @@ def _python(name: str) -> Any:
 
 
 def _needed(fields: Sequence[str]) -> tuple[str, ...]:
-    """Columns to read: those asked for, those they are made from, and the type."""
+    """Columns to read: the requested ones, those they are made from, and the type."""
     wanted = dict.fromkeys(["type", *fields])
     if "sass" in wanted:
         wanted["opcode_id"] = None

@@ -1,4 +1,4 @@
-"""SBT files into traces. What a row cannot hold is kept in table `attribute`, so that writing SBT gives the file again.
+"""SBT files into traces. Data that a row cannot hold is kept in table `attribute`, so that writing SBT restores the file.
 
 Attributes of table `sbt` belong to the whole file (row 0: `header`, `metadata`, `devices`, `strings`, `order`) or to one
 event (row: its place in the file): `addresses`, `name`, `thread`, the whole `event` where it differs from its row, or an
@@ -63,7 +63,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 def _read(source: Source, target: Target, view: memoryview, data: varint.Column) -> None:
     if bytes(view[:4]) != layout.MAGIC:
-        raise source.error("is no SBT file: it does not begin with SBT and a zero byte", offset=0)
+        raise source.error("is not an SBT file: it does not begin with SBT and a zero byte", offset=0)
     header = Header.unpack(bytes(view[: layout.HEADER.size]))
     for name in ("metadata", "strings", "devices", "events"):
         offset = getattr(header, name)

@@ -66,7 +66,7 @@ class Pieces:
 
 
 def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
-    """All idle time in pieces, by class; host pieces have no name yet, since that is found by all of them together."""
+    """All idle time in pieces, by class; host pieces have no name yet, because they are named all together."""
     names = [*calls.functions, "", NO_CALL]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
     known = np.flatnonzero(gaps.known).astype(small)
@@ -92,7 +92,7 @@ def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
 def _of_the_thread(
     trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
-    """From the moment the device falls idle to the call's return, by what the launching thread was in.
+    """From the moment the device becomes idle to the call's return, by what the launching thread was doing.
 
     The recorder's own work comes first, then the call itself, then calls that hold the host; the rest is the host's own code.
     """
@@ -229,7 +229,7 @@ def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Colu
     """The function by which the stream of each row was made to wait since the work before it was launched, -1 none.
 
     A wait counts when it was issued after the call of the stream's previous work and before the row's own call: for the row's
-    stream, or, where the trace does not tell the wait's stream, by the launching thread.
+    stream, or, where the trace does not have the wait's stream, by the launching thread.
     """
     index = np.flatnonzero(
         np.array([api_names.makes_stream_wait(f) for f in calls.functions], bool)[calls.function]
@@ -256,7 +256,7 @@ def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Colu
     return out
 
 
-#: Stands for a stream that the trace does not tell.
+#: Stands for an unknown stream.
 _ANY = np.iinfo(np.int64).min
 
 

@@ -1,4 +1,4 @@
-"""What a comparison answers: a verdict, one sentence, tables, and what to know before believing them."""
+"""The answer of a comparison: a verdict, one sentence, tables, and notes on how far to trust them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """All that a comparison measured and tested; `headline` has the test of an iteration and what it could have seen (log)."""
+    """Everything a comparison measured and tested; `headline` has the test of an iteration, the smallest visible change (log)."""
 
     every: Sequence[Run]
     design: Design
@@ -126,7 +126,7 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
 def _parts(found: Compared) -> str:
     """The part that changed most, where parts did; "" where none is called.
 
-    A function or range that has another name now is no change of what the program does: the tree says where it went.
+    A function or range that has another name now is not a change of what the program does: the tree says where it went.
     """
     for name in ("role" if found.by_role else "kernel", "tree", "stack", "range", "operator", "summary"):
         counts = MOVED if name in ("stack", "range", "operator") else CALLED

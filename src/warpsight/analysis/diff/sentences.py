@@ -1,4 +1,4 @@
-"""What a comparison says in words: the headline, and what to know before believing it."""
+"""The words of a comparison: the headline, and notes on how far to trust it."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def _number(count: int) -> str:
 
 
 def notes(design: Design, runs: Sequence[Run]) -> Iterator[Finding]:
-    """What to know about how the runs were taken."""
+    """Notes on how the runs were taken."""
     one, two = design.counts
     least = min(one, two)
     if not design.testable:
-        text = f"noise can be told from a change with four runs a side, better {_number_of_runs()}; taken in turn, A B A B …"
+        text = f"a test needs four runs per side, better {_number_of_runs()}; taken in turn, A B A B …"
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p})
     elif least < ADVISED:
         text = (

@@ -60,7 +60,7 @@ class Leaves:
     kinds: Sequence[str]
     measured: int
     without_time: int
-    #: When and on which host thread each row was taken; None where the calls that asked for the rows tell.
+    #: When and on which host thread each row was taken; None if that follows from the calls that asked for the rows.
     moments: tuple[Column, Column] | None = None
     #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
     paths: Column | None = None
@@ -70,7 +70,7 @@ class Leaves:
 
 
 def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
-    """The rows of one weight; those that reach into the time asked for are cut at its ends, copies by time too."""
+    """The rows of one weight; those that reach into the window are cut at its ends, copies by time too."""
     if weight == "samples":
         return _samples(trace, rows)
     if weight == "pc-samples":
@@ -109,7 +109,7 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
 
 
 def _cut(rows: Rows) -> str:
-    """SQL for the part of a row's duration that lies in the time asked for; an end before the begin counts nothing."""
+    """SQL for the part of a row's duration that lies in the window; an end before the begin counts nothing."""
     first = "start" if rows.begin is None else f"greatest(start, {int(rows.begin)})"
     last = "start + duration" if rows.end is None else f"least(start + duration, {int(rows.end)})"
     return (
@@ -189,7 +189,7 @@ def _names(trace: Trace, names: str, used: Column) -> list[str]:
     """Texts by name id, as far as ids are used."""
     column = "name" if names == "mangled" else names
     known = names_of.texts(trace, column).items()
-    # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
+    # All names without a row in table `name` look the same.
     labels = ["?"] * (max(int(used.max(initial=0)), *(i for i, _ in known), 0) + 1)
     for i, text in known:
         labels[i] = text or "?"
@@ -197,7 +197,7 @@ def _names(trace: Trace, names: str, used: Column) -> list[str]:
 
 
 def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> _PartRows:
-    """Copies or sets: the leaf is the direction, and pageable memory is said because it is slow."""
+    """Copies or sets: the leaf is the direction, and names pageable memory because it is slow."""
     text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
     text = text if table == "memcpy" else _SET
     condition, parameters = _where(rows, cut=weight != "bytes"), {}

@@ -46,7 +46,7 @@ def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
     Args:
         trace: The trace.
         rows: Which operators count: those that begin in the time asked for; `name` selects operators.
-        by: One of :data:`BY`. `shapes` tells calls with different shapes, types or arguments that matter apart; `forward` puts
+        by: One of :data:`BY`. `shapes` separates calls with different shapes, types or arguments that matter; `forward` puts
             what backward did beside the forward operator.
 
     Returns:
@@ -175,7 +175,7 @@ def _columns(found: Figures, chosen: Column, groups: _Groups) -> dict[str, Any]:
         return np.bincount(group[among], values[among].astype(np.float64), count)
 
     def known(values: Column, also: Column) -> tuple[Column, Column]:
-        """Sums of what is known of work on the device, and of the time of that work."""
+        """Sums of the known estimates of work on the device, and of the time of that work."""
         there = outer & ~np.isnan(values) & (also > 0)
         return summed(np.nan_to_num(values), there), summed(also, there)
 
@@ -292,12 +292,12 @@ def _outside(found: Figures) -> list[Finding]:
         return []
     count, time = int(missing.sum()), int((held.work.end - held.work.start)[missing].sum())
     told = f"{count:,} kernels, copies and sets ({words.duration(time)})"
-    text = f"{told} were launched in no operator, or their call is not recorded"
+    text = f"{told} were launched outside any operator, or their call is not recorded"
     return [Finding("note", text, {"rows": count, "time": time})]
 
 
 def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
-    """The operators that launched work and of which nothing is known, and why; most device time first."""
+    """The operators that launched work without an estimate, and why; most device time first."""
     unknown = np.array([not one.known for one in found.estimates], bool)[found.ops.call]
     covered = found.ops.nearest(found.counted) >= 0
     rows = chosen[(unknown & ~covered)[chosen] & (found.own[chosen] > 0)]
@@ -311,7 +311,7 @@ def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
     ranked = sorted(time.items(), key=lambda item: (-item[1], item[0]))
     total = sum(time.values())
     told = "; ".join(f"{name} ({words.duration(ns)}: {reason})" for (name, reason), ns in ranked[:3])
-    text = f"nothing is known of operators that took {words.duration(total)} of device time: {told}"
+    text = f"operators without a model took {words.duration(total)} of device time: {told}"
     evidence = tuple({"operator": name, "time": ns, "reason": reason} for (name, reason), ns in ranked[:20])
     return [Finding("note", text, {"time": total, "operators": len(time)}, evidence=evidence)]
 

@@ -169,7 +169,7 @@ def waits_of_contexts(
 ) -> list[tuple[Column, Column, Column]]:
     """The waits for everything in a context: the latest work of each stream, once until the stream has newer work.
 
-    A context that no stream belongs to stands for its whole process: not every source tells contexts.
+    A context that no stream belongs to stands for its whole process: not every source has contexts.
     """
     out = []
     known = {(queue.process, queue.context) for queue in queues}
@@ -225,6 +225,6 @@ def implicit_waits(
 
 
 def waits_implicitly(function: str) -> bool:
-    """Whether a function waits for the device before it does what it is for."""
+    """Whether a function waits for the device before it does its work."""
     found = _IMPLICIT.search(function) is not None and _NOT_IMPLICIT.search(function) is None
     return found and api_names.is_gpu_api(function)

@@ -1,4 +1,4 @@
-"""What threads wait for: calls that end because device work has ended, and threads that another thread lets go on."""
+"""What threads wait for: calls that end because device work has ended, and threads that continue after another thread."""
 
 from __future__ import annotations
 
@@ -32,18 +32,9 @@ def _with_stream_waits(program: Program) -> Program:
     For files that do not say which event a stream waits for. What is not explained otherwise (`delay`) is taken back.
     """
     graph = program.graph
-    waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
-    function = graph.calls.function[graph.by_thread.call]
-    late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
-    if not len(late) or not len(function) or not waits[function].any():
+    late = told_to_wait(program)
+    if not len(late):
         return program
-    # A wait among the calls between the launch and the one before it on the thread.
-    count = np.cumsum(np.r_[0, waits[function]])
-    launches = np.zeros(len(function), bool)
-    launches[program.place[program.place >= 0]] = True
-    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
-    place = program.place[late]
-    late = late[count[place] > count[np.maximum(before[place], 0)]]
     work = np.flatnonzero(graph.kind != path.WAIT)
     order = work[np.argsort(graph.end[work], kind="stable")]
     at = np.searchsorted(graph.end[order], graph.start[late], "right") - 1
@@ -56,6 +47,23 @@ def _with_stream_waits(program: Program) -> Program:
     delay[late] = 0
     links = program.links.joined(program.base + source, program.base + late, after, path.EVENT)
     return program.but(delay=delay, links=links)
+
+
+def told_to_wait(program: Program) -> Column:
+    """Delayed nodes before whose launch, since the one before it, their thread made some stream wait."""
+    graph = program.graph
+    waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
+    function = graph.calls.function[graph.by_thread.call]
+    late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
+    if not len(late) or not len(function) or not waits[function].any():
+        return late[:0]
+    count = np.cumsum(np.r_[0, waits[function]])
+    launches = np.zeros(len(function), bool)
+    launches[program.place[program.place >= 0]] = True
+    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
+    place = program.place[late]
+    told: Column = late[count[place] > count[np.maximum(before[place], 0)]]
+    return told
 
 
 def _with_host_waits(program: Program) -> Program:
@@ -75,6 +83,8 @@ def _with_host_waits(program: Program) -> Program:
     gap[last] = np.where(waited[last], (returned - ended)[last], gap[last])
     lag, after = program.lag.copy(), program.after.copy()
     lag[point[last]] = _own_costs(program, point[last], waited[last], function[last])
+    # How a call waits, polling the driver say, takes as long as it waits.
+    lag[inside(program, _only_waiting(program, point[last][waited[last]]))] = 0
     # Calls such as cudaFree wait first and work then.
     implicit = np.array([waits_implicitly(name) for name in graph.calls.functions], bool)[function[last]]
     late = last[implicit]
@@ -90,6 +100,34 @@ def _with_host_waits(program: Program) -> Program:
     return program.but(lag=lag, after=after, links=links)
 
 
+def inside(program: Program, ends: Column) -> Column:
+    """Points inside calls with these ends: of calls that they make themselves, such as those of the operating system."""
+    sequence = program.graph.sequence
+    if sequence is None:  # no call lies inside another
+        return ends[:0]
+    rank = np.empty(len(sequence), np.int64)
+    rank[sequence] = np.arange(len(sequence))
+    depth = np.zeros(len(sequence) + 1, np.int64)
+    np.add.at(depth, rank[ends - 1] + 1, 1)
+    np.add.at(depth, rank[ends], -1)
+    found: Column = sequence[np.cumsum(depth)[:-1] > 0]
+    return found
+
+
+def _only_waiting(program: Program, ends: Column) -> Column:
+    """Those of some ends whose calls launch nothing inside of them."""
+    launched = np.zeros(program.base + 1, np.int64)
+    launched[2 * program.place[program.place >= 0].astype(np.int64) + 1] = 1
+    sequence = program.graph.sequence
+    if sequence is None:
+        return ends
+    rank = np.empty(len(sequence), np.int64)
+    rank[sequence] = np.arange(len(sequence))
+    before = np.cumsum(np.r_[0, launched[sequence]])
+    only: Column = ends[before[rank[ends]] == before[rank[ends - 1] + 1]]
+    return only
+
+
 def _last_of_each(group: Column, time: Column) -> Column:
     """Indices of the latest of each group."""
     order = np.lexsort((time, group))
@@ -98,7 +136,7 @@ def _last_of_each(group: Column, time: Column) -> Column:
 
 
 def _own_costs(program: Program, point: Column, waited: Column, function: Column) -> Column:
-    """What the calls that end at these points take beside waiting: all of it where they did not wait."""
+    """What the calls that end at these points take besides waiting: all of it if they did not wait."""
     time = program.graph.time
     length = time[point] - time[point - 1]
     free = np.flatnonzero(~waited)
@@ -109,7 +147,7 @@ def _own_costs(program: Program, point: Column, waited: Column, function: Column
 
 
 def _with_handovers(program: Program) -> Program:
-    """Threads that go on when another thread lets them: their own code in between takes no time that anybody knows of."""
+    """Threads that continue when another thread lets them; their own code in between is taken to need no time."""
     source, target, kind = program.graph.edges
     chosen = np.flatnonzero(kind == path.HANDOVER)
     if not len(chosen):
@@ -128,7 +166,7 @@ def _with_handovers(program: Program) -> Program:
 
 
 def _working_meanwhile(program: Program, source: Column, target: Column) -> Column:
-    """Which handovers are more than a chance: the two threads take turns.
+    """Which handovers are more than chance: the two threads take turns.
 
     The source's thread made some calls while the target's was silent, and was silent before while that one made some:
 

@@ -1,4 +1,4 @@
-"""What a trace holds, how it was taken, what it cost and what is missing."""
+"""What a trace holds, how it was recorded, what that cost, and what is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpsight.model.selection import TIMED
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
-#: ns; of a clock reading that does not tell.
+#: ns; for a clock reading without an uncertainty of its own.
 _UNKNOWN_UNCERTAINTY = 1_000
 
 _DEVICE = (

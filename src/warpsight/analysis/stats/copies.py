@@ -23,7 +23,7 @@ _HABITS = """habit:string device:int16 kind:string count:int64 bytes:int64:B tim
 
 
 def copies(trace: Trace, rows: Rows = _ALL) -> Result:
-    """How much was copied from where to where, how fast, and what about it is known to be slow.
+    """How much was copied from where to where, how fast, and which known causes made it slow.
 
     `bandwidth` is bytes / summed duration on the device, `link` the speed of the path
     (:mod:`~warpsight.analysis.stats.links`; null: unknown) and `link_share` their quotient. Habits are `pageable` (an end
@@ -46,7 +46,7 @@ def copies(trace: Trace, rows: Rows = _ALL) -> Result:
         unknown += row["count"] if speed is None else 0
         found.append({**row, "bandwidth": bandwidth, "link": speed, "link_known_by": known_by,
                       "link_share": bandwidth / speed if bandwidth is not None and speed else None})  # fmt: skip
-    again, notes = redundant(trace, where, parameters)
+    again, notes = redundant(trace, rows)
     tables = {
         "copies": table(_COPIES, found),
         "sizes": table("kind:string from:int64:B below:int64:B count:int64 bytes:int64:B time:int64:ns bandwidth:float64:B/s",

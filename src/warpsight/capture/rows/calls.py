@@ -30,11 +30,11 @@ class Functions:
         self._codes = np.full(8 << 16, -1, np.int16)
         self._names: list[str] = []
         self._without_kernel = np.zeros(0, bool)
-        #: Names that the recorder told, by domain and number.
+        #: Function names that the recorder sent, by domain and number.
         self._told: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
-        """Take up a `ApiFunction` row: how a function is called whose number only this process knows."""
+        """Add an `ApiFunction` row: the name of a function whose number only this process knows."""
         self._told[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:
@@ -63,7 +63,7 @@ class Functions:
 
 
 def convert(arena: Arena, batch: Batch) -> Array:
-    """Note every call for the join and write the calls; gives their 64-bit correlation ids."""
+    """Register every call for the join and write the calls; returns their 64-bit correlation ids."""
     rows = batch.rows
     stack = arena.local.stacks(rows["stack"])
     flags = rows["flags"]
@@ -93,7 +93,7 @@ def convert(arena: Arena, batch: Batch) -> Array:
 
 
 def _note(arena: Arena, batch: Batch, stack: Array, start: Array, expected: Array) -> Array:
-    """Note the calls in the windows of their sessions; gives their 64-bit correlation ids."""
+    """Register the calls in the windows of their sessions; returns their 64-bit correlation ids."""
     low = batch.rows["correlation"]
     correlation = np.zeros(0, np.int64)
     for window, chosen in arena.correlations.split(batch.session, low):

@@ -1,4 +1,4 @@
-"""The texts of kernel log lines: everything of a line that many launches share, made once."""
+"""The texts of kernel log lines: everything that many launches share is made once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Key = tuple[int, int, int, int, int]
 
 
 class Texts:
-    """Texts of one log: tails of lines by what they tell, and stacks by id. `stacks` is dedup, full or none."""
+    """Texts of one log: tails of lines by their content, and stacks by id. `stacks` is dedup, full or none."""
 
     def __init__(self, definitions: Definitions, stacks: str) -> None:
         self._definitions = definitions
@@ -59,7 +59,7 @@ class Texts:
         return tails, definitions
 
     def _learn(self) -> None:
-        """Take up names, shapes, frames and stacks that are new in the trace."""
+        """Add names, shapes, frames and stacks that are new in the trace."""
         listed = self._definitions.listed
         self._names += map(secretless, demangle.demangle_all(listed("name", len(self._names) - 1)))
         self._shapes += listed("shape", len(self._shapes) - 1)

@@ -113,7 +113,7 @@ class Layouts:
     """Finds the fields of events; remembers the layouts of a file."""
 
     def __init__(self, skipped: Callable[[str, str], bool]) -> None:
-        """`skipped` tells by phase and category which events nobody wants."""
+        """`skipped` says by phase and category which events nobody wants."""
         self._skipped = skipped
         self._known: dict[int, list[Layout]] = {}
         #: What they take, about.
@@ -122,10 +122,10 @@ class Layouts:
         self._separators: list[bytes] = []
 
     def __call__(self, text: Text, size: int) -> list[Piece]:
-        """The events of `event,event,…`, the first `size` bytes of a text, as one piece; what is no object is left out.
+        """The events of `event,event,…`, the first `size` bytes of a text, as one piece; what is not an object is left out.
 
         Raises:
-            msgspec.DecodeError: when it is no JSON; its place counts from an opening bracket.
+            msgspec.DecodeError: when it is not JSON; its place counts from an opening bracket.
         """
         data = np.frombuffer(text, np.uint8, size)
         keys, words = _keys(data)
@@ -150,7 +150,7 @@ class Layouts:
         begins, ends = _decoded(text[:size])
         try:
             return begins, ends, self._all(text, data, keys, words, begins, ends)
-        except msgspec.DecodeError:  # values that are no objects
+        except msgspec.DecodeError:  # values that are not objects
             places = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
             return (
                 begins,
@@ -159,7 +159,7 @@ class Layouts:
             )
 
     def _borders(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
-        """Where events begin and end, as long as the text between two is one that was seen before."""
+        """Where events begin and end, as long as the text between two has been seen before."""
         closing = [np.zeros(0, np.int64)]
         shifts = [np.zeros(0, np.int64)]
         for separator in self._separators:
@@ -173,7 +173,7 @@ class Layouts:
         return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
 
     def _learn(self, text: Text) -> bool:
-        """Take up what may stand between events of a text; False when there is nothing new."""
+        """Learn the text between events; False when there is nothing new."""
         new = set(_BETWEEN.findall(text)).difference(self._separators)
         self._separators += sorted(new)[: _SEPARATORS - len(self._separators)]
         return bool(new)
@@ -219,7 +219,7 @@ class Layouts:
         ]
 
     def _keep(self, known: list[Layout], layout: Layout) -> None:
-        """Remember a layout; what is too many is forgotten, first of its own kind, then all."""
+        """Remember a layout; when there are too many, forget first those of its own kind, then all."""
         if len(known) >= _LAYOUTS:
             self._bytes -= known.pop(0).size
         self._bytes += layout.size
@@ -257,7 +257,7 @@ class _Events:
         """The layout of the first event. `fixing`: values that all events of a sample share belong to the layout.
 
         Raises:
-            msgspec.DecodeError: when it is no JSON object.
+            msgspec.DecodeError: when it is not a JSON object.
         """
         row = int(self.rows[0])
         begin, end = int(self.begins[row]), int(self.ends[row])
@@ -386,7 +386,7 @@ def _members(text: bytes) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
     """Phase and category of an event, and all other values: field, begin and end.
 
     Raises:
-        msgspec.DecodeError: when it is no JSON object.
+        msgspec.DecodeError: when it is not a JSON object.
     """
     constant: dict[str, str] = {}
     listed: list[tuple[str, int, int]] = []
@@ -445,7 +445,7 @@ def _decoded(text: Text) -> tuple[Int64, Int64]:
     """Where the values of an array begin and end, by decoding it.
 
     Raises:
-        msgspec.DecodeError: when it is no JSON.
+        msgspec.DecodeError: when it is not JSON.
     """
     whole = b"".join((b"[", text, b"]"))
     base = _address(whole) + 1

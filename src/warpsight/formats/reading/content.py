@@ -1,4 +1,4 @@
-"""What a file is that no reader knows: said instead of a list of formats, so that its owner knows what went wrong."""
+"""Recognizes files that no reader knows, so that the message says what the file is instead of listing formats."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _KINDS = (
 )
 _UNKNOWN = "of no format known (`warpsight import --formats` lists them; `import --from FORMAT` takes one all the same)"
 _LONGEST_PATH = 4096
-#: Keys of a JSON object that are told.
+#: Keys of a JSON object to name in a message.
 _MOST_KEYS = 6
 
 
 def described(source: Source) -> str:
-    """What the content looks like, as a clause that follows the file's name."""
+    """The content's likely kind, as a clause that follows the file's name."""
     if source.is_directory:
         return "is a folder without files of any format known"
     head = source.head
     if head.startswith(SQLITE_MAGIC):
         return _database(source)
-    for magic, told in _KINDS:
+    for magic, size_text in _KINDS:
         if head.startswith(magic):
-            return told
+            return size_text
     if stands_for := _pointer(head, source.size):
         return stands_for
     if not head.strip(b"\0"):
@@ -62,11 +62,11 @@ def described(source: Source) -> str:
 
 
 def _pointer(head: bytes, size: int) -> str:
-    """What stands in a checkout for a file that is not there; empty for anything else."""
+    """Text that stands in for a missing file in a checkout; empty for anything else."""
     if head.startswith(b"version https://git-lfs.github.com/"):
         found = re.search(rb"^size (\d{1,15})$", head, re.MULTILINE)
-        told = f" of {int(found[1]):,} bytes" if found else ""
-        return f"is Git LFS's pointer to a file{told} that was not fetched: run `git lfs pull`"
+        size_text = f" of {int(found[1]):,} bytes" if found else ""
+        return f"is Git LFS's pointer to a file{size_text} that was not fetched: run `git lfs pull`"
     if size > _LONGEST_PATH:
         return ""
     text = head.decode(errors="replace").strip()
@@ -82,7 +82,7 @@ def _pointer(head: bytes, size: int) -> str:
 
 
 def _database(source: Source) -> str:
-    """SQLite's header tells the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
+    """SQLite's header holds the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
     head = source.head
     page = int.from_bytes(head[16:18], "big")
     whole = (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
@@ -95,7 +95,7 @@ def _database(source: Source) -> str:
 def _json(head: bytes) -> str:
     try:
         found = json.loads(head)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"looks like JSON that is cut off, damaged, or {_UNKNOWN}"
     if isinstance(found, dict):
         keys = ", ".join(f"{key[:40]!r}" for key in list(found)[:_MOST_KEYS]) or "none"

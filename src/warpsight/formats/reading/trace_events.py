@@ -1,4 +1,4 @@
-"""Trace Event JSON of vendors' tools: what their dialects share. They use the form of Chrome's traces and say the rest in names.
+"""Trace Event JSON of vendors' tools: their common dialect. They use the form of Chrome's traces and put the rest in names.
 
 A file is read twice: names of processes and threads may stand behind the events they name. Times are decimals of microseconds
 and become nanoseconds without passing through a float.
@@ -60,7 +60,7 @@ def names(source: Source) -> Names:
     """The metadata events of a file.
 
     Raises:
-        FormatError: when it is no trace event JSON.
+        FormatError: when it is not trace event JSON.
     """
     found = Names({}, {}, {})
     for piece in EventStream(source, _decoder()):
@@ -81,7 +81,7 @@ def events(source: Source, target: Target) -> Iterator[Event]:
     """The events of a file but its metadata; those without a usable time are counted as lost.
 
     Raises:
-        FormatError: when it is no trace event JSON.
+        FormatError: when it is not trace event JSON.
     """
     lost = 0
     stream = EventStream(source, _decoder())

@@ -65,7 +65,7 @@ class OutOfMemory:
 
 @dataclass(frozen=True)
 class TorchSnapshot:
-    """What a snapshot tells, in time order; times are ns since 1970."""
+    """What a snapshot holds, in time order; times are ns since 1970."""
 
     path: Path
     operations: tuple[Operation, ...]
@@ -75,7 +75,7 @@ class TorchSnapshot:
     settings: Mapping[str, Any]
 
     def write(self, path: str | os.PathLike[str], *, force: bool = False, offset_ns: int = 0) -> Trace:
-        """Make it a trace; `offset_ns` is taken from every time, for example to get to CLOCK_MONOTONIC.
+        """Make it a trace; `offset_ns` is subtracted from every time, for example to get CLOCK_MONOTONIC.
 
         Raises:
             TraceError: when `path` exists and is not to be replaced.
@@ -95,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
     """Read a snapshot without executing anything of it.
 
     Raises:
-        TraceError: when the file is no snapshot, or refers to code.
+        TraceError: when the file is not a snapshot, or refers to code.
     """
     content = _load(Path(path))
     try:
@@ -138,7 +138,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 class _Segments:
-    """Segments of one device as a history goes on: which one holds an address, and how much of it is in use."""
+    """Segments of one device over the history: which one holds an address, and how much of it is in use."""
 
     def __init__(self, at_end: list[dict[str, Any]]) -> None:
         self._at_end = at_end
@@ -147,34 +147,40 @@ class _Segments:
         self._used: dict[int, int] = {}
 
     def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[Operation]:
-        """What exists when the history begins: what is given back in it, or still there, without having been made."""
+        """Blocks that exist when the history begins: those freed in it, or still there, without an allocation."""
         time = min((_time(entry) for entry in trace), default=0)
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
         for entry in segments.values():
             if _OPERATIONS[entry["action"]] == "pool destroy":
-                yield self._known("pool create", time, device, int(entry["addr"]), int(entry["size"]), {})
+                yield self._before_history(
+                    "pool create", time, device, int(entry["addr"]), int(entry["size"]), {}
+                )
         for segment in self._at_end:
             start = int(segment["address"])
             if start not in segments:
-                yield self._known("pool create", time, device, start, int(segment["total_size"]), segment)
+                yield self._before_history(
+                    "pool create", time, device, start, int(segment["total_size"]), segment
+                )
         for entry in blocks.values():
             if _OPERATIONS[entry["action"]] == "free":
-                yield self._known("allocate", time, device, int(entry["addr"]), int(entry["size"]), {})
+                yield self._before_history(
+                    "allocate", time, device, int(entry["addr"]), int(entry["size"]), {}
+                )
         for segment in self._at_end:
             for block, address in _blocks(segment):
                 if block["state"] in _IN_USE and address not in blocks:
-                    yield self._known(
+                    yield self._before_history(
                         "allocate", time, device, address, int(block["size"]), {**segment, **block}
                     )
 
-    def _known(
+    def _before_history(
         self, what: str, time: int, device: int, address: int, size: int, entry: dict[str, Any]
     ) -> Operation:
         self._apply(what, address, size)
         return self._made(what, time, device, address, size, "before the history", entry)
 
     def operation(self, entry: dict[str, Any], device: int) -> Operation | None:
-        """One entry of the history; None when it is no operation."""
+        """One entry of the history; None when it is not an operation."""
         what = _OPERATIONS.get(entry["action"])
         if what is None:
             return None

@@ -31,7 +31,7 @@ _SCOPE_RACE = "atomics whose scope is one block, from two blocks"
 
 @dataclass(frozen=True)
 class Races:
-    """What was found, and what keeps the answer from being complete."""
+    """The races found, and why the answer may be incomplete."""
 
     races: tuple[Race, ...]
     launches: int

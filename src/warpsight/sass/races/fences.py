@@ -18,7 +18,7 @@ class Fences:
     """The fences of a trace's functions; `between` is :meth:`_between` with a memory."""
 
     def __init__(self, trace: EventTrace) -> None:
-        """Code is read when it is asked for."""
+        """Code is read on demand."""
         self._trace = trace
         self._of = lru_cache(maxsize=256)(self._read_fences)
         self._flow = lru_cache(maxsize=256)(self._read_flow)

@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight flame train.warp --weight idle --to svg", "idle GPU time instead"),
     ),
     "diff": (
-        ("warpsight diff old-*.warp -- new-*.warp", "five runs of each version tell a change from noise"),
+        ("warpsight diff old-*.warp -- new-*.warp", "five runs of each version show what is beyond noise"),
         ("warpsight diff main/ -- branch/ --fail-if-slower 3", "fail a CI job"),
     ),
     "query": (
@@ -99,6 +99,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "core": (
         ("warpsight core core.cuda.1234", "the fault or hang, and the code behind it"),
         ("warpsight core core.cuda.1234 --block 3 --thread 17", "one thread's frames and registers"),
+    ),
+    "capsule record": (
+        ("warpsight capsule record -k 'softmax*' --launch 3 -- python train.py", "cut the fourth launch out: train.capsule"),
+        ("warpsight capsule record --step 10 -o step.capsule -- python train.py", "a whole iteration, by calls of ws.step()"),
+    ),
+    "capsule show": (
+        ("warpsight capsule show train.capsule", "its operations, and who wrote each allocation last"),
+        ("warpsight capsule show train.capsule a2 --when after", "what one allocation held after the kernel"),
     ),
     "sanitize": (
         ("warpsight sanitize -- ./app", "out-of-bounds and misaligned accesses"),

@@ -38,7 +38,7 @@ class LazyGroup(TyperGroup):
         return verb_command(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the verb, or say which one may have been meant."""
+        """Find the verb, or suggest a similar one."""
         if args and args[0] not in VERBS and not ctx.resilient_parsing:
             ctx.fail(unknown_verb(args[0]))
         return super().resolve_command(ctx, args)
@@ -127,7 +127,7 @@ def runs_here(name: str) -> bool:
 
 
 def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """The same options, and one line instead of the work."""
+    """The same options, with an error instead of the work."""
 
     @functools.wraps(command)
     def refuse(*_: Any, **__: Any) -> None:
@@ -193,7 +193,7 @@ def unknown_verb(name: str) -> str:
     if name in OTHER_WORDS:
         return f"there is no verb {name!r}; did you mean {OTHER_WORDS[name]}?"
     if name.endswith((".warp", ".zip", ".gz", ".json", ".sqlite")) or os.sep in name:
-        return f"{name} does not exist, and is no verb"
+        return f"{name} does not exist, and is not a verb"
     near = get_close_matches(name, VERBS, n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `warpsight help --all` lists the verbs"
     return f"there is no verb {name!r}{hint}"

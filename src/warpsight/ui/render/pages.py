@@ -1,4 +1,4 @@
-"""What all pages share: templates, assets read from the package, and data that cannot leave its script element."""
+"""What all pages share: templates, assets read from the package, and data that cannot break out of its script element."""
 
 from __future__ import annotations
 
@@ -46,6 +46,16 @@ def script_json(value: Any) -> str:
     import msgspec
 
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")
+
+
+def column(values: NDArray[Any]) -> dict[str, str]:
+    """Whole numbers as the smallest kind of typed array that holds them: `kind` and `data`."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    fits = (
+        kind for kind, most in (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32)) if low >= 0 and high < most
+    )
+    kind = next(fits, "f8")
+    return {"kind": kind, "data": packed(values, kind)}
 
 
 def packed(values: NDArray[Any], kind: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: From nothing to busy all the time.
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII = " .:-=+*%#"
-#: Kind of work → style of rich: told apart without colour vision, and on dark and light terminals.
+#: Kind of work → style of rich, distinguishable without color vision and on dark and light terminals.
 STYLES = {"kernel": "bright_blue", "communication": "magenta", "copy": "yellow", "set": "green"}
 _SHARE = 7
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
@@ -75,7 +75,7 @@ def frame(
         for shares, names in zip(busy.tolist(), name.tolist(), strict=True)
     )
     return Frame(
-        begin, end, label, axis(begin - picture.begin, end - picture.begin, columns),
+        begin, end, label, axis(begin - picture.origin, end - picture.origin, columns),
         tuple(lane_label(lane, label) for lane in picture.lanes), lanes, tuple(float(b) for b in busy.mean(axis=1)),
     )  # fmt: skip
 
@@ -106,11 +106,11 @@ def lane_label(lane: Lane, width: int) -> str:
 
 
 def axis(begin: int, end: int, columns: int) -> str:
-    """Times under the bins: as many as fit, at round numbers, relative to the begin of the trace."""
+    """Times under the bins as options take them: as many as fit, at round numbers, since the begin of the trace."""
     span = max(end - begin, 1)
     step = _round_step(span / max(columns // 14, 1))
     text = _ticks(begin, end, columns, step)
-    while text.count("s") < 2 and step > 1:  # one time is no scale
+    while text.count("s") < 2 and step > 1:  # one time is not a scale
         step = _round_step(step / 4)
         finer = _ticks(begin, end, columns, step)
         text = finer if finer.count("s") > text.count("s") else text
@@ -125,7 +125,7 @@ def _ticks(begin: int, end: int, columns: int, step: int) -> str:
     out = [" "] * columns
     at = -(-begin // step) * step
     while at <= end:
-        text = f"{at / scale:.{digits}f} {unit}"
+        text = f"{at / scale:.{digits}f}{unit}"
         place = (at - begin) * columns // max(end - begin, 1)
         around = out[max(place - 1, 0) : place + len(text) + 1]
         if place + len(text) <= columns and all(c == " " for c in around):
@@ -157,6 +157,6 @@ def plain(picture: Picture, begin: int, end: int, width: int, *, ascii_only: boo
             f"{picture.merged} streams that did least are drawn in their device's row only", width
         )
     bin_width = numbers.duration((end - begin) / max(drawn.columns, 1))
-    told = f"one character is {bin_width}; its height is the share of it that was busy"
-    out += textwrap.wrap(told, width)
+    legend = f"one character is {bin_width}; its height is the share of it that was busy"
+    out += textwrap.wrap(legend, width)
     return "\n".join(line.rstrip() for line in out) + "\n"

@@ -1,4 +1,4 @@
-"""What an optimizer sees and what it says."""
+"""The input and output of an optimizer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_PLACES = 5
 
 @dataclass(frozen=True)
 class Launch:
-    """How the kernel was launched; 0 or empty for what is not known.
+    """How the kernel was launched; 0 or empty if unknown.
 
     Attributes:
         blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
         capability: of the device: `9.0`; multiprocessors: of the device.
-        busy: share of the multiprocessors that had warps while the kernel ran; None when samples do not tell.
+        busy: share of the multiprocessors that had warps while the kernel ran; None when unknown.
     """
 
     blocks: int = 0
@@ -70,7 +70,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a kernel when advice is sought."""
+    """The known facts of a kernel when advice is sought."""
 
     code: KernelCode
     samples: Samples
@@ -79,8 +79,8 @@ class Evidence:
     launch: Launch
 
     @cached_property
-    def _tells_issue(self) -> bool:
-        """Whether samples tell in which cycles nothing was issued."""
+    def _has_issue_cycles(self) -> bool:
+        """Whether samples show in which cycles nothing was issued."""
         return any(row.not_issued for row in self.samples.rows if row.stalled)
 
     @property
@@ -89,8 +89,8 @@ class Evidence:
         return float(self.samples.total)
 
     def cost(self, part: Blame | Sample) -> float:
-        """The samples of a stall that cost time: those in cycles without an issue, where they are told apart."""
-        return float(part.not_issued if self._tells_issue else part.samples)
+        """The samples of a stall that cost time: those in cycles without an issue, if the recording knows them."""
+        return float(part.not_issued if self._has_issue_cycles else part.samples)
 
     @cached_property
     def waited(self) -> float:

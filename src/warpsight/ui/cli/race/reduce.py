@@ -24,7 +24,6 @@ def command(
     hang_after: oracles.Hang = 60.0,
     in_process: oracles.InProcess = 1,
     inject: oracles.Inject = "sanitizer",
-    gpus: oracles.Gpus = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", rich_help_panel="Runs", help="Runs under the same plan always "
                              "end the same: no run is repeated.")] = False,
     points_only: Annotated[bool, typer.Option("--points-only", rich_help_panel="Runs", help="Do not search the smallest delay, "
@@ -53,7 +52,7 @@ def command(
     if path is None:
         raise UsageError(f"no plan to reduce; for example: {example}")
     experiment = oracles.experiment(
-        "reduce", program, folder, inject, gpus, expect_exit=expect_exit, same_output=same_output, same_files=same_file or (),
+        "reduce", program, folder, inject, None, expect_exit=expect_exit, same_output=same_output, same_files=same_file or (),
         tolerance=tolerance, timeout_s=timeout, hang_s=hang_after, in_process=in_process,
     )  # fmt: skip
     found = reduce(
