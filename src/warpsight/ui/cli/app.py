@@ -129,6 +129,11 @@ VERBS: dict[str, Verb] = {
         wraps=True,
         systems=("linux",),
     ),
+    "replay": Verb(
+        "Run a capsule's GPU work again, at its original addresses, and compare every output byte.",
+        "Debug",
+        systems=("linux",),
+    ),
     "mcp": Verb(
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),

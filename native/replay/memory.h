@@ -1,0 +1,42 @@
+// The program's memory at the addresses it had.
+#pragma once
+#include <vector>
+
+#include "replay/loaded_script.h"
+#include "replay/report.h"
+
+namespace warpsight::replay {
+
+class Memory {
+ public:
+  Memory(const Driver& driver, const Script& script, Report* report)
+      : driver_(driver), script_(script), report_(report) {}
+
+  // Keeps the addresses from the driver and the loader until they are reserved: called before libcuda is
+  // loaded.
+  bool hold();
+  // Reserves and maps them; the context is current.
+  bool map(CUdevice device);
+  // Contents before the first operation, and poison elsewhere. The first call keeps a copy on the device
+  // where it fits.
+  bool restore();
+  // The contents of all pieces, one after the other.
+  bool download(unsigned char* contents);
+  // Checks that what no piece covers still holds the poison; false on errors of the driver alone.
+  bool check_gaps(int run);
+  uint64_t piece_bytes() const { return piece_bytes_; }
+
+ private:
+  bool map_device(const Mapping& mapping, CUdevice device);
+  bool map_pinned(const Mapping& mapping);
+  bool upload();
+  void keep_copy();
+  const Driver& driver_;
+  const Script& script_;
+  Report* const report_;
+  uint64_t piece_bytes_ = 0;
+  CUdeviceptr copy_ = 0;
+  std::vector<unsigned char> scratch_;
+};
+
+}  // namespace warpsight::replay
