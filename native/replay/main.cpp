@@ -62,11 +62,11 @@ class Replay {
   }
 
  private:
-  bool restore() { return memory_.restore() && program_.restore_globals(); }
+  bool restore(int run = 0) { return memory_.restore(run) && program_.restore_globals(); }
 
   bool run_once(int run, unsigned variant) {
     const bool whole = static_cast<uint32_t>(run) < script_.header->runs;
-    if (!restore() || !(whole ? timing_.run_whole(run, variant) : timing_.run_timed(run, variant)))
+    if (!restore(run) || !(whole ? timing_.run_whole(run, variant) : timing_.run_timed(run, variant)))
       return false;
     if (script_.has(kCheckGaps) && !memory_.check_gaps(run)) return false;
     return outputs_.compare(run, variant) && program_.compare_globals(run, variant);

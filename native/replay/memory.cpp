@@ -74,10 +74,10 @@ bool Memory::map_pinned(const Mapping& mapping) {
   return device == mapping.address || report_->taken(mapping.address, "the driver");
 }
 
-bool Memory::restore() {
+bool Memory::restore(int run) {
   if (copy_ == 0) {
-    if (!upload()) return false;
-    keep_copy();
+    if (!upload(poison(run))) return false;
+    if (!script_.has(kCheckGaps)) keep_copy();
     return true;
   }
   uint64_t at = 0;
@@ -90,9 +90,8 @@ bool Memory::restore() {
   return report_->check(driver_, driver_.context_wait(), "restoring contents");
 }
 
-bool Memory::upload() {
+bool Memory::upload(unsigned char poison) {
   for (const Mapping& mapping : script_.mappings) {
-    const auto poison = static_cast<unsigned char>(script_.header->poison);
     if (!report_->check(driver_, driver_.fill(mapping.address, poison, mapping.size), "filling memory"))
       return false;
   }
@@ -140,7 +139,7 @@ bool Memory::download(unsigned char* contents) {
 }
 
 bool Memory::check_gaps(int run) {
-  const auto poison = static_cast<unsigned char>(script_.header->poison);
+  const unsigned char poison = this->poison(run);
   size_t next = 0;  // pieces and mappings are sorted by address
   for (const Mapping& mapping : script_.mappings) {
     uint64_t at = mapping.address;

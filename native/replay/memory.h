@@ -19,7 +19,7 @@ class Memory {
   bool map(CUdevice device);
   // Contents before the first operation, and poison elsewhere. The first call keeps a copy on the device
   // where it fits.
-  bool restore();
+  bool restore(int run = 0);
   // The contents of all pieces, one after the other.
   bool download(unsigned char* contents);
   // Checks that what no piece covers still holds the poison; false on errors of the driver alone.
@@ -29,7 +29,12 @@ class Memory {
  private:
   bool map_device(const Mapping& mapping, CUdevice device);
   bool map_pinned(const Mapping& mapping);
-  bool upload();
+  bool upload(unsigned char poison);
+  // Runs of a check have two kinds of poison in turn, so that an output that depends on it differs between runs.
+  unsigned char poison(int run) const {
+    return static_cast<unsigned char>(script_.has(kCheckGaps) && run % 2 != 0 ? ~script_.header->poison
+                                                                             : script_.header->poison);
+  }
   void keep_copy();
   const Driver& driver_;
   const Script& script_;

@@ -41,8 +41,10 @@ def guess(data: npt.NDArray[np.uint8]) -> str:
         return "int64"
     if _share(np.abs(words.astype(np.int64)) < 1 << 24) > 0.95:
         return "int32"
-    narrow = [name for name in ("float16", "bfloat16") if _plausible(sample, name) > 0.95]
-    if narrow:
+    low = np.ascontiguousarray(sample.view("<u2")[::2])  # of float32: the mantissa's end, all zeros or noise
+    narrow = [name for name in ("float16", "bfloat16") if _plausible(low.view(np.uint8), name) > 0.99]
+    narrow = [name for name in narrow if _plausible(sample, name) > 0.99]
+    if narrow and low.any():
         return min(narrow, key=lambda name: abs(np.log(_spread(sample, name) / _USUAL_SPREAD)))
     scores = {name: _plausible(sample, name) for name in ("float32", "float64")}
     best = max(scores, key=lambda name: scores[name])

@@ -10,7 +10,7 @@ from pathlib import Path
 from warpsight.replay import execution, script, swap
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
-from warpsight.replay.outcome import FAILED, LEFT, Files, Outcome, Version, version
+from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
 from warpsight.replay.results import Failure, Results
 from warpsight.replay.script import Settings, Written
 from warpsight.replay.sequence import sequence
@@ -19,7 +19,8 @@ from warpsight.replay.writers import attributed
 SCHEDULES = ("fast", "original", "graph")
 #: What a run with each operation timed adds; more says no more.
 _TIMED_RUNS = 5
-_POISONS = (0xFF, 0x5A)
+#: Two with each byte.
+_REACH_RUNS = 4
 _BAD_ADDRESS = ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_ADDRESS_SPACE")
 
 
@@ -73,7 +74,7 @@ def replay(path: Path, request: Request) -> Outcome:
                 version(files, found, number, name, request.dtype, compared)
                 for number, name in enumerate(["recorded", *([", ".join(names)] if names else [])])
             ]
-        if len(steps.steps) == 1 or versions and not request.under:
+        if versions and (len(steps.steps) == 1 or not request.under):
             versions = attributed(files, versions, written, folder, request.timeout)
         outcome = Outcome(
             _device(found),
@@ -98,28 +99,25 @@ def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Setting
 
 
 def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
-    """Replay with two different bytes around the allocations: neither may be overwritten or matter."""
-    outside: list[int] = []
-    failure = None
-    verdicts = []
-    for poison in _POISONS:
-        script.change(files.written, script.CHECK_GAPS, 1, poison)
-        found = execution.run(files.written, files.folder, timeout=request.timeout)
-        failure = failure or found.failure
-        outside += found.outside
-        verdicts.append(sorted({(row.piece, row.first, row.count) for row in found.recorded}))
-    problem = None
-    if failure is not None and failure.error in _BAD_ADDRESS:
-        problem = f"an access left the capsule: {failure.error}"
-    elif outside:
-        problem = f"a kernel wrote to {min(outside):#x}, which belongs to no allocation of the capsule"
-    elif verdicts[0] != verdicts[1] and outcome.versions[0].verdict != "non-deterministic":
+    """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
+    script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
+    found = execution.run(files.written, files.folder, timeout=request.timeout)
+    notes = outcome.notes
+    if found.failure is not None and found.failure.error in _BAD_ADDRESS:
+        problem = f"an access left the capsule: {found.failure.error}"
+    elif found.failure is not None:
+        return replace(outcome, failure=_failure(files.manifest, files.written, found))
+    elif found.outside:
+        problem = f"a kernel wrote to {min(found.outside):#x}, which belongs to no allocation of the capsule"
+    elif outcome.versions[0].verdict == VARYING:
+        said = "reach: no write left the capsule; whether a read did, a non-deterministic program does not show"
+        return replace(outcome, notes=(*notes, said))
+    elif found.between:
         problem = "the outputs depend on memory that belongs to no allocation of the capsule"
-    if problem is None:
+    else:
         said = "reach: no write left the capsule, and no output depends on memory outside of it"
-        return replace(outcome, notes=(*outcome.notes, said))
-    first = replace(outcome.versions[0], verdict=LEFT)
-    return replace(outcome, versions=(first,), notes=(*outcome.notes, problem))
+        return replace(outcome, notes=(*notes, said))
+    return replace(outcome, versions=(replace(outcome.versions[0], verdict=LEFT),), notes=(*notes, problem))
 
 
 def _device(found: Results) -> str:
@@ -162,5 +160,3 @@ def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str,
         return (f"recorded with --values {manifest.values}: outputs are compared between runs alone",)
     return ("the capsule holds no contents after its operations: outputs are compared between runs alone",)
 
-
-__all__ = ["FAILED", "Request", "SCHEDULES", "Version", "replay"]

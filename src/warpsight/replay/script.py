@@ -114,11 +114,11 @@ def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> W
     return Written(folder / "script", folder / "data", pieces, owners, operations)
 
 
-def change(written: Written, flags: int, runs: int, poison: int = 0xFF) -> None:
+def change(written: Written, flags: int, runs: int) -> None:
     """Make a script that was written run otherwise: with other flags, without timed runs, as the first version alone."""
     with open(written.script, "r+b") as file:
         file.seek(len(MAGIC) + 4)
-        _, device, *_, first, _ = struct.unpack("<7I", file.read(28))
+        _, device, *_, first, poison = struct.unpack("<7I", file.read(28))
         file.seek(len(MAGIC) + 4)
         file.write(struct.pack("<7I", flags, device, runs, 0, 1, first, poison))
 
