@@ -12,11 +12,13 @@
 namespace warpsight::replay {
 namespace {
 
-bool open_device(const Driver& driver, const Script& script, Report* report, CUdevice* device) {
+bool open_device(const Driver& driver, const Script& script, Memory* memory, Report* report,
+                 CUdevice* device) {
   int major = 0, minor = 0;
   CUcontext context = nullptr;
   char name[256] = "";
-  if (!report->check(driver, driver.init(0), "cuInit") ||
+  memory->release();
+  if (!report->check(driver, driver.init(0), "cuInit") || !memory->reserve() ||
       !report->check(driver, driver.device_get(device, static_cast<int>(script.header->device)),
                      "the device") ||
       !report->check(driver, driver.device_name(name, sizeof name, *device), "the device") ||
@@ -31,8 +33,10 @@ bool open_device(const Driver& driver, const Script& script, Report* report, CUd
   const uint64_t stack = script.header->stack_bytes, heap = script.header->heap_bytes;
   return report->check(driver, driver.context_retain(&context, *device), "the context") &&
          report->check(driver, driver.context_set(context), "the context") &&
-         (stack == 0 || report->check(driver, driver.set_limit(CU_LIMIT_STACK_SIZE, stack), "the stack size")) &&
-         (heap == 0 || report->check(driver, driver.set_limit(CU_LIMIT_MALLOC_HEAP_SIZE, heap), "the heap size"));
+         (stack == 0 ||
+          report->check(driver, driver.set_limit(CU_LIMIT_STACK_SIZE, stack), "the stack size")) &&
+         (heap == 0 ||
+          report->check(driver, driver.set_limit(CU_LIMIT_MALLOC_HEAP_SIZE, heap), "the heap size"));
 }
 
 class Replay {
@@ -110,7 +114,8 @@ int replay(const char* script_path, const char* data_path, const char* folder) {
     return kNoDevice;
   }
   CUdevice device = 0;
-  if (!open_device(driver, script, &report, &device)) return kNoDevice;
+  if (!open_device(driver, script, &memory, &report, &device))
+    return report.addresses_taken() ? kAddressTaken : kNoDevice;
   if (!memory.map(device)) return report.addresses_taken() ? kAddressTaken : kFailed;
   if (!Replay(driver, script, &memory, &report, folder).run()) return kFailed;
   report.line("end");

@@ -13,6 +13,7 @@
 namespace warpsight::replay {
 namespace {
 
+constexpr uint64_t kReserved = 32ull << 20;  // the driver reserves multiples of it (seen with driver 580)
 constexpr uint64_t kRoomForKernels = 1ull << 30;  // device memory that a copy of the contents leaves free
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -29,26 +30,44 @@ bool hold_one(const Mapping& mapping) {
 }  // namespace
 
 bool Memory::hold() {
-  for (const Mapping& mapping : script_.mappings) {
-    if (hold_one(mapping)) continue;
-    return report_->taken(mapping.address, "another mapping");
+  for (const Mapping& mapping : script_.mappings)
+    if (!hold_one(mapping)) return report_->taken(mapping.address, "another mapping");
+  return true;
+}
+
+void Memory::release() {
+  for (const Mapping& mapping : script_.mappings)
+    if (mapping.kind == kDevice) munmap(pointer(mapping.address), mapping.size);
+}
+
+bool Memory::reserve() {
+  for (size_t i = 0; i < script_.mappings.count;) {
+    if (script_.mappings[i].kind != kDevice) {
+      ++i;
+      continue;
+    }
+    const uint64_t begin = script_.mappings[i].address / kReserved * kReserved;
+    uint64_t end = begin;
+    for (; i < script_.mappings.count && script_.mappings[i].kind == kDevice; ++i) {
+      const Mapping& mapping = script_.mappings[i];
+      if (end != begin && mapping.address / kReserved * kReserved > end) break;
+      end = std::max(end, (mapping.address + mapping.size + kReserved - 1) / kReserved * kReserved);
+    }
+    CUdeviceptr at = 0;
+    const CUresult result = driver_.reserve(&at, end - begin, 0, begin, 0);
+    if (result != CUDA_SUCCESS || at != begin) return report_->taken(begin, "the driver");
   }
   return true;
 }
 
 bool Memory::map(CUdevice device) {
-  for (const Mapping& mapping : script_.mappings) {
+  for (const Mapping& mapping : script_.mappings)
     if (mapping.kind == kDevice ? !map_device(mapping, device) : !map_pinned(mapping)) return false;
-  }
   for (const Piece& piece : script_.pieces) piece_bytes_ += piece.size;
   return true;
 }
 
 bool Memory::map_device(const Mapping& mapping, CUdevice device) {
-  munmap(pointer(mapping.address), mapping.size);  // held until now
-  CUdeviceptr at = 0;
-  const CUresult reserved = driver_.reserve(&at, mapping.size, 0, mapping.address, 0);
-  if (reserved != CUDA_SUCCESS || at != mapping.address) return report_->taken(mapping.address, "the driver");
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
@@ -56,6 +75,7 @@ bool Memory::map_device(const Mapping& mapping, CUdevice device) {
   CUmemAccessDesc access = {};
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUdeviceptr at = mapping.address;
   return report_->check(driver_, driver_.create(&handle, mapping.size, &properties, 0),
                         "memory of the GPU") &&
          report_->check(driver_, driver_.map(at, mapping.size, 0, handle, 0), "mapping memory") &&

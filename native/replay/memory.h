@@ -12,10 +12,15 @@ class Memory {
   Memory(const Driver& driver, const Script& script, Report* report)
       : driver_(driver), script_(script), report_(report) {}
 
-  // Keeps the addresses from the driver and the loader until they are reserved: called before libcuda is
-  // loaded.
+  // The addresses must be reserved between cuInit and the context: at cuInit the driver takes note of what is
+  // in use, and the context leaves it a part of the address space alone (seen with driver 580). Keeps the
+  // addresses free while libcuda and what it needs is loaded.
   bool hold();
-  // Reserves and maps them; the context is current.
+  // Ends that; called before cuInit.
+  void release();
+  // Reserves the addresses of device memory; called after cuInit and before there is a context.
+  bool reserve();
+  // Maps memory there; the context is current.
   bool map(CUdevice device);
   // Contents before the first operation, and poison elsewhere. The first call keeps a copy on the device
   // where it fits.
@@ -30,10 +35,11 @@ class Memory {
   bool map_device(const Mapping& mapping, CUdevice device);
   bool map_pinned(const Mapping& mapping);
   bool upload(unsigned char poison);
-  // Runs of a check have two kinds of poison in turn, so that an output that depends on it differs between runs.
+  // Runs of a check have two kinds of poison in turn, so that an output that depends on it differs between
+  // runs.
   unsigned char poison(int run) const {
     return static_cast<unsigned char>(script_.has(kCheckGaps) && run % 2 != 0 ? ~script_.header->poison
-                                                                             : script_.header->poison);
+                                                                              : script_.header->poison);
   }
   void keep_copy();
   const Driver& driver_;

@@ -39,8 +39,8 @@ struct Header {
   uint32_t poison;      // byte that fills what no piece covers
   Section mappings, pieces, modules, functions, globals, patches, streams, operations, graphs, edges,
       attributes, bytes;
-  uint64_t sequence;  // operations that are issued in turn; those behind them are nodes of graphs
-  uint64_t events;    // numbers that event operations use are below
+  uint64_t sequence;     // operations that are issued in turn; those behind them are nodes of graphs
+  uint64_t events;       // numbers that event operations use are below
   uint64_t stack_bytes;  // of a thread, 0: as the driver has it
   uint64_t heap_bytes;   // of malloc() in kernels
 };

@@ -1,5 +1,6 @@
-// A libcuda.so.1 for replays without a GPU: device memory is this process's own, and kernels are the C++ functions below,
-// found by name in modules that list theirs as "kernels: NAME NAME…". Clocks count work, not time.
+// A libcuda.so.1 for replays without a GPU: device memory is this process's own, and kernels are the C++
+// functions below, found by name in modules that list theirs as "kernels: NAME NAME…". Clocks count work, not
+// time.
 #include <cuda.h>
 #include <sys/mman.h>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -73,7 +75,8 @@ CUresult reads_beyond(const Launch& launch) {
 
 CUresult faulty(const Launch&) { return CUDA_ERROR_ILLEGAL_ADDRESS; }
 
-// void through(float* y, const float* const* pointers, float unused, int n): follows a pointer stored in memory
+// void through(float* y, const float* const* pointers, float unused, int n): follows a pointer stored in
+// memory
 CUresult through(const Launch& launch) {
   auto* y = launch.parameter<float*>(0);
   const float* x = launch.parameter<const float* const*>(8)[0];
@@ -81,10 +84,11 @@ CUresult through(const Launch& launch) {
   return CUDA_SUCCESS;
 }
 
-const std::map<std::string, std::pair<Kernel, int>> kKernels = {  // and its cost
-    {"_Z5scalePfPKffi", {scale, 10}},     {"scale_fast", {scale, 5}},      {"scale_off", {scale_off, 10}},
-    {"noisy", {noisy, 10}},               {"beyond", {beyond, 10}},        {"reads_beyond", {reads_beyond, 10}},
-    {"faulty", {faulty, 1}},              {"through", {through, 10}},
+const std::map<std::string, std::pair<Kernel, int>> kKernels = {
+    // and its cost
+    {"_Z5scalePfPKffi", {scale, 10}}, {"scale_fast", {scale, 5}}, {"scale_off", {scale_off, 10}},
+    {"noisy", {noisy, 10}},           {"beyond", {beyond, 10}},   {"reads_beyond", {reads_beyond, 10}},
+    {"faulty", {faulty, 1}},          {"through", {through, 10}},
 };
 
 struct Module {
@@ -102,6 +106,7 @@ struct Graph {
 std::atomic<uint64_t> g_clock{0};
 Graph* g_capturing = nullptr;
 std::vector<CUgraphNode> g_dependencies;
+bool g_context = false;
 CUresult g_fault = CUDA_SUCCESS;  // sticky, as the driver's
 std::map<CUdeviceptr, size_t> g_reserved;
 
@@ -121,11 +126,20 @@ EXPORT CUresult cuInit(unsigned) {
 }
 EXPORT CUresult cuGetErrorName(CUresult error, const char** name) {
   switch (error) {
-    case CUDA_ERROR_ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
-    case CUDA_ERROR_NOT_FOUND: *name = "CUDA_ERROR_NOT_FOUND"; break;
-    case CUDA_ERROR_NO_BINARY_FOR_GPU: *name = "CUDA_ERROR_NO_BINARY_FOR_GPU"; break;
-    case CUDA_ERROR_NO_DEVICE: *name = "CUDA_ERROR_NO_DEVICE"; break;
-    default: *name = "CUDA_ERROR_INVALID_VALUE";
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+      *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
+      break;
+    case CUDA_ERROR_NOT_FOUND:
+      *name = "CUDA_ERROR_NOT_FOUND";
+      break;
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+      *name = "CUDA_ERROR_NO_BINARY_FOR_GPU";
+      break;
+    case CUDA_ERROR_NO_DEVICE:
+      *name = "CUDA_ERROR_NO_DEVICE";
+      break;
+    default:
+      *name = "CUDA_ERROR_INVALID_VALUE";
   }
   return CUDA_SUCCESS;
 }
@@ -140,6 +154,7 @@ EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, C
   return *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0, CUDA_SUCCESS;
 }
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  g_context = true;
   return *context = reinterpret_cast<CUcontext>(0x10), CUDA_SUCCESS;
 }
 EXPORT CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
@@ -149,10 +164,16 @@ EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   return *free = *total = 80ull << 30, CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuMemAddressReserve(CUdeviceptr* found, size_t size, size_t, CUdeviceptr wanted, unsigned long long) {
-  if (size % (2 << 20) != 0 || wanted % (2 << 20) != 0) return CUDA_ERROR_INVALID_VALUE;
-  void* memory = mmap(at(wanted), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | 0x100000, -1, 0);
-  if (memory == MAP_FAILED) return *found = 0x1000, CUDA_SUCCESS;  // elsewhere, as the driver does
+// As driver 580: in multiples of 32 MiB, elsewhere when that is not free or there is a context already.
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr* found, size_t size, size_t, CUdeviceptr wanted,
+                                    unsigned long long) {
+  constexpr size_t kUnit = 32 << 20;
+  if (size % kUnit != 0) return CUDA_ERROR_INVALID_VALUE;
+  *found = (wanted + kUnit) / kUnit * kUnit;
+  if (wanted % kUnit != 0 || g_context) return CUDA_SUCCESS;
+  void* memory =
+      mmap(at(wanted), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | 0x100000, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_SUCCESS;
   g_reserved[wanted] = size;
   return *found = wanted, CUDA_SUCCESS;
 }
@@ -163,7 +184,10 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, c
 }
 EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t, CUmemGenericAllocationHandle handle,
                          unsigned long long) {
-  return g_reserved[address] >= size && handle >= size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  const auto after = g_reserved.upper_bound(address);
+  if (after == g_reserved.begin() || handle < size) return CUDA_ERROR_INVALID_VALUE;
+  const auto [start, reserved] = *std::prev(after);
+  return address + size <= start + reserved ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*, size_t) {
   return mprotect(at(address), size, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -200,9 +224,11 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t si
 EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* plan, CUstream) {
   const CUDA_MEMCPY2D copy = *plan;
   return issue([=] {
-    const auto* from = copy.srcMemoryType == CU_MEMORYTYPE_HOST ? static_cast<const unsigned char*>(copy.srcHost)
-                                                                 : at(copy.srcDevice);
-    auto* to = copy.dstMemoryType == CU_MEMORYTYPE_HOST ? static_cast<Bytes>(copy.dstHost) : at(copy.dstDevice);
+    const auto* from = copy.srcMemoryType == CU_MEMORYTYPE_HOST
+                           ? static_cast<const unsigned char*>(copy.srcHost)
+                           : at(copy.srcDevice);
+    auto* to =
+        copy.dstMemoryType == CU_MEMORYTYPE_HOST ? static_cast<Bytes>(copy.dstHost) : at(copy.dstDevice);
     for (size_t row = 0; row < copy.Height; ++row)
       memcpy(to + row * copy.dstPitch, from + row * copy.srcPitch, copy.WidthInBytes);
     return CUDA_SUCCESS;
@@ -215,16 +241,17 @@ template <class T>
 CUresult fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t height) {
   return issue([=] {
     for (size_t row = 0; row < height; ++row)
-      for (size_t i = 0; i < width; ++i) memcpy(at(to) + row * pitch + i * sizeof value, &value, sizeof value);
+      for (size_t i = 0; i < width; ++i)
+        memcpy(at(to) + row * pitch + i * sizeof value, &value, sizeof value);
     return CUDA_SUCCESS;
   });
 }
-EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
-                                  CUstream) {
+EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                                  size_t height, CUstream) {
   return fill(to, pitch, value, width, height);
 }
-EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
-                                   CUstream) {
+EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                                   size_t height, CUstream) {
   return fill(to, pitch, value, width, height);
 }
 EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height,
@@ -243,7 +270,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const
   const std::string& text = reinterpret_cast<Module*>(module)->text;
   if (found == kKernels.end() || text.find(" " + found->first + " ") == std::string::npos)
     return CUDA_ERROR_NOT_FOUND;
-  return *function = reinterpret_cast<CUfunction>(const_cast<std::pair<Kernel, int>*>(&found->second)), CUDA_SUCCESS;
+  return *function = reinterpret_cast<CUfunction>(const_cast<std::pair<Kernel, int>*>(&found->second)),
+         CUDA_SUCCESS;
 }
 EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodule module, const char* name) {
   auto& globals = reinterpret_cast<Module*>(module)->globals;
@@ -253,7 +281,8 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodul
   return *size = bytes.size(), CUDA_SUCCESS;
 }
 EXPORT CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
-EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                                 void** extra) {
   if (parameters != nullptr || extra[0] != CU_LAUNCH_PARAM_BUFFER_POINTER) return CUDA_ERROR_INVALID_VALUE;
   const auto* buffer = static_cast<const unsigned char*>(extra[1]);
   const std::vector<unsigned char> kept(buffer, buffer + *static_cast<size_t*>(extra[3]));
@@ -291,7 +320,8 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus* statu
   *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return *nodes = g_dependencies.data(), *count = g_dependencies.size(), CUDA_SUCCESS;
 }
-EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream, CUgraphNode* nodes, size_t count, unsigned flags) {
+EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream, CUgraphNode* nodes, size_t count,
+                                                  unsigned flags) {
   if (flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES) return CUDA_ERROR_INVALID_VALUE;
   return g_dependencies.assign(nodes, nodes + count), CUDA_SUCCESS;
 }
