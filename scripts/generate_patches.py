@@ -1,4 +1,4 @@
-"""Write native/sanitizer/patches.ptx from patches.cu; needs nvcc.
+"""Write native/sanitizer/patches.ptx and native/capsule/scan.ptx from the .cu files beside them; needs nvcc.
 
 The PTX is checked in because most machines that install warpsight have no nvcc. It is for compute capability 7.5 and
 later and says PTX 7.0, which every ptxas of CUDA 11 and later assembles: nothing in it is newer.
@@ -11,25 +11,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "native" / "sanitizer" / "patches.cu"
+_NATIVE = Path(__file__).resolve().parents[1] / "native"
+SOURCES = (_NATIVE / "sanitizer" / "patches.cu", _NATIVE / "capsule" / "scan.cu")
 _COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", "-o", "-")
 
 
-def generated() -> str:
-    """The PTX of the source, without comments, which name the compiler's build."""
-    made = subprocess.run([*_COMMAND, str(SOURCE)], capture_output=True, text=True, check=True).stdout
+def generated(source: Path) -> str:
+    """The PTX of a source, without comments, which name the compiler's build."""
+    made = subprocess.run([*_COMMAND, str(source)], capture_output=True, text=True, check=True).stdout
     lines = (line.rstrip() for line in made.splitlines() if not line.lstrip().startswith("//"))
     text = "\n".join(line for line in lines if line) + "\n"
     return re.sub(r"^\.version \S+$", ".version 7.0", text, count=1, flags=re.MULTILINE)
 
 
 def main() -> int:
-    """Write the file; with --check say only whether it is up to date."""
-    target = SOURCE.with_suffix(".ptx")
-    text = generated()
+    """Write the files; with --check say only whether they are up to date."""
+    made = {source.with_suffix(".ptx"): generated(source) for source in SOURCES}
     if sys.argv[1:] == ["--check"]:
-        return int(target.read_text() != text)
-    target.write_text(text)
+        return int(any(target.read_text() != text for target, text in made.items()))
+    for target, text in made.items():
+        target.write_text(text)
     return 0
 
 

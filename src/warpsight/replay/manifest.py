@@ -139,21 +139,6 @@ class Allocation(_Part, frozen=True):
     relocations: list[Relocation] = []
 
 
-class TensorMap(_Part, frozen=True):
-    """A tensor map (cuTensorMapEncode…) that was found in parameters or memory; its 128 bytes stay valid in a replay.
-
-    `place`: where, as Allocation.reached says it; the other fields are the arguments it was encoded from.
-    """
-
-    place: Text
-    address: Address
-    element: Index
-    dimensions: Annotated[list[Count], Meta(max_length=5)]
-    strides: Annotated[list[Count], Meta(max_length=5)]
-    box: Annotated[list[Count], Meta(max_length=5)] = []
-    swizzle: Index = 0
-
-
 class Stream(_Part, frozen=True):
     """A stream; `default`: the null stream (or a thread's own one)."""
 
@@ -261,6 +246,7 @@ class GraphLaunch(_Part, frozen=True, tag="graph"):
     device_time: Count = 0
 
 
+OPERATIONS = (Launch, Copy, Set, EventRecord, EventWait, Synchronize, GraphLaunch)
 Operation = Launch | Copy | Set | EventRecord | EventWait | Synchronize | GraphLaunch
 
 
@@ -293,7 +279,6 @@ class Manifest(_Part, frozen=True):
     globals: Annotated[list[Global], Meta(max_length=1 << 20)] = []
     functions: Annotated[list[Function], Meta(max_length=1 << 20)] = []
     allocations: Annotated[list[Allocation], Meta(max_length=1 << 20)] = []
-    tensor_maps: Annotated[list[TensorMap], Meta(max_length=1 << 20)] = []
     streams: Annotated[list[Stream], Meta(max_length=65_536)] = []
     events: Index = 0
     graphs: Annotated[list[Graph], Meta(max_length=65_536)] = []

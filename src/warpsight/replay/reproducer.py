@@ -168,7 +168,7 @@ def _python_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
         attributes = [(a.id, a.value.rstrip(b"\0").hex()) for a in work.attributes]
         pointers = [(r.offset, r.target, r.addend) for r in work.relocations]
         yield (
-            f"gpu.launch({work.function}, {work.grid}, {work.block}, {work.shared_bytes}, '{work.parameters.hex()}', "
+            f"gpu.launch({work.function}, {tuple(work.grid)}, {tuple(work.block)}, {work.shared_bytes}, '{work.parameters.hex()}', "
             f"{attributes!r}, {pointers!r})"
         )
     elif isinstance(work, m.Set):

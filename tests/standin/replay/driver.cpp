@@ -237,6 +237,17 @@ EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* plan, CUstream) {
 EXPORT CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
   return memset(at(to), value, count), CUDA_SUCCESS;
 }
+EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t size) {
+  return memmove(at(to), at(from), size), CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
+  for (size_t i = 0; i < count; ++i) memcpy(at(to) + 2 * i, &value, 2);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned value, size_t count) {
+  for (size_t i = 0; i < count; ++i) memcpy(at(to) + 4 * i, &value, 4);
+  return CUDA_SUCCESS;
+}
 template <class T>
 CUresult fill(CUdeviceptr to, size_t pitch, T value, size_t width, size_t height) {
   return issue([=] {

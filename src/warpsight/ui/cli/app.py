@@ -134,6 +134,9 @@ VERBS: dict[str, Verb] = {
         "Debug",
         systems=("linux",),
     ),
+    "capsule": Verb(
+        "Cut kernels out of a running program to run them again, and say what a capsule holds.", "Debug"
+    ),
     "mcp": Verb(
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"
     ),

@@ -56,7 +56,7 @@ def difference(row: Difference) -> str:
     odd = f", {row.not_numbers:,} with a NaN on one side or both" if row.not_numbers else ""
     by = "" if row.kernel is None else f"; written by {row.kernel} (operation {row.operation})"
     return (
-        f"allocation {row.allocation}, {row.dtype} element {row.element:,} ({row.address:#x}): {row.found:.9g} instead of "
+        f"a{row.allocation}, {row.dtype} element {row.element:,} ({row.address:#x}): {row.found:.9g} instead of "
         f"{row.wanted:.9g}; {row.differing:,} of {row.elements:,} elements{far}{odd}{by}"
     )
 
@@ -67,9 +67,9 @@ def _times(versions: Sequence[Version]) -> pa.Table:
     ns = {b"unit": b"ns"}
     rows = [(row.operation, row.name, row.stream, row.recorded_ns, row.median_ns, row.least_ns) for row in first.operations]
     others = [row.median_ns for row in last.operations]
-    if first.median_ns is not None:
-        rows.append((None, "all operations", None, None, first.median_ns, min(first.totals_ns)))
-        others.append(last.median_ns or 0.0)
+    if first.median_ns is not None:  # first, so that it is seen however many there are
+        rows.insert(0, (None, "all operations", None, None, first.median_ns, min(first.totals_ns)))
+        others.insert(0, last.median_ns or 0.0)
     columns = list(zip(*rows, strict=True))
     fields = [
         pa.field("operation", pa.int64()), pa.field("kernel", pa.string()), pa.field("stream", pa.int64()),

@@ -1,0 +1,43 @@
+// The graphs that the program can launch, kept as they were instantiated.
+#pragma once
+
+#include <cuda.h>
+#include <cupti.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "capsule/work.h"
+
+namespace warpsight {
+
+struct GraphNode {
+  CUgraphNode node = nullptr;
+  Work work;  // none for an empty node
+  std::vector<size_t> after;
+};
+
+class Graphs {
+ public:
+  // Callback ids of the calls that make and change executable graphs.
+  static const std::vector<uint32_t>& calls();
+  // Such a call has returned successfully.
+  void on_exit(uint32_t cbid, const void* params, const char* function);
+  // What a launch of it does, in topological order; "" or why it cannot be told.
+  std::string nodes(CUgraphExec graph, std::vector<GraphNode>* nodes) const;
+
+ private:
+  struct Kept {
+    CUgraph clone = nullptr;  // null: the driver would not clone it
+    std::string changed_by;   // a call whose change the clone lacks
+  };
+  void keep(CUgraphExec exec, CUgraph graph);
+  void change(CUgraphExec exec, const char* function);
+
+  mutable std::mutex mutex_;  // protects `kept_`
+  std::map<CUgraphExec, Kept> kept_;
+};
+
+}  // namespace warpsight

@@ -1,0 +1,180 @@
+#include "capsule/modules.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "capsule/driver.h"
+#include "cuda/cubin_names.h"
+
+namespace warpsight {
+namespace {
+
+constexpr size_t kCached = 64;
+struct Cached {
+  CUfunction handle;
+  uint32_t generation;
+  const Kernel* kernel;
+};
+thread_local Cached t_cached[kCached];
+thread_local int t_loaded = -1;  // the image this thread's last module was loaded from
+
+struct Sought {
+  const std::string& name;
+  bool found;
+};
+
+}  // namespace
+
+bool Kernel::pack(void* const* given, void* const* extra, std::vector<char>* packed) const {
+  packed->assign(bytes, 0);
+  if (bytes == 0) return true;
+  if (given != nullptr) {
+    for (size_t i = 0; i < params.size(); ++i)
+      memcpy(packed->data() + params[i].first, given[i], params[i].second);
+    return true;
+  }
+  const void* buffer = nullptr;
+  size_t size = 0;
+  for (size_t i = 0; extra != nullptr && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[i + 1];
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE) size = *static_cast<const size_t*>(extra[i + 1]);
+  }
+  if (buffer == nullptr || size < bytes) return false;
+  memcpy(packed->data(), buffer, bytes);
+  return true;
+}
+
+void Modules::loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
+  if (stopped_.load(std::memory_order_relaxed) || module.pCubin == nullptr) return;
+  const uint64_t offset = output_.append(module.pCubin, module.cubinSize);
+  std::lock_guard<std::mutex> lock(mutex_);
+  t_loaded = static_cast<int>(images_.size());
+  images_.push_back({context, module.moduleId, offset, module.cubinSize, true});
+}
+
+void Modules::unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
+  generation_.fetch_add(1);
+  std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.clear();
+  for (Image& image : images_)
+    if (image.context == context && image.id == module.moduleId) image.live = false;
+}
+
+void Modules::load_begins() { t_loaded = -1; }
+
+void Modules::load_ended(CUmodule module) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (t_loaded >= 0) handles_[module] = t_loaded;
+}
+
+const Kernel* Modules::kernel(CUfunction handle, const char* name) {
+  const uint32_t generation = generation_.load(std::memory_order_acquire);
+  Cached& cached = t_cached[(reinterpret_cast<uintptr_t>(handle) >> 4) % kCached];
+  if (cached.handle == handle && cached.generation == generation) return cached.kernel;
+  Kernel* found = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = kernels_.find(handle);
+    if (known != kernels_.end()) found = known->second;
+  }
+  if (found == nullptr || (name != nullptr && found->name != name)) found = resolve(handle, name);
+  cached = {handle, generation, found};
+  return found;
+}
+
+// Asks the driver what a handle is: a launch takes functions and, by the same argument, kernels of libraries.
+Kernel* Modules::resolve(CUfunction handle, const char* name) {
+  OwnCalls own;
+  if (name == nullptr && cu().cuFuncGetName(&name, handle) != CUDA_SUCCESS &&
+      cu().cuKernelGetName(&name, reinterpret_cast<CUkernel>(handle)) != CUDA_SUCCESS)
+    return nullptr;
+  auto* const made = new Kernel;
+  made->name = name;
+  made->wanted = kernel_requested(request_, name);
+  load_begins();
+  CUfunction function = handle;
+  if (cu().cuFuncGetModule(&made->module, function) != CUDA_SUCCESS) {
+    made->kernel = reinterpret_cast<CUkernel>(handle);
+    if (cu().cuKernelGetFunction(&function, made->kernel) != CUDA_SUCCESS) function = nullptr;
+    if (function != nullptr && cu().cuFuncGetModule(&made->module, function) != CUDA_SUCCESS)
+      made->module = nullptr;
+  }
+  made->function = function;
+  size_t offset = 0, size = 0;
+  for (size_t i = 0; function != nullptr; ++i) {
+    if (cu().cuFuncGetParamInfo(function, i, &offset, &size) != CUDA_SUCCESS) break;
+    made->params.emplace_back(offset, size);
+    if (offset + size > made->bytes) made->bytes = offset + size;
+  }
+  made->loaded = t_loaded;
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++names_[made->name];
+  return kernels_[handle] = made;
+}
+
+std::string Modules::bytes_of(const Image& image) const {
+  std::string bytes(image.size, 0);
+  size_t have = 0;
+  while (have < bytes.size()) {
+    const ssize_t got =
+        pread(output_.data(), &bytes[have], bytes.size() - have, static_cast<off_t>(image.offset + have));
+    if (got <= 0) return "";
+    have += static_cast<size_t>(got);
+  }
+  return bytes;
+}
+
+int Modules::image_of(const Kernel& kernel, CUcontext context, std::string* why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto handle = handles_.find(kernel.module);
+  if (kernel.module != nullptr && handle != handles_.end()) return handle->second;
+  Sought sought = {kernel.name, false};
+  std::string first;
+  int found = -1;
+  for (size_t i = 0; i < images_.size(); ++i) {
+    const Image& image = images_[i];
+    if (image.context != context || !image.live) continue;
+    const std::string bytes = bytes_of(image);
+    sought.found = false;
+    kernels_of_cubin(
+        bytes.data(), bytes.size(),
+        [](void* data, std::string_view name) {
+          auto* const here = static_cast<Sought*>(data);
+          here->found |= name == here->name;
+        },
+        &sought);
+    if (!sought.found) continue;
+    if (static_cast<int>(i) == kernel.loaded) return kernel.loaded;
+    if (found >= 0 && bytes != first) {
+      *why = "two loaded modules have a kernel " + kernel.name +
+             ", and the driver does not tell which was launched";
+      return -1;
+    }
+    first = bytes;
+    found = static_cast<int>(i);
+  }
+  if (found < 0) *why = "the module of kernel " + kernel.name + " was loaded before recording began";
+  return found;
+}
+
+std::pair<uint64_t, uint64_t> Modules::extent(int image) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Image& found = images_[static_cast<size_t>(image)];
+  return {found.offset, found.size};
+}
+
+std::vector<CubinVariable> Modules::variables(int image) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::string bytes = bytes_of(images_[static_cast<size_t>(image)]);
+  return variables_of_cubin(bytes.data(), bytes.size());
+}
+
+std::vector<std::string> Modules::names() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> found;
+  for (const auto& entry : names_) found.push_back(entry.first);
+  return found;
+}
+
+}  // namespace warpsight

@@ -1,0 +1,80 @@
+// The modules that the program has loaded, and the kernels that it launches.
+#pragma once
+
+#include <cupti.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capsule/cubin.h"
+#include "capsule/output.h"
+#include "capsule/request.h"
+
+namespace warpsight {
+
+// A kernel, as a handle that is launched names it. Made once and never destroyed.
+struct Kernel {
+  std::string name;               // mangled
+  bool wanted = false;            // by the request
+  CUfunction function = nullptr;  // null when the driver does not tell
+  CUkernel kernel = nullptr;      // where the handle was one of a library
+  CUmodule module = nullptr;
+  int loaded = -1;                                // number of the image that resolving it loaded; -1: none
+  std::vector<std::pair<size_t, size_t>> params;  // offset and size of each
+  size_t bytes = 0;                               // of the packed parameters
+
+  // The parameters of a launch, packed; false when the launch gives too few bytes.
+  bool pack(void* const* params, void* const* extra, std::vector<char>* packed) const;
+};
+
+class Modules {
+ public:
+  Modules(const CapsuleRequest& request, Output* output) : request_(request), output_(*output) {}
+
+  // CUPTI's resource callbacks.
+  void loaded(CUcontext context, const CUpti_ModuleResourceData& module);
+  void unloading(CUcontext context, const CUpti_ModuleResourceData& module);
+  // A call that loads a module begins and has returned it.
+  void load_begins();
+  void load_ended(CUmodule module);
+  // What is loaded from now on is not written: nothing will be cut out any more.
+  void stop() { stopped_.store(true, std::memory_order_relaxed); }
+
+  // The kernel behind a handle; `name` as CUPTI gives it, may be null. Null when it cannot be told.
+  const Kernel* kernel(CUfunction handle, const char* name);
+  // The number of the image that holds the kernel; -1, with `why`, when it cannot be told.
+  int image_of(const Kernel& kernel, CUcontext context, std::string* why);
+  // Where an image lies in the output.
+  std::pair<uint64_t, uint64_t> extent(int image) const;
+  std::vector<CubinVariable> variables(int image) const;
+  // Names of the kernels that were launched.
+  std::vector<std::string> names() const;
+
+ private:
+  struct Image {
+    CUcontext context;
+    uint32_t id;  // CUPTI's
+    uint64_t offset, size;
+    bool live;
+  };
+  Kernel* resolve(CUfunction handle, const char* name);
+  std::string bytes_of(const Image& image) const;
+
+  const CapsuleRequest& request_;
+  Output& output_;
+  std::atomic<bool> stopped_{false};     // tells callbacks to ignore what is loaded
+  std::atomic<uint32_t> generation_{1};  // raised when handles may name another kernel
+  mutable std::mutex mutex_;             // protects what follows
+  std::vector<Image> images_;
+  std::map<CUmodule, int> handles_;
+  std::unordered_map<CUfunction, Kernel*> kernels_;
+  std::map<std::string, uint64_t> names_;  // of kernels launched
+};
+
+}  // namespace warpsight

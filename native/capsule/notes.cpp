@@ -1,0 +1,35 @@
+#include "capsule/notes.h"
+
+#include <algorithm>
+
+#include "capsule/output.h"
+
+namespace warpsight {
+
+void Notes::add(const char* what, const uint64_t* addresses, size_t count) {
+  const uint64_t sequence = next_.fetch_add(1, std::memory_order_relaxed) + 1;
+  Note& note = notes_[sequence % kNotes];
+  note.sequence.store(0, std::memory_order_release);
+  note.what = what;
+  note.time = time_ns();
+  note.count = std::min(count, kAddresses);
+  std::copy_n(addresses, note.count, note.addresses);
+  note.sequence.store(sequence, std::memory_order_release);
+}
+
+std::string Notes::latest(uint64_t begin, uint64_t end) const {
+  const Note* found = nullptr;
+  uint64_t latest = 0;
+  for (size_t i = 0; i < kNotes; ++i) {
+    const Note& note = notes_[i];
+    const uint64_t sequence = note.sequence.load(std::memory_order_acquire);
+    if (sequence <= latest) continue;
+    const bool inside = std::any_of(note.addresses, note.addresses + note.count,
+                                    [=](uint64_t address) { return begin <= address && address < end; });
+    if (inside) found = &note, latest = sequence;
+  }
+  if (found == nullptr) return "";
+  return Json("call").text("what", found->what).number("time", found->time).number("sequence", latest).done();
+}
+
+}  // namespace warpsight

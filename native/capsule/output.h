@@ -1,0 +1,50 @@
+// What a process hands to the launcher: `log`, lines of JSON, and `data`, bytes that the lines refer to by
+// offset. warpsight/replay/recording.py reads both.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace warpsight {
+
+class Output {
+ public:
+  // Makes the folder; false, with errno, when that fails.
+  bool create(const std::string& folder);
+  // Adds a line.
+  void log(const std::string& json);
+  // Room for so many bytes of data: its offset.
+  uint64_t reserve(uint64_t bytes);
+  // Writes data at an offset that was reserved; any thread. False when the disk refuses.
+  bool write(uint64_t offset, const void* data, uint64_t bytes);
+  // Both together.
+  uint64_t append(const void* data, uint64_t bytes);
+  // The data as it can be mapped; -1 before create().
+  int data() const { return data_; }
+
+ private:
+  std::mutex mutex_;  // protects the log and `size_`
+  int log_ = -1, data_ = -1;
+  uint64_t size_ = 0;  // reserved
+};
+
+// An object in JSON, built field by field.
+class Json {
+ public:
+  explicit Json(const char* kind);
+  Json& text(const char* name, const std::string& value);
+  Json& number(const char* name, uint64_t value);
+  Json& integer(const char* name, int64_t value);
+  Json& raw(const char* name, const std::string& json);
+  Json& bytes(const char* name, const void* data, size_t size);  // in hexadecimal
+  std::string done() const { return text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+std::string quoted(const std::string& text);  // sanitizer/event_file.cpp
+uint64_t time_ns();                           // since 1970
+
+}  // namespace warpsight

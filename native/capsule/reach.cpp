@@ -1,0 +1,81 @@
+#include "capsule/reach.h"
+
+#include <algorithm>
+
+#include "capsule/driver.h"
+#include "capsule_scan.h"
+
+namespace warpsight {
+namespace {
+
+constexpr unsigned kThreads = 256, kMostBlocks = 4096;
+
+void search_host(const Searched& memory, const std::vector<Block>& blocks, std::vector<uint32_t>* found) {
+  const auto* words = reinterpret_cast<const uint64_t*>((memory.address + 7) / 8 * 8);
+  const auto* end = reinterpret_cast<const uint64_t*>((memory.address + memory.size) / 8 * 8);
+  for (; words < end; ++words) {
+    const auto after =
+        std::upper_bound(blocks.begin(), blocks.end(), *words,
+                         [](uint64_t word, const Block& block) { return word < block.address; });
+    if (after != blocks.begin() && *words < (after - 1)->end())
+      (*found)[static_cast<size_t>(after - 1 - blocks.begin())] = 1;
+  }
+}
+
+}  // namespace
+
+std::string Reach::load(CUcontext context) {
+  if (kernels_.count(context) != 0) return "";
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+  loading_ = true;
+  CUresult result = cu().cuModuleLoadData(&module, kCapsuleScan);
+  if (result == CUDA_SUCCESS) result = cu().cuModuleGetFunction(&kernel, module, "ws_scan");
+  loading_ = false;
+  if (result != CUDA_SUCCESS)
+    return failure("loading the kernel that searches memory for addresses", result) +
+           "; --reach all needs no search";
+  kernels_[context] = kernel;
+  return "";
+}
+
+std::string Reach::points_to(CUcontext context, const std::vector<Searched>& memory,
+                             const std::vector<Block>& blocks, std::vector<uint32_t>* found) {
+  found->assign(blocks.size(), 0);
+  if (blocks.empty()) return "";
+  const std::string problem = load(context);
+  if (!problem.empty()) return problem;
+  const size_t count = blocks.size();
+  std::vector<uint64_t> bounds(2 * count);
+  for (size_t i = 0; i < count; ++i) bounds[i] = blocks[i].address, bounds[count + i] = blocks[i].end();
+  const size_t bytes = bounds.size() * sizeof bounds[0], all = bytes + count * sizeof(uint32_t);
+  CUdeviceptr table = 0;
+  CUresult result = cu().allocate(&table, all);
+  if (result != CUDA_SUCCESS) return failure("allocating room for the search", result);
+  result = cu().host_to_device(table, bounds.data(), bytes, nullptr);
+  if (result == CUDA_SUCCESS)
+    result = cu().cuMemsetD8Async(table + bytes, 0, count * sizeof(uint32_t), nullptr);
+  CUdeviceptr begins = table, ends = table + bytes / 2, flags = table + bytes;
+  auto number = static_cast<unsigned>(count);
+  for (const Searched& part : memory) {
+    if (part.host) continue;
+    CUdeviceptr words = (part.address + 7) / 8 * 8;
+    const uint64_t end = part.address + part.size;
+    unsigned long long length = end > words ? (end - words) / 8 : 0;
+    if (length == 0 || result != CUDA_SUCCESS) continue;
+    void* arguments[] = {&words, &length, &begins, &ends, &number, &flags};
+    const auto grid =
+        static_cast<unsigned>(std::min<uint64_t>(kMostBlocks, (length + kThreads - 1) / kThreads));
+    result =
+        cu().cuLaunchKernel(kernels_[context], grid, 1, 1, kThreads, 1, 1, 0, nullptr, arguments, nullptr);
+  }
+  if (result == CUDA_SUCCESS)
+    result = cu().device_to_host(found->data(), flags, count * sizeof(uint32_t), nullptr);
+  if (result == CUDA_SUCCESS) result = cu().synchronize();
+  cu().free(table);
+  for (const Searched& part : memory)
+    if (part.host) search_host(part, blocks, found);
+  return failure("searching memory for addresses", result);
+}
+
+}  // namespace warpsight

@@ -1,0 +1,37 @@
+// Finding what memory points to.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "capsule/memory.h"
+
+namespace warpsight {
+
+// A stretch of memory that is searched for addresses.
+struct Searched {
+  uint64_t address, size;
+  bool host;
+};
+
+class Reach {
+ public:
+  // Which of `blocks` (by address, without overlap) the memory points into: one number for each, not zero
+  // where it does.
+  // "" or what failed.
+  std::string points_to(CUcontext context, const std::vector<Searched>& memory,
+                        const std::vector<Block>& blocks, std::vector<uint32_t>* found);
+  // Whether this thread loads the kernel for it just now.
+  bool loading() const { return loading_; }
+
+ private:
+  std::string load(CUcontext context);
+
+  bool loading_ = false;
+  std::map<CUcontext, CUfunction> kernels_;  // the scanning kernel
+};
+
+}  // namespace warpsight

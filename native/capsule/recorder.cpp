@@ -1,0 +1,281 @@
+#include "capsule/recorder.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace warpsight {
+namespace {
+
+#define CBID(name) CUPTI_DRIVER_TRACE_CBID_##name
+
+// The operation that this thread's call is, between its begin and its end.
+struct Current {
+  bool active = false;  // the recorder's lock is held
+  bool last = false;    // the range ends with it
+  uint32_t cbid = 0;
+};
+thread_local Current t_current;
+thread_local bool t_range = false;  // the range that is cut out began on this thread
+
+bool loads_module(uint32_t cbid) {
+  return cbid == CBID(cuModuleLoad) || cbid == CBID(cuModuleLoadData) || cbid == CBID(cuModuleLoadDataEx) ||
+         cbid == CBID(cuModuleLoadFatBinary);
+}
+
+bool capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  OwnCalls own;
+  return cu().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool is_wait(WorkKind kind) {
+  return kind == WorkKind::stream_wait || kind == WorkKind::event_wait || kind == WorkKind::context_wait;
+}
+
+}  // namespace
+
+CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
+    : request_(std::move(request)), modules_(request_, &output_), snapshots_(&output_, request_.shadow) {}
+
+bool CapsuleRecorder::start() { return output_.create(request_.folder); }
+
+void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
+  if (OwnCalls::here() || done()) return;
+  static const std::vector<uint32_t>& works = work_calls();
+  static const std::vector<bool> is_work = [] {
+    std::vector<bool> found(CUPTI_DRIVER_TRACE_CBID_SIZE);
+    for (uint32_t id : works) found[id] = true;
+    return found;
+  }();
+  const bool entering = call.callbackSite == CUPTI_API_ENTER;
+  if (cbid < is_work.size() && is_work[cbid]) {
+    entering ? enter_work(cbid, call) : exit_work(cbid, call);
+    return;
+  }
+  if (entering) {
+    if (loads_module(cbid)) modules_.load_begins();
+    if (state_.load(std::memory_order_acquire) == State::open)
+      if (const uint64_t address = Memory::freed_by(cbid, call.functionParams)) before_free(address);
+    return;
+  }
+  if (call.functionReturnValue != nullptr &&
+      *static_cast<const CUresult*>(call.functionReturnValue) != CUDA_SUCCESS)
+    return;
+  const auto& graph_calls = Graphs::calls();
+  if (loads_module(cbid)) {
+    modules_.load_ended(**static_cast<CUmodule* const*>(call.functionParams));
+  } else if (cbid == CBID(cuTexObjectCreate) || cbid == CBID(cuSurfObjectCreate) ||
+             cbid == CBID(cuTexRefSetAddress_v2) || cbid == CBID(cuTexRefSetArray)) {
+    textures_.store(true, std::memory_order_relaxed);
+  } else if (std::find(graph_calls.begin(), graph_calls.end(), cbid) != graph_calls.end()) {
+    graphs_.on_exit(cbid, call.functionParams, call.functionName);
+  } else {
+    memory_.on_exit(cbid, call.functionParams, call);
+  }
+}
+
+void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
+  if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED && !reach_.loading())
+    modules_.loaded(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
+  if (id == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
+    modules_.unloading(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
+  if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && !OwnCalls::here()) snapshots_.finish();
+}
+
+// Whether this launch is the one, or one of those, that are asked for.
+bool CapsuleRecorder::chosen(const Work& work, const Kernel* kernel, bool* last) {
+  if (!request_.range.empty() || work.kind != WorkKind::launch || kernel == nullptr || !kernel->wanted) {
+    if (!request_.range.empty() || work.kind != WorkKind::graph || !request_.kernels.empty()) return false;
+  }
+  const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
+  *last = number + 1 == request_.end;
+  return number >= request_.first && number < request_.end;
+}
+
+void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) {
+  const State state = state_.load(std::memory_order_acquire);
+  const Work work = work_of(cbid, call.functionParams);
+  if (work.kind == WorkKind::none || (state == State::waiting && work.kind >= WorkKind::record)) return;
+  const Kernel* const kernel =
+      work.kind == WorkKind::launch ? modules_.kernel(work.function, call.symbolName) : nullptr;
+  const bool counted = kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted;
+  if (counted || state == State::open) {
+    if (!is_wait(work.kind) && capturing(work.stream)) return;
+  }
+  bool last = false;
+  const bool wanted = chosen(work, kernel, &last);
+  if (!wanted && state != State::open) {
+    uint64_t addresses[Notes::kAddresses];
+    size_t count = 0;
+    if (work.kind == WorkKind::launch && kernel != nullptr && work.params != nullptr) {
+      for (size_t i = 0; i < kernel->params.size() && count < Notes::kAddresses; ++i) {
+        if (kernel->params[i].second != sizeof(uint64_t)) continue;
+        uint64_t value;
+        memcpy(&value, work.params[i], sizeof value);
+        if (memory_.plausible(value)) addresses[count++] = value;
+      }
+      notes_.add(kernel->name.c_str(), addresses, count);
+    } else if (work.kind == WorkKind::copy || work.kind == WorkKind::set) {
+      notes_.add(call.functionName, &work.destination, 1);
+    }
+    return;
+  }
+  mutex_.lock();  // until the call ends
+  if (wanted && state_.load() == State::waiting) open(call.context);
+  if (state_.load() == State::open) begin_operation(work, kernel, call);
+  if (state_.load() != State::open || is_wait(work.kind)) {
+    mutex_.unlock();
+    return;
+  }
+  t_current = {true, last, cbid};
+}
+
+void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
+  if (!t_current.active || t_current.cbid != cbid) return;
+  t_current.active = false;
+  end_operation(call.functionReturnValue == nullptr ||
+                *static_cast<const CUresult*>(call.functionReturnValue) == CUDA_SUCCESS);
+  if (t_current.last) close();
+  mutex_.unlock();
+}
+
+void CapsuleRecorder::open(CUcontext context) {
+  context_ = context;
+  OwnCalls own;
+  cu().synchronize();
+  for (CUevent& event : clock_) cu().cuEventCreate(&event, CU_EVENT_DEFAULT);
+  begin_ns_ = time_ns();
+  state_.store(State::open, std::memory_order_release);
+  const std::string why = describe_device(context);
+  if (!why.empty()) refuse(why);
+}
+
+bool CapsuleRecorder::asked_for(const char* range) const {
+  return !done() && !request_.range.empty() && fnmatch(request_.range.c_str(), range, 0) == 0;
+}
+
+void CapsuleRecorder::range_begins() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  CUcontext context = nullptr;
+  if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
+  const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
+  if (number != request_.first) return;
+  t_range = true;
+  if (context == nullptr) return refuse("the range began before the program had a CUDA context");
+  open(context);
+}
+
+void CapsuleRecorder::range_ends() {
+  if (!t_range) return;  // another thread's range of the same name
+  std::lock_guard<std::mutex> lock(mutex_);
+  t_range = false;
+  if (state_.load() == State::open) close();
+}
+
+void CapsuleRecorder::refuse(const std::string& why) {
+  output_.log(Json("refused").text("why", why).done());
+  state_.store(State::done, std::memory_order_release);
+  modules_.stop();
+  snapshots_.end();
+}
+
+void CapsuleRecorder::close() {
+  OwnCalls own;
+  const CUresult result = cu().synchronize();
+  if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
+  const uint64_t begin = time_ns();
+  std::vector<Held*> left;
+  for (auto& entry : held_)
+    if (!entry.second.after) left.push_back(&entry.second);
+  const std::string why = take(left, globals_, "after");
+  held_ns_ += time_ns() - begin;
+  if (!why.empty()) return refuse(why);
+  for (const auto& text : incomplete_) output_.log(Json("incomplete").text("what", text).done());
+  state_.store(State::done, std::memory_order_release);
+  modules_.stop();
+  output_.log(Json("end").number("held_ns", held_ns_).done());
+  snapshots_.end();
+}
+
+void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
+                                      const CUpti_CallbackData& call) {
+  OwnCalls own;
+  if (!is_wait(work.kind) && call.context != context_)
+    return refuse("work on a second context or GPU lies in the range: " + std::string(call.functionName));
+  if (work.kind == WorkKind::unsupported)
+    return refuse(std::string(call.functionName) + " lies in the range, and cannot be cut out");
+  const uint64_t host_ns = time_ns() - begin_ns_;
+  if (!is_wait(work.kind)) {
+    const CUresult result = cu().synchronize();
+    if (result != CUDA_SUCCESS) return refuse(failure("work before the range", result));
+  }
+  const uint64_t begin = time_ns();
+  Json json("operation");
+  Addresses addresses;
+  std::string why = describe(work, kernel, nullptr, &json, &addresses);
+  if (why.empty()) why = hold(addresses);
+  held_ns_ += time_ns() - begin;
+  if (!why.empty()) return refuse(why);
+  json.number("host_time", host_ns);
+  if (is_wait(work.kind)) return output_.log(json.done());
+  pending_ = json.done();
+  pending_stream_ = work.stream;
+  timed_ = work.kind != WorkKind::record && work.kind != WorkKind::wait &&
+           cu().cuEventRecord(clock_[0], pending_stream_) == CUDA_SUCCESS;
+}
+
+void CapsuleRecorder::end_operation(bool succeeded) {
+  if (pending_.empty()) return;
+  OwnCalls own;
+  float milliseconds = 0;
+  if (timed_) {
+    timed_ = cu().cuEventRecord(clock_[1], pending_stream_) == CUDA_SUCCESS &&
+             cu().cuEventSynchronize(clock_[1]) == CUDA_SUCCESS &&
+             cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
+  }
+  if (succeeded) {
+    if (timed_) {
+      pending_.pop_back();
+      pending_ += ",\"device_time\":" + std::to_string(static_cast<uint64_t>(milliseconds * 1e6)) + "}";
+    }
+    output_.log(pending_);
+  }
+  pending_.clear();
+}
+
+void CapsuleRecorder::before_free(uint64_t address) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = held_.find(address);
+  if (state_.load() != State::open || found == held_.end() || found->second.after) return;
+  OwnCalls own;
+  cu().synchronize();
+  const std::string why = take({&found->second}, {}, "after");
+  if (!why.empty()) refuse(why);
+}
+
+void CapsuleRecorder::incomplete(const std::string& what) {
+  if (std::find(incomplete_.begin(), incomplete_.end(), what) == incomplete_.end())
+    incomplete_.push_back(what);
+}
+
+void CapsuleRecorder::at_exit() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (state_.load() == State::open) {
+      incomplete("the program ended within the range");
+      close();
+    }
+    if (state_.load() == State::waiting) {
+      std::string names;
+      for (const auto& name : modules_.names()) names += (names.empty() ? "" : ",") + quoted(name);
+      output_.log(
+          Json("nothing").number("matched", matched_.load()).raw("kernels", "[" + names + "]").done());
+      state_.store(State::done);
+    }
+  }
+  snapshots_.finish();
+}
+
+}  // namespace warpsight

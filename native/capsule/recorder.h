@@ -1,0 +1,121 @@
+// Cuts the chosen work out of a running program: decides where the range begins and ends, and describes what
+// lies in it.
+#pragma once
+
+#include <cupti.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "capsule/driver.h"
+#include "capsule/graphs.h"
+#include "capsule/memory.h"
+#include "capsule/modules.h"
+#include "capsule/notes.h"
+#include "capsule/output.h"
+#include "capsule/reach.h"
+#include "capsule/request.h"
+#include "capsule/snapshot.h"
+#include "capsule/work.h"
+
+namespace warpsight {
+
+// The process's recorder; made once and never destroyed, since callbacks outlive static destructors.
+class CapsuleRecorder {
+ public:
+  CapsuleRecorder(CapsuleRequest request);
+
+  // Makes the output; false, with errno, when it cannot be made.
+  bool start();
+  // CUPTI's callbacks, on the program's threads.
+  void on_driver(uint32_t cbid, const CUpti_CallbackData& call);
+  void on_resource(uint32_t id, const CUpti_ResourceData& data);
+  // Whether ranges of this name were asked for, and one begins or ends on this thread.
+  bool asked_for(const char* range) const;
+  void range_begins();
+  void range_ends();
+  // Says why nothing was cut out, and ends.
+  void refuse(const std::string& why);
+  // The process ends.
+  void at_exit();
+  // Nothing will be cut out any more: callbacks are in vain.
+  bool done() const { return state_.load(std::memory_order_relaxed) == State::done; }
+
+ private:
+  enum class State : int { waiting, open, done };
+  struct Held {
+    Block block;
+    int number;
+    bool after = false;  // contents after the range were taken
+  };
+  struct HeldGlobal {
+    uint64_t address, size;
+    int number;
+  };
+
+  void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
+  void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
+  bool chosen(const Work& work, const Kernel* kernel, bool* last);
+  void open(CUcontext context);
+  void close();
+  void begin_operation(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
+  void end_operation(bool succeeded);
+  void before_free(uint64_t address);
+
+  // Each gives "" or why the work cannot be cut out, and adds the addresses that it uses.
+  using Addresses = std::vector<std::pair<uint64_t, std::string>>;
+  std::string describe(const Work& work, const Kernel* kernel, CUgraphNode node, Json* json,
+                       Addresses* addresses);
+  std::string describe_launch(const Work& work, const Kernel* kernel, CUgraphNode node, Json* json,
+                              Addresses* addresses);
+  std::string describe_copy(Work work, Json* json, Addresses* addresses);
+  std::string describe_graph(const Work& work, Json* json, Addresses* addresses);
+  std::string attributes(const Work& work, CUgraphNode node);
+  std::string function_number(const Kernel& kernel, int* number);
+  std::string module_number(const Kernel& kernel, int* number);
+  std::string hold(const Addresses& addresses);
+  std::string add_blocks(const std::vector<Block>& blocks, const std::string& reached,
+                         std::vector<Held*>* fresh);
+  std::string transitive(std::vector<Held*>* fresh);
+  std::string take(const std::vector<Held*>& blocks, const std::vector<HeldGlobal>& globals,
+                   const char* when);
+  std::string describe_device(CUcontext context);
+  int stream_number(CUstream stream);
+  int event_number(CUevent event);
+  bool tracked(uint64_t address) const;
+  void incomplete(const std::string& what);
+
+  const CapsuleRequest request_;
+  Output output_;
+  Memory memory_;
+  Modules modules_;
+  Graphs graphs_;
+  Notes notes_;
+  Snapshots snapshots_;
+  Reach reach_;
+  std::atomic<State> state_{State::waiting};  // changed under `mutex_`, read on the launch path
+  std::atomic<uint64_t> matched_{0};          // launches that the request asks for, so far
+  std::atomic<bool> textures_{false};         // the program has made texture or surface objects
+
+  std::mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
+  CUcontext context_ = nullptr;
+  uint64_t begin_ns_ = 0;
+  uint64_t held_ns_ = 0;           // for so long the program waited for copies
+  std::map<uint64_t, Held> held_;  // by address
+  std::vector<HeldGlobal> globals_, fresh_globals_;
+  std::map<int, int> modules_seen_;         // numbers in the capsule by image
+  std::map<const Kernel*, int> functions_;  // and by kernel
+  std::map<CUstream, int> streams_;
+  std::map<CUevent, int> events_;
+  int graph_count_ = 0;
+  std::vector<std::string> incomplete_;
+  std::string pending_;    // the operation that is under way, in JSON; empty: none
+  bool timed_ = false;     // it is
+  CUevent clock_[2] = {};  // before and after it
+  CUstream pending_stream_ = nullptr;
+};
+
+}  // namespace warpsight

@@ -1,0 +1,26 @@
+// What is cut out: the launcher's request, lines of `key=value` in WARPSIGHT_CAPSULE.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace warpsight {
+
+struct CapsuleRequest {
+  std::string folder;                // where each process makes a folder named by its pid
+  std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
+  uint64_t first = 0, end = 1;       // launches of those kernels: first <= n < end
+  std::string range;                 // fnmatch pattern of NVTX ranges; empty: launches decide
+  bool everything = false;           // all memory that is live, not only what is reached
+  bool contents = true;              // copy what memory holds
+  bool shadow = true;                // copy within the GPU first when it has room
+};
+
+// False when the variable is not set: this process is not recorded.
+bool read_capsule_request(CapsuleRequest* request);
+
+// Whether one of the patterns matches a kernel's mangled or demangled name.
+bool kernel_requested(const CapsuleRequest& request, const char* name);
+
+}  // namespace warpsight

@@ -1,0 +1,160 @@
+#include "capsule/snapshot.h"
+
+#include <algorithm>
+
+#include "capsule/driver.h"
+
+namespace warpsight {
+namespace {
+
+constexpr uint64_t kPart = 8u << 20;          // bytes of one transfer to the host
+constexpr uint64_t kLeftFree = 512ull << 20;  // of the GPU's memory, at least, for the program
+constexpr unsigned kHoldWorkers = 8, kLaterWorkers = 2;
+
+uint64_t up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+std::vector<Piece> parts_of(const std::vector<Piece>& pieces) {
+  std::vector<Piece> parts;
+  for (const Piece& piece : pieces) {
+    for (uint64_t at = 0; at < piece.size; at += kPart)
+      parts.push_back({piece.address + at, std::min(kPart, piece.size - at), piece.offset + at, piece.host});
+  }
+  return parts;
+}
+
+// One thread's way from the GPU to the output: a stream and a pinned buffer.
+class Lane {
+ public:
+  explicit Lane(CUcontext context) : result_(cu().cuCtxSetCurrent(context)) {
+    if (result_ == CUDA_SUCCESS) result_ = cu().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+    if (result_ == CUDA_SUCCESS) result_ = cu().cuMemHostAlloc(&buffer_, kPart, 0);
+  }
+  ~Lane() {
+    if (buffer_ != nullptr) cu().cuMemFreeHost(buffer_);
+  }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  std::string move(const Piece& part, Output* output) {
+    const void* bytes = reinterpret_cast<const void*>(part.address);
+    if (!part.host) {
+      if (result_ == CUDA_SUCCESS) result_ = cu().device_to_host(buffer_, part.address, part.size, stream_);
+      if (result_ == CUDA_SUCCESS) result_ = cu().cuStreamSynchronize(stream_);
+      if (result_ != CUDA_SUCCESS) return failure("copying memory to the host", result_);
+      bytes = buffer_;
+    }
+    return output->write(part.offset, bytes, part.size) ? "" : "the contents could not be written";
+  }
+
+ private:
+  CUresult result_;
+  CUstream stream_ = nullptr;
+  void* buffer_ = nullptr;
+};
+
+}  // namespace
+
+std::string Snapshots::take(CUcontext context, std::vector<Piece> pieces) {
+  OwnCalls own;
+  uint64_t total = 0, bytes = 0;
+  for (const Piece& piece : pieces) total += piece.host ? 0 : up(piece.size), bytes += piece.size;
+  std::vector<Piece> now;  // what is not in the shadow
+  std::vector<Piece> later;
+  for (const Piece& piece : pieces) (piece.host ? now : later).push_back(piece);
+  if (total == 0 || !shadow(context, later, total)) now = pieces;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bytes_ += bytes;
+  }
+  return copy(context, now, kHoldWorkers);
+}
+
+std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers) {
+  const std::vector<Piece> parts = parts_of(pieces);
+  if (parts.empty()) return "";
+  std::atomic<size_t> next{0};  // the next part to be moved
+  std::mutex mutex;             // protects `problem`
+  std::string problem;
+  const auto work = [&] {
+    OwnCalls own;
+    Lane lane(context);
+    for (size_t i = next++; i < parts.size(); i = next++) {
+      const std::string wrong = lane.move(parts[i], &output_);
+      if (wrong.empty()) continue;
+      std::lock_guard<std::mutex> lock(mutex);
+      problem = wrong;
+      return;
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t count =
+      std::min<size_t>({workers, parts.size(), std::max(1u, std::thread::hardware_concurrency())});
+  for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
+  for (auto& thread : threads) thread.join();
+  return problem;
+}
+
+bool Snapshots::shadow(CUcontext context, const std::vector<Piece>& pieces, uint64_t total) {
+  size_t free = 0, all = 0;
+  if (!shadow_allowed_ || cu().memory_info(&free, &all) != CUDA_SUCCESS) return false;
+  if (free < total + std::max<uint64_t>(kLeftFree, all / 16)) return false;
+  Shadow made = {context, 0, {}};
+  if (cu().allocate(&made.memory, total) != CUDA_SUCCESS) return false;
+  uint64_t at = made.memory;
+  CUresult result = CUDA_SUCCESS;
+  for (const Piece& piece : pieces) {
+    if (result == CUDA_SUCCESS) result = cu().device_to_device(at, piece.address, piece.size, nullptr);
+    made.pieces.push_back({at, piece.size, piece.offset, false});
+    at += up(piece.size);
+  }
+  if (result == CUDA_SUCCESS) result = cu().synchronize();
+  if (result != CUDA_SUCCESS) {
+    cu().free(made.memory);
+    return false;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  shadows_.push_back(std::move(made));
+  if (!thread_.joinable()) thread_ = std::thread([this] { drain(); });
+  changed_.notify_all();
+  return true;
+}
+
+void Snapshots::drain() {
+  OwnCalls own;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !shadows_.empty(); });
+    if (shadows_.empty()) return log_whole();
+    const Shadow shadow = shadows_.front();
+    shadows_.pop_front();
+    lock.unlock();
+    const std::string problem = copy(shadow.context, shadow.pieces, kLaterWorkers);
+    cu().cuCtxSetCurrent(shadow.context);
+    cu().free(shadow.memory);
+    lock.lock();
+    if (failed_.empty()) failed_ = problem;
+  }
+}
+
+void Snapshots::log_whole() {
+  output_.log(Json("whole").number("bytes", bytes_).text("failed", failed_).done());
+}
+
+void Snapshots::end() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (ending_) return;
+  ending_ = true;
+  changed_.notify_all();
+  if (!thread_.joinable()) log_whole();
+}
+
+void Snapshots::finish() {
+  std::thread thread;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    thread.swap(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+}  // namespace warpsight

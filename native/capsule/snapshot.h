@@ -1,0 +1,59 @@
+// Copies of memory: what blocks hold, taken at once and written out while the program goes on.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capsule/output.h"
+
+namespace warpsight {
+
+// A stretch of memory and where its bytes go in the output.
+struct Piece {
+  uint64_t address = 0, size = 0;
+  uint64_t offset = 0;
+  bool host = false;  // it is the host's
+};
+
+class Snapshots {
+ public:
+  Snapshots(Output* output, bool shadow) : output_(*output), shadow_allowed_(shadow) {}
+
+  // Copies all pieces; on return the program may change them. Within the GPU when it has room for a second
+  // copy, which is written out afterwards, else to the output at once. "" or what failed.
+  std::string take(CUcontext context, std::vector<Piece> pieces);
+  // Nothing more is taken: once all is written, the line "whole" is logged.
+  void end();
+  // Waits for that.
+  void finish();
+
+ private:
+  struct Shadow {
+    CUcontext context;
+    CUdeviceptr memory;
+    std::vector<Piece> pieces;  // within it
+  };
+  std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers);
+  bool shadow(CUcontext context, const std::vector<Piece>& pieces, uint64_t total);
+  void drain();
+  void log_whole();
+
+  Output& output_;
+  const bool shadow_allowed_;
+  std::mutex mutex_;    // protects what follows
+  uint64_t bytes_ = 0;  // copied
+  std::condition_variable changed_;
+  std::deque<Shadow> shadows_;  // to be written out
+  bool ending_ = false;
+  std::string failed_;
+  std::thread thread_;  // writes shadows out; begins with the first
+};
+
+}  // namespace warpsight

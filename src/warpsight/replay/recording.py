@@ -1,0 +1,176 @@
+"""Running a program out of which work is cut, and what its processes leave: a line of JSON for each part, and bytes.
+
+The launcher starts the program with a library of ours as CUDA_INJECTION64_PATH. In each process that uses a GPU it follows the
+driver's calls, holds the program at the chosen work, copies memory before and after it, and writes the folder that
+:mod:`~warpsight.replay.conversion` makes a capsule of. Nothing is compressed while the program is held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from warpsight import _native
+from warpsight.errors import WarpsightError
+from warpsight.recorder.launch import check_runnable
+from warpsight.replay.capsule import Capsule, check_place
+from warpsight.replay.conversion import convert
+
+INJECTION = "CUDA_INJECTION64_PATH"
+NVTX_INJECTION = "NVTX_INJECTION64_PATH"
+REQUEST = "WARPSIGHT_CAPSULE"
+#: The range that `ws.step()` ends and begins.
+STEP = "warpsight:step"
+Values = Literal["all", "none", "zeros", "random"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is cut out of a program.
+
+    Attributes:
+        kernels: patterns of mangled or demangled names. launches: of those kernels, (low, high) without high; everything
+            between them comes along.
+        range: a pattern of NVTX ranges instead; launches then counts ranges.
+        everything: all device memory that is live, not only what is reached.
+        values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
+    """
+
+    kernels: tuple[str, ...] = ()
+    launches: tuple[int, int] = (0, 1)
+    range: str = ""
+    everything: bool = False
+    values: Values = "all"
+    shadow: bool = True
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What came of a run.
+
+    Attributes:
+        code: the program's exit code.
+        capsules: one for each process that ran chosen work.
+        held_ns: for how long copying held the program. copied_bytes: what was copied meanwhile.
+    """
+
+    code: int
+    capsules: tuple[Capsule, ...]
+    held_ns: int
+    copied_bytes: int
+
+
+def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool = False) -> Recorded:
+    """Run a program and cut work out of it.
+
+    The capsule is `out`; where several processes ran chosen work, each has its own, with its pid before the suffix.
+
+    Raises:
+        StartError: when there is no such program (127) or it cannot be run (126).
+        WarpsightError: when nothing was cut out, with the reason, or another tool is injected.
+    """
+    check_runnable(program[0])
+    if os.environ.get(INJECTION):
+        raise WarpsightError(
+            f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to cut work out"
+        )
+    check_place(out, replace=replace)
+    library = _library()
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.absolute().parent) as folder:
+        variables = {INJECTION: str(library), REQUEST: "\n".join(request(choice, Path(folder)))}
+        if choice.range:
+            variables[NVTX_INJECTION] = str(library)
+        code = _run(program, variables)
+        left = [(path, read_log(path)) for path in sorted(Path(folder).iterdir()) if path.is_dir()]
+        chosen = [
+            (path, log) for path, log in left if any(line["kind"] in ("refused", "end") for line in log)
+        ]
+        if not chosen:
+            raise WarpsightError(_nothing(choice, [log for _, log in left]))
+        capsules = []
+        for path, log in chosen:
+            target = out if len(chosen) == 1 else out.with_name(f"{out.stem}.{path.name}{out.suffix}")
+            capsules.append(convert(path / "data", log, target, choice.values, program, replace=replace))
+    lines = [line for _, log in chosen for line in log]
+    held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
+    copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
+    return Recorded(code, tuple(capsules), held, copied)
+
+
+def request(choice: Choice, folder: Path) -> list[str]:
+    """What the library is asked for: lines of `key=value` (native/capsule/request.cpp)."""
+    return [
+        f"folder={folder.absolute()}",
+        *(f"kernel={pattern}" for pattern in choice.kernels),
+        f"first={choice.launches[0]}",
+        f"end={choice.launches[1]}",
+        f"range={choice.range}",
+        f"everything={int(choice.everything)}",
+        f"contents={int(choice.values != 'none')}",
+        f"shadow={int(choice.shadow)}",
+    ]
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines that a process wrote; one that was cut off ends them."""
+    lines: list[dict[str, Any]] = []
+    with open(folder / "log", encoding="utf-8", errors="replace") as file:
+        for text in file:
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                break
+    return lines
+
+
+def _nothing(choice: Choice, logs: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """Why nothing was cut out."""
+    if not logs:
+        return "nothing was cut out: the program did not use an NVIDIA GPU"
+    ends = [line for log in logs for line in log if line["kind"] == "nothing"]
+    if not ends:
+        return "nothing was cut out: the program ended without its exit handlers before the chosen work ran"
+    matched = sum(line["matched"] for line in ends)
+    what = f"range {choice.range!r}" if choice.range else "launch"
+    if matched:
+        first = choice.launches[0]
+        return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
+    names = sorted({name for line in ends for name in line["kernels"]})
+    if choice.range:
+        return f"nothing was cut out: no range matched {choice.range!r}"
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"nothing was cut out: no kernel matched {', '.join(choice.kernels) or '*'}; launched were: {shown or 'none'}"
+
+
+def _library() -> Path:
+    library = _native.library_path()
+    found = library.with_name("libwarpsight_capsule.so") if library else None
+    if found is None or not found.is_file():
+        raise WarpsightError(
+            "this installation of warpsight cannot cut kernels out: it was built without NVIDIA's headers (wheels "
+            "nvidia-cuda-cupti and nvidia-cuda-runtime, or the CUDA toolkit)"
+        )
+    return found
+
+
+def _run(program: Sequence[str], variables: dict[str, str]) -> int:
+    """The program's exit code as a shell's; Ctrl-C reaches the program alone, which shares our terminal."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = subprocess.Popen(
+            program,
+            env={**os.environ, **variables},
+            executable=shutil.which(program[0]),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+        ).wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    return code if code >= 0 else 128 - code
