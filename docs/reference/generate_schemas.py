@@ -22,6 +22,7 @@ from warpsight.machine.processes import Process
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
+from warpsight.replay.outcome import Version
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
@@ -182,6 +183,23 @@ class SassEvent(TypedDict):
     where: NotRequired[str]
     sass: NotRequired[str]
     values: NotRequired[list[int]]
+
+
+class Replay(TypedDict):
+    capsule: str
+    verdict: Literal[
+        "bit-exact", "repeatable", "different", "non-deterministic", "left the capsule", "failed"
+    ]
+    device: str
+    versions: _told(list[Version], "as recorded; with --swap also with the kernels replaced")
+    failure: _told(str | None, "what the GPU or its driver reported")
+    notes: list[str]
+
+
+class CapsuleExport(TypedDict):
+    path: str
+    program: str
+    command: _told(str, "builds and runs it")
 
 
 class Report(TypedDict):
@@ -740,6 +758,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "top": ("`top --once --json`", Snapshot),
     "trigger": ("`trigger --json`", Trigger),
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
+    "replay": ("`replay --json`", Replay),
+    "capsule_export": ("`capsule export --json`", CapsuleExport),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),
     "sass_memory": ("`sass memory --json`", SassMemory),
     "sass_races": ("`sass races --json`", SassRaces),

@@ -54,7 +54,7 @@ class Replay {
     if (!program_.load() || !restore()) return false;
     for (unsigned variant = 0; variant < script_.header->variants; ++variant)
       if (!program_.make_graphs(variant)) return false;
-    if (script_.has(kServe)) return serve(driver_, script_, &memory_, &program_);
+    if (script_.has(kServe)) return serve(driver_, script_, &memory_, &program_, report_);
     if (!outputs_.open() || !timing_.prepare()) return false;
     if (script_.has(kStepwise)) return run_stepwise();
     const Header& header = *script_.header;

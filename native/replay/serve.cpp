@@ -20,8 +20,8 @@ bool inside(const Script& script, uint64_t address, uint64_t size) {
 
 class Server {
  public:
-  Server(const Driver& driver, const Script& script, Memory* memory, Program* program)
-      : driver_(driver), script_(script), memory_(*memory), program_(*program) {}
+  Server(const Driver& driver, const Script& script, Memory* memory, Program* program, Report* report)
+      : driver_(driver), script_(script), memory_(*memory), program_(*program), report_(report) {}
 
   bool answer(const char* line) {
     uint64_t address = 0, size = 0;
@@ -43,7 +43,8 @@ class Server {
 
   bool step() {
     if (next_ >= program_.operations()) return say("error end", 0, false);
-    if (!program_.issue(next_, 0) || driver_.context_wait() != CUDA_SUCCESS)
+    if (!program_.issue(next_, 0) ||
+        !report_->check(driver_, driver_.context_wait(), "running", static_cast<long long>(next_)))
       return say("error failed", 0, false);
     return say("at", ++next_);
   }
@@ -75,14 +76,15 @@ class Server {
   const Script& script_;
   Memory& memory_;
   Program& program_;
+  Report* const report_;
   size_t next_ = 0;
   std::vector<unsigned char> bytes_;
 };
 
 }  // namespace
 
-bool serve(const Driver& driver, const Script& script, Memory* memory, Program* program) {
-  Server server(driver, script, memory, program);
+bool serve(const Driver& driver, const Script& script, Memory* memory, Program* program, Report* report) {
+  Server server(driver, script, memory, program, report);
   char line[128];
   while (fgets(line, sizeof line, stdin) != nullptr)
     if (!server.answer(line)) return false;

@@ -11,6 +11,6 @@ namespace warpsight::replay {
 //   read ADDR SIZE  followed in the answer by SIZE bytes           -> bytes SIZE
 //   write ADDR SIZE followed in the command by SIZE bytes          -> ok
 // or with `error WHAT`. Addresses are hexadecimal.
-bool serve(const Driver& driver, const Script& script, Memory* memory, Program* program);
+bool serve(const Driver& driver, const Script& script, Memory* memory, Program* program, Report* report);
 
 }  // namespace warpsight::replay

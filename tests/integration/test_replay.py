@@ -37,7 +37,11 @@ def test_a_deterministic_kernel_is_bit_exact(standin: Path, tmp_path: Path) -> N
     (version,) = found["versions"]
     assert version["runs"] == 8 and version["totals_ns"] == [10_000] * 4
     (operation,) = version["operations"]
-    assert operation["name"] == "scale" and operation["median_ns"] == 10_000 and operation["recorded_ns"] == 12_000
+    assert (
+        operation["name"] == "scale"
+        and operation["median_ns"] == 10_000
+        and operation["recorded_ns"] == 12_000
+    )
 
 
 def test_the_first_difference_from_the_recording_is_named(standin: Path, tmp_path: Path) -> None:
@@ -46,7 +50,12 @@ def test_the_first_difference_from_the_recording_is_named(standin: Path, tmp_pat
     assert found["code"] == 4 and found["verdict"] == "different"
     (row,) = found["versions"][0]["recorded"]
     assert (row["allocation"], row["element"], row["dtype"]) == (1, 7, "float32")
-    assert row["largest"] == 1 and row["differing"] == 1 and row["elements"] == COUNT and row["address"] == Y + 28
+    assert (
+        row["largest"] == 1
+        and row["differing"] == 1
+        and row["elements"] == COUNT
+        and row["address"] == Y + 28
+    )
     assert row["operation"] == 1 and row["kernel"] == "scale_off"
 
 
@@ -89,7 +98,9 @@ def test_a_swapped_kernel_is_timed_and_compared(standin: Path, tmp_path: Path) -
         ("reads_beyond", 7, "the outputs depend on memory"),
     ],
 )
-def test_reach_is_proven_or_refuted(standin: Path, tmp_path: Path, kernel: str, code: int, words: str) -> None:
+def test_reach_is_proven_or_refuted(
+    standin: Path, tmp_path: Path, kernel: str, code: int, words: str
+) -> None:
     write(tmp_path / "x.capsule", (kernel,))
     done = replaying.replay(standin, tmp_path / "x.capsule", "--check-reach")
     assert done.returncode == code and words in done.stdout
@@ -139,7 +150,11 @@ def test_graphs_copies_fills_and_streams(standin: Path, tmp_path: Path) -> None:
     for row in range(3):
         wanted[16 + 4 * row : 18 + 4 * row] = 0
     launch = m.Launch(0, 0, (1, 1, 1), (1, 1, 1), parameters(Y, BASE, count=COUNT // 2))
-    nodes = [m.Node(None), m.Node(launch, [0]), m.Node(m.Copy(0, half, destination=Y + half, source=Y), [0, 1])]
+    nodes = [
+        m.Node(None),
+        m.Node(launch, [0]),
+        m.Node(m.Copy(0, half, destination=Y + half, source=Y), [0, 1]),
+    ]
     write(
         tmp_path / "x.capsule", (KERNEL,), wanted, operations=operations, graphs=[m.Graph(nodes)], events=1,
         streams=[m.Stream(default=True), m.Stream()],
@@ -182,7 +197,11 @@ def test_no_gpu_is_one_clear_error(standin: Path, tmp_path: Path) -> None:
 def test_a_taken_address_is_named_and_nothing_runs(standin: Path, tmp_path: Path) -> None:
     """No process can have memory up there."""
     high = 1 << 55
-    write(tmp_path / "x.capsule", allocations=[m.Allocation(high, 4096, "malloc")], operations=[m.Set(0, high, 1, 1, 1)])
+    write(
+        tmp_path / "x.capsule",
+        allocations=[m.Allocation(high, 4096, "malloc")],
+        operations=[m.Set(0, high, 1, 1, 1)],
+    )
     done = replaying.replay(standin, tmp_path / "x.capsule")
     assert done.returncode == 1 and "is taken" in done.stderr and not done.stdout
 

@@ -36,7 +36,8 @@ def run(folder: Path, form: str, standin: Path) -> subprocess.CompletedProcess[s
         compiler = shutil.which("c++")
         if compiler is None or not INCLUDE.is_dir():
             pytest.skip("no C++ compiler or no CUDA headers")
-        build = [compiler, "-std=c++17", "-x", "c++", "replay.cu", "-I", str(INCLUDE), "-L", str(standin), "-lcuda", "-o", "replay"]
+        paths = ["-I", str(INCLUDE), "-L", str(standin)]
+        build = [compiler, "-std=c++17", "-x", "c++", "replay.cu", *paths, "-lcuda", "-o", "replay"]
         subprocess.run(build, cwd=folder, check=True)
         command = ["./replay"]
     return subprocess.run(
@@ -89,7 +90,11 @@ def test_a_reproducer_leaves_the_recorded_bytes(standin: Path, tmp_path: Path, f
     def part(name: str) -> Any:
         return lambda writer: everything(writer)[name]
 
-    write(capsule, ("through",), **{name: part(name) for name in ("globals", "graphs", "allocations", "operations")})
+    write(
+        capsule,
+        ("through",),
+        **{name: part(name) for name in ("globals", "graphs", "allocations", "operations")},
+    )
     done = run(export(capsule, form), form, standin)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 allocations" in done.stdout
@@ -107,14 +112,24 @@ def test_an_existing_folder_is_kept(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     for more in ([], ["-f"]):
-        assert app.main(["capsule", "export", str(tmp_path / "x.capsule"), "-o", str(tmp_path / "mine"), *more]) == 2
+        assert (
+            app.main(["capsule", "export", str(tmp_path / "x.capsule"), "-o", str(tmp_path / "mine"), *more])
+            == 2
+        )
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years" and "exists" in capsys.readouterr().err
     folder = export(tmp_path / "x.capsule", "python")
-    assert app.main(["capsule", "export", str(tmp_path / "x.capsule"), "--to", "python", "-o", str(folder), "-f"]) == 0
+    assert (
+        app.main(
+            ["capsule", "export", str(tmp_path / "x.capsule"), "--to", "python", "-o", str(folder), "-f"]
+        )
+        == 0
+    )
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_nvcc_builds_a_reproducer(standin: Path, tmp_path: Path) -> None:
     write(tmp_path / "x.capsule")
     folder = export(tmp_path / "x.capsule", "cuda")
-    subprocess.run(["nvcc", "-o", "replay", "replay.cu", "-L", str(standin), "-lcuda"], cwd=folder, check=True)
+    subprocess.run(
+        ["nvcc", "-o", "replay", "replay.cu", "-L", str(standin), "-lcuda"], cwd=folder, check=True
+    )

@@ -1,9 +1,9 @@
 """What `.nv.info` sections of a cubin tell about its kernels: registers of a thread, parameters, targets of indirect branches.
 
 Entries have a format, an attribute and a 16-bit value or size, four bytes in all, then as many bytes as the size says.
-`EIATTR_REGCOUNT` holds a symbol and a number. `EIATTR_INDIRECT_BRANCH_TARGETS` holds, for each indirect branch, its offset, two
-16-bit numbers, how many targets, and their offsets. `EIATTR_KPARAM_INFO` holds, for each parameter, an index, its 16-bit ordinal and
-offset, and a word whose upper 14 bits are its size.
+`EIATTR_REGCOUNT` holds a symbol and a number. `EIATTR_INDIRECT_BRANCH_TARGETS` holds, for each indirect branch, its offset,
+two 16-bit numbers, how many targets, and their offsets. `EIATTR_KPARAM_INFO` holds, for each parameter, an index, its 16-bit
+ordinal and offset, and a word whose upper 14 bits are its size.
 """
 
 from __future__ import annotations

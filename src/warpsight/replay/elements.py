@@ -41,10 +41,11 @@ def guess(data: npt.NDArray[np.uint8]) -> str:
         return "int64"
     if _share(np.abs(words.astype(np.int64)) < 1 << 24) > 0.95:
         return "int32"
-    low = np.ascontiguousarray(sample.view("<u2")[::2])  # of float32: the mantissa's end, all zeros or noise
+    halves = sample.view("<u2")
+    low = np.ascontiguousarray(halves[::2])  # of float32: the mantissa's end, noise or often zero
     narrow = [name for name in ("float16", "bfloat16") if _plausible(low.view(np.uint8), name) > 0.99]
     narrow = [name for name in narrow if _plausible(sample, name) > 0.99]
-    if narrow and low.any():
+    if narrow and _share(low == 0) < _share(halves[1::2] == 0) + 0.2:
         return min(narrow, key=lambda name: abs(np.log(_spread(sample, name) / _USUAL_SPREAD)))
     scores = {name: _plausible(sample, name) for name in ("float32", "float64")}
     best = max(scores, key=lambda name: scores[name])

@@ -20,7 +20,7 @@ from warpsight.replay.script import Written
 PROGRAM = "warpsight-replay"
 _ADDRESS_TAKEN = 3
 #: Each try is loaded at other random addresses; every other one is loaded without randomization.
-_TRIES = 8
+TRIES = 8
 _NO_RANDOMIZATION = 0x0040000
 #: What debuggers want before the program's own arguments.
 _DEBUGGERS = ("cuda-gdb", "gdb")
@@ -51,7 +51,9 @@ def tool_command(under: str) -> list[str]:
     words = shlex.split(under)
     path = find_tool(words[0]) if words else None
     if path is None:
-        raise UsageError(f"--under {under!r}: {words[0] if words else 'nothing'} is not installed or not on the PATH")
+        raise UsageError(
+            f"--under {under!r}: {words[0] if words else 'nothing'} is not installed or not on the PATH"
+        )
     return [str(path), *words[1:], *(["--args"] if path.name in _DEBUGGERS else [])]
 
 
@@ -64,7 +66,7 @@ def run(
         WarpsightError: when it cannot be run, runs too long, or an address stays taken.
     """
     command = [*under, str(program()), str(written.script), str(written.data), str(folder)]
-    for attempt in range(_TRIES):
+    for attempt in range(TRIES):
         code = _once(command, timeout, randomized=attempt % 2 == 1, interactive=bool(under))
         found = results.read(folder / "results")
         if found.taken is None or code not in (_ADDRESS_TAKEN, 0):
@@ -72,11 +74,19 @@ def run(
     if found.taken is not None:
         address, by = found.taken
         raise WarpsightError(
-            f"the address {address:#x} of the recording is taken by {by} in each of {_TRIES} processes: nothing was replayed"
+            f"the address {address:#x} of the recording is taken by {by} in each of {TRIES} processes: nothing was replayed"
         )
     if not found.ended and found.failure is None and not under:
         found.failure = results.Failure(-1, f"exit code {code}", "the replay ended early")
     return found
+
+
+def start_stepping(written: Written, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the program for a debugger (native/replay/serve.h): commands on its input, answers on its output."""
+    return subprocess.Popen(
+        [str(program()), str(written.script), str(written.data), str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
 
 
 def _once(command: Sequence[str], timeout: float | None, *, randomized: bool, interactive: bool) -> int:
@@ -108,4 +118,3 @@ def _fixed_addresses() -> Callable[[], None]:
         libc.personality(_NO_RANDOMIZATION)
 
     return prepare
-

@@ -17,7 +17,13 @@ from warpsight.replay import manifest as m
 from warpsight.replay.results import Differing, Results
 from warpsight.replay.script import Written
 
-EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = "bit-exact", "different", "non-deterministic", "failed", "repeatable"
+EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = (
+    "bit-exact",
+    "different",
+    "non-deterministic",
+    "failed",
+    "repeatable",
+)
 LEFT = "left the capsule"
 #: Exit codes of the command line by verdict.
 EXIT_CODES = {EXACT: 0, REPEATABLE: 0, DIFFERENT: 4, VARYING: 5, FAILED: 6, LEFT: 7}
@@ -139,7 +145,9 @@ def differences(
     by_allocation: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: row.piece):
         by_allocation.setdefault(int(files.written.owners[row.piece]), []).append(row.piece)
-    return tuple(_difference(files, index, pieces, wanted, found, dtype) for index, pieces in by_allocation.items())
+    return tuple(
+        _difference(files, index, pieces, wanted, found, dtype) for index, pieces in by_allocation.items()
+    )
 
 
 def _difference(
@@ -205,7 +213,9 @@ def _timed(files: Files, found: Results, number: int) -> Iterable[Timed]:
         work = files.manifest.operations[operation]
         recorded = float(getattr(work, "device_time", 0)) or None
         if not isinstance(work, (m.EventRecord, m.EventWait)):
-            yield Timed(operation, title(files.manifest, work), work.stream or 0, median(times), min(times), recorded)
+            yield Timed(
+                operation, title(files.manifest, work), work.stream or 0, median(times), min(times), recorded
+            )
 
 
 def title(manifest: m.Manifest, work: m.Operation) -> str:
@@ -222,4 +232,3 @@ def title(manifest: m.Manifest, work: m.Operation) -> str:
     if isinstance(work, m.Synchronize):
         return "synchronize"
     return f"{'record' if isinstance(work, m.EventRecord) else 'wait for'} event {work.event}"
-

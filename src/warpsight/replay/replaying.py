@@ -21,7 +21,11 @@ SCHEDULES = ("fast", "original", "graph")
 _TIMED_RUNS = 5
 #: Two with each byte.
 _REACH_RUNS = 4
-_BAD_ADDRESS = ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_INVALID_ADDRESS_SPACE")
+_BAD_ADDRESS = (
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,9 @@ def replay(path: Path, request: Request) -> Outcome:
         found = execution.run(written, folder, under=request.under, timeout=request.timeout)
         compared = steps.complete and any(piece["after"] != 2**64 - 1 for piece in written.pieces)
         if request.under and not found.ended and found.failure is None:
-            return Outcome(_device(found), (), None, (*_notes(capsule.manifest), "the tool ended the replay early"))
+            return Outcome(
+                _device(found), (), None, (*_notes(capsule.manifest), "the tool ended the replay early")
+            )
         versions = []
         if found.failure is None:
             versions = [
@@ -110,7 +116,9 @@ def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
     elif found.outside:
         problem = f"a kernel wrote to {min(found.outside):#x}, which belongs to no allocation of the capsule"
     elif outcome.versions[0].verdict == VARYING:
-        said = "reach: no write left the capsule; whether a read did, a non-deterministic program does not show"
+        said = (
+            "reach: no write left the capsule; whether a read did, a non-deterministic program does not show"
+        )
         return replace(outcome, notes=(*notes, said))
     elif found.between:
         problem = "the outputs depend on memory that belongs to no allocation of the capsule"
@@ -159,4 +167,3 @@ def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str,
     if manifest.values != "all":
         return (f"recorded with --values {manifest.values}: outputs are compared between runs alone",)
     return ("the capsule holds no contents after its operations: outputs are compared between runs alone",)
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,9 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
     if form not in FORMS:
         raise UsageError(f"--to {form!r}: write {' or '.join(FORMS)}")
     if folder.is_symlink() or (folder.exists() and (not force or not _is_reproducer(folder))):
-        raise UsageError(f"{folder} exists: choose another name with -o" + ("" if force else ", or replace it with -f"))
+        raise UsageError(
+            f"{folder} exists: choose another name with -o" + ("" if force else ", or replace it with -f")
+        )
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         _write_contents(capsule, temporary)
@@ -61,7 +63,11 @@ def export(capsule: Capsule, form: str, folder: Path, *, force: bool = False) ->
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     architecture = swap.architecture(capsule.manifest.device.compute_capability)
-    command = "python3 replay.py" if form == "python" else f"nvcc -arch={architecture} -o replay replay.cu -lcuda && ./replay"
+    command = (
+        "python3 replay.py"
+        if form == "python"
+        else f"nvcc -arch={architecture} -o replay replay.cu -lcuda && ./replay"
+    )
     return Exported(folder, program, f"cd {folder} && {command}")
 
 
@@ -118,7 +124,9 @@ def _reservations(manifest: m.Manifest) -> list[tuple[int, int]]:
 
 def _mappings(manifest: m.Manifest) -> list[tuple[int, int, int]]:
     rows = layout.mappings(manifest.allocations)
-    return [(int(a), int(s), int(k)) for a, s, k in zip(rows["address"], rows["size"], rows["kind"], strict=True)]
+    return [
+        (int(a), int(s), int(k)) for a, s, k in zip(rows["address"], rows["size"], rows["kind"], strict=True)
+    ]
 
 
 def _relocated(manifest: m.Manifest, address: int) -> tuple[int, int] | None:
@@ -127,6 +135,11 @@ def _relocated(manifest: m.Manifest, address: int) -> tuple[int, int] | None:
         if one.address <= address < one.address + one.size:
             return i, address - one.address
     return None
+
+
+def _pointers(holders: Sequence[m.Allocation] | Sequence[m.Global]) -> list[tuple[int, int, int, int]]:
+    """Stored pointers to variables: holder, offset in it, variable, addend."""
+    return [(i, r.offset, r.target, r.addend) for i, holder in enumerate(holders) for r in holder.relocations]
 
 
 # --- Python ---
@@ -142,8 +155,8 @@ def _python(manifest: m.Manifest) -> str:
         f"MEMORY = {_hexed([(a.address, a.size) for a in manifest.allocations])}",
         f"VARIABLES = {[(g.module, g.name, g.size) for g in manifest.globals]!r}",
         "# Where pointers to variables are stored: of allocations and of variables; (holder, offset, variable, addend).",
-        f"POINTERS = {[(i, r.offset, r.target, r.addend) for i, a in enumerate(manifest.allocations) for r in a.relocations]!r}",
-        f"VARIABLE_POINTERS = {[(i, r.offset, r.target, r.addend) for i, g in enumerate(manifest.globals) for r in g.relocations]!r}",
+        f"POINTERS = {_pointers(manifest.allocations)!r}",
+        f"VARIABLE_POINTERS = {_pointers(manifest.globals)!r}",
         f"LIMITS = {({k: v for k, v in manifest.device.limits.items() if k in (0, 2)})!r}",
         "",
         "",
@@ -168,8 +181,8 @@ def _python_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
         attributes = [(a.id, a.value.rstrip(b"\0").hex()) for a in work.attributes]
         pointers = [(r.offset, r.target, r.addend) for r in work.relocations]
         yield (
-            f"gpu.launch({work.function}, {tuple(work.grid)}, {tuple(work.block)}, {work.shared_bytes}, '{work.parameters.hex()}', "
-            f"{attributes!r}, {pointers!r})"
+            f"gpu.launch({work.function}, {tuple(work.grid)}, {tuple(work.block)}, {work.shared_bytes}, "
+            f"'{work.parameters.hex()}', {attributes!r}, {pointers!r})"
         )
     elif isinstance(work, m.Set):
         yield f"gpu.fill({place(work.destination)}, {work.value}, {work.element}, {work.count}, {work.rows}, {work.pitch})"
@@ -194,10 +207,8 @@ def _cuda(manifest: m.Manifest) -> str:
         _array("Function", "functions", [_cuda_function(f) for f in manifest.functions]),
         _array("Variable", "variables", [f"{{{g.module}, {_quoted(g.name)}, {g.size}}}" for g in manifest.globals]),
         "// Where pointers to variables are stored: of allocations and of variables.",
-        _array("Pointer", "pointers", [f"{{{i}, {r.offset}, {r.target}, {r.addend}}}"
-                                       for i, a in enumerate(manifest.allocations) for r in a.relocations]),
-        _array("Pointer", "variable_pointers", [f"{{{i}, {r.offset}, {r.target}, {r.addend}}}"
-                                                for i, g in enumerate(manifest.globals) for r in g.relocations]),
+        _array("Pointer", "pointers", [f"{{{', '.join(map(str, p))}}}" for p in _pointers(manifest.allocations)]),
+        _array("Pointer", "variable_pointers", [f"{{{', '.join(map(str, p))}}}" for p in _pointers(manifest.globals)]),
         _array("Range", "limits", [f"{{{k}, {v}, 0}}" for k, v in manifest.device.limits.items() if k in (0, 2)]),
         "",
         "void operations(Gpu& gpu) {",
@@ -230,7 +241,8 @@ def _cuda_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[s
         return f"{address:#x}" if inside is None else f"gpu.variables[{inside[0]}] + {inside[1]}"
 
     if isinstance(work, m.Launch):
-        words = ", ".join(f"{int(word):#x}" for word in np.frombuffer(work.parameters + bytes(-len(work.parameters) % 8), "<u8"))
+        padded = work.parameters + bytes(-len(work.parameters) % 8)
+        words = ", ".join(f"{int(word):#x}" for word in np.frombuffer(padded, "<u8"))
         attributes = ", ".join(
             f"{{{a.id}, {{{', '.join(str(b) for b in a.value.rstrip(bytes(1)))}}}}}" for a in work.attributes
         )

@@ -351,9 +351,11 @@ static void restore(const Gpu& gpu) {
   for (const Range& one : mappings) CALL(cuMemsetD8(one.address, 0, one.size));
   Bytes bytes;
   for (size_t i = 0; i < memory.size(); ++i)
-    if (read("memory_" + std::to_string(i) + ".before", &bytes)) CALL(cuMemcpyHtoD(memory[i].address, bytes.data(), bytes.size()));
+    if (read("memory_" + std::to_string(i) + ".before", &bytes))
+      CALL(cuMemcpyHtoD(memory[i].address, bytes.data(), bytes.size()));
   for (size_t i = 0; i < variables.size(); ++i)
-    if (read("variable_" + std::to_string(i) + ".before", &bytes)) CALL(cuMemcpyHtoD(gpu.variables[i], bytes.data(), bytes.size()));
+    if (read("variable_" + std::to_string(i) + ".before", &bytes))
+      CALL(cuMemcpyHtoD(gpu.variables[i], bytes.data(), bytes.size()));
   for (const Pointer& one : pointers) {
     const uint64_t value = gpu.variables[one.variable] + one.addend;
     CALL(cuMemcpyHtoD(memory[one.holder].address + one.offset, &value, sizeof value));

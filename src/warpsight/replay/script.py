@@ -160,7 +160,9 @@ class _Builder:
         self.patches: list[tuple[int, int, int, int, int, int]] = []
         self.edges: list[int] = []
 
-    def sections(self, steps: Steps, swaps: Mapping[int, Replacement], compared: bool) -> dict[str, npt.NDArray[Any]]:
+    def sections(
+        self, steps: Steps, swaps: Mapping[int, Replacement], compared: bool
+    ) -> dict[str, npt.NDArray[Any]]:
         """Every section but the memory's."""
         modules, functions = self._code(swaps)
         held = [
@@ -171,7 +173,9 @@ class _Builder:
             self._relocate(one.relocations, _IN_GLOBAL, index, 0)
         for allocation in self.manifest.allocations:
             self._relocate(allocation.relocations, _IN_MEMORY, 0, allocation.address)
-        start = min((s.work.host_time for s in steps.steps[steps.first :] if s.operation is not None), default=0)
+        start = min(
+            (s.work.host_time for s in steps.steps[steps.first :] if s.operation is not None), default=0
+        )
         rows = [self._operation(i, step.work, start) for i, step in enumerate(steps.steps)]
         graphs = []
         for graph in self.manifest.graphs:
@@ -212,7 +216,9 @@ class _Builder:
     def _function(self, function: m.Function, module: int, name: str, itself: int) -> tuple[Any, ...]:
         unknown = set(function.attributes) - KNOWN_FUNCTION_ATTRIBUTES
         if unknown:
-            raise CapsuleError(f"function {function.name} has the attribute {min(unknown)}, which cannot be set")
+            raise CapsuleError(
+                f"function {function.name} has the attribute {min(unknown)}, which cannot be set"
+            )
         pairs = [*function.attributes.items()]
         return (module, self._name(name), itself, len(pairs), pairs + [(0, 0)] * (7 - len(pairs)))
 

@@ -48,7 +48,9 @@ class _Streams:
     manifest: m.Manifest
     used: list[int]
     events: int
-    behind: set[tuple[int, int]] = field(default_factory=set)  # (stream, other stream with work it must wait for)
+    behind: set[tuple[int, int]] = field(
+        default_factory=set
+    )  # (stream, other stream with work it must wait for)
 
     def waits(self, waiting: int, on: int) -> Iterator[Step]:
         """`waiting` waits for all work of `on`."""

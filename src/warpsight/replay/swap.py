@@ -28,7 +28,9 @@ def replacements(
     """The modules to put in place of functions, by position, and what to call each.
 
     Args:
-        capsule: the capsule; swaps: `KERNEL=FILE` each. folder: for what is compiled.
+        capsule: where the kernels are.
+        swaps: `KERNEL=FILE` each.
+        folder: for what is compiled.
 
     Raises:
         UsageError: when a kernel or a file is not there, does not compile, or takes other parameters.
@@ -68,7 +70,9 @@ def _replacement(manifest: m.Manifest, index: int, path: Path, compiled: Path) -
     except OSError as error:
         raise UsageError(f"--swap: {path}: {error.strerror or error}") from None
     if path.suffix == ".ptx":
-        return Replacement(image + b"\0", _kernel(_ENTRY.findall(image.decode("utf-8", "replace")), function, path))
+        return Replacement(
+            image + b"\0", _kernel(_ENTRY.findall(image.decode("utf-8", "replace")), function, path)
+        )
     cubin = Cubin(image, str(path))
     names = [name for name in cubin.sections.values() if parameters(cubin, name) or name == function.name]
     name = _kernel(names, function, path)
@@ -103,7 +107,15 @@ def _compile(source: Path, compiled: Path, capability: tuple[int, int]) -> None:
     nvcc = find_tool("nvcc")
     if nvcc is None:
         raise UsageError("--swap with a .cu file needs nvcc: install the CUDA toolkit, or give a cubin")
-    command = [str(nvcc), "-cubin", "-lineinfo", f"-arch={architecture(capability)}", "-o", str(compiled), str(source)]
+    command = [
+        str(nvcc),
+        "-cubin",
+        "-lineinfo",
+        f"-arch={architecture(capability)}",
+        "-o",
+        str(compiled),
+        str(source),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]

@@ -77,7 +77,10 @@ class Gpu:
         for slot, one in zip(attributes, work.attributes, strict=False):
             slot.id, slot.value[:] = one.id, one.value
         config = Config(work.grid, work.block, work.shared_bytes, None, attributes, len(work.attributes))
-        buffer, size = c.create_string_buffer(work.parameters, len(work.parameters)), c.c_size_t(len(work.parameters))
+        buffer, size = (
+            c.create_string_buffer(work.parameters, len(work.parameters)),
+            c.c_size_t(len(work.parameters)),
+        )
         extra = (c.c_void_p * 5)(1, c.addressof(buffer), 2, c.addressof(size), None)
         call("cuLaunchKernelEx", c.byref(config), handle, None, extra)
 
@@ -91,7 +94,7 @@ class Gpu:
             self.write(self.x, struct.pack("<Q", self.variable("factor")[0]))
         before = [(address, self.read(address, 4 * COUNT)) for address in sorted(self.contents)]
         held = [
-            m.Global(g.module, g.name, g.address, g.size, before=writer.put(self.read(g.address, g.size)), relocations=g.relocations)
+            m.Global(g.module, g.name, g.address, g.size, before=writer.put(self.read(g.address, g.size)))
             for g in globals_ or ()
         ]  # fmt: skip
         for work in works:
@@ -122,7 +125,21 @@ def tensor_map(gpu: Gpu) -> bytes:
     place = (c.addressof(data) + 63) // 64 * 64
     dims, strides = (c.c_uint64 * 2)(320, 8), (c.c_uint64 * 1)(320 * 4)
     box, steps = (c.c_uint32 * 2)(32, 8), (c.c_uint32 * 2)(1, 1)
-    call("cuTensorMapEncodeTiled", c.c_void_p(place), 7, 2, c.c_void_p(gpu.x), dims, strides, box, steps, 0, 0, 0, 0)
+    call(
+        "cuTensorMapEncodeTiled",
+        c.c_void_p(place),
+        7,
+        2,
+        c.c_void_p(gpu.x),
+        dims,
+        strides,
+        box,
+        steps,
+        0,
+        0,
+        0,
+        0,
+    )
     return c.string_at(place, 128)
 
 
@@ -148,7 +165,10 @@ def main(cubin: Path, folder: Path) -> None:
     )  # fmt: skip
     (kept, kept_size), (factor, factor_size) = gpu.variable("kept"), gpu.variable("factor")
     gpu.write(kept, struct.pack("<Q", gpu.x + 64))
-    variables = [m.Global(0, "kept", kept, kept_size), m.Global(0, "factor", factor, factor_size, constant=True)]
+    variables = [
+        m.Global(0, "kept", kept, kept_size),
+        m.Global(0, "factor", factor, factor_size, constant=True),
+    ]
     gpu.capsule(
         folder / "through_globals.capsule", m.Function(0, "through_globals", LAYOUT),
         [m.Launch(0, 0, (100, 1, 1), (256, 1, 1), POINTER.pack(gpu.y, gpu.x, 2.5, 25_000))], variables, [m.Relocation(0, 1)],

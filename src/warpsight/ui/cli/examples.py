@@ -136,6 +136,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight cluster merge job.warp -o merged.warp", "all ranks in one trace, on one clock"),
         ("warpsight cluster merge rank*.warp -o merged.warp && warpsight export merged.warp", "for the Perfetto UI"),
     ),
+    "replay": (
+        ("warpsight replay step.capsule -n 20", "run it 20 times and compare every byte"),
+        ("warpsight replay gemm.capsule --swap gemm=gemm.cu", "is the new version faster, and still right?"),
+    ),
+    "capsule export": (
+        ("warpsight capsule export gemm.capsule", "write gemm.cuda/, to build with nvcc"),
+        ("warpsight capsule export gemm.capsule --to python", "write gemm.python/, which needs the driver alone"),
+    ),
     "sass hotspots": (
         ("warpsight sass hotspots -- python train.py", "record, then show the hot lines of each kernel"),
         ("warpsight sass hotspots train.warp --by instruction", "of a recording with --pc-sampling on"),

@@ -20,7 +20,7 @@ def command(
     swap: Annotated[list[str] | None, typer.Option("--swap", metavar="KERNEL=FILE",
                     help="Compare a kernel with another version of it (.cu, .ptx, .cubin); repeatable.")] = None,
     operations: Annotated[str | None, typer.Option(metavar="A..B",
-                          help="Only operations A to B are timed and last; those before A run for the memory they write.")] = None,
+                          help="Time operations A to B and end there; those before A run too, untimed.")] = None,
     stream: Annotated[int | None, typer.Option(min=0, help="Only the operations of this stream of the capsule.")] = None,
     schedule: Annotated[str, typer.Option(help="fast; original: no operation sooner than it was issued; graph: all operations "
                         "as one CUDA graph.")] = "fast",
@@ -28,6 +28,8 @@ def command(
                      "cuda-gdb, with options in quotes.")] = None,
     check_reach: Annotated[bool, typer.Option("--check-reach",
                            help="Also prove that no access leaves the capsule.")] = False,
+    gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for a debugger on this port of "
+                   "127.0.0.1 (0: any): gdb -ex 'target remote :PORT'.")] = None,
     dtype: Annotated[str | None, typer.Option(help="Type of the elements in reports of differences; guessed by default.")] = None,
     device: Annotated[int, typer.Option(min=0, help="Number of the GPU.")] = 0,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after so long.")] = None,
@@ -51,6 +53,8 @@ def command(
         raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
     if under and (swap or check_reach):
         raise UsageError("--under goes with neither --swap nor --check-reach")
+    if gdb is not None:
+        return _debug(capsule, gdb, device)
     request = Request(
         repeat, _range(operations), stream, schedule, swap or (), tool_command(under) if under else (), dtype, device,
         timeout, check_reach,
@@ -66,10 +70,22 @@ def command(
     raise typer.Exit(EXIT_CODES[found.verdict])
 
 
+def _debug(capsule: Path, port: int, device: int) -> None:
+    from warpsight.replay.gdb.server import serve
+    from warpsight.ui.render import terminal
+
+    def ready(port: int) -> None:
+        terminal.note(f"waiting for a debugger: gdb -ex 'target remote :{port}'; then `monitor help`")
+
+    serve(capsule, port, device, ready)
+
+
 def _range(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise UsageError(f"--operations {text!r}: write A..B, the first and the last operation, or one number")
+        raise UsageError(
+            f"--operations {text!r}: write A..B, the first and the last operation, or one number"
+        )
     return int(match[1]), int(match[2] or match[1])

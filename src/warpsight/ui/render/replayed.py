@@ -38,7 +38,9 @@ def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
 def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | None) -> None:
     name = f"{version.name}: " if swapped else ""
     sentence = _SENTENCES[version.verdict].format(runs=version.runs)
-    stream.write(name + sentence.replace("each of 1 runs", "one run").replace("1 runs leave", "one run leaves") + "\n")
+    stream.write(
+        name + sentence.replace("each of 1 runs", "one run").replace("1 runs leave", "one run leaves") + "\n"
+    )
     for what, rows in (
         ("from the recording", version.recorded),
         ("between runs", version.runs_differ),
@@ -52,7 +54,11 @@ def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | Non
 
 def difference(row: Difference) -> str:
     """One difference in a sentence: where, by how much, and what wrote it."""
-    far = "" if row.largest is None else f", {'ulp' if row.dtype.find('float') >= 0 else 'units'} at most {row.largest:,}"
+    far = (
+        ""
+        if row.largest is None
+        else f", {'ulp' if row.dtype.find('float') >= 0 else 'units'} at most {row.largest:,}"
+    )
     odd = f", {row.not_numbers:,} with a NaN on one side or both" if row.not_numbers else ""
     by = "" if row.kernel is None else f"; written by {row.kernel} (operation {row.operation})"
     return (
@@ -65,7 +71,10 @@ def _times(versions: Sequence[Version]) -> pa.Table:
     first, last = versions[0], versions[-1]
     swapped = len(versions) > 1
     ns = {b"unit": b"ns"}
-    rows = [(row.operation, row.name, row.stream, row.recorded_ns, row.median_ns, row.least_ns) for row in first.operations]
+    rows = [
+        (row.operation, row.name, row.stream, row.recorded_ns, row.median_ns, row.least_ns)
+        for row in first.operations
+    ]
     others = [row.median_ns for row in last.operations]
     if first.median_ns is not None:  # first, so that it is seen however many there are
         rows.insert(0, (None, "all operations", None, None, first.median_ns, min(first.totals_ns)))
@@ -78,9 +87,13 @@ def _times(versions: Sequence[Version]) -> pa.Table:
     ]  # fmt: skip
     data = [list(column) for column in columns]
     if swapped:
-        data += [others, [f"{100 * (b - a) / a:+.1f} %" if a else "" for a, b in zip(data[4], others, strict=True)]]
+        data += [
+            others,
+            [f"{100 * (b - a) / a:+.1f} %" if a else "" for a, b in zip(data[4], others, strict=True)],
+        ]
         fields += [pa.field(last.name, pa.float64(), metadata=ns), pa.field("change", pa.string())]
     if all(value is None for value in data[3]):
         del data[3], fields[3]
-    return pa.table([pa.array(d, f.type) for d, f in zip(data, fields, strict=True)], schema=pa.schema(fields))
-
+    return pa.table(
+        [pa.array(d, f.type) for d, f in zip(data, fields, strict=True)], schema=pa.schema(fields)
+    )

@@ -9,6 +9,7 @@ BELOW = ("record", "show", "export")
 def command() -> None:
     """Cut a kernel, or all work in a range, out of a running program with everything it needs to run again.
 
-    `record` makes a capsule, `show` says what one holds, `warpsight replay` runs it, `export` makes a program of it. A capsule is a program and holds the memory
-    of one: replay only capsules that you trust, and share none that holds what is secret (`--values`).
+    `record` makes a capsule, `show` says what one holds, `warpsight replay` runs it, `export` makes a program of it.
+    A capsule is a program and holds the memory of one: replay only capsules that you trust, and share none that holds what is
+    secret (`--values`).
     """

@@ -12,8 +12,8 @@ from warpsight.ui.cli import options, output
 
 def command(
     capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="What `warpsight capsule record` wrote.")],
-    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, built with nvcc; python: Python with the driver alone.")] = "cuda",
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="The new folder; NAME.cuda or NAME.python by default.")] = None,
+    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, built with nvcc; python: Python and the driver.")] = "cuda",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="The new folder; NAME.cuda or NAME.python.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing reproducer.")] = False,
     as_json: options.ToldAsJson = False,
 ) -> None:  # fmt: skip
@@ -28,6 +28,10 @@ def command(
     written = export(Capsule.open(capsule), to, folder, force=force)
     with output.text(None) as stream:
         if as_json:
-            stream.write(output.json_text({"path": str(written.folder), "program": written.program, "command": written.command}))
+            stream.write(
+                output.json_text(
+                    {"path": str(written.folder), "program": written.program, "command": written.command}
+                )
+            )
         else:
             stream.write(f"wrote {written.folder}; run it with: {written.command}\n")
