@@ -37,6 +37,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "mark": 'ws.mark("converged", loss=0.25)',
         "counter": 'ws.counter("queue length", 7, "items")',
         "step": "ws.step()",
+        "capture_frame": "with ws.capture_frame():\n    pass",
         "trigger": 'ws.trigger("loss is not finite")',
         "memory.allocate": 'ws.memory.allocate(0x1000, 4096, allocator="pool", category="activation")',
         "memory.free": 'ws.memory.free(0x1000, allocator="pool")',

@@ -22,6 +22,7 @@ from warpsight.machine.processes import Process
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
+from warpsight.replay.browsing import Memory, Overview
 from warpsight.replay.outcome import Version
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
@@ -748,6 +749,8 @@ def _found_records() -> dict[str, Any]:
 MADE: dict[str, tuple[str, Any]] = {
     "bench": ("`bench --json`", Bench),
     "bench_links": ("`bench --links --json`", Links),
+    "capsule": ("`capsule show --json`", Overview),
+    "capsule_memory": ("`capsule show --json` with an allocation", Memory),
     "devices": ("`devices --json`", Devices),
     "diff": ("`diff --json`", Diff),
     "doctor": ("`doctor --json`, `doctor --selftest --json`", Doctor),

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #include "capsule/driver.h"
 #include "cuda/cubin_names.h"
@@ -19,10 +21,7 @@ struct Cached {
 thread_local Cached t_cached[kCached];
 thread_local int t_loaded = -1;  // the image this thread's last module was loaded from
 
-struct Sought {
-  const std::string& name;
-  bool found;
-};
+size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
 
 }  // namespace
 
@@ -48,9 +47,17 @@ bool Kernel::pack(void* const* given, void* const* extra, std::vector<char>* pac
 void Modules::loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
   if (stopped_.load(std::memory_order_relaxed) || module.pCubin == nullptr) return;
   const uint64_t offset = output_.append(module.pCubin, module.cubinSize);
+  std::vector<size_t> kernels;
+  kernels_of_cubin(
+      module.pCubin, module.cubinSize,
+      [](void* found, std::string_view name) {
+        static_cast<std::vector<size_t>*>(found)->push_back(hash_of(name));
+      },
+      &kernels);
   std::lock_guard<std::mutex> lock(mutex_);
   t_loaded = static_cast<int>(images_.size());
   images_.push_back({context, module.moduleId, offset, module.cubinSize, true});
+  for (size_t kernel : kernels) holders_.emplace(kernel, t_loaded);
 }
 
 void Modules::unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
@@ -129,30 +136,21 @@ int Modules::image_of(const Kernel& kernel, CUcontext context, std::string* why)
   std::lock_guard<std::mutex> lock(mutex_);
   const auto handle = handles_.find(kernel.module);
   if (kernel.module != nullptr && handle != handles_.end()) return handle->second;
-  Sought sought = {kernel.name, false};
   std::string first;
   int found = -1;
-  for (size_t i = 0; i < images_.size(); ++i) {
-    const Image& image = images_[i];
+  const auto holders = holders_.equal_range(hash_of(kernel.name));
+  for (auto holder = holders.first; holder != holders.second; ++holder) {
+    const Image& image = images_[static_cast<size_t>(holder->second)];
     if (image.context != context || !image.live) continue;
-    const std::string bytes = bytes_of(image);
-    sought.found = false;
-    kernels_of_cubin(
-        bytes.data(), bytes.size(),
-        [](void* data, std::string_view name) {
-          auto* const here = static_cast<Sought*>(data);
-          here->found |= name == here->name;
-        },
-        &sought);
-    if (!sought.found) continue;
-    if (static_cast<int>(i) == kernel.loaded) return kernel.loaded;
+    if (holder->second == kernel.loaded) return kernel.loaded;
+    const std::string bytes = found < 0 && holders_.count(hash_of(kernel.name)) == 1 ? "" : bytes_of(image);
     if (found >= 0 && bytes != first) {
       *why = "two loaded modules have a kernel " + kernel.name +
              ", and the driver does not tell which was launched";
       return -1;
     }
     first = bytes;
-    found = static_cast<int>(i);
+    found = holder->second;
   }
   if (found < 0) *why = "the module of kernel " + kernel.name + " was loaded before recording began";
   return found;

@@ -72,6 +72,7 @@ class Modules {
   std::atomic<uint32_t> generation_{1};  // raised when handles may name another kernel
   mutable std::mutex mutex_;             // protects what follows
   std::vector<Image> images_;
+  std::unordered_multimap<size_t, int> holders_;  // images by hash of the kernels in them
   std::map<CUmodule, int> handles_;
   std::unordered_map<CUfunction, Kernel*> kernels_;
   std::map<std::string, uint64_t> names_;  // of kernels launched

@@ -8,6 +8,8 @@
 namespace warpsight {
 namespace {
 
+thread_local bool t_loading = false;
+
 constexpr unsigned kThreads = 256, kMostBlocks = 4096;
 
 void search_host(const Searched& memory, const std::vector<Block>& blocks, std::vector<uint32_t>* found) {
@@ -24,14 +26,16 @@ void search_host(const Searched& memory, const std::vector<Block>& blocks, std::
 
 }  // namespace
 
-std::string Reach::load(CUcontext context) {
+bool Reach::loading() { return t_loading; }
+
+std::string Reach::prepare(CUcontext context) {
   if (kernels_.count(context) != 0) return "";
   CUmodule module = nullptr;
   CUfunction kernel = nullptr;
-  loading_ = true;
+  t_loading = true;
   CUresult result = cu().cuModuleLoadData(&module, kCapsuleScan);
   if (result == CUDA_SUCCESS) result = cu().cuModuleGetFunction(&kernel, module, "ws_scan");
-  loading_ = false;
+  t_loading = false;
   if (result != CUDA_SUCCESS)
     return failure("loading the kernel that searches memory for addresses", result) +
            "; --reach all needs no search";
@@ -43,7 +47,7 @@ std::string Reach::points_to(CUcontext context, const std::vector<Searched>& mem
                              const std::vector<Block>& blocks, std::vector<uint32_t>* found) {
   found->assign(blocks.size(), 0);
   if (blocks.empty()) return "";
-  const std::string problem = load(context);
+  const std::string problem = prepare(context);
   if (!problem.empty()) return problem;
   const size_t count = blocks.size();
   std::vector<uint64_t> bounds(2 * count);

@@ -24,14 +24,13 @@ class Reach {
   // "" or what failed.
   std::string points_to(CUcontext context, const std::vector<Searched>& memory,
                         const std::vector<Block>& blocks, std::vector<uint32_t>* found);
+  // Loads the kernel that searches, so that this does not hold the program later. "" or what failed.
+  std::string prepare(CUcontext context);
   // Whether this thread loads the kernel for it just now.
-  bool loading() const { return loading_; }
+  static bool loading();
 
  private:
-  std::string load(CUcontext context);
-
-  bool loading_ = false;
-  std::map<CUcontext, CUfunction> kernels_;  // the scanning kernel
+  std::map<CUcontext, CUfunction> kernels_;  // the searching kernel
 };
 
 }  // namespace warpsight

@@ -77,7 +77,7 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
 }
 
 void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
-  if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED && !reach_.loading())
+  if (id == CUPTI_CBID_RESOURCE_MODULE_LOADED && !Reach::loading())
     modules_.loaded(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
   if (id == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
     modules_.unloading(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
@@ -94,12 +94,40 @@ bool CapsuleRecorder::chosen(const Work& work, const Kernel* kernel, bool* last)
   return number >= request_.first && number < request_.end;
 }
 
+// What a launch, copy or fill outside of the range may write.
+void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call) {
+  if (work.kind == WorkKind::copy || work.kind == WorkKind::set)
+    return notes_.add(call.functionName, &work.destination, 1);
+  if (work.kind != WorkKind::launch || kernel == nullptr || work.params == nullptr) return;
+  constexpr size_t kMostWords = 16;  // of each parameter that are looked at
+  uint64_t addresses[Notes::kAddresses];
+  size_t count = 0;
+  for (size_t i = 0; i < kernel->params.size(); ++i) {
+    const size_t words = std::min(kMostWords, kernel->params[i].second / sizeof(uint64_t));
+    for (size_t word = 0; word < words && count < Notes::kAddresses; ++word) {
+      uint64_t value;
+      memcpy(&value, static_cast<const char*>(work.params[i]) + word * sizeof value, sizeof value);
+      if (memory_.plausible(value)) addresses[count++] = value;
+    }
+  }
+  notes_.add(kernel->name.c_str(), addresses, count);
+}
+
+// The kernel that searches memory is made before the program is held for the first time.
+void CapsuleRecorder::prepare(CUcontext context) {
+  if (request_.everything || prepared_.exchange(true)) return;
+  OwnCalls own;
+  std::lock_guard<std::mutex> lock(mutex_);
+  reach_.prepare(context);  // what fails now is told when it is needed
+}
+
 void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) {
   const State state = state_.load(std::memory_order_acquire);
   const Work work = work_of(cbid, call.functionParams);
   if (work.kind == WorkKind::none || (state == State::waiting && work.kind >= WorkKind::record)) return;
   const Kernel* const kernel =
       work.kind == WorkKind::launch ? modules_.kernel(work.function, call.symbolName) : nullptr;
+  if (!prepared_.load(std::memory_order_relaxed) && state == State::waiting) prepare(call.context);
   const bool counted = kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted;
   if (counted || state == State::open) {
     if (!is_wait(work.kind) && capturing(work.stream)) return;
@@ -107,19 +135,7 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   bool last = false;
   const bool wanted = chosen(work, kernel, &last);
   if (!wanted && state != State::open) {
-    uint64_t addresses[Notes::kAddresses];
-    size_t count = 0;
-    if (work.kind == WorkKind::launch && kernel != nullptr && work.params != nullptr) {
-      for (size_t i = 0; i < kernel->params.size() && count < Notes::kAddresses; ++i) {
-        if (kernel->params[i].second != sizeof(uint64_t)) continue;
-        uint64_t value;
-        memcpy(&value, work.params[i], sizeof value);
-        if (memory_.plausible(value)) addresses[count++] = value;
-      }
-      notes_.add(kernel->name.c_str(), addresses, count);
-    } else if (work.kind == WorkKind::copy || work.kind == WorkKind::set) {
-      notes_.add(call.functionName, &work.destination, 1);
-    }
+    note(work, kernel, call);
     return;
   }
   mutex_.lock();  // until the call ends

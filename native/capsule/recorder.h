@@ -56,6 +56,8 @@ class CapsuleRecorder {
     int number;
   };
 
+  void note(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
+  void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
   bool chosen(const Work& work, const Kernel* kernel, bool* last);
@@ -98,6 +100,7 @@ class CapsuleRecorder {
   Reach reach_;
   std::atomic<State> state_{State::waiting};  // changed under `mutex_`, read on the launch path
   std::atomic<uint64_t> matched_{0};          // launches that the request asks for, so far
+  std::atomic<bool> prepared_{false};         // prepare() was called
   std::atomic<bool> textures_{false};         // the program has made texture or surface objects
 
   std::mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU

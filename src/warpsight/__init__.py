@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from warpsight.errors import UsageError as UsageError
     from warpsight.errors import WarpsightError as WarpsightError
     from warpsight.inside import memory as memory
+    from warpsight.inside.capsules import capture_frame as capture_frame
     from warpsight.inside.events import annotate as annotate
     from warpsight.inside.events import counter as counter
     from warpsight.inside.events import emit as emit
@@ -62,6 +63,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     **{name: ("warpsight.api.trace", name) for name in ("Trace", "open")},
     **{name: ("warpsight.api.made", name) for name in ("import_files", "recover")},
     **{name: ("warpsight.machine.discovery", name) for name in ("detect_platform", "devices")},
+    "capture_frame": ("warpsight.inside.capsules", "capture_frame"),
     "diff": ("warpsight.api.differences", "diff"),
     "doctor": ("warpsight.machine.checks", "run"),
     "memory": ("warpsight.inside.memory", ""),

@@ -31,7 +31,7 @@ FUNCTIONS = {
     "import": ("import_files",), "devices": ("devices", "detect_platform"), "doctor": ("doctor",), "version": ("__version__",),
 }  # fmt: skip
 WITHOUT = {
-    "demo": "shows a terminal what recording is", "watch": "is a supervisor of a program", "dump": "looks at another process",
+    "capsule": "cuts work out of a program: warpsight.replay", "demo": "shows a terminal what recording is", "watch": "is a supervisor of a program", "dump": "looks at another process",
     "top": "is a screen", "attach": "is about another process", "detach": "is about another process",
     "open": "serves until Ctrl-C", "core": "reads a core dump, no trace: warpsight.debug.gpucore",
     "sanitize": "runs a program under another tool: warpsight.debug.sanitizer.sanitize", "mcp": "is a server",

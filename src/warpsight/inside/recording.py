@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.inside import capsules
 from warpsight.inside.events import library
 from warpsight.recorder import options as rows
 from warpsight.recorder.environment import SOCKET, recorder_variables
@@ -261,6 +262,7 @@ def _mark_step(number: int) -> None:
 
 def step() -> None:
     """Say that an iteration of the program's main loop has ended; free when nothing records."""
+    capsules.step_ended()
     if _current:
         _current[-1].step()
     else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsight.device_code.demangle import demangle_all
+from warpsight.device_code.demangle import demangle, demangle_all, short
 from warpsight.errors import WarpsightError
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
@@ -157,10 +157,16 @@ def _what(work: m.Operation, names: list[str]) -> str:
 
 def _of_allocation(capsule: Capsule, i: int, held: m.Allocation) -> Memory:
     return Memory(
-        f"a{i}", "", held.kind, held.address, held.size, held.reached, held.maker.what if held.maker else "",
-        held.last_writer.what if held.last_writer else "", list(held.maker.stack) if held.maker else [],
+        f"a{i}", "", held.kind, held.address, held.size, _readable(held.reached), held.maker.what if held.maker else "",
+        _readable(held.last_writer.what) if held.last_writer else "", list(held.maker.stack) if held.maker else [],
         _changed(capsule, held),
     )  # fmt: skip
+
+
+def _readable(text: str) -> str:
+    """A text that ends with a mangled name, with the short name there."""
+    words, space, name = text.rpartition(" ")
+    return words + space + short(demangle(name))
 
 
 def _of_global(capsule: Capsule, i: int, held: m.Global) -> Memory:

@@ -109,9 +109,9 @@ def distance(wanted: npt.NDArray[np.uint8], found: npt.NDArray[np.uint8], dtype:
         sign = left.dtype.type(1 << (8 * size - 1))
         left, right = left ^ sign, right ^ sign
     far = np.where(left > right, left - right, right - left)[numbers]
-    show = [float(values(bits[first : first + 1].view(np.uint8), dtype)[0]) for bits in (a, b)]
+    one, other = (float(values(bits[first : first + 1].view(np.uint8), dtype)[0]) for bits in (a, b))
     largest = int(far.max()) if len(far) else None
-    return Distance(first, len(places), elements, *show, largest, int(np.count_nonzero(~numbers)))
+    return Distance(first, len(places), elements, one, other, largest, int(np.count_nonzero(~numbers)))
 
 
 def _bits(data: npt.NDArray[np.uint8], elements: int, size: int) -> npt.NDArray[Any]:
@@ -132,4 +132,5 @@ def _ordered(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     sign = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
     magnitude = bits & ~sign
-    return np.where(bits & sign, sign - magnitude, sign + magnitude)
+    ordered: npt.NDArray[Any] = np.where(bits & sign, sign - magnitude, sign + magnitude)
+    return ordered

@@ -20,15 +20,14 @@ from typing import Any, Literal
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
+from warpsight.inside.capsules import FRAME, INJECTION, REQUEST, STEP
 from warpsight.recorder.launch import check_runnable
 from warpsight.replay.capsule import Capsule, check_place
 from warpsight.replay.conversion import convert
 
-INJECTION = "CUDA_INJECTION64_PATH"
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
-REQUEST = "WARPSIGHT_CAPSULE"
-#: The range that `ws.step()` ends and begins.
-STEP = "warpsight:step"
+#: What ranges that are not the program's own are called in messages.
+_NAMES = {STEP: "step (ws.step())", FRAME: "frame (ws.capture_frame())"}
 Values = Literal["all", "none", "zeros", "random"]
 
 
@@ -139,13 +138,13 @@ def _nothing(choice: Choice, logs: Sequence[Sequence[dict[str, Any]]]) -> str:
     if not ends:
         return "nothing was cut out: the program ended without its exit handlers before the chosen work ran"
     matched = sum(line["matched"] for line in ends)
-    what = f"range {choice.range!r}" if choice.range else "launch"
+    what = _NAMES.get(choice.range) or (f"range {choice.range!r}" if choice.range else "launch")
     if matched:
         first = choice.launches[0]
         return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"
     names = sorted({name for line in ends for name in line["kernels"]})
     if choice.range:
-        return f"nothing was cut out: no range matched {choice.range!r}"
+        return f"nothing was cut out: there was no {what}"
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return f"nothing was cut out: no kernel matched {', '.join(choice.kernels) or '*'}; launched were: {shown or 'none'}"
 

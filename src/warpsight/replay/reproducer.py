@@ -85,12 +85,15 @@ def _write_contents(capsule: Capsule, folder: Path) -> None:
 def _files(manifest: m.Manifest) -> Iterator[tuple[str, list[str]]]:
     for i, module in enumerate(manifest.modules):
         yield f"module_{i}.cubin", module.image
-    for kind, holders in (("memory", manifest.allocations), ("variable", manifest.globals)):
-        for i, holder in enumerate(holders):
-            if holder.before is not None:
-                yield f"{kind}_{i}.before", holder.before
-            if holder.after is not None:
-                yield f"{kind}_{i}.after", holder.after
+    holders: list[tuple[str, m.Allocation | m.Global]] = [
+        (f"memory_{i}", one) for i, one in enumerate(manifest.allocations)
+    ]
+    holders += [(f"variable_{i}", one) for i, one in enumerate(manifest.globals)]
+    for name, holder in holders:
+        if holder.before is not None:
+            yield f"{name}.before", holder.before
+        if holder.after is not None:
+            yield f"{name}.after", holder.after
     for name, work in _works(manifest):
         if isinstance(work, m.Copy) and work.host is not None:
             yield f"{name}.host", work.host
@@ -137,9 +140,10 @@ def _relocated(manifest: m.Manifest, address: int) -> tuple[int, int] | None:
     return None
 
 
-def _pointers(holders: Sequence[m.Allocation] | Sequence[m.Global]) -> list[tuple[int, int, int, int]]:
+def _pointers(holders: Sequence[m.Allocation | m.Global]) -> list[tuple[int, int, int, int]]:
     """Stored pointers to variables: holder, offset in it, variable, addend."""
-    return [(i, r.offset, r.target, r.addend) for i, holder in enumerate(holders) for r in holder.relocations]
+    relocations = [(i, one) for i, holder in enumerate(holders) for one in holder.relocations]
+    return [(i, one.offset, one.target, one.addend) for i, one in relocations]
 
 
 # --- Python ---
@@ -166,7 +170,7 @@ def _python(manifest: m.Manifest) -> str:
     return PYTHON.replace("@CAPSULE@", "\n".join([*lines, *(calls or ["    pass"])]))
 
 
-def _hexed(rows: list[tuple[int, ...]]) -> str:
+def _hexed(rows: Sequence[tuple[int, ...]]) -> str:
     return "[" + ", ".join("(" + ", ".join(f"{value:#x}" for value in row) + ")" for row in rows) + "]"
 
 

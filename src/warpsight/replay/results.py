@@ -92,7 +92,8 @@ def parse(lines: Iterable[str]) -> Results:
         if word in ("recorded", "between", "versions"):
             getattr(found, word).append(Differing(*map(int, parts)))
         elif word == "wrote":
-            found.wrote.append(Wrote(*map(int, parts[:5]), parts[5]))
+            run, step, piece, start, end = map(int, parts[:5])
+            found.wrote.append(Wrote(run, step, piece, start, end, parts[5]))
         elif word == "total":
             found.totals[int(parts[0]), int(parts[1])] = float(parts[2]) * 1e6
         elif word == "time":

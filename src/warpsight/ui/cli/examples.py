@@ -100,6 +100,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight core core.cuda.1234", "the fault or hang, and the code behind it"),
         ("warpsight core core.cuda.1234 --block 3 --thread 17", "one thread's frames and registers"),
     ),
+    "capsule record": (
+        ("warpsight capsule record -k 'softmax*' --launch 3 -- python train.py", "cut the fourth launch out: train.capsule"),
+        ("warpsight capsule record --step 10 -o step.capsule -- python train.py", "a whole iteration, by calls of ws.step()"),
+    ),
+    "capsule show": (
+        ("warpsight capsule show train.capsule", "its operations, and who wrote each allocation last"),
+        ("warpsight capsule show train.capsule a2 --when after", "what one allocation held after the kernel"),
+    ),
     "sanitize": (
         ("warpsight sanitize -- ./app", "out-of-bounds and misaligned accesses"),
         ("warpsight sanitize --tool racecheck -- python kernel.py", "races in shared memory"),

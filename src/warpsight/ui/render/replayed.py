@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -71,7 +71,7 @@ def _times(versions: Sequence[Version]) -> pa.Table:
     first, last = versions[0], versions[-1]
     swapped = len(versions) > 1
     ns = {b"unit": b"ns"}
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (row.operation, row.name, row.stream, row.recorded_ns, row.median_ns, row.least_ns)
         for row in first.operations
     ]

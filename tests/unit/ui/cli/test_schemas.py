@@ -171,3 +171,9 @@ def test_answers_about_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str
         path = str(trace(tmp_path / f"{number}.warp", code, rows, launched=launched))
         fulfils("sass_why", out(capsys, "sass", "why", path, "--json"))
         fulfils("sass_list", out(capsys, "sass", "list", path, "--json"))
+
+
+def test_capsules_fulfil_their_schemas(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(GOLDEN / "capsules" / "add.capsule")
+    fulfils("capsule", out(capsys, "capsule", "show", path, "--json"))
+    fulfils("capsule_memory", out(capsys, "capsule", "show", path, "a0", "--json"))

@@ -7,7 +7,7 @@ BELOW = ("record", "show", "export")
 
 
 def command() -> None:
-    """Cut a kernel, or all work in a range, out of a running program with everything it needs to run again.
+    """Cut kernels out of a running program to run them again, and say what a capsule holds.
 
     `record` makes a capsule, `show` says what one holds, `warpsight replay` runs it, `export` makes a program of it.
     A capsule is a program and holds the memory of one: replay only capsules that you trust, and share none that holds what is

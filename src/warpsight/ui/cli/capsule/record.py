@@ -29,6 +29,8 @@ def command(
                            "matches; --launch then says which of them.")] = None,
     step: Annotated[int | None, typer.Option(min=1, metavar="N",
                     help="All work of one iteration: between the N-th call of ws.step() and the next.")] = None,
+    frame: Annotated[int | None, typer.Option(min=0, metavar="N",
+                     help="All work of the N-th block under ws.capture_frame(), from 0.")] = None,
     reach: Annotated[str, typer.Option(help="Memory that comes along: found (parameters, and every address found in memory "
                      "that is reached) or all (everything live).")] = "found",
     values: Annotated[str, typer.Option(help="What memory holds: all, none, or zeros or random bytes in its place, with "
@@ -50,7 +52,7 @@ def command(
         raise UsageError(
             "no program; for example: warpsight capsule record -k 'softmax*' --launch 3 -- python train.py"
         )
-    choice = _choice(kernels or [], launch, named_range, step, reach, values, shadow)
+    choice = _choice(kernels or [], launch, named_range, step, frame, reach, values, shadow)
     recorded = recording.record(
         program, choice, out or Path(f"{Path(program[0]).stem}.capsule"), replace=force
     )
@@ -59,21 +61,27 @@ def command(
 
 
 def _choice(
-    kernels: list[str], launch: str | None, named_range: str | None, step: int | None, reach: str, values: str, shadow: bool
+    kernels: list[str], launch: str | None, named_range: str | None, step: int | None, frame: int | None, reach: str,
+    values: str, shadow: bool,
 ) -> Choice:  # fmt: skip
-    from warpsight.replay.recording import STEP, Choice
+    from warpsight.inside.capsules import FRAME, STEP
+    from warpsight.replay.recording import Choice
 
-    if sum((bool(kernels), named_range is not None, step is not None)) > 1 or (step is not None and launch):
-        raise UsageError("--kernel, --range and --step exclude each other, and so do --step and --launch")
+    if sum((bool(kernels), named_range is not None, step is not None, frame is not None)) > 1:
+        raise UsageError("--kernel, --range, --step and --frame exclude each other")
+    if launch and (step is not None or frame is not None):
+        raise UsageError("--launch goes with --kernel and --range")
     if reach not in _REACH:
         raise UsageError(f"--reach {reach}: write {' or '.join(_REACH)}")
     if values not in _VALUES:
         raise UsageError(f"--values {values}: write {', '.join(_VALUES[:-1])} or {_VALUES[-1]}")
-    launches = _range(launch) if step is None else (step - 1, step)
+    number = step - 1 if step is not None else frame
+    launches = _range(launch) if number is None else (number, number + 1)
+    pattern = STEP if step is not None else FRAME if frame is not None else named_range or ""
     if named_range is not None and launches[1] != launches[0] + 1:
         raise UsageError("--range takes one number with --launch: which of the ranges it is")
     return Choice(
-        tuple(kernels), launches, STEP if step is not None else named_range or "", reach == "all",
+        tuple(kernels), launches, pattern, reach == "all",
         values, shadow,  # type: ignore[arg-type]
     )  # fmt: skip
 

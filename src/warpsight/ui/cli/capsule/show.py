@@ -67,15 +67,21 @@ def _text(whole: Overview) -> str:
         for o in whole.operations
     ]  # fmt: skip
     lines += ["", *_table(("operation", "kind", "stream", "grid", "block", "µs", "what"), rows)]
+    # Variables by the hundred are constants of templates: those that the range changed are told.
+    shown = [m for m in whole.memory if m.id[0] == "a" or m.changed_bytes]
     places = [
         (m.id, m.kind, f"{m.address:#x}", size(m.size), "" if m.changed_bytes is None else size(m.changed_bytes),
          m.last_writer, m.name or m.reached)
-        for m in whole.memory
+        for m in shown
     ]  # fmt: skip
     lines += [
         "",
         *_table(("memory", "kind", "address", "size", "changed", "last written by", "what"), places),
     ]
+    if len(shown) < len(whole.memory):
+        lines.append(
+            f"and {len(whole.memory) - len(shown):,} unchanged variables of modules (--json lists them)"
+        )
     return "\n".join(lines) + "\n"
 
 

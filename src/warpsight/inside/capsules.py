@@ -1,0 +1,47 @@
+"""Saying where the work begins and ends that `warpsight capsule record` cuts out of this program."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+#: What a program is asked to cut out, and the library that does it.
+REQUEST = "WARPSIGHT_CAPSULE"
+INJECTION = "CUDA_INJECTION64_PATH"
+#: The ranges that `step` and `capture_frame` are.
+STEP, FRAME = "warpsight:step", "warpsight:frame"
+
+
+@contextmanager
+def capture_frame() -> Iterator[None]:
+    """Work of this block is a frame, which `warpsight capsule record --frame N` cuts out; free when nothing does."""
+    _tell("begin", FRAME)
+    try:
+        yield
+    finally:
+        _tell("end", FRAME)
+
+
+def step_ended() -> None:
+    """An iteration has ended and the next begins; free when nothing is cut out."""
+    if REQUEST in os.environ:
+        _tell("end", STEP)
+        _tell("begin", STEP)
+
+
+def _tell(what: str, name: str) -> None:
+    library = _library() if REQUEST in os.environ else None
+    if library is not None:
+        library[f"warpsight_capsule_{what}"](ctypes.c_char_p(name.encode()))
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL | None:
+    """The library that the driver loads, or has loaded."""
+    try:
+        return ctypes.CDLL(os.environ.get(INJECTION, ""))
+    except OSError:
+        return None

@@ -1,0 +1,244 @@
+"""Work cut out of a program, on a machine without a GPU: a stand-in's kernels run on the CPU under the real library."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.standin.recording import cuda_headers
+from warpsight.replay import browsing
+from warpsight.replay import manifest as m
+from warpsight.replay.capsule import Capsule
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "tests" / "standin" / "capsule"
+CUBIN = ROOT / "tests" / "golden" / "cubins" / "capsule.sm_90.cubin.xz"
+COUNT = 1000
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of `capsule record`, and what it wrote."""
+
+    code: int
+    output: str
+    path: Path
+
+    @property
+    def capsule(self) -> Capsule:
+        assert self.code == 0, self.output
+        capsule = Capsule.open(self.path)
+        capsule.verify()
+        return capsule
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The built stand-in."""
+
+    folder: Path
+    library: Path
+
+    def record(self, folder: Path, options: str, *steps: str, standin: str = "") -> Done:
+        """`capsule record OPTIONS -- program STEPS`."""
+        out = folder / "x.capsule"
+        cubin = self.folder / "module.cubin"
+        variables = {
+            "CUBIN": str(cubin), "CUBIN_BYTES": str(cubin.stat().st_size), "STANDIN": standin,
+            "WARPSIGHT_CUPTI": str(self.folder / "libcupti.so.13"), "WARPSIGHT_LIBRARY": str(self.library),
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "warpsight", "capsule", "record", "-o", out, *options.split(), "--",
+             self.folder / "program", *steps],
+            env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert sorted(path.name for path in folder.iterdir() if path != out) == []  # nothing is left behind
+        return Done(done.returncode, done.stdout + done.stderr, out)
+
+
+@pytest.fixture(scope="module")
+def programs(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    headers = cuda_headers()
+    if headers is None or not library.with_name("libwarpsight_capsule.so").is_file():
+        pytest.skip("this build has no libwarpsight_capsule.so (no CUDA headers)")
+    folder = tmp_path_factory.mktemp("capsule")
+    try:
+        subprocess.run([SOURCES / "build.sh", folder, headers], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"building the stand-in needs a C++ compiler: {error}")
+    (folder / "module.cubin").write_bytes(lzma.decompress(CUBIN.read_bytes()))
+    return Programs(folder, library)
+
+
+def floats(
+    capsule: Capsule, part: browsing.Memory, when: str
+) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.frombuffer(browsing.contents(capsule, part, when, 0, part.size), np.float32)
+
+
+def the_output(capsule: Capsule) -> browsing.Memory:
+    """The allocation that the kernel's second parameter names."""
+    launch = next(work for work in capsule.manifest.operations if isinstance(work, m.Launch))
+    address = int.from_bytes(launch.parameters[8:16], "little")
+    return browsing.one(browsing.overview(capsule), hex(address))
+
+
+def test_a_launch_comes_with_memory_before_and_after(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "-k add*", "add").capsule
+    out = the_output(capsule)
+    expected = 4 * np.arange(COUNT, dtype=np.float32) + 1
+    assert floats(capsule, out, "before").tolist() == [0.0] * COUNT
+    assert floats(capsule, out, "after").tolist() == expected.tolist()
+    (launch,) = capsule.manifest.operations
+    assert isinstance(launch, m.Launch) and (launch.grid, launch.block) == ((8, 1, 1), (128, 1, 1))
+    assert capsule.manifest.functions[launch.function].name == "add_listed"
+    image = capsule.bytes_of(capsule.manifest.modules[0].image)
+    assert image == (programs.folder / "module.cubin").read_bytes()
+
+
+def test_memory_is_reached_through_memory_and_variables(programs: Programs, tmp_path: Path) -> None:
+    """The inputs are found through the list of their addresses, another block through a variable."""
+    held = programs.record(tmp_path, "-k add*", "add").capsule.manifest
+    assert len(held.allocations) == 5
+    assert {variable.name: variable.constant for variable in held.globals} == {
+        "scale": False, "limits": True, "target": False
+    }  # fmt: skip
+
+
+def test_what_is_not_reached_stays_out_unless_all_is_asked_for(programs: Programs, tmp_path: Path) -> None:
+    (tmp_path / "found").mkdir()
+    (tmp_path / "all").mkdir()
+    found = programs.record(tmp_path / "found", "-k fill*", "fill:3").capsule.manifest
+    everything = programs.record(tmp_path / "all", "-k fill* --reach all", "fill:3").capsule.manifest
+    assert (len(found.allocations), len(everything.allocations)) == (1, 5)
+
+
+def test_stored_addresses_of_variables_are_relocations(programs: Programs, tmp_path: Path) -> None:
+    held = programs.record(tmp_path, "-k add*", "add").capsule.manifest
+    stored = [relocation for allocation in held.allocations for relocation in allocation.relocations]
+    limits = next(i for i, variable in enumerate(held.globals) if variable.name == "limits")
+    assert stored == [m.Relocation(16, limits, 4)]
+
+
+def test_everything_between_two_launches_comes_along_in_order(programs: Programs, tmp_path: Path) -> None:
+    steps = ["add", "add", "copy", "set", "fill:9", "events", "back", "wait", "add", "add"]
+    capsule = programs.record(tmp_path, "-k *add* --launch 1..3", *steps).capsule
+    kinds = [operation.kind for operation in browsing.overview(capsule).operations]
+    assert kinds == [
+        "launch", "copy", "fill", "launch", "event record", "event wait", "copy", "synchronize", "launch"
+    ]  # fmt: skip
+    upload = capsule.manifest.operations[1]
+    assert isinstance(upload, m.Copy) and upload.host is not None
+    assert np.frombuffer(capsule.bytes_of(upload.host), np.float32).tolist() == [5.0]
+    fill = next(a for a in browsing.overview(capsule).memory if a.reached == "memory that is reached")
+    assert 9.0 in floats(capsule, fill, "after")
+
+
+def test_the_memory_of_a_later_kernel_is_as_it_was_when_the_range_began(
+    programs: Programs, tmp_path: Path
+) -> None:
+    capsule = programs.record(tmp_path, "--launch 0..3", "fill:1", "fill:2", "add").capsule
+    assert floats(capsule, the_output_of_last(capsule), "before").tolist() == [0.0] * COUNT
+
+
+def the_output_of_last(capsule: Capsule) -> browsing.Memory:
+    launch = capsule.manifest.operations[-1]
+    assert isinstance(launch, m.Launch)
+    return browsing.one(browsing.overview(capsule), hex(int.from_bytes(launch.parameters[8:16], "little")))
+
+
+def test_a_graph_comes_as_its_nodes_in_order(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "--launch 0", "graph").capsule
+    (graph,) = capsule.manifest.graphs
+    assert [type(node.work) for node in graph.nodes] == [m.Set, m.Launch, type(None)]
+    assert [list(node.after) for node in graph.nodes] == [[], [0], [1]]
+    assert isinstance(capsule.manifest.operations[0], m.GraphLaunch)
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "standin", "message"),
+    [
+        ("", ["child"], "", "node of type 4"),
+        ("--launch 0..2", ["add", "host", "add"], "", "cuLaunchHostFunc lies in the range"),
+        ("", ["add"], "managed", "managed memory, which cannot be cut out"),
+        ("", ["add"], "no_subscribe", "another profiler"),
+        ("-k nope", ["add"], "", "no kernel matched nope; launched were: add_listed"),
+        ("-k add* --launch 9", ["add"], "", "was there 1 times"),
+        ("--range loss", ["add"], "", "there was no range 'loss'"),
+        ("--launch 0..3", ["add", "quit"], "", "ended without its exit handlers"),
+    ],
+)
+def test_what_cannot_be_cut_out_is_said_and_leaves_nothing(
+    programs: Programs, tmp_path: Path, options: str, steps: list[str], standin: str, message: str
+) -> None:
+    done = programs.record(tmp_path, options, *steps, standin=standin)
+    assert (done.code, message in done.output) == (1, True), done.output
+    assert not done.path.exists()
+
+
+def test_ranges_and_frames_and_steps_are_cut_out(programs: Programs, tmp_path: Path) -> None:
+    steps = [
+        "add",
+        "range:warpsight:frame",
+        "add",
+        "end:warpsight:frame",
+        "range:warpsight:frame",
+        "fill:4",
+        "set",
+    ]
+    capsule = programs.record(tmp_path, "--frame 1", *steps, "end:warpsight:frame", "add").capsule
+    assert [operation.kind for operation in browsing.overview(capsule).operations] == ["launch", "fill"]
+
+
+def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
+    programs: Programs, tmp_path: Path
+) -> None:
+    held = programs.record(tmp_path, "--launch 0..5", "add", "fill:1").capsule.manifest
+    assert (len(held.operations), held.incomplete) == (2, ["the program ended within the range"])
+
+
+def test_memory_freed_in_the_range_keeps_what_it_held(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "--launch 0..2", "add", "free", "fill:1").capsule
+    assert floats(capsule, the_output(capsule), "after")[2] == 9.0
+
+
+def test_launches_of_many_threads_come_one_after_the_other(programs: Programs, tmp_path: Path) -> None:
+    held = programs.record(tmp_path, "--launch 0..40", "threads:40").capsule.manifest
+    assert len(held.operations) == 40
+    assert len({operation.host_time for operation in held.operations}) == 40
+
+
+def test_without_room_on_the_gpu_memory_goes_to_the_host_at_once(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "", "add", standin="no_room").capsule
+    assert floats(capsule, the_output(capsule), "after")[1] == 5.0
+
+
+@pytest.mark.parametrize("values", ["none", "zeros", "random"])
+def test_contents_can_stay_in_the_building(programs: Programs, tmp_path: Path, values: str) -> None:
+    capsule = programs.record(tmp_path, f"-k fill* --values {values}", "copy", "fill:7").capsule
+    (allocation,) = capsule.manifest.allocations
+    assert allocation.after is None
+    if values == "none":
+        assert allocation.before is None
+        return
+    target = next(v for v in capsule.manifest.globals if v.name == "target")
+    assert target.before is not None  # its address is kept: a replay finds the memory
+    assert int.from_bytes(capsule.bytes_of(target.before), "little") == allocation.address
+    whole = b"".join(capsule.chunk(name) for name in capsule.blobs)
+    assert np.float32(2).tobytes() * 1 not in capsule.bytes_of(
+        next(v.before for v in capsule.manifest.globals if v.name == "scale") or []
+    )
+    assert whole
+
+
+def test_who_wrote_memory_last_is_known(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "-k add* --launch 1", "add", "add").capsule
+    assert the_output(capsule).last_writer == "add_listed"
+    assert the_output(capsule).maker == "cuMemAlloc_v2"
