@@ -53,14 +53,27 @@ bool Memory::reserve() {
       if (end != begin && mapping.address / kReserved * kReserved > end) break;
       end = std::max(end, (mapping.address + mapping.size + kReserved - 1) / kReserved * kReserved);
     }
-    CUdeviceptr at = 0;
-    const CUresult result = driver_.reserve(&at, end - begin, 0, begin, 0);
-    if (result != CUDA_SUCCESS || at != begin) return report_->taken(begin, "the driver");
+    if (!reserve_one(begin, end - begin)) later_.push_back({begin, end - begin, kDevice, 0});
   }
   return true;
 }
 
+bool Memory::reserve_one(uint64_t address, uint64_t size) {
+  CUdeviceptr at = 0;
+  if (driver_.reserve(&at, size, 0, address, 0) != CUDA_SUCCESS) return false;
+  if (at == address) return true;
+  driver_.unreserve(at, size);
+  return false;
+}
+
+bool Memory::reserve_rest() {
+  for (const Mapping& range : later_)
+    if (!reserve_one(range.address, range.size)) return report_->taken(range.address, "the driver");
+  return true;
+}
+
 bool Memory::map(CUdevice device) {
+  if (!reserve_rest()) return false;
   for (const Mapping& mapping : script_.mappings)
     if (mapping.kind == kDevice ? !map_device(mapping, device) : !map_pinned(mapping)) return false;
   for (const Piece& piece : script_.pieces) piece_bytes_ += piece.size;

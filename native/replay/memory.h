@@ -18,7 +18,8 @@ class Memory {
   bool hold();
   // Ends that; called before cuInit.
   void release();
-  // Reserves the addresses of device memory; called after cuInit and before there is a context.
+  // Reserves the addresses of device memory; called after cuInit and before there is a context. What the
+  // driver does not give then is tried again when there is one.
   bool reserve();
   // Maps memory there; the context is current.
   bool map(CUdevice device);
@@ -32,6 +33,8 @@ class Memory {
   uint64_t piece_bytes() const { return piece_bytes_; }
 
  private:
+  bool reserve_one(uint64_t address, uint64_t size);
+  bool reserve_rest();
   bool map_device(const Mapping& mapping, CUdevice device);
   bool map_pinned(const Mapping& mapping);
   bool upload(unsigned char poison);
@@ -46,6 +49,7 @@ class Memory {
   const Script& script_;
   Report* const report_;
   uint64_t piece_bytes_ = 0;
+  std::vector<Mapping> later_;  // not reserved yet
   CUdeviceptr copy_ = 0;
   std::vector<unsigned char> scratch_;
 };

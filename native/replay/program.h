@@ -32,6 +32,7 @@ class Program {
  private:
   bool load_functions();
   bool load_globals();
+  bool is_pointed_to(size_t global) const;
   bool patch_parameters();
   bool patch_operations();
   bool issue_on(size_t index, unsigned variant, CUstream stream);

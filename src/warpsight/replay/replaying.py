@@ -86,7 +86,7 @@ def replay(path: Path, request: Request) -> Outcome:
             _device(found),
             tuple(versions),
             _failure(capsule.manifest, written, found),
-            (*_notes(capsule.manifest), *_partial(steps.complete, compared, capsule.manifest)),
+            (*_notes(capsule.manifest), *found.notes, *_partial(steps.complete, compared, capsule.manifest)),
         )
         return _reach(outcome, files, request) if request.check_reach and versions else outcome
 

@@ -106,7 +106,7 @@ class Gpu:
             function = c.c_void_p()
             call("cuModuleGetFunction", c.byref(function), modules[module], name.encode())
             for attribute, value in attributes.items():
-                call("cuFuncSetAttribute", function, attribute, value)
+                driver.cuFuncSetAttribute(function, attribute, value)  # refuses some values that are in force already
             self.functions.append(function)
         for module, name, _ in VARIABLES:
             address, size = c.c_uint64(), c.c_size_t()
@@ -336,7 +336,7 @@ static void load(Gpu& gpu) {
     CUfunction function;
     CALL(cuModuleGetFunction(&function, modules[one.module], one.name));
     for (const auto& [attribute, value] : one.attributes)
-      CALL(cuFuncSetAttribute(function, static_cast<CUfunction_attribute>(attribute), value));
+      cuFuncSetAttribute(function, static_cast<CUfunction_attribute>(attribute), value);  // may be in force already
     gpu.functions.push_back(function);
   }
   for (const Variable& one : variables) {

@@ -52,6 +52,7 @@ class Results:
             second version from the first one.
         globals: (run, version, global, first byte) that differ from the recording.
         outside: addresses outside of all allocations that were written to.
+        notes: what else a reader should know.
         taken: the address that something else had, and what.
     """
 
@@ -64,6 +65,7 @@ class Results:
     globals: list[tuple[int, int, int, int]] = field(default_factory=list)
     outside: list[int] = field(default_factory=list)
     wrote: list[Wrote] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     failure: Failure | None = None
     taken: tuple[int, str] | None = None
     ended: bool = False
@@ -110,6 +112,8 @@ def parse(lines: Iterable[str]) -> Results:
             found.taken = (int(parts[0], 16), " ".join(parts[1:]))
         elif word == "failed":
             found.failure = Failure(int(parts[0]), parts[1], " ".join(parts[2:]))
+        elif word == "note":
+            found.notes.append(rest)
         elif word == "end":
             found.ended = True
     return found
