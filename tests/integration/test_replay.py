@@ -6,11 +6,13 @@ import json
 import shutil
 import struct
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.standin import replaying
 from tests.standin.replaying import BASE, COUNT, INPUT, KERNEL, answer, parameters, write
@@ -33,6 +35,8 @@ def standin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_deterministic_kernel_is_bit_exact(standin: Path, tmp_path: Path) -> None:
     write(tmp_path / "x.capsule")
     found = answer(standin, tmp_path / "x.capsule", "--repeat", "4")
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "replay.json").read_text("utf-8"))
+    Draft202012Validator(schema).validate({name: value for name, value in found.items() if name != "code"})
     assert found["code"] == 0 and found["verdict"] == "bit-exact"
     (version,) = found["versions"]
     assert version["runs"] == 8 and version["totals_ns"] == [10_000] * 4

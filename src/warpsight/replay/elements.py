@@ -29,8 +29,8 @@ def values(data: npt.NDArray[np.uint8], dtype: str) -> npt.NDArray[Any]:
 def guess(data: npt.NDArray[np.uint8]) -> str:
     """The type that makes the most sense of an array's bytes.
 
-    A type makes sense of a value when its magnitude is usual. bfloat16 pairs also look like float32, so narrow types go
-    first; float16 and bfloat16 look alike, and the right one has the usual spread of magnitudes.
+    A type makes sense of a value when its magnitude is usual. Where several do, as for halves of float32, the right one has
+    the usual spread of magnitudes.
     """
     sample = data[:_SAMPLE]
     sample = sample[: len(sample) // 8 * 8]
@@ -46,7 +46,8 @@ def guess(data: npt.NDArray[np.uint8]) -> str:
     narrow = [name for name in ("float16", "bfloat16") if _plausible(low.view(np.uint8), name) > 0.99]
     narrow = [name for name in narrow if _plausible(sample, name) > 0.99]
     if narrow and _share(low == 0) < _share(halves[1::2] == 0) + 0.2:
-        return min(narrow, key=lambda name: abs(np.log(_spread(sample, name) / _USUAL_SPREAD)))
+        wide = ["float32"] if _plausible(sample, "float32") > 0.9 else []
+        return min([*narrow, *wide], key=lambda name: _oddness(sample, name))
     scores = {name: _plausible(sample, name) for name in ("float32", "float64")}
     best = max(scores, key=lambda name: scores[name])
     return best if scores[best] > 0.9 else "uint8"
@@ -68,6 +69,11 @@ def _spread(data: npt.NDArray[np.uint8], dtype: str) -> float:
     found = _magnitudes(data, dtype)
     found = found[(found > 0) & np.isfinite(found)]
     return max(float(np.std(np.log2(found))), 1e-3) if len(found) else 1e-3
+
+
+def _oddness(data: npt.NDArray[np.uint8], dtype: str) -> float:
+    """How far the spread of magnitudes is from the usual one; bfloat16 pairs have the same one as float32."""
+    return abs(float(np.log(_spread(data, dtype) / _USUAL_SPREAD))) + (0.15 if dtype == "float32" else 0.0)
 
 
 def _share(mask: npt.NDArray[np.bool_]) -> float:
