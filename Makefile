@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: help demo test soak soak-readers sanitize setup lint format bench clean
+.PHONY: help demo test soak soak-readers sanitize setup lint format docs bench clean
 
 help:
 	@echo "make demo    set up, then record a real program on the best device here and show the summary"
@@ -11,6 +11,7 @@ help:
 	@echo "make sanitize  set up, then run the native parts under ASan, UBSan, TSan and valgrind"
 	@echo "make lint    the static checks alone"
 	@echo "make format  format Python and C++"
+	@echo "make docs    renew reference pages and pictures, and build the documentation as a site in build/site"
 	@echo "make bench   measure the recorder on this machine"
 	@echo "make soak-readers  read 20,000 damaged files: takes an hour (INPUTS=, SEED= choose others)"
 	@echo "make clean   remove .venv and what was built"
@@ -44,6 +45,10 @@ format:
 	$(VENV)/ruff check --fix --quiet . || true
 	$(VENV)/ruff format --quiet .
 	git ls-files -z '*.cpp' '*.h' '*.c' '*.cu' | xargs -0 $(VENV)/clang-format -i
+
+docs:
+	@$(PYTHON) scripts/set_up.py docs
+	@$(VENV)/python scripts/make_docs.py
 
 bench:
 	@$(PYTHON) scripts/set_up.py demo

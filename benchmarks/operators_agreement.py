@@ -36,7 +36,7 @@ def literal(text: str) -> Any:
 
 
 def key(call: arguments.Call) -> tuple[str, str]:
-    """What tells calls apart in both reports."""
+    """What identifies a call in both reports."""
     return call.name, repr(
         [one if not isinstance(one, arguments.Tensor) else one.shape for one in call.arguments]
     )

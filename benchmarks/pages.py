@@ -3,7 +3,7 @@
     PYTHONPATH=src:. python benchmarks/pages.py [--kernels 1000000] [--trace PATH] [--repeat 3]
 
 Each row is the best of several runs in this process, clock and processor time, without Python's start; the last rows run the
-whole command in a process of its own and tell its peak memory.
+whole command in a process of its own and print its peak memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.synthetic_trace import Plan, make
 from warpsight.analysis.flame.graph import WEIGHTS, Shape, flame
-from warpsight.analysis.stats.overview import Picture, overview
+from warpsight.analysis.stats.overview import Picture
 from warpsight.model import Trace
 from warpsight.model import open as open_trace
 from warpsight.model.selection import Rows
@@ -48,12 +48,11 @@ def inside(trace: Trace, repeat: int) -> None:
     graph = flame(trace)
     page = best("flame page", repeat, lambda: flame_page.page(graph, "t.warp"))
     print(f"{'':24} {len(page) / 1e6:6.2f} MB")
-    best("overview", repeat, lambda: overview(trace))
     picture = Picture.of(trace)
     middle, width = (picture.begin + picture.end) // 2, (picture.end - picture.begin) // 1000
     best("zoomed picture", repeat, lambda: picture.bins(middle, middle + width, 160))
-    for names, job in _JOBS.items():
-        best(f"report: {names[0]}", repeat, lambda job=job: job(trace, Rows()))
+    for name, job in _JOBS.items():
+        best(f"report: {name}", repeat, lambda job=job: job(trace, Rows()))
     page = best("report", repeat, lambda: render(trace))
     print(f"{'':24} {len(page.encode()) / 1e6:6.2f} MB")
 

@@ -25,6 +25,8 @@ VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 #: The build directory is kept, so that a change of one file compiles one file.
 BUILD = ROOT / "build" / "native"
+#: What each purpose needs beside warpsight's own requirements.
+EXTRAS: dict[str, list[str]] = {"demo": [], "test": ["dev", "view"], "docs": ["dev", "view", "docs"]}
 
 
 def say(text: str) -> None:
@@ -34,7 +36,7 @@ def say(text: str) -> None:
 
 def find_python() -> str:
     """This interpreter when it is new enough, else a newer one on PATH; ends the program when there is none."""
-    if sys.version_info >= (3, 10):  # noqa: UP036 - this file is what a too old Python is told by
+    if sys.version_info >= (3, 10):  # noqa: UP036 - a Python that is too old still parses this file and gets the message
         return sys.executable
     for minor in (13, 12, 11, 10):
         found = shutil.which(f"python3.{minor}")
@@ -184,7 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("purpose", choices=("demo", "test"), help="what the set-up is for")
+    parser.add_argument("purpose", choices=("demo", "test", "docs"), help="what the set-up is for")
     parser.add_argument("--no-system", action="store_true", help="leave system packages alone")
     parser.add_argument(
         "--no-build", action="store_true", help="environment only, without building warpsight"
@@ -203,7 +205,7 @@ def main() -> None:
         os.environ["PATH"] = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
         os.execv(arguments[0], arguments)
     if not options.build_only:
-        install_requirements(["dev", "view"] if options.purpose == "test" else [])
+        install_requirements(EXTRAS[options.purpose])
     if not options.no_build:
         build()
 

@@ -16,7 +16,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SystemPackage:
-    """One Debian package, how to tell that it is not needed, and what does not work without it."""
+    """One Debian package, how to see that it is not needed, and what does not work without it."""
 
     name: str
     present: Callable[[], bool]

@@ -7,18 +7,37 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import warpsight
 from warpsight.api.trace import Trace
+from warpsight.recorder import options
 
 PAGE = Path(__file__).with_name("python.md")
 
+#: Keywords of a recording, described on the page of options.
+OPTIONS = {row.name for row in options.of_scope(options.RECORDING, options.VENDOR)}
+#: A function that takes more of them than this takes all.
+MOST = 5
+#: Arguments of several methods, described once.
+SHARED = {
+    "begin": 'only what reaches beyond this time: a text with a unit (`"200ms"`), or seconds since the trace\'s begin',
+    "end": "only what began before this time",
+    "device": "only these devices",
+    "stream": "only these streams",
+    "process": "only these process ids of the trace",
+    "name": "only names that this regular expression matches",
+    "force": "replace an existing file",
+    "include_paths": "keep paths, user and host names as recorded; secrets are removed always",
+    "include_arguments": "keep the arguments of recorded commands",
+    "include_environment": "keep the recorded environment variables",
+}
 #: Heading, what the section is about, and names with an example each; `Trace.…` are methods.
 SECTIONS: list[tuple[str, str, dict[str, str]]] = [
-    ("Record", "Recording needs the compiled parts (Linux). Options are those of [`warpsight record`](cli.md), `--for` as "
-     "`duration`, `--yield` as `leave_cupti`, `--trigger` as `triggers`.", {
+    ("Record", "Recording needs the compiled parts (Linux). `**options` are the [options of `warpsight record`](options.md)."
+     "", {
         "record": 'with ws.record("run.warp", sample="off", counters="off") as recording:\n    ws.mark("begun")\n'
                   'print(recording.summary["rows"])',
         "start": 'ws.start("run.warp", force=True, sample="off", counters="off")\nprint(ws.statistics()["duration"])',
@@ -58,7 +77,9 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
     }),
     ("Ask a trace", "Each reading verb is a method with the verb's options. `begin` and `end` (`--from`, `--until`) are texts "
      "with a unit or seconds; ids are one number or several. Tables are Arrow tables, their units in the fields' metadata; a "
-     "`Result` has `tables`, `findings` and `to_json()`, which is what the verb's `--json` prints.", {
+     "`Result` has `tables`, `findings` and `to_json()`, which is what the verb's `--json` prints. Arguments that several "
+     "methods have:\n\n"
+     + "\n".join(f"* `{name}`: {meaning}" for name, meaning in SHARED.items()), {
         "open": 'trace = ws.open("train.warp")',
         "Trace.info": 'assert trace.info()["devices"][0]["name"] == "a GPU"',
         "Trace.stats": 'kernels = trace.stats("kernels", begin="1us").tables["kernels"]\nprint(kernels.to_pylist()[0]["total"])',
@@ -136,52 +157,54 @@ def _entry(name: str, example: str) -> Iterator[str]:
         found = getattr(found, part)
     shown = name.replace("Trace.", "trace.") if name.startswith("Trace.") else f"ws.{name}"
     yield f"### {shown}\n"
-    yield f"```python\n{_signature(shown, found)}\n```\n"
-    yield f"{_sections(inspect.getdoc(found) or '')}\n"
+    signature = inspect.signature(found)
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
+    named = {parameter.name for parameter in parameters}
+    options = named & OPTIONS if len(named & OPTIONS) > MOST else set()
+    yield f"```python\n{_signature(shown, parameters, options)} -> {signature.return_annotation}\n```\n"
+    shared = {name for name in SHARED if shown.startswith("trace.")}
+    yield f"{_sections(inspect.getdoc(found) or '', options | shared)}\n"
     if example:
         yield f"```python\n{example}\n```\n"
 
 
-def _signature(shown: str, found: object) -> str:
-    """Name and parameters, one a line where they do not fit."""
-    signature = inspect.signature(found)  # type: ignore[arg-type]
-    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+def _signature(shown: str, parameters: list[inspect.Parameter], options: set[str]) -> str:
+    """Name, parameters and defaults; types are in the annotations, options of a recording on their own page."""
     parts = []
-    for before, parameter in zip([None, *parameters], parameters, strict=False):
-        first = before is None or before.kind in (before.POSITIONAL_ONLY, before.POSITIONAL_OR_KEYWORD)
-        if parameter.kind is parameter.KEYWORD_ONLY and first:
+    before = None
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and before is not parameter.KEYWORD_ONLY:
             parts.append("*")
-        parts.append(_parameter(parameter))
-    returns = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
-    text = f"{shown}({', '.join(parts)}){returns}"
-    if len(text) <= 100:
-        return text
-    return f"{shown}(\n    {f',{chr(10)}    '.join(parts)},\n){returns}"
+        parts += [] if parameter.name in options else [_parameter(parameter)]
+        before = parameter.kind
+    text = f"{shown}({', '.join([*parts, *(['**options'] if options else [])])})"
+    return "\n".join(textwrap.wrap(text, 110, subsequent_indent="    ", break_on_hyphens=False))
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    """`name: type = default`; annotations are texts, because the modules postpone them."""
+    """`name=default`."""
     stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-    return f"{stars}{parameter.name}: {parameter.annotation}{default}"
+    default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+    return f"{stars}{parameter.name}{default}"
 
 
-def _sections(text: str) -> str:
-    """A docstring as Markdown: roles as code, `Args:` and its like as lists."""
+def _sections(text: str, elsewhere: set[str]) -> str:
+    """A docstring as Markdown: roles as code, sections as lists, without arguments that are described elsewhere."""
     text = re.sub(r":(?:func|meth|class|attr|data):`~?([^`]+)`", r"`\1`", text)
-    out, title = [], ""
+    out, title, skip = [], "", False
     for line in text.splitlines():
         if found := re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
             title = found[1]
-            out.append(f"{title.replace('Args', 'Arguments')}:\n")
+            out += [f"{title}:\n"] if title in ("Returns", "Raises") else []
         elif title and (item := re.match(r"    (\S[^:]*): (.*)", line)) and title != "Returns":
-            out.append(f"* `{item[1]}`: {item[2]}")
+            skip = title == "Args" and item[1] in elsewhere
+            out += [] if skip else [f"* `{item[1]}`: {item[2]}"]
         elif title and line.startswith("    "):
-            out.append(f"  {line.strip()}" if title != "Returns" else line.strip())
+            out += [] if skip else [f"  {line.strip()}" if title != "Returns" else line.strip()]
         else:
-            title = title if line.strip() == "" else ""
+            title, skip = (title if line.strip() == "" else ""), False
             out.append(line)
-    return "\n".join(out)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip()
 
 
 if __name__ == "__main__":

@@ -339,7 +339,8 @@ std::string CapsuleRecorder::add_blocks(const std::vector<Block>& blocks, const 
     const bool overlaps = (next != held_.end() && next->first < block.end()) ||
                           (next != held_.begin() && std::prev(next)->second.block.end() > block.address);
     if (overlaps) return "memory was freed and made again with another size within the range";
-    if (block.context != context_ && strcmp(block.kind, "host") != 0)
+    const bool owned = strcmp(block.kind, "malloc") == 0 || strcmp(block.kind, "pool") == 0;
+    if (owned && block.context != context_)
       return reached + " reaches memory of another GPU or context, which cannot be cut out";
     Held& held = held_[block.address];
     held.block = block;

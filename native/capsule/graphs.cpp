@@ -109,10 +109,28 @@ void Graphs::on_exit(uint32_t cbid, const void* params, const char* function) {
   }
 }
 
+bool Graphs::launches_wanted(CUgraph graph) const {
+  size_t count = 0;
+  if (cu().cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return false;
+  std::vector<CUgraphNode> all(count);
+  if (count == 0 || cu().cuGraphGetNodes(graph, all.data(), &count) != CUDA_SUCCESS) return false;
+  return std::any_of(all.begin(), all.end(), [this](CUgraphNode node) {
+    Work work;
+    return node_work(node, &work).empty() && work.kind == WorkKind::launch && kernel_wanted_(work.function);
+  });
+}
+
+bool Graphs::wanted(CUgraphExec graph) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto kept = kept_.find(graph);
+  return kept != kept_.end() && kept->second.wanted;
+}
+
 void Graphs::keep(CUgraphExec exec, CUgraph graph) {
   OwnCalls own;
   Kept made;
   if (cu().cuGraphClone(&made.clone, graph) != CUDA_SUCCESS) made.clone = nullptr;
+  made.wanted = launches_wanted(graph);
   std::lock_guard<std::mutex> lock(mutex_);
   Kept& kept = kept_[exec];
   if (kept.clone != nullptr) cu().cuGraphDestroy(kept.clone);

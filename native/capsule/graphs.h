@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cupti.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -21,10 +22,15 @@ struct GraphNode {
 
 class Graphs {
  public:
+  // `wanted`: whether a kernel is one that is asked for.
+  explicit Graphs(std::function<bool(CUfunction)> wanted) : kernel_wanted_(std::move(wanted)) {}
+
   // Callback ids of the calls that make and change executable graphs.
   static const std::vector<uint32_t>& calls();
   // Such a call has returned successfully.
   void on_exit(uint32_t cbid, const void* params, const char* function);
+  // Whether it launches a kernel that is asked for.
+  bool wanted(CUgraphExec graph) const;
   // What a launch of it does, in topological order; "" or why it cannot be told.
   std::string nodes(CUgraphExec graph, std::vector<GraphNode>* nodes) const;
 
@@ -32,10 +38,13 @@ class Graphs {
   struct Kept {
     CUgraph clone = nullptr;  // null: the driver would not clone it
     std::string changed_by;   // a call whose change the clone lacks
+    bool wanted = false;
   };
+  bool launches_wanted(CUgraph graph) const;
   void keep(CUgraphExec exec, CUgraph graph);
   void change(CUgraphExec exec, const char* function);
 
+  const std::function<bool(CUfunction)> kernel_wanted_;
   mutable std::mutex mutex_;  // protects `kept_`
   std::map<CUgraphExec, Kept> kept_;
 };

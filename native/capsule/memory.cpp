@@ -18,7 +18,10 @@ namespace warpsight {
   }
 
 void Memory::on_exit(uint32_t cbid, const void* params, const CUpti_CallbackData& call) {
-  if (const uint64_t freed = freed_by(cbid, params)) return remove(freed);
+  if (const uint64_t freed = freed_by(cbid, params)) {
+    const bool unmapped = cbid == CUPTI_DRIVER_TRACE_CBID_cuMemUnmap;  // of several pieces at once
+    return remove(freed, unmapped ? static_cast<const cuMemUnmap_params*>(params)->size : 1);
+  }
   Block block;
   block.call = call.functionName;
   block.context = call.context;
@@ -85,9 +88,9 @@ void Memory::add(Block block) {
   if (block.end() > high_.load()) high_.store(block.end());
 }
 
-void Memory::remove(uint64_t address) {
+void Memory::remove(uint64_t address, uint64_t size) {
   std::lock_guard<std::mutex> lock(mutex_);
-  blocks_.erase(address);
+  blocks_.erase(blocks_.lower_bound(address), blocks_.lower_bound(address + size));
 }
 
 bool Memory::find(uint64_t address, Block* block) const {

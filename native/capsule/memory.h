@@ -39,7 +39,7 @@ class Memory {
 
  private:
   void add(Block block);
-  void remove(uint64_t address);
+  void remove(uint64_t address, uint64_t size);  // all that begins in it
 
   mutable std::mutex mutex_;          // protects `blocks_` and `calls_`
   std::map<uint64_t, Block> blocks_;  // by address

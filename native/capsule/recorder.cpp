@@ -37,7 +37,13 @@ bool is_wait(WorkKind kind) {
 }  // namespace
 
 CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
-    : request_(std::move(request)), modules_(request_, &output_), snapshots_(&output_, request_.shadow) {}
+    : request_(std::move(request)),
+      modules_(request_, &output_),
+      graphs_([this](CUfunction function) {
+        const Kernel* const kernel = modules_.kernel(function, nullptr);
+        return kernel != nullptr && kernel->wanted;
+      }),
+      snapshots_(&output_, request_.shadow) {}
 
 bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
@@ -86,9 +92,11 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
 
 // Whether this launch is the one, or one of those, that are asked for.
 bool CapsuleRecorder::chosen(const Work& work, const Kernel* kernel, bool* last) {
-  if (!request_.range.empty() || work.kind != WorkKind::launch || kernel == nullptr || !kernel->wanted) {
-    if (!request_.range.empty() || work.kind != WorkKind::graph || !request_.kernels.empty()) return false;
-  }
+  if (!request_.range.empty()) return false;
+  const bool wanted = work.kind == WorkKind::launch
+                          ? kernel != nullptr && kernel->wanted
+                          : work.kind == WorkKind::graph && graphs_.wanted(work.graph);
+  if (!wanted) return false;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
   *last = number + 1 == request_.end;
   return number >= request_.first && number < request_.end;

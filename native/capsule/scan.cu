@@ -1,12 +1,13 @@
-// Finds which blocks of memory are pointed to from memory: every aligned 8-byte word that is an address inside of one.
-// scan.ptx is made from it (scripts/generate_patches.py) and assembled by the driver of the recorded program.
+// Finds which blocks of memory are pointed to from memory: every aligned 8-byte word that is an address
+// inside of one. scan.ptx is made from it (scripts/generate_patches.py) and assembled by the driver of the
+// recorded program.
 extern "C" __global__ void ws_scan(const unsigned long long* words, unsigned long long count,
                                    const unsigned long long* begins, const unsigned long long* ends,
                                    unsigned int blocks, unsigned int* found) {
   const unsigned long long low = begins[0], high = ends[blocks - 1];
   const unsigned long long step = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
-  for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < count;
-       i += step) {
+  for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x;
+       i < count; i += step) {
     const unsigned long long word = words[i];
     if (word < low || word >= high) continue;
     unsigned int first = 0, last = blocks;  // the last block that begins at or before the word

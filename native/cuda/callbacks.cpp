@@ -156,7 +156,7 @@ void leave_inner(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_Callb
   t.inner = addresses_of(domain, cbid, call.functionParams);
 }
 
-// Writes the row of a call that is no launch, with the addresses of one that copies or fills.
+// Writes the row of a call that is not a launch, with the addresses of one that copies or fills.
 void write_call(const ThreadCall& t, uint8_t domain, const ApiRule& rule, const CUpti_CallbackData& call,
                 const Api& row) {
   const bool copies = rule.group == CallGroup::copy || rule.group == CallGroup::set;

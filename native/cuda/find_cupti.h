@@ -11,7 +11,7 @@ struct FoundCupti {
   std::string why;  // when handle is null: what was tried and what to do
 };
 
-// The file a loaded library came from, symbolic links resolved; "" when it cannot be told.
+// The file a loaded library came from, symbolic links resolved; "" when unknown.
 std::string loaded_file(void* handle);
 
 // CUDA major version of the loaded driver (13 for 580 and later, 12 for 525 and later); 0 when it cannot be

@@ -71,7 +71,7 @@ uint32_t attributes_of(const void* code, const char* key = nullptr, uint64_t val
     char offset[32];
     snprintf(offset, sizeof offset, "0x%zx",
              static_cast<size_t>(static_cast<const char*>(code) - static_cast<const char*>(found.dli_fbase)));
-    char path[PATH_MAX];  // the program itself may be told as it was called
+    char path[PATH_MAX];  // the program itself may appear under the name it was called by
     add_text(&json, "module", realpath(found.dli_fname, path) != nullptr ? path : found.dli_fname);
     add_text(&json, "offset", offset);
     add_text(&json, "function", found.dli_sname);
@@ -204,9 +204,9 @@ int initialize(Lookup lookup, int, Data*) {
   const auto set_callback = reinterpret_cast<SetCallback>(lookup("ompt_set_callback"));
   if (set_callback == nullptr || !ensure_runtime()) return 0;
   directives_heard(kOpenMp);
-  // Ranges whose other end is not told would never close.
+  // Ranges whose other end is not reported would never close.
   if (!set(set_callback, kParallelBegin, parallel_begin) || !set(set_callback, kParallelEnd, parallel_end))
-    report_loss("openmp", "this OpenMP runtime does not tell of parallel regions");
+    report_loss("openmp", "this OpenMP runtime does not report parallel regions");
   set(set_callback, kImplicitTask, implicit_task);
   set(set_callback, kTaskCreate, task_create);
   set(set_callback, kTaskSchedule, task_schedule);
@@ -225,7 +225,7 @@ StartToolResult g_result = {initialize, finalize, {}};
 }  // namespace
 }  // namespace warpsight
 
-// Called by the OpenMP runtime when it begins. In a process that is not to tell, another tool may.
+// Called by the OpenMP runtime when it begins. In a process that is not recorded this way, another tool may.
 extern "C" __attribute__((visibility("default"))) void* ompt_start_tool(unsigned version,
                                                                         const char* runtime) {
   using namespace warpsight;

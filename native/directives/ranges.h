@@ -11,10 +11,10 @@ enum class Directives : uint16_t { openacc = 6, openmp = 7 };  // Marker.source
 // Whether settings().trace names it.
 bool directives_wanted(Directives which);
 
-// The runtime of the program called us: it will tell.
+// The runtime of the program called us: it will report its constructs.
 void directives_heard(Directives which);
 
-// At the end of a recording: a loss row for what was asked for and never told.
+// At the end of a recording: a loss row for each kind that was requested and never reported.
 void report_unheard_directives();
 
 // A range of the calling thread, inside of those it has begun. `name` and `attributes` (a JSON object) are

@@ -18,7 +18,7 @@ void CUPTIAPI on_maca_callback(void* userdata, CUpti_CallbackDomain domain, CUpt
 // Calls that threads are in belong to the recording before.
 void begin_maca_callback_session();
 
-// Whether MCPTI's own records of waits are on, so that calls need not tell them.
+// Whether MCPTI's own records of waits are on, so that calls need not report them.
 void set_waits_recorded(bool recorded);
 
 }  // namespace warpsight

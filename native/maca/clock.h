@@ -1,5 +1,5 @@
 // MCPTI's clock on CLOCK_MONOTONIC. Its records carry times of a clock of its own, which mcptiGetTimestamp
-// reads too; readings of both clocks at one moment tell how they lie to each other.
+// reads too; readings of both clocks at one moment give their offset.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class ClockFit {
   int64_t lower_ = 0, upper_ = 0;  // of the offset, by every pair ever added; crossed when the clocks drift
 };
 
-// Reads both clocks now and adds the pair; false when MCPTI does not tell its time. Any thread of ours.
+// Reads both clocks now and adds the pair; false when MCPTI does not give its time. Any thread of ours.
 bool read_mcpti_clock();
 
 // The fit so far; false when there is none, and times are to be taken as they are.

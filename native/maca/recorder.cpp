@@ -35,7 +35,7 @@ struct NamedKind {
 constexpr NamedKind kNamedKinds[] = {
     {"kernel", CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, true}, {"memcpy", CUPTI_ACTIVITY_KIND_MEMCPY, true},
     {"memcpy", CUPTI_ACTIVITY_KIND_MEMCPY2, true},           {"memset", CUPTI_ACTIVITY_KIND_MEMSET, true},
-    {"sync", CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, false},  // the calls tell it at no cost
+    {"sync", CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, false},  // the calls report it at no cost
 };
 // Of CUDA's kinds, those whose records MCPTI is not known to have.
 constexpr const char* kUnknownKinds[] = {"event",          "memory",      "overhead",
@@ -159,7 +159,7 @@ void MacaRecorder::begin() {
   state_ = State::recording;
 }
 
-// MCPTI's records keep its own clock, which is known to work; only a library that cannot tell its time is
+// MCPTI's records keep its own clock, which is known to work; only a library that cannot give its time is
 // asked to take ours.
 void MacaRecorder::set_up_records() {
   const auto& c = cupti();
@@ -247,7 +247,7 @@ void MacaRecorder::flush(bool forced) {
     if (!copy_clock_fit(&fit)) {
       report_loss(
           "maca",
-          "GPU times are on MCPTI's own clock, not on CLOCK_MONOTONIC: mcptiGetTimestamp does not tell "
+          "GPU times are on MCPTI's own clock, not on CLOCK_MONOTONIC: mcptiGetTimestamp does not give "
           "the time");
       said_clock_ = true;
     }

@@ -220,7 +220,7 @@ void EnqueueCall::finish(cl_int result) {
                      cold,
                      ours};
   count(queue_, cold, 1);
-  if (request_.ends_before_return) {  // no need to be told
+  if (request_.ends_before_return) {  // no notification needed
     end_command(event, CL_COMPLETE, command);
     return;
   }

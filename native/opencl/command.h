@@ -86,7 +86,7 @@ inline cl_int record_enqueue(const Request& request, cl_event* event, Call call)
   return result;
 }
 
-// A call that is no enqueue: one Api row when wanted, and its correlation id (0 when not recorded).
+// A call that is not an enqueue: one Api row when wanted, and its correlation id (0 when not recorded).
 struct HostCall {
   explicit HostCall(ClFunction function, uint64_t object = 0, uint64_t bytes = 0);
   // Writes the Api row. `stack` may have been taken by the caller already.

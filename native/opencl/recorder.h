@@ -32,7 +32,7 @@ uint64_t full_correlation(uint32_t low);
 
 uint64_t hash_bytes(std::string_view bytes);  // FNV-1a
 
-// A loss row (a note) for every pattern of WARPSIGHT_KERNELS that matched no kernel; each is told once.
+// A loss row (a note) for every pattern of WARPSIGHT_KERNELS that matched no kernel, once for each.
 void report_unmatched_cl_patterns();
 
 void announce_contexts(uint32_t recording_number);

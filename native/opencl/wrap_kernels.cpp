@@ -18,7 +18,7 @@ HandleMap<ClKernel*>& kernels() {
 }
 
 constexpr size_t kMostPatterns = 64;  // bits of g_matched
-std::atomic<uint64_t> g_matched{0};   // bit i: pattern i has matched a kernel, or its failure has been told
+std::atomic<uint64_t> g_matched{0};   // bit i: pattern i has matched a kernel, or its failure has been reported
 
 // WARPSIGHT_KERNELS: OpenCL names are not mangled, so a pattern simply matches the name.
 bool wanted_name(const char* name) {
@@ -52,7 +52,7 @@ void measure(cl_kernel handle, ClKernel* kernel, cl_device_id device) {
   }
 }
 
-// Work-groups and their size. Without a local size the driver chooses one and does not tell: the block is
+// Work-groups and their size. Without a local size the driver chooses one and does not reveal it: the block is
 // then 0 and the grid counts work-items.
 uint32_t shape_of(const ClKernel* kernel, cl_uint dimensions, const size_t* global, const size_t* local) {
   int32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};

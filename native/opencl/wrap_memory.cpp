@@ -1,4 +1,4 @@
-// Buffers, images and pipes: when they come and go. `address` is the cl_mem handle; OpenCL tells no other.
+// Buffers, images and pipes: when they come and go. `address` is the cl_mem handle; OpenCL has no other.
 #include "memory.h"
 #include "wrappers.h"
 

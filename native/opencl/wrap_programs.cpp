@@ -16,7 +16,7 @@ HandleMap<uint32_t>& modules() {
 
 using Notify = void(CL_CALLBACK*)(cl_program, void*);
 
-// A build under way, when the program wants to be told of its end.
+// A build under way, when the program wants a notification of its end.
 struct PendingBuild {
   Notify notify;
   void* data;
@@ -37,7 +37,7 @@ std::string text_of(cl_program program, cl_program_info what) {
   return text;
 }
 
-// Kernel names and a hash of the source, such as "vadd;scale [3f2a9c01]": tells builds apart and can be read.
+// Kernel names and a hash of the source, such as "vadd;scale [3f2a9c01]": distinguishes builds and can be read.
 std::string describe(cl_program program, uint64_t* hash) {
   std::string source = text_of(program, CL_PROGRAM_SOURCE);
   std::string kernels = text_of(program, CL_PROGRAM_KERNEL_NAMES);

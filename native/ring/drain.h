@@ -85,7 +85,7 @@ class Drainer {
     uint64_t lost_told_at = 0;      // when its last Loss row was written
     uint64_t lost_until = 0;        // lost_last of that row
     uint64_t unwritten_told = 0;    // of `unwritten`, likewise
-    uint64_t unwritten_since = 0;   // when the first row of `unwritten` that is not told yet was given up
+    uint64_t unwritten_since = 0;   // when the first unreported row of `unwritten` was given up
     uint64_t produced = 0;          // the note of this visit
     uint32_t committed = 0;         // of block `produced`, likewise
     uint32_t state = 0;

@@ -1,4 +1,4 @@
-// What the drainer tells about losses, in rows of its own.
+// What the drainer reports about losses, in rows of its own.
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -175,7 +175,7 @@ void Drainer::tell_losses(bool all) {
   }
 }
 
-// What was told is on disk: from here on nobody tells it again. A drainer that dies just before it gets here
+// These rows are on disk: from here on nobody reports them again. A drainer that dies just before it gets here
 // leaves rows that the next one's replace.
 void Drainer::note_told() {
   for (uint32_t i = 0; i < known_; ++i) {

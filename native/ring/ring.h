@@ -1,8 +1,42 @@
-// Rings: how any thread of the traced process hands rows to the drainer. See docs/reference/segments.md.
+// Rings: how any thread of the traced process hands rows to the drainer. The structs, and the files that the
+// drainer writes, are described in src/warpsight/capture/segments/layout.py.
 //
 // A thread owns one ring per kind of event, claimed from the process's arena at its first row of that kind.
 // Writing is a bounds check, a copy and one release store; nothing is allocated or locked after the claim.
 // Definition kinds are rare and interned, so all threads share one ring per definition kind, under a lock.
+//
+// The arena is a file in a tmpfs with at least 256 MiB free, which outlives the process and its launcher, or
+// else a memfd sealed against resizing. Blocks of a file get their memory (MADV_POPULATE_WRITE) before use,
+// because a store to a page of a full tmpfs would kill the process; `ready` counts the blocks that have it.
+// The launcher writes control, flush_request, drainer, heartbeat, next_segment and lost_no_ring_reported of
+// the arena header; the process writes the rest.
+//
+// Producer. It claims a descriptor: a recycled one of the same length by swapping `state` from 0 to 3, else
+// the next unused one. It prepares block 0, adds 1 to `claims` and stores `state` 1. A row is copied behind
+// the last one, then published by the release store of `committed`. When a row does not fit, the block is
+// sealed (`flags` 1, then `produced` + 1). Block s lies at index first_block + s % block_count and may begin
+// when s - drained < block_count; its header gets an invalid sequence first and the right one last. Without
+// room WARPSIGHT_ON_FULL decides:
+//   drop-newest  the row is dropped and counted in `lost`
+//   drop-oldest  the producer advances `drained` by one (compare-and-swap) and counts that block's rows
+//   wait         the thread sleeps up to 2 s while the drainer's heartbeat is younger than 1 s, then drops
+// A thread that ends seals its blocks and stores `state` 2. Rings get shorter, down to 2 blocks, as the arena
+// fills; rows without a ring are counted in `lost_no_ring`.
+//
+// Drainer, on each visit:
+//   1. store `drainer` and `heartbeat`
+//   2. note `produced` and the open block's `committed` of every event ring, then of every definition ring
+//      from the highest kind down (definitions refer to lower kinds only; again if `claims` changed)
+//   3. copy the definition rings up to their notes, open blocks included
+//   4. copy the event rings up to their notes: sealed blocks always, open ones at checkpoints and the end
+//   5. write Loss rows, then store what they cover in `lost_reported` and `unwritten_reported`
+//   6. store `state` 0 in descriptors with `state` 2 that are drained
+// A block is written to the file, rows before header, and then taken by a compare-and-swap of `drained`.
+// Whoever moves `drained` past a block decides its fate, so each row is either in a segment or counted. All
+// progress is in the arena: after a drainer dies, its successor may write a block again, which readers detect
+// by writer and sequence. A block that cannot be written stays until the ring is half full, then is counted
+// in `unwritten` and dropped. The drainer trusts nothing in the arena: it skips and counts descriptors and
+// blocks whose numbers make no sense.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ using Status = int;
 constexpr Status kSuccess = 0;
 constexpr Status kNotStarted = 11, kConflict = 12;  // of rocprofiler_start_context
 
-// Versions as rocprofiler_configure hears them: 10000 * major + 100 * minor + patch.
+// Versions as rocprofiler_configure receives them: 10000 * major + 100 * minor + patch.
 constexpr uint32_t kOldest = 400, kFirstUnstable = 700, kFirstStable = 10000, kFirstUnknown = 20000;
 
 struct ContextId {

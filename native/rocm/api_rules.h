@@ -16,7 +16,7 @@ enum class CallGroup : uint8_t { other, launch, copy, set, memory, sync, event, 
 
 // How a launch passes its grid, block and dynamic shared memory.
 enum class LaunchForm : uint8_t {
-  none,        // not a launch, or one whose arguments tell nothing
+  none,        // not a launch, or one without useful arguments
   dimensions,  // hipLaunchKernel and its kin: two dim3 after the function
   groups,      // hipModuleLaunchKernel: six numbers, the grid in work-groups
   items,       // hipExtModuleLaunchKernel: six numbers, the grid in work-items

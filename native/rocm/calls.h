@@ -36,7 +36,7 @@ Told told_by(UserData external);
 
 // What a launch says of its kernel: that a row will follow, unless one of these was called before the context
 // starts.
-void expect_dispatches();  // the library tells of them as they are made: a launch without one has no kernel
+void expect_dispatches();  // the library reports them as they are made: a launch without one has no kernel
 void expect_no_kernels();  // none are recorded
 
 // Dispatches made while recording, so far.

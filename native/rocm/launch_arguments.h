@@ -17,7 +17,7 @@ struct CallArguments {
 // `done`: the call has returned without an error, so what it stored through its pointers can be read.
 CallArguments call_arguments(const ApiRule& rule, const void* arguments, bool done);
 
-// The shape a launch asks for; false when its arguments do not tell.
+// The shape a launch asks for; false when its arguments do not have it.
 bool launch_shape(const ApiRule& rule, const void* arguments, Shape* shape);
 
 }  // namespace warpsight::rocm

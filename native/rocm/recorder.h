@@ -34,7 +34,7 @@ class RocmRecorder : public Recorder {
 
   State state_ = State::off;
   ContextId context_ = {};  // what is recorded
-  ContextId symbols_ = {};  // code objects, always: a kernel's name is told once, when its code is loaded
+  ContextId symbols_ = {};  // code objects, always: a kernel's name comes once, when its code is loaded
   BufferId buffer_ = {};
   bool usable_ = false;
   uint32_t ticks_ = 0;

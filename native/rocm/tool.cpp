@@ -56,7 +56,7 @@ int count_one(void*, void* count) {
 }
 
 // Whether a ROCm runtime has started in this process, so that rocprofiler-sdk has looked for its tools: as
-// rocprofiler-register tells since ROCm 7, before that by the driver's device.
+// rocprofiler-register knows since ROCm 7, before that by the driver's device.
 bool too_late() {
   void* library = loaded("librocprofiler-register.so.0");
   using Iterate = int (*)(int (*)(void*, void*), void*);

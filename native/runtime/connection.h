@@ -8,7 +8,7 @@ namespace warpsight {
 
 struct Connection {
   int socket = -1;
-  uint64_t inode = 0;         // tells our descriptor from one that reuses its number
+  uint64_t inode = 0;         // distinguishes our descriptor from one that reuses its number
   uint32_t control = 0;       // the launcher's first control bits
   std::string raw_directory;  // where to drain to when the launcher is gone; empty when it did not say
 };

@@ -52,7 +52,7 @@ bool kernel_wanted(uint32_t name_id, const char* name) {
 
 void report_unmatched_patterns(const char* source) {
   const auto& patterns = settings().kernels;
-  const uint64_t matched = g_matched.exchange(~0ull, std::memory_order_relaxed);  // each is told once
+  const uint64_t matched = g_matched.exchange(~0ull, std::memory_order_relaxed);  // each is reported once
   for (size_t i = 0; i < patterns.size() && i < kMostPatterns; ++i) {
     if ((matched >> i & 1) != 0) continue;
     report_loss(source, "kernel pattern '" + patterns[i] + "' matched no kernel", 1, Severity::note);

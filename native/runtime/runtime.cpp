@@ -31,7 +31,7 @@ namespace {
 
 constexpr uint32_t kExitFlushMs = 2000;
 constexpr uint32_t kRingEventTexts = 65536;  // of a flight recorder; what comes after is written each time
-uint32_t g_forks = 0;  // generations of processes since the library was loaded; tells cached thread ids apart
+uint32_t g_forks = 0;  // generations of processes since the library was loaded; invalidates cached thread ids
 
 Runtime* const g_runtime = new Runtime;  // never destroyed: our thread uses it until the process is gone
 

@@ -20,7 +20,7 @@ enum class GraphMode { automatic, node, graph };
 
 namespace warpsight {
 
-// Effective settings, read once from WARPSIGHT_* (see docs/reference/environment.md).
+// Effective settings, read once from WARPSIGHT_* (see docs/reference/options.md).
 const Settings& settings();
 
 // A backend. Methods run on our background thread unless said otherwise, never two at once.

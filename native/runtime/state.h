@@ -40,8 +40,8 @@ struct Runtime {
   std::atomic<Phase> phase{Phase::unstarted};  // changed under `lock`
   pid_t pid = 0;  // the process this state belongs to; differs in a child that skipped our fork handler
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // protects phase changes, connection, requests
-  pthread_cond_t served;  // on CLOCK_MONOTONIC; told when requests were served or the thread ended
-  pthread_cond_t woken;   // likewise; told when there are new requests
+  pthread_cond_t served;  // on CLOCK_MONOTONIC; signaled when requests were served or the thread ended
+  pthread_cond_t woken;   // likewise; signaled when there are new requests
   pthread_mutex_t recorder_lock =
       PTHREAD_MUTEX_INITIALIZER;          // no two recorder methods at once; taken before `lock`
   std::vector<Registered> recorders;      // under recorder_lock

@@ -102,7 +102,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   return true;
 }
 
-// The context with its patches and ring; nullptr where that failed, which is told once.
+// The context with its patches and ring; nullptr where that failed, which is reported once.
 Tracer::Context* Tracer::context_of(CUcontext handle) {
   const auto known = contexts_.find(handle);
   if (known != contexts_.end()) return known->second.get();
@@ -146,7 +146,7 @@ void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
   modules_.erase(data.module);
 }
 
-// Tells where the module's functions are, once for each kernel: functions are loaded when they are first
+// Writes where the module's functions are, once for each kernel: functions are loaded when they are first
 // used.
 uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
   uint64_t begin = 0, bytes = 0;

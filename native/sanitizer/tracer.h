@@ -47,7 +47,7 @@ class Tracer {
   struct Module {
     uint32_t number = 0;
     std::vector<std::string> functions;     // of the cubin
-    std::set<std::string> placed;           // kernels whose addresses were told
+    std::set<std::string> placed;           // kernels whose addresses were reported
     std::map<std::string, bool> requested;  // by kernel
   };
 
@@ -71,7 +71,7 @@ class Tracer {
   std::mutex mutex_;  // protects what follows; the Sanitizer wants its patching calls one at a time too
   std::map<CUcontext, std::unique_ptr<Context>> contexts_;  // null where patches could not be loaded
   std::map<CUmodule, Module> modules_;                      // patched ones
-  std::set<std::string> troubles_;                          // told already
+  std::set<std::string> troubles_;                          // already reported
   uint32_t modules_seen_ = 0;
   uint32_t recorded_ = 0;        // launches
   uint64_t recorded_graph_ = 0;  // the last launch of a graph with a recorded kernel
@@ -79,7 +79,7 @@ class Tracer {
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;
-  std::atomic<bool> stopping_{false};  // tells the thread to end
+  std::atomic<bool> stopping_{false};  // asks the thread to end
   std::thread thread_;
 };
 

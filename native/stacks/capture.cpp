@@ -88,7 +88,7 @@ void add_python(Memory& memory, const Chain& python, FrameList* frames) {
   if (python.cut) frames->set_cut();
 }
 
-// Whether activations of the interpreter's loop can be told from its other functions in this stack: not where
+// Whether activations of the interpreter's loop can be distinguished from its other functions in this stack: not where
 // the loop is a chain of functions without names (3.14's tail calls in a stripped interpreter).
 bool shows_loop(const Taken& taken) {
   for (uint32_t i = std::min(taken.skip, taken.address_count); i < taken.address_count; ++i) {
@@ -98,7 +98,7 @@ bool shows_loop(const Taken& taken) {
 }
 
 // Native frames, each activation of the interpreter's loop replaced by the Python frames that ran in it.
-// Where these cannot be told, all Python frames stand between what they called and the interpreter's
+// Where they cannot be distinguished, all Python frames stand between what they called and the interpreter's
 // innermost function.
 void add_native(const Taken& taken, FrameList* frames) {
   OwnMemory memory;

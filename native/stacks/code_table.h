@@ -33,7 +33,7 @@ struct Code {
 class CodeTable {
  public:
   // The entry for a code object at `place`, learnt from `memory` when it is new; nullptr when it could not be
-  // read or is no code object. `code_type`: address of PyCode_Type. Valid until the next call.
+  // read or is not a code object. `code_type`: address of PyCode_Type. Valid until the next call.
   template <class Memory>
   const Code* get(const PythonLayout& o, Memory& memory, const Place& place, uint64_t code_type);
   void clear();

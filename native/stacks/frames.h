@@ -12,7 +12,7 @@ namespace warpsight {
 constexpr uint32_t kMostDepth = 1024;
 constexpr uint64_t kEntry = 1;  // bit of Place::fingerprint: this frame was entered from C
 
-// One frame: which code object, which instruction, and what tells the code object from a later one at its
+// One frame: which code object, which instruction, and what distinguishes the code object from a later one at its
 // address.
 struct Place {
   uint64_t code;
@@ -81,7 +81,7 @@ struct LastText {
   uint64_t mark = 0;
 };
 
-// All that tells two code objects apart short of their bytecode.
+// All that distinguishes two code objects short of their bytecode.
 template <class Memory>
 WARPSIGHT_INLINE bool content_mark(const PythonLayout& o, Memory& memory, uint64_t code, uint64_t table,
                                    LastText* file, uint64_t* mark) {

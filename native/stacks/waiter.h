@@ -18,7 +18,7 @@ void find_passes();
 enum class Waiting {
   nobody,
   one,
-  several,  // and which of them this thread works for cannot be told
+  several,  // and it is unknown which of them this thread works for
   moving,   // somebody, but not standing still
 };
 

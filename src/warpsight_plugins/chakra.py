@@ -72,12 +72,12 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
 
 def _metadata(trace: Trace, process: int) -> bytes:
     row = next((r for r in trace.arrow("process").to_pylist() if r["process"] == process), None)
-    told = protobuf.text(1, _VERSION)
+    payload = protobuf.text(1, _VERSION)
     if row is not None:
         for key, value in (("rank", row["rank"]), ("world_size", row["world_size"]), ("pid", row["pid"])):
             if value is not None:
-                told += protobuf.data(2, protobuf.text(1, key) + _int64(9, value))
-    return told
+                payload += protobuf.data(2, protobuf.text(1, key) + _int64(9, value))
+    return payload
 
 
 def _int64(field: int, value: int) -> bytes:
@@ -86,7 +86,7 @@ def _int64(field: int, value: int) -> bytes:
 
 
 def _nodes(trace: Trace, selection: Selection, process: int) -> pa.Table:
-    """All nodes in order of time; `host` tells calls and operators from device work."""
+    """All nodes in order of time; `host` separates calls and operators from device work."""
     host = {"op": ("name", "NULL"), "launch": ("function", "correlation"), "api": ("function", "correlation")}
     device = {
         "kernel": ("name", "0"),
@@ -124,8 +124,8 @@ def _kinds(nodes: pa.Table) -> tuple[Column, Column]:
     device = ~nodes["host"].to_numpy()
     kinds, types = [], []
     for name in text.dictionary.to_pylist():
-        told, collective = _kind(name)
-        kinds.append(told)
+        payload, collective = _kind(name)
+        kinds.append(payload)
         types.append(collective)
     place = text.indices.to_numpy()
     if not len(nodes):

@@ -21,7 +21,7 @@ WRITTEN = Coverage(
     kept=("Per process two profiles, ns and pieces of device work, by host stack with the kernel as leaf.",),
     lost=(
         "Times of single pieces.",
-        "The program's own events with their attributes, and counters: they are no samples of device work.",
+        "The program's own events with their attributes, and counters: they are not samples of device work.",
     ),
     tested=("opentelemetry-proto 1.11 (profiles/v1development), decoded by protobuf in tests",),
 )
@@ -133,8 +133,8 @@ class _Dictionary:
         }
         locations, functions = [b""], [b""]
         for function, file, line, kind in self._locations:
-            told = protobuf.number(1, self._functions[function, file]) + protobuf.number(2, line)
-            locations.append(protobuf.data(3, told) + protobuf.packed(4, [kind_of[kind]]))
+            payload = protobuf.number(1, self._functions[function, file]) + protobuf.number(2, line)
+            locations.append(protobuf.data(3, payload) + protobuf.packed(4, [kind_of[kind]]))
         for function, file in self._functions:
             name = protobuf.number(1, self.string(function)) + protobuf.number(2, self.string(function))
             functions.append(name + protobuf.number(3, self.string(file)))

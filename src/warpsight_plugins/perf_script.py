@@ -62,7 +62,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     if samples.skipped:
         target.lost(samples.skipped, "blocks that do not begin with a sample's line were skipped", "sample")
     if bool((samples.pid == samples.tid).all()) and len(np.unique(samples.tid)) > 1:
-        target.note("process and thread ids are the same: -F +pid makes perf script tell both")
+        target.note("process and thread ids are the same: -F +pid makes perf script print both")
     target.source.update(tool="perf", clock="CLOCK_MONOTONIC of perf record -k mono, else perf's own")
     place(target, samples)
 

@@ -1,6 +1,6 @@
 """pprof's profiles: gzip-compressed protobuf (github.com/google/pprof, proto/profile.proto).
 
-One sample per host stack and kernel with pieces and ns; the kernel is the leaf. Labels tell process and kind of work.
+One sample per host stack and kernel with pieces and ns; the kernel is the leaf. Labels are process and kind of work.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class _Writer:
         """Locations and functions."""
         out = []
         for (function, file, line, _), number in self.locations.items():
-            told = protobuf.number(1, self._functions[function, file]) + protobuf.number(2, line)
-            out.append(protobuf.data(4, protobuf.number(1, number) + protobuf.data(4, told)))
+            message = protobuf.number(1, self._functions[function, file]) + protobuf.number(2, line)
+            out.append(protobuf.data(4, protobuf.number(1, number) + protobuf.data(4, message)))
         for (function, file), number in self._functions.items():
             name = self.string(function)
-            told = protobuf.number(1, number) + protobuf.number(2, name) + protobuf.number(3, name)
-            out.append(protobuf.data(5, told + protobuf.number(4, self.string(file))))
+            message = protobuf.number(1, number) + protobuf.number(2, name) + protobuf.number(3, name)
+            out.append(protobuf.data(5, message + protobuf.number(4, self.string(file))))
         return b"".join(out)

@@ -110,7 +110,7 @@ int main() {
     from warpsight.analysis.stats.redundant_copies import redundant
 
     trace = record(tmp_path / "run.warp", [str(built(source, tmp_path / "again"))])
-    found, notes = redundant(trace, "TRUE", {})
+    found, notes = redundant(trace)
     assert found.column("count").to_pylist() == [4]
     assert not notes
 

@@ -79,7 +79,7 @@ def test_a_trace_that_is_not_there_is_one_line_and_exit_1(arguments, tmp_path):
         (("stats", "T", "--from", "yesterday"), "is not a time"),
         (("stats", "T", "--csv", "--json"), "exclude each other"),
         (("query", "T", "--filter", "durration>5"), "did you mean duration"),
-        (("query", "T", "--filter", "duration"), "is no filter"),
+        (("query", "T", "--filter", "duration"), "is not a filter"),
         (("query", "T", "--filter", "name~("), "no regular expression"),
         (("query", "T", "--table", "kernels"), "did you mean kernel"),
         (("query", "T", "SELECT durration FROM kernel"), "did you mean duration"),

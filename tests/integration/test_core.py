@@ -123,7 +123,7 @@ def test_modules_are_listed_and_extracted(tmp_path: Path, capsys: pytest.Capture
     ("arguments", "code", "message"),
     [
         (["--block", "99"], 2, "no lane of"),
-        (["--block", "x"], 2, "--block 'x' is no index"),
+        (["--block", "x"], 2, "--block 'x' is not an index"),
         (["--warps", "--modules"], 2, "exclude each other"),
         (["--check"], 1, "cuda-gdb is not installed"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration.chromium import Chromium
 from warpsight.analysis.flame.graph import Shape, flame
+from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 
 _COMMAND = [sys.executable, "-m", "warpsight", "flame"]
@@ -140,6 +141,78 @@ def test_sizes_and_both_colours(page, scheme, tmp_path):
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.evaluate("document.getElementById('theme').click()")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+@pytest.fixture
+def modules(chromium, tmp_path):
+    """The page of a model with three layers, each called through two frames of a library."""
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        name = writer.name("gemm")
+        for layer in range(3):
+            torch = "/lib/site-packages/torch"
+            places = [("main", "train.py", 3), ("run", f"{torch}/a.py", 1), ("call", f"{torch}/b.py", 2),
+                      (f"nn.Module: Layer_{layer}", None, None), ("forward", "model.py", 9)]  # fmt: skip
+            stack = writer.stack([(*place, None, "python", None) for place in places])
+            row = {
+                "start": 100 * layer,
+                "duration": 10 + layer,
+                "name_id": name,
+                "device": 0,
+                "context": 1,
+                "stream": 7,
+            }
+            writer.add("kernel", [{**row, "process": 0, "graph_level": False, "stack": stack}])
+        writer.describe()
+    done = run(tmp_path / "t.warp", "-o", tmp_path / "t.html")
+    assert done.returncode == 0, done.stderr
+    chromium.open((tmp_path / "t.html").as_uri(), "window.flame")
+    yield chromium
+    assert chromium.errors == []
+
+
+_LABELS = "[...flame.tree.depth.keys()].map(i => flame.label(i))"
+
+
+@pytest.mark.browser
+def test_libraries_and_numbered_modules_are_one_frame_until_they_are_opened(modules):
+    page = modules
+    assert page.evaluate(_LABELS) == ["all", "main (train.py:3)", "torch · 2 frames", "nn.Module: Layer_0 … _2 · 3 instances",
+                                      "forward (model.py:9)", "gemm"]  # fmt: skip
+    assert page.evaluate("flame.weight(0)") == 33 == page.evaluate("flame.weight(5)")
+    page.click(*place(page, "nn.Module: Layer_0"))
+    shown = page.evaluate(_LABELS)
+    assert [label for label in shown if "Layer" in label] == [
+        f"nn.Module: Layer_{n}" for n in (2, 1, 0)
+    ]  # the heaviest first
+    page.click(*place(page, "torch"))
+    assert "call (torch/b.py:2)" in page.evaluate(_LABELS)
+    assert page.evaluate("flame.weight(0)") == 33
+    page.evaluate("flame.search('call')")
+    assert "33 ns" in page.evaluate("document.querySelector('.told').textContent")
+    page.evaluate("flame.fold.click()")
+    page.evaluate("flame.fold.click()")
+    assert page.evaluate(_LABELS)[2] == "torch · 2 frames"
+    assert "33 ns" in page.evaluate("document.querySelector('.told').textContent")  # what is folded is found
+
+
+@pytest.mark.browser
+def test_callers_and_callees_of_a_frame_are_those_of_all_its_places(modules):
+    page = modules
+    page.evaluate("flame.sandwich(flame.labels.indexOf('forward (model.py:9)'))")
+    assert page.evaluate("[flame.label(0), flame.weight(0)]") == ["forward (model.py:9)", 33]
+    assert page.evaluate("WS.flames.children(flame.tree, 0).map(i => [flame.label(i), flame.weight(i)])") == [
+        ["gemm", 33]
+    ]
+    callers = page.evaluate(
+        "[...flame.upper.depth.keys()].map(i => [flame.label(i, flame.upper), flame.weight(i, flame.upper)])"
+    )
+    assert callers[1] == ["nn.Module: Layer_0 … _2 · 3 instances", 33] and callers[-1] == [
+        "main (train.py:3)",
+        33,
+    ]
+    page.evaluate("flame.canvas.focus()")
+    page.key("Escape")
+    assert page.evaluate("flame.label(0)") == "all"
 
 
 def test_every_form_holds_the_same_time(made, tmp_path):

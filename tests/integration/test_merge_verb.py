@@ -95,7 +95,7 @@ def test_what_cannot_be_merged_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.strip()) == (1, "warpsight: absent.txt: there is no such file")
     (tmp_path / "not.json").write_text("[1, 2")
     done = merge("-c", str(GOLDEN / "stacks.txt"), "-g", "not.json", "--compat", "-o", "x", cwd=tmp_path)
-    assert done.returncode == 1 and "not.json: is no JSON" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 1 and "not.json: is not JSON" in done.stderr and "Traceback" not in done.stderr
     done = merge(
         "-c", str(GOLDEN / "stacks.txt"), "-g", str(GOLDEN / "gpu.json"), "-w", "joules", cwd=tmp_path
     )

@@ -93,7 +93,7 @@ def test_the_perfetto_export_has_them(said: Recorded, tmp_path: Path) -> None:
 
 
 def write_all_kinds(path: Path) -> None:
-    """A trace whose program told something of a range, an operator and events, also what is no JSON object."""
+    """A trace whose program told something of a range, an operator and events, also what is not a JSON object."""
     with TraceWriter(path) as made:
         made.add(
             "process", [{"process": 0, "pid": 9, "host": "h", "command": "p", "executable": "p", "start": 0}]

@@ -1,7 +1,9 @@
 """`open` and `view` as people run them: addresses that only this machine's browser can use, pages that load nothing else."""
 
 import http.client
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,9 @@ import pytest
 
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration.chromium import Chromium
-from warpsight.ui.render.report import serve
+from warpsight.model import open as open_trace
+from warpsight.model.selection import Rows, begin_of
+from warpsight.ui.render.report import Options, serve
 
 _COMMAND = [sys.executable, "-m", "warpsight"]
 
@@ -79,6 +83,51 @@ def test_the_report_and_perfetto_ask_this_server_only(served, browser, tmp_path)
         asked = {url for url in page.requests if not url.startswith(("data:", "blob:"))} - set(page.blocked)
         assert asked and all(url.startswith(origin) for url in asked)
         page.screenshot(tmp_path / "perfetto.png")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A trace with more kernels than a page holds."""
+    return make(tmp_path_factory.mktemp("many") / "many.warp", Plan(kernels=150_000))
+
+
+@pytest.mark.browser
+def test_every_kernel_is_there_when_it_is_looked_at_and_searches_and_sums_are_exact(many, browser):
+    with open_trace(many) as opened, serve.TraceServer(opened, Rows(), Options()) as server:
+        origin = begin_of(opened)
+        late = "SELECT start, start + duration, short FROM kernel ORDER BY start OFFSET 149000 LIMIT 1"
+        begin, end, name = opened.sql(late).fetchall()[0]
+        found = opened.sql("SELECT count(*) FROM kernel WHERE short = $name", name=name).fetchall()[0][0]
+        with Chromium(browser, timeout_s=120) as page:
+            page.open(server.url, "window.report && window.report.timeline")
+            row = page.evaluate("report.timeline.data.rows.findIndex(r => r.role === 'device')")
+            slice_at = f"report.timeline.lines.at({row}, {(begin + end) / 2 - origin})"
+            assert page.evaluate(slice_at) is None  # the page itself holds the judged window alone
+            page.evaluate(f"report.timeline.show({begin - origin} - 200000, {end - origin} + 200000)")
+            page.wait(slice_at)
+            assert page.evaluate(f"{slice_at}.start") == begin - origin
+            page.evaluate(f"report.timeline.find({json.dumps(re.escape(name))})")
+            page.wait("report.timeline.found.textContent")
+            assert page.evaluate("report.timeline.found.textContent").startswith(f"{found:,}×")
+            page.evaluate(f"report.timeline.details.selection({begin - origin}, {begin - origin + 10**9})")
+            page.wait("!document.querySelector('.panel').innerText.includes('≈')")
+            assert "Busy" in page.evaluate("document.querySelector('.panel').innerText")
+            assert page.errors == []
+
+
+def test_the_shared_file_is_redacted_and_needs_no_server(trace):
+    with (
+        open_trace(trace) as opened,
+        serve.TraceServer(opened, Rows(), Options(include=("paths", "arguments"))) as server,
+    ):
+        own, shared = (server.answer(path)[0].decode() for path in ("", "share.html"))
+        assert server.answer("timeline", "begin=0&end=1000000") is not None
+        for wrong in ("", "begin=x&end=1", "begin=1"):
+            assert server.answer("timeline", wrong) is None
+        assert server.answer("timeline/search", "pattern=(") is None
+    assert "python train.py --rank 0" in own and "gpu-host" in own and "connect-src 'self'" in own
+    assert "--rank 0" not in shared and "gpu-host" not in shared and "connect-src" not in shared
+    assert '"live"' not in shared
 
 
 def run(*arguments, **environment):

@@ -75,7 +75,7 @@ def test_a_timeout_ends_a_stuck_program_after_its_report(
     assert done.returncode == 128 + signal.SIGTERM
     with warpsight.model.open(Path(found["trace"])) as trace:  # complete, with what came before
         assert trace.sql("SELECT count(*) FROM kernel WHERE start IS NOT NULL").fetchall() == [(10,)]
-    assert not list(folder.glob("report-2*")), "the end that we made is no crash of its own"
+    assert not list(folder.glob("report-2*")), "the end that we made is not a crash of its own"
 
 
 def test_timeouts_rest_while_no_kernel_runs(standin: Standin, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_dump_is_taken_where_it_was_asked_for_and_joined_with_its_launch(
     found = report(folder)
     assert found["dumps"][0]["path"] == str(dump)
     assert found["launches"][0]["kernel"] == "stuck_kernel"
-    assert not list(folder.glob("report-2*")), "the end that our dump made is no crash of its own"
+    assert not list(folder.glob("report-2*")), "the end that our dump made is not a crash of its own"
     assert not list(dumps.glob("pipe*"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -9,20 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from warpsight.ui.cli import app, parser
+from warpsight.ui.cli.app import VERBS
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
 #: `warpsight VERB …` at the start of a command, after a prompt, a pipe or another command.
 COMMAND = re.compile(r"(?:^\s*|\$ |[;|`(] ?|-- )warpsight (?P<rest>[a-z][^`]*)")
 
 
+@functools.cache
 def options_of_verbs() -> dict[str, set[str]]:
-    """Options of each verb (`sass query` is one), from the reference page, which a test of its own keeps current."""
-    page = (ROOT / "docs/reference/cli.md").read_text()
-    common = set(re.findall(r"--[a-z-]+|(?<= )-[a-zA-Z]\b", page.partition("## record")[0]))
-    sections = re.split(r"^###? (.+)$", page, flags=re.MULTILINE)[1:]
+    """Options of each verb (`sass query` is one) as the command line parses them."""
+    commands = {verb: parser.verb_command(verb) for verb in VERBS}
+    for verb, command in list(commands.items()):
+        below = getattr(command, "commands", {})
+        commands |= {f"{verb} {name}": below[name] for name in below}
+    common = {"-h", "--help", "-q", "--quiet", "-v", "--verbose", "--no-color"}
     return {
-        verb: common | set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
-        for verb, text in zip(sections[::2], sections[1::2], strict=True)
+        verb: common | {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+        for verb, command in commands.items()
     }
 
 
@@ -52,7 +59,7 @@ def test_commands_in_documents_have_real_verbs_and_options(page: Path) -> None:
     verbs = options_of_verbs()
     wrong = []
     for number, words in commands(page):
-        verb = " ".join(words[:2]) if words[0] in ("cluster", "sass") else words[0]
+        verb = " ".join(words[:2]) if words[0] in ("capsule", "cluster", "sass") else words[0]
         if verb not in verbs:
             wrong.append(f"{page.name}:{number}: no verb {verb}")
             continue
@@ -69,6 +76,45 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
     targets = [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", target)]
     missing = [one for one in targets if not (page.parent / one.partition("#")[0]).exists()]
     assert not missing
+    for file, _, place in (one.partition("#") for one in targets if ".md#" in one or one.startswith("#")):
+        assert place in headings(page.parent / file if file else page), f"{file}#{place}"
+
+
+def headings(page: Path) -> set[str]:
+    """The places in a page that a link can name."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def printed(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each command about a trace of `tests/golden`, and the pieces of its output that the page shows, `…` between them."""
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE):
+        for command, text in re.findall(r"^\$ warpsight (.*)\n((?:(?!\$ ).*\n)*)", block, flags=re.MULTILINE):
+            if "tests/golden/" in command:
+                yield (
+                    command,
+                    [" ".join(part.split()) for part in re.split(r"(?:^|\s)…\s", text) if part.strip()],
+                )
+
+
+PRINTED = [(page, *found) for page in PAGES for found in printed(page)]
+
+
+@pytest.mark.parametrize(("page", "command", "pieces"), PRINTED, ids=[command for _, command, _ in PRINTED])
+def test_commands_print_what_documents_show(
+    page: Path,
+    command: str,
+    pieces: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert app.main(shlex.split(command)) == 0
+    rest = " ".join(capsys.readouterr().out.split())
+    for piece in pieces:
+        assert piece in rest, f"{page.name} shows what `warpsight {command}` does not print"
+        rest = rest.partition(piece)[2]
 
 
 def test_the_check_of_commands_finds_what_is_wrong(tmp_path: Path) -> None:

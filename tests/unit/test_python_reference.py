@@ -25,13 +25,14 @@ METHODS: dict[str, tuple[str, ...]] = {
     "view": ("view", "events"),  # the picture and --list
     "query": ("query", "relation"),
 }
-#: Verb -> what has it in Python, where it is no method of a trace.
+#: Verb -> what has it in Python, where it is not a method of a trace.
 FUNCTIONS = {
     "record": ("record", "start", "stop", "run"), "trigger": ("trigger",), "recover": ("recover",),
     "import": ("import_files",), "devices": ("devices", "detect_platform"), "doctor": ("doctor",), "version": ("__version__",),
 }  # fmt: skip
 WITHOUT = {
-    "capsule": "cuts work out of a program: warpsight.replay", "demo": "shows a terminal what recording is", "watch": "is a supervisor of a program", "dump": "looks at another process",
+    "capsule": "cuts work out of a program: warpsight.replay", "demo": "shows a terminal what recording is",
+    "watch": "is a supervisor of a program", "dump": "looks at another process",
     "top": "is a screen", "attach": "is about another process", "detach": "is about another process",
     "open": "serves until Ctrl-C", "core": "reads a core dump, no trace: warpsight.debug.gpucore",
     "sanitize": "runs a program under another tool: warpsight.debug.sanitizer.sanitize", "mcp": "is a server",

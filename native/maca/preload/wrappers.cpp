@@ -34,7 +34,7 @@ void* real_dlsym(void* handle, const char* name) {
   return real(handle, name);
 }
 
-std::atomic<bool> g_started{false};  // the recorder was told, or cannot be
+std::atomic<bool> g_started{false};  // the recorder was started, or cannot be
 thread_local bool t_starting = false;
 
 int take_runtime(dl_phdr_info* info, size_t, void* path) {

@@ -51,7 +51,7 @@ def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
     if old and not force:
         raise WarpsightError(f"{path} exists already; -f replaces it")
     if old and (path.is_symlink() or not path.is_dir()):
-        raise WarpsightError(f"{path} is no folder; it is left alone")
+        raise WarpsightError(f"{path} is not a folder; it is left alone")
     if old and any(not file.name.endswith(suffix) for file in path.iterdir()):
         raise WarpsightError(f"{path} holds other files than *{suffix}; it is left alone")
     try:

@@ -128,7 +128,7 @@ class Questions(StoredTrace):
         from warpsight.analysis.base.registry import ANALYSES, analysis
         from warpsight.analysis.rules.verdict import verdict
 
-        chosen = {name: analysis(name) for name in names}  # a wrong name is told before anything is read
+        chosen = {name: analysis(name) for name in names}  # fail on a wrong name before reading anything
         rows = choice.rows(self, begin, end, device, stream, process)
         judged = None if names else verdict(self, rows)
         if everything and not names:
@@ -348,7 +348,7 @@ class Questions(StoredTrace):
             top: rows of each table at most; None and 0 are all.
 
         Raises:
-            UsageError: for a change that cannot be read, or one that the trace does not tell enough for.
+            UsageError: for a change that cannot be read, or one for which the trace has too little.
         """
         from warpsight.simulate.simulation import simulate
 
@@ -360,7 +360,7 @@ class Questions(StoredTrace):
         return replace(found, result=_cut(found.result, top))
 
     def merge(self, cpu: str | os.PathLike[str], *, tolerance: float = 10.0) -> Merged:
-        """Find the launches of host stacks that another tool took; `.folded()`, `.summary()` and `.counts()` tell them.
+        """Match the host stacks of another tool with launches; read the result with `.folded()`, `.summary()` or `.counts()`.
 
         Args:
             cpu: the stacks: extended folded, perf script, bpftrace, or a trace.

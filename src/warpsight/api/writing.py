@@ -117,7 +117,7 @@ class Writing(Questions):
         path = Path(first_name(self.path) + REPORT_SUFFIX) if out is None else out
         with opened(path, force) as raw, files.as_text(raw) as stream:  # refused before anything is computed
             stream.write(render(self, rows, options))
-        return _told(path, {})
+        return _written(path, {})
 
     def export(
         self,
@@ -185,18 +185,18 @@ class Writing(Questions):
         if not _is_stream(path) and _same(path, self.path):
             raise UsageError(f"{path} is what is read; another file must be named")
         parts = chosen.parts(self, selection)
-        with shared(self, tuple(name for name, asked in wanted if asked)) as told:
+        with shared(self, tuple(name for name, asked in wanted if asked)) as prepared:
             if parts:
-                return _write_parts(told, chosen, parts, path, force)
+                return _write_parts(prepared, chosen, parts, path, force)
             if critical_path:
                 from warpsight.analysis.path.overlay import overlay
                 from warpsight.model.selection import Rows
 
-                selection = replace(selection, overlay=overlay(told, Rows(processes=selection.processes)))
+                selection = replace(selection, overlay=overlay(prepared, Rows(processes=selection.processes)))
             name = "" if _is_stream(path) else Path(cast(Any, path)).name
             with opened(path, force) as raw, packed(name, raw) as file:
-                counts = chosen.write(told, file, selection)
-        return _told(path, counts)
+                counts = chosen.write(prepared, file, selection)
+        return _written(path, counts)
 
     def flame(
         self,
@@ -315,7 +315,7 @@ def _same(path: Any, read: str) -> bool:
     return out.exists() and Path(read).exists() and out.samefile(read)
 
 
-def _told(out: Output, counts: Mapping[str, int]) -> Written:
+def _written(out: Output, counts: Mapping[str, int]) -> Written:
     if _is_stream(out):
         return Written(None, None, counts)
     path = Path(cast(Any, out))

@@ -71,7 +71,7 @@ class LossLog:
         end: int | None = None,
         worst: int = 0,
     ) -> None:
-        """Add to the row with this cause; `worst` nanoseconds are told in its text."""
+        """Add to the row with this cause, whose text names `worst` nanoseconds."""
         if not count:
             return
         row = self._counted.get((source, cause, kind, severity))

@@ -22,7 +22,7 @@ def bandwidth(waiting: Waiting) -> pa.Table:
     `exposed_wait` are summed over operations and ranks.
     """
     rows: list[dict[str, Any]] = []
-    for met in waiting.met:
+    for met in waiting.groups:
         group = met.group
         operation, size = group.common[met.rows], group.bytes[met.rows].max(1, initial=-1)
         for code, one in sorted(set(zip(operation.tolist(), size.tolist(), strict=True))):

@@ -38,7 +38,7 @@ def summaries(path: str) -> list[Summary]:
 
 
 def _stamp(path: str) -> str:
-    """What changes when the trace does; "" where nothing tells, as for URLs: then nothing is kept."""
+    """What changes when the trace does; "" when unknown, as for URLs: then nothing is kept."""
     place = Path(path)
     if place.is_dir():
         place = place / manifest.FILE

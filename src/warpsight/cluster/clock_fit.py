@@ -24,7 +24,7 @@ Column = NDArray[Any]
 
 #: Clocks do not drift faster than this against each other (ns per ns); crystal oscillators stay below 1e-4.
 MOST_DRIFT = 5e-4
-#: What timestamps may be off by where nothing tells (ns), and what is always allowed for.
+#: Uncertainty of timestamps where the source has none (ns), and what is always allowed for.
 _UNKNOWN_NOISE, _LEAST_SLACK = 1_000.0, 100.0
 #: How much an oscillator wanders off a straight line per second of a stretch (ns): 0.01 ppm.
 _WANDER = 10.0

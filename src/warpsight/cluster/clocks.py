@@ -20,7 +20,7 @@ from warpsight.cluster.matching import MEETINGS, Group
 from warpsight.cluster.summary import Summary
 
 Column = NDArray[Any]
-#: Stands for a limit that an event does not tell.
+#: Stands for a limit that an event does not have.
 NOT_SAID = np.iinfo(np.int64).min
 SAME, COLLECTIVES, WALL, ASSUMED = "same clock", "collectives and messages", "wall clock", "assumed equal"
 
@@ -151,8 +151,8 @@ def fit_of(parts: Sequence[_Parts]) -> Fit | None:
     at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
         return None
-    told = np.concatenate([low[low != NOT_SAID], high[high != NOT_SAID]])
-    base = int(np.median(told))
+    known_bounds = np.concatenate([low[low != NOT_SAID], high[high != NOT_SAID]])
+    base = int(np.median(known_bounds))
     least, most, ends = (
         np.where(column == NOT_SAID, unknown, (column - base).astype(np.float64))
         for column, unknown in ((low, -np.inf), (high, np.inf), (end, np.nan))

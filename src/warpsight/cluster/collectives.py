@@ -1,8 +1,8 @@
 """The collectives of one rank, in the order in which the rank entered them.
 
-Table `collective` has them where a source told their sizes and groups (Kineto, Nsight Systems, …). Else NCCL's own NVTX ranges
-tell them, which carry the communicator and the size: a communication kernel belongs to the calls of its thread since the launch
-of the kernel before it. What neither tells is known by the kernel's name and counted by its stream.
+Table `collective` has them where a source has their sizes and groups (Kineto, Nsight Systems, …). Else NCCL's own NVTX ranges
+are used, which carry the communicator and the size: a communication kernel belongs to the calls of its thread since the launch
+of the kernel before it. A kernel with neither is known by its name and counted by its stream.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
 
 
 def collectives(trace: Trace, process: int) -> pa.Table:
-    """The collectives of a process by begin, with columns :data:`COLUMNS`; null is what nobody told.
+    """The collectives of a process by begin, with columns :data:`COLUMNS`; unknown values are null.
 
     `start` and `end` are those of the kernel that did it, or of the row itself where no kernel is known.
     """
-    rows = _told(trace, process)
+    rows = _recorded(trace, process)
     work = device_work.load(trace, Rows(processes=(process,)))
     kernels = np.flatnonzero(work.kind == COMMUNICATION)
     names = _kernel_names(trace, work, kernels)
@@ -54,7 +54,7 @@ def collectives(trace: Trace, process: int) -> pa.Table:
     return table(COLUMNS, found)
 
 
-def _told(trace: Trace, process: int) -> list[_Row]:
+def _recorded(trace: Trace, process: int) -> list[_Row]:
     if not trace.count("collective"):
         return []
     columns = 'start, duration, operation, bytes, dtype, ranks, "group", correlation, sequence, members, peer'
@@ -66,15 +66,15 @@ def _told(trace: Trace, process: int) -> list[_Row]:
 def _kernel_names(
     trace: Trace, work: Work, kernels: Column
 ) -> dict[int, tuple[str, collective_names.CollectiveName]]:
-    """The short name of each communication kernel and what it tells, by the id of its name."""
+    """The short name of each communication kernel and what it says about the collective, by the id of its name."""
     wanted = set(np.unique(work.name_id[kernels]).tolist())
     if not wanted:
         return {}
     out = {}
     for number, full, demangled, short in trace.sql("SELECT id, name, demangled, short FROM name").fetchall():
         if number in wanted:
-            told = next((t for t in map(collective_names.parse, (demangled, full)) if t is not None), None)
-            out[number] = short, told or collective_names.CollectiveName("", "unknown")
+            parsed = next((t for t in map(collective_names.parse, (demangled, full)) if t is not None), None)
+            out[number] = short, parsed or collective_names.CollectiveName("", "unknown")
     return out
 
 
@@ -93,9 +93,9 @@ def _of_table(rows: list[_Row], work: Work, kernels: Column, names: dict[int, An
                 done[kernel]["bytes"] = _sum(done[kernel]["bytes"], row["bytes"])
                 continue
             done[kernel] = one
-            short, told = names[int(work.name_id[kernel])]
+            short, parsed = names[int(work.name_id[kernel])]
             one |= {"start": int(work.start[kernel]), "end": int(work.end[kernel]), "kernel": short,
-                    "algorithm": told.algorithm or None}  # fmt: skip
+                    "algorithm": parsed.algorithm or None}  # fmt: skip
         elif row["start"] is None or row["duration"] is None:
             continue
         else:
@@ -114,12 +114,12 @@ def _of_ranges(trace: Trace, process: int, work: Work, kernels: Column, names: d
     issued, call = host_calls.of_work(trace, work)
     out = []
     for kernel in kernels.tolist():
-        short, told = names[int(work.name_id[kernel])]
+        short, parsed = names[int(work.name_id[kernel])]
         queue = work.queues[int(work.queue[kernel])]
         out.append({
-            "start": int(work.start[kernel]), "end": int(work.end[kernel]), "operation": told.operation, "bytes": None,
-            "dtype": told.dtype or None, "ranks": None, "group": f"stream {queue.stream}", "sequence": None, "members": None,
-            "peer": None, "kernel": short, "algorithm": told.algorithm or None,
+            "start": int(work.start[kernel]), "end": int(work.end[kernel]), "operation": parsed.operation, "bytes": None,
+            "dtype": parsed.dtype or None, "ranks": None, "group": f"stream {queue.stream}", "sequence": None, "members": None,
+            "peer": None, "kernel": short, "algorithm": parsed.algorithm or None,
         })  # fmt: skip
     if announced:
         _describe(out, announced, issued, call[kernels])
@@ -133,17 +133,17 @@ def _announced(trace: Trace, process: int) -> list[_Row]:
     size: dict[Any, int] = {}
     out = []
     for thread, start, name, attributes in trace.sql(sql).fetchall():
-        told = json.loads(attributes)
-        communicator = told.get(_COMMUNICATOR)
+        parsed = json.loads(attributes)
+        communicator = parsed.get(_COMMUNICATOR)
         if communicator is None:
             continue
-        if isinstance(told.get(_RANKS), int):
-            size[communicator] = told[_RANKS]
+        if isinstance(parsed.get(_RANKS), int):
+            size[communicator] = parsed[_RANKS]
         operation = collective_names.CALLS.get(name)
         if operation is not None:
             out.append({"thread": thread, "start": start, "operation": operation, "group": f"{communicator:#x}"
                         if isinstance(communicator, int) else str(communicator), "communicator": communicator,
-                        "bytes": told.get(_SIZE), "peer": told.get(_PEER)})  # fmt: skip
+                        "bytes": parsed.get(_SIZE), "peer": parsed.get(_PEER)})  # fmt: skip
     for row in out:
         row["ranks"] = size.get(row["communicator"])
         if row["operation"] in collective_names.IN_PARTS and row["ranks"] and isinstance(row["bytes"], int):
@@ -164,21 +164,21 @@ def _describe(out: list[_Row], announced: list[_Row], issued: host_calls.Calls, 
         for row, at in zip(calls, place.tolist(), strict=True):
             if at < len(mine):
                 of_kernel.setdefault(int(known[mine[at]]), []).append(row)
-        for kernel, told in of_kernel.items():
-            out[kernel] |= _joined(told, out[kernel]["operation"])
+        for kernel, parsed in of_kernel.items():
+            out[kernel] |= _joined(parsed, out[kernel]["operation"])
 
 
-def _joined(told: list[_Row], by_name: str) -> dict[str, Any]:
+def _joined(parsed: list[_Row], by_name: str) -> dict[str, Any]:
     """What several calls that one kernel did have in common."""
-    operations = {row["operation"] for row in told}
-    sizes = [row["bytes"] for row in told]
+    operations = {row["operation"] for row in parsed}
+    sizes = [row["bytes"] for row in parsed]
     only = operations.pop() if len(operations) == 1 else by_name
-    if operations and only == "send-receive" and len(told) > 2:
+    if operations and only == "send-receive" and len(parsed) > 2:
         only = "all-to-all"
     return {
         "operation": only,
         "bytes": sum(sizes) if all(isinstance(size, int) for size in sizes) else None,
-        "group": told[0]["group"],
-        "ranks": told[0]["ranks"],
-        "peer": told[0]["peer"] if len(told) == 1 else None,
+        "group": parsed[0]["group"],
+        "ranks": parsed[0]["ranks"],
+        "peer": parsed[0]["peer"] if len(parsed) == 1 else None,
     }

@@ -51,16 +51,16 @@ def _run(function: Callable[[T], R], place: int, item: T) -> Outcome[R]:
 def _without_main() -> Iterator[None]:
     """Workers started inside do not run the user's script again, as they do where it has no `if __name__ == "__main__"`."""
     main = sys.modules["__main__"]
-    told = vars(main)
+    main_names = vars(main)
     held: dict[str, Any] = {}
     for name in ("__file__", "__spec__"):
-        if name in told:
-            held[name] = told.pop(name)
-    told["__spec__"] = None
+        if name in main_names:
+            held[name] = main_names.pop(name)
+    main_names["__spec__"] = None
     try:
         yield
     finally:
-        told.update(held)
+        main_names.update(held)
 
 
 @dataclass(frozen=True)

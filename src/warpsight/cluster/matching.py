@@ -1,8 +1,8 @@
 """The same collective on all ranks of its group.
 
 Ranks do the operations of a communicator in one order, so the n-th of one rank is the n-th of the others. Numbers that the
-source tells decide; else places count from the begin of the recording, moved where a recording began later: by how many places
-is told by the operations, and among several possible moves by the ends, which lie at one distance from each other on two clocks.
+source has decide; else places count from the begin of the recording, moved where a recording began later: by how many places
+follows from the operations; among several possible moves, from the ends, whose distances are equal on both clocks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEETINGS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier
 #: Operations whose sizes are equal on all ranks.
 _EQUAL_SIZES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce")
 POINT_TO_POINT = ("send", "receive", "send-receive")
-#: Operations of which the name of a kernel does not tell which they are.
+#: Operations that cannot be read off the name of a kernel.
 _VAGUE = ("unknown", "several")
 _MOST_MOVED = 256
 MISSING = -1
@@ -39,7 +39,7 @@ class Group:
     Attributes:
         key: Its name.
         size: How many ranks it has; None unknown.
-        members: Its ranks as the source told them, else those that were recorded.
+        members: Its ranks if the source names them, else those that were recorded.
         ranks: Places of its recorded ranks among the job's.
         row: Row of each rank's own table of collectives, :data:`MISSING` where the rank did not record it.
         operation: Number of each rank's operation in `operations`, -1 missing.
@@ -276,7 +276,7 @@ def mismatches(groups: Sequence[Group], summaries: Sequence[Summary]) -> list[Mi
     return out
 
 
-def _who(summaries: Sequence[Summary], ranks: Sequence[int]) -> str:
+def _rank_names(summaries: Sequence[Summary], ranks: Sequence[int]) -> str:
     numbers = [str(summaries[i].about.rank) for i in ranks]
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(numbers[:8])}"
 
@@ -295,7 +295,7 @@ def _operations(place: int, group: Group, summaries: Sequence[Summary], known: C
     column = int(columns[0])
     kind, why = _how(group.operation[row:, column], common[row:])
     why = why.format(theirs=_a(theirs), usual=_a(usual))
-    text = f"{_who(summaries, ranks)} did {_a(theirs)} where the others did {_a(usual)}{why}"
+    text = f"{_rank_names(summaries, ranks)} did {_a(theirs)} where the others did {_a(usual)}{why}"
     return [Mismatch(place, row, kind, ranks, text)]
 
 
@@ -335,5 +335,5 @@ def _values(
     shown = [int(values[row, columns[0]]), int(usual[row])]
     told = [f"{v:,} B" for v in shown] if kind == "size" else [group.dtypes[v] for v in shown]
     operation = group.operations[int(group.common[row])]
-    text = f"{_who(summaries, ranks)} did the {operation} with {told[0]}, the others with {told[1]}"
+    text = f"{_rank_names(summaries, ranks)} did the {operation} with {told[0]}, the others with {told[1]}"
     return [Mismatch(place, row, kind, ranks, text)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: Columns in ns that are no moments on the trace's clock.
+#: Columns in ns that are not moments on the trace's clock.
 _NO_MOMENTS = ("duration", "realtime", "device_time", "uncertainty")
 _DEVICES = ("device", "source_device", "destination_device")
 #: Rows by their place in another tool's file mean nothing once files are joined.

@@ -28,7 +28,7 @@ class Places:
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> Places:
-    """What lies at some paths; a folder that is no trace stands for the traces, files of ranks and dumps in it.
+    """What lies at some paths; a folder that is not a trace stands for the traces, files of ranks and dumps in it.
 
     Raises:
         UsageError: when a path does not exist, or a folder holds nothing of the kind.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsight.cluster.summary import edges_of
-from warpsight.cluster.waiting import Met, Waiting
+from warpsight.cluster.waiting import GroupOperations, Waiting
 
 Column = NDArray[Any]
-#: Ranges that announce collectives: they do not tell what a step is.
+#: Ranges that announce collectives: they do not show what a step is.
 _NOT_STEPS = re.compile(r"^(nccl|gloo|c10d|record_param_comms)", re.IGNORECASE)
 _MOST_PERIOD = 4096
 #: A first step that takes so many times the usual is a warm-up, where there are so many steps.
@@ -52,7 +52,7 @@ class Steps:
 
 def steps(waiting: Waiting) -> Steps:
     """Steps that the ranks announced, else the period with which the operations of the largest group repeat."""
-    largest = next((met for met in waiting.met if len(met.rows) and not met.paired.all()), None)
+    largest = next((met for met in waiting.groups if len(met.rows) and not met.paired.all()), None)
     if largest is None:
         return Steps(
             0, np.zeros(0, np.int64), "there are no collectives that ranks have in common", _none(waiting)
@@ -76,7 +76,7 @@ def _none(waiting: Waiting) -> tuple[Column, ...]:
     return tuple(np.zeros(len(edges_of(one.collectives)) + 1, np.int64) for one in waiting.job.summaries)
 
 
-def _announced(waiting: Waiting, met: Met) -> tuple[int, Column, str] | None:
+def _announced(waiting: Waiting, met: GroupOperations) -> tuple[int, Column, str] | None:
     """Ends of the last collective of each iteration that the rank with the most iterations has."""
     best: tuple[int, Column, str] | None = None
     for rank, one in enumerate(waiting.job.summaries):
@@ -96,7 +96,7 @@ def _announced(waiting: Waiting, met: Met) -> tuple[int, Column, str] | None:
     return int(met.entry[step >= 0][0]), met.end[final], source
 
 
-def _repeating(met: Met) -> tuple[int, Column, str]:
+def _repeating(met: GroupOperations) -> tuple[int, Column, str]:
     code = met.group.common[met.rows] * (1 << 40) + met.group.bytes[met.rows].max(1, initial=0)
     period = _period(code)
     final = np.arange(period - 1, len(code), period)

@@ -51,7 +51,7 @@ class About:
 
     Attributes:
         clock: Ranks of equal text share a clock.
-        wall: Wall clock minus the trace's clock, ns; None where the trace does not tell.
+        wall: Wall clock minus the trace's clock, ns; None when unknown.
         wall_error: How far off that wall clock can be (NTP, PTP), ns; None unknown.
         begin: Begin of its first device work or collective, ns on its clock.
         end: End of the last.
@@ -186,7 +186,7 @@ def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | Non
     error = (clocks.get("wall") or {}).get("max_error")
     if "source" in trace.manifest:
         return f"{path}:{row['process']}", wall, None
-    # Hosts boot at different moments: to the second, that tells two hosts of one name apart.
+    # Hosts boot at different moments: to the second, that distinguishes two hosts of one name.
     boot = clocks.get("boot") or ("" if wall is None else str(round(wall / 2e9)))
     return f"{row['host']}:{boot}", wall, None if error is None else int(error)
 
@@ -322,7 +322,7 @@ def _kernels(trace: Trace, work: Work) -> pa.Table:
 
 
 def _steps(found: list[iterations.Iterations]) -> pa.Table:
-    """The iterations that the program itself counted; what merely repeats, the collectives tell better."""
+    """The iterations that the program itself counted; for what merely repeats, the collectives are the better source."""
     counted = [one for one in found if _ANNOUNCED.search(one.source)]
     if not counted:
         return table(_STEPS, [])

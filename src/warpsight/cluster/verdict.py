@@ -81,7 +81,7 @@ def judge(job: Job) -> JobVerdict:
     found += _pipelines(waiting)
     if not any(
         one.severity == "error" for one in found
-    ):  # what comes after a hang or mismatch is no transfer
+    ):  # what comes after a hang or mismatch is not a transfer
         found += _exposed(waiting)
     found += _clock_notes(job)
     ordered = _ordered(found)
@@ -121,7 +121,7 @@ def _summary(job: Job, listed: Steps) -> str:
     return text
 
 
-def who(job: Job, place: int) -> str:
+def rank_name(job: Job, place: int) -> str:
     """A rank with what is known of where it ran."""
     about = job.summaries[place].about
     several = len({one.about.host for one in job.summaries}) > 1
@@ -165,7 +165,7 @@ def _gaps(job: Job) -> list[Finding]:
 def _per_step(waiting: Waiting, listed: Steps) -> Column:
     """What each rank (row) cost in each step (column), ns."""
     out = np.zeros((len(waiting.job.summaries), max(len(listed), 1)))
-    for met in waiting.met:
+    for met in waiting.groups:
         own = np.flatnonzero(~met.paired & (met.entry > listed.judged_from))
         # Starts decide, not ends: a step's last collective may end a little after the step's end on this clock.
         step = np.minimum(np.searchsorted(listed.end, met.entry[own], "left"), out.shape[1] - 1)
@@ -175,7 +175,7 @@ def _per_step(waiting: Waiting, listed: Steps) -> Column:
 
 def _stragglers(waiting: Waiting, listed: Steps, length: int) -> list[Finding]:
     job = waiting.job
-    if len(job.summaries) < 2 or not waiting.met:
+    if len(job.summaries) < 2 or not waiting.groups:
         return []
     cost = _per_step(waiting, listed)
     total = cost.sum(1)
@@ -199,7 +199,7 @@ def _straggler(waiting: Waiting, listed: Steps, cost: Column, place: int, length
     chosen, when = _when(own)
     found = cause(job, listed, place, chosen)
     total = int(own.sum())
-    text = f"straggler: {who(job, place)} makes the others wait {words.duration(total)}"
+    text = f"straggler: {rank_name(job, place)} makes the others wait {words.duration(total)}"
     text += f", {when}" if when else ""
     text += f": {found.text}" if found is not None else ""
     evidence = list(found.evidence if found else ())
@@ -274,7 +274,7 @@ def _pipelines(waiting: Waiting) -> list[Finding]:
         return []
     worst = int(np.argmax(waiting.paired_wait))
     text = (f"pipeline bubbles: ranks wait {total / spans:.0%} of their time in sends and receives for another stage, "
-            f"{who(job, worst)} most")  # fmt: skip
+            f"{rank_name(job, worst)} most")  # fmt: skip
     each = [
         f"rank {one.about.rank}: {words.duration(int(waiting.paired_wait[i]))}"
         for i, one in enumerate(job.summaries)

@@ -27,7 +27,7 @@ Column = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Met:
+class GroupOperations:
     """One group's operations that at least two ranks recorded, as arrays by operation and rank (ns, reference clock).
 
     Attributes:
@@ -70,11 +70,11 @@ class Waiting:
         self.job = job
 
     @cached_property
-    def met(self) -> list[Met]:
+    def groups(self) -> list[GroupOperations]:
         """Every group's operations."""
         return [self._of(group) for group in self.job.groups]
 
-    def _of(self, group: Group) -> Met:
+    def _of(self, group: Group) -> GroupOperations:
         there = group.row >= 0
         rows = np.flatnonzero(there.sum(1) > 1)
         start, end, there = (
@@ -92,7 +92,7 @@ class Waiting:
         wait = np.where(there, np.clip(entry[:, None] - start, 0, end - start), 0)
         if any(self.job.clocks.bound(group.ranks[0], rank) is None for rank in group.ranks):
             wait, transfer = np.zeros_like(wait), np.zeros_like(transfer)  # nothing says who was last
-        return Met(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
+        return GroupOperations(group, rows, last, entry, wait, np.minimum(wait, self._exposed(group, rows)), transfer, first_end,
                    group.is_a(POINT_TO_POINT)[rows])  # fmt: skip
 
     def _exposed(self, group: Group, rows: Column) -> Column:
@@ -126,7 +126,7 @@ class Waiting:
         """Exposed waiting of each rank (row) that each rank (column) caused by coming last, ns, sends and receives aside."""
         count = len(self.job.summaries)
         out = np.zeros((count, count), np.int64)
-        for met in self.met:
+        for met in self.groups:
             own = np.flatnonzero(~met.paired)
             ranks = np.array(met.group.ranks)
             guilty = ranks[met.last[own]] if len(own) else own
@@ -138,7 +138,7 @@ class Waiting:
     def cost(self) -> Column:
         """What each rank cost the job by coming last, ns: the wait of the usual other rank, summed."""
         out = np.zeros(len(self.job.summaries))
-        for met in self.met:
+        for met in self.groups:
             own = np.flatnonzero(~met.paired)
             np.add.at(out, np.array(met.group.ranks)[met.last[own]], met.cost[own])
         return out
@@ -147,7 +147,7 @@ class Waiting:
     def paired_wait(self) -> Column:
         """Exposed time of each rank in sends and receives beyond the shortest of the same size, ns."""
         out = np.zeros(len(self.job.summaries), np.int64)
-        for met in self.met:
+        for met in self.groups:
             own = np.flatnonzero(met.paired)
             for column, rank in enumerate(met.group.ranks):
                 out[rank] += int(met.exposed[own, column].sum())

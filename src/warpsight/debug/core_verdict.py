@@ -15,7 +15,7 @@ def decode(path: Path) -> dict[str, Any]:
     """The summary of a dump, with `verdict` (a sentence) and `kernels` (those on the device, for joining with launches).
 
     Raises:
-        CoreError: when the file is no GPU core dump.
+        CoreError: when the file is not a GPU core dump.
     """
     from warpsight.debug.gpucore import GpuCore
     from warpsight.debug.gpucore.summary import Options, summarise

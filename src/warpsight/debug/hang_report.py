@@ -29,7 +29,7 @@ Decode = Callable[[Path], dict[str, Any]]
 def build(event: Event, decode: Decode | None = None, *, program: list[str] | None = None) -> dict[str, Any]:
     """The report as JSON values; `decode` turns a core dump into its verdict (`verdict`, `kernels` …).
 
-    Whatever cannot be read is said in `notes`, never raised.
+    Whatever cannot be read is named in `notes`; nothing is raised.
     """
     report: dict[str, Any] = {
         "kind": event.kind, "reason": event.reason, "program": program or [],
@@ -129,7 +129,7 @@ def verdict(report: dict[str, Any]) -> str:
     """The page in one sentence."""
     for dump in report["dumps"]:
         if text := dump.get("core", {}).get("verdict"):
-            return f"{_said(report)}: {text}"
+            return f"{_reason(report)}: {text}"
     if report["errors"]:
         error = report["errors"][0]
         return f"crash: {error['function']} returned {error['code']} ({error['meaning']}) in process {error['pid']}"
@@ -139,11 +139,11 @@ def verdict(report: dict[str, Any]) -> str:
         first = report["launches"][0]
         what = first["demangled"] or first["kernel"] or first["call"]
         rest = f" and {report['launches_total'] - 1} more behind it" if report["launches_total"] > 1 else ""
-        return f"{_said(report)}; the oldest launch that has not completed is {what}{rest}"
+        return f"{_reason(report)}; the oldest launch that has not completed is {what}{rest}"
     return str(report["reason"])
 
 
-def _said(report: dict[str, Any]) -> str:
+def _reason(report: dict[str, Any]) -> str:
     names = {"hang": "hang", "crash": "crash", "kernel-timeout": "kernel timeout", "no-data-timeout": "no data",
              "interrupt": "interrupted", "asked": "as asked"}  # fmt: skip
     name = names.get(report["kind"], report["kind"])

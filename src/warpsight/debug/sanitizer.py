@@ -59,7 +59,7 @@ def sanitize(
         keep: folder for the tool's own reports; a temporary one by default.
 
     Raises:
-        StartError: when there is no such program (127) or it cannot be run (126), which the tool would not tell from a
+        StartError: when there is no such program (127) or it cannot be run (126), which the tool would not distinguish from a
             program that failed.
         WarpsightError: when compute-sanitizer is not installed or cannot be started.
     """

@@ -122,7 +122,7 @@ def join(launches: Sequence[Launch], pid: int, kernel: str, grid: Sequence[int] 
          thread: int | None = None) -> Join:  # fmt: skip
     """Find the launch that a grid of a dump came from, among those that have not completed.
 
-    By kernel name and dimensions, then by the launching thread where the dump tells it; of several the oldest, since a
+    By kernel name and dimensions, then by the launching thread where the dump has it; of several the oldest, since a
     stream runs its launches in order: it is the one when all of them went to one stream, and a guess otherwise. A launch
     of other dimensions is never taken.
     """

@@ -76,7 +76,7 @@ class Cubin:
     """
 
     def __init__(self, data: Any, name: str) -> None:
-        """Take a cubin's bytes; raises :class:`~warpsight.device_code.elf.ElfError` when they are no ELF file."""
+        """Take a cubin's bytes; raises :class:`~warpsight.device_code.elf.ElfError` when they are not an ELF file."""
         self.elf = Elf(data, name)
         self.name = name
         self._tables: dict[int, list[_Table]] = {}
@@ -266,7 +266,7 @@ class Cubin:
     @cached_property
     def ptx(self) -> list[str]:
         """The lines of the PTX that the code was made from, the first of which is line 1; empty without `-lineinfo`."""
-        # Names have a control character in front that is no part of the language.
+        # Names have a control character in front that is not part of the language.
         text = self.elf.bytes_of(".nv_debug_ptx_txt").translate(None, bytes(range(1, 9)))
         return [readable(line.expandtabs(4)).rstrip() for line in text.split(b"\0")] if text else []
 

@@ -34,7 +34,7 @@ class Decoded:
         index: in its section, from 0; offset: in bytes.
         text: as nvdisasm prints it, without the semicolon.
         access: what it does with registers.
-        scheduling: what the compiler tells the scheduler.
+        scheduling: the compiler's hints for the scheduler.
         kind: what executes it and what it touches.
     """
 

@@ -76,7 +76,7 @@ class Elf:
         """Map a file.
 
         Raises:
-            ElfError: when it cannot be read or is no ELF file.
+            ElfError: when it cannot be read or is not an ELF file.
         """
         try:
             with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""What `.nv.info` sections of a cubin tell about its kernels: registers of a thread, parameters, targets of indirect branches.
+"""What `.nv.info` sections of a cubin say about its kernels: registers of a thread, parameters, targets of indirect branches.
 
 Entries have a format, an attribute and a 16-bit value or size, four bytes in all, then as many bytes as the size says.
 `EIATTR_REGCOUNT` holds a symbol and a number. `EIATTR_INDIRECT_BRANCH_TARGETS` holds, for each indirect branch, its offset,

@@ -1,6 +1,6 @@
 """Which registers an instruction reads and writes, from its text as nvdisasm prints it.
 
-Results come first: predicates, then a register, then further predicates. How many registers an operand spans is said by
+Results come first: predicates, then a register, then further predicates. How many registers an operand spans depends on
 modifiers of the operation (`.64`, `.WIDE`, the shape of a matrix product), not by the text of the operand; the rules are in
 :mod:`warpsight.device_code.widths`. Checked against the life ranges that nvdisasm prints for cubins (`-plr`).
 """
@@ -19,7 +19,7 @@ _HEAD = re.compile(r"^(?:@(!?)(U?P(?:\d+|T))\s+)?(\S+)\s*(.*)$")
 _PREDICATE = re.compile(r"^U?P(?:\d+|T)$")
 _REGISTER = re.compile(r"^U?R(?:\d+|Z)(?:\.[A-Za-z0-9_]+)*$")
 
-#: Operations whose first operand is no result: stores, branches, barriers, what only changes memory or control flow.
+#: Operations whose first operand is not a result: stores, branches, barriers, what only changes memory or control flow.
 WITHOUT_RESULT = frozenset({
     "ST", "STG", "STS", "STL", "STSM", "SUST", "SURED", "STT", "STTM", "STAS", "RED", "REDG", "REDAS", "BRA", "BRX",
     "BRXU", "JMP", "JMX", "JMXU", "CALL", "RET", "EXIT", "BSYNC", "BREAK", "BAR", "WARPSYNC", "DEPBAR", "LDGDEPBAR",

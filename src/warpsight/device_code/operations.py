@@ -1,6 +1,6 @@
 """Names of instructions without a disassembler: the operation of each, for Volta to Blackwell.
 
-The lower nine bits of an instruction tell its operation, the next three the form of its operands. The table was read off
+The lower nine bits of an instruction are its operation, the next three the form of its operands. The table was read off
 nvdisasm's output for compiled code of sm_80, sm_90 and sm_100; what is not in it has no name here.
 """
 
@@ -28,7 +28,7 @@ _NAMES: dict[int, str] = {
     0x1BB: "UBLKRED", 0x1BE: "REDAS", 0x1C5: "WARPGROUP", 0x1C6: "FENCE", 0x1E3: "UTCATOMSWS", 0x1E7: "UTCCP",
     0x1E9: "UTCBAR", 0x1ED: "STTM", 0x1EE: "LDTM", 0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA",
 }  # fmt: skip
-#: Where the form is needed to tell two operations apart.
+#: Where the form is needed to distinguish two operations.
 _FORMS: dict[int, str] = {0x5AB: "CGAERRBAR", 0x9AB: "ERRBAR", 0x9C7: "UCGABAR_ARV", 0xDC7: "UCGABAR_WAIT"}
 _MEANINGS: dict[str, str] = {
     "LD": "load from memory", "LDG": "load from global memory", "LDS": "load from shared memory",

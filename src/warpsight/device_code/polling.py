@@ -35,7 +35,7 @@ _HARMLESS = {
 #: With a lock, one thread reads for the others: what it read goes through shared memory and a barrier.
 _SHARING = {"STS", "BAR", "B2R"}
 _SPECIAL = {"S2R", "CS2R"}
-#: What writes predicates, barriers or nothing: their bits 16-23 are no register.
+#: What writes predicates, barriers or nothing: their bits 16-23 are not a register.
 _NO_REGISTER = {
     "BRA", "BSYNC", "BSSY", "BREAK", "YIELD", "NOP", "WARPSYNC", "NANOSLEEP", "MEMBAR", "CCTL", "ERRBAR", "CGAERRBAR", "ISETP",
     "FSETP", "PLOP3", "R2P", "BAR", "STS",
@@ -86,7 +86,7 @@ class Poll:
 
 
 def poll_of(flow: ControlFlow, loop: Loop) -> Poll | None:
-    """What a loop polls; None when it is no polling loop."""
+    """What a loop polls; None when it is not a polling loop."""
     words = flow.words
     names = {index: operation(words[index].tobytes()) for index in loop.body if not _never(words, index)}
     reads = [index for index in names if _reads(words, index, names[index])]
@@ -213,7 +213,7 @@ def _constant(words: Array, loop: Sequence[int], register: int, before: int, ask
 
 
 def _sources(words: Array, index: int, name: str) -> list[int]:
-    """The registers an arithmetic instruction reads: bits 9-11 tell whether the one in bits 32-39 is a register."""
+    """The registers an arithmetic instruction reads: bits 9-11 say whether the one in bits 32-39 is a register."""
     fields = _OPERANDS.get(name, (24, 32, 64))
     form = int(words[index, 0]) >> 9 & 7
     kept = [bit for bit in fields if bit != 32 or form == _ALL_REGISTERS]

@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def wide(self) -> int:
-        """Registers of the widest of the modifiers that tell a size; 1 when none does."""
+        """Registers of the widest of the modifiers that name a size; 1 when none does."""
         return max((_BITS.get(one, 1) for one in self.modifiers), default=1)
 
 

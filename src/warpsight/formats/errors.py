@@ -35,7 +35,7 @@ class FormatError(WarpsightError):
 
 @contextmanager
 def decoding(file: str) -> Iterator[None]:
-    """Whatever a decoder makes of bytes that nobody meant is damage of the file, and told as that.
+    """Any exception of a decoder on unexpected bytes means that the file is damaged, and is reported as that.
 
     Decoders check what they know can be wrong and say it better; this is for the rest. `-v` shows where it came from.
 

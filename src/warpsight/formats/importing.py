@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from warpsight.errors import TraceError, UsageError
 from warpsight.formats import registry
 from warpsight.formats.errors import FormatError, decoding
-from warpsight.formats.reading.content import described
 from warpsight.formats.source import Source
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def import_files(
         options: Options of the reader, by key.
 
     Raises:
-        FormatError: when a file is no format known, or damaged beyond what can be salvaged; nothing is left at `out`.
+        FormatError: when a file has no known format, or damaged beyond what can be salvaged; nothing is left at `out`.
         TraceError: when `out` exists.
         UsageError: for a format or option that does not exist.
     """
@@ -175,7 +174,7 @@ def _read_all(
 
 
 def _files(path: _Path) -> Sequence[_Path]:
-    """What to read at a path: itself, or the files of a job's ranks in a folder that is no format of its own."""
+    """What to read at a path: itself, or the files of a job's ranks in a folder that is not a format of its own."""
     if not Path(path).is_dir():
         return [path]
     with Source(path) as source:
@@ -188,6 +187,8 @@ def _sniffed(source: Source) -> str:
         return found
     if not source.is_directory and not source.head:
         raise source.error("is empty" if not source.compression else "ends before any data comes out of it")
+    from warpsight.formats.reading.content import described
+
     raise source.error(described(source))
 
 
@@ -215,6 +216,6 @@ def read_into(target: Target, source: Source, name: str, options: Mapping[str, s
         except UsageError as error:  # a number that no column holds: nobody meant it
             raise FormatError(source.name, f"holds a value that does not fit: {error}") from error
         except UnicodeDecodeError as error:
-            raise FormatError(source.name, f"holds text that is no UTF-8 ({error.reason})") from error
+            raise FormatError(source.name, f"holds text that is not UTF-8 ({error.reason})") from error
         except csv.Error as error:
-            raise FormatError(source.name, f"holds a line that is no CSV ({error})") from error
+            raise FormatError(source.name, f"holds a line that is not CSV ({error})") from error

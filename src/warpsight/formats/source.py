@@ -18,7 +18,7 @@ HEAD_BYTES = 65_536
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _READ_BYTES = 1 << 18
-#: Compressed traces of any tool unfold to 10 to 60 times their size. What unfolds to more than this is no trace: it would fill
+#: Compressed traces of any tool unfold to 10 to 60 times their size. What unfolds to more than this is not a trace: it would fill
 #: memory or disk (deflate can reach a thousand, zstd thirty thousand). Small files may do what they like.
 MOST_EXPANSION = 200
 SMALL_BYTES = 64 << 20
@@ -230,7 +230,7 @@ def _slowly(stream: Any, data: bytes) -> bytes:
 
 
 class _Decompressed(io.RawIOBase):
-    """Reads through a decoder; damage ends the data and is told to the source."""
+    """Reads through a decoder; damage ends the data and is reported to the source."""
 
     def __init__(self, source: Source, file: IO[bytes] | io.FileIO, decoder: _Decoder) -> None:
         self._source = source

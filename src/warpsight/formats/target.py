@@ -41,7 +41,7 @@ class Target:
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
         """Rows go to `writer`, which stays the caller's to close."""
         self._writer = writer
-        #: Tells sources apart: the same pid in two files is two processes unless the reader says otherwise.
+        #: Separates sources: the same pid in two files is two processes unless the reader says otherwise.
         self.scope = scope
         #: The current source's entry in the manifest, beside format and file: tool, version, clock, …
         self.source: dict[str, Any] = {}
@@ -97,10 +97,12 @@ class Target:
         ]
         for name in wide:
             columns[name] = 0
-            self._told(f"launch shapes in which {name} is no number that a launch can have: it is 0 there")
+            self._note_once(
+                f"launch shapes in which {name} is not a number that a launch can have: it is 0 there"
+            )
         return self._writer.shape(**columns)
 
-    def _told(self, cause: str) -> None:
+    def _note_once(self, cause: str) -> None:
         """Note something once, whatever the number of rows it is true of."""
         if not any(row["cause"] == cause for row in self.losses):
             self.note(cause)

@@ -86,7 +86,7 @@ class annotate:
     `attributes` appear with the range in table `marker`, as a JSON object; what JSON has no form for becomes text.
 
     Raises:
-        TypeError: when `name` is no text.
+        TypeError: when `name` is not text.
     """
 
     def __init__(self, name: str, **attributes: Any) -> None:
@@ -136,7 +136,7 @@ def emit(
         attributes: what belongs to it, kept as a JSON object; what JSON has no form for becomes text.
 
     Raises:
-        TypeError: for a name or kind that is no text, or a time that is no number; also while nothing records.
+        TypeError: for a name or kind that is not text, or a time that is not a number; also while nothing records.
         ValueError: for a time below zero, not finite, or beyond 2^63-1 ns.
     """
     if type(name) is not str:
@@ -159,7 +159,7 @@ def counter(name: str, value: float, unit: str = "1") -> None:
     `value` may be a number of any library, not finite too; a tensor of one element is read only while something records.
 
     Raises:
-        TypeError: for a name or unit that is no text, or a value that is no single number; also while nothing records.
+        TypeError: for a name or unit that is not text, or a value that is not a single number; also while nothing records.
     """
     if type(name) is not str:
         values.check_text(name, "name")
@@ -179,7 +179,7 @@ def trigger(reason: str = "asked for") -> None:
     In a recording without a ring it is a mark in the trace and nothing more.
 
     Raises:
-        TypeError: when `reason` is no text.
+        TypeError: when `reason` is not text.
     """
     if type(reason) is not str:
         values.check_text(reason, "reason")
@@ -191,7 +191,7 @@ def mark(name: str, **attributes: Any) -> None:
     """Add a moment to table `user_event`: an event of kind `mark` without duration.
 
     Raises:
-        TypeError: when `name` is no text.
+        TypeError: when `name` is not text.
     """
     if type(name) is not str:
         values.check_text(name, "name")

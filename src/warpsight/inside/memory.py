@@ -26,7 +26,7 @@ def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "",
 
     Raises:
         UsageError: for a category that is none of CATEGORIES.
-        TypeError: for a number that is none, or an allocator or tag that is no text; also while nothing records.
+        TypeError: for a number that is none, or an allocator or tag that is not text; also while nothing records.
         ValueError: for an address, size or device that cannot be.
     """
     _report(_ALLOCATE, address, size, allocator, tag, category, device)

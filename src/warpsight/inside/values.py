@@ -24,7 +24,7 @@ _MOST_DEPTH, _SHORT, _MOST_BITS = 32, 200, 1000
 
 
 def check_text(value: Any, argument: str) -> None:
-    """Refuse what is no text.
+    """Refuse what is not text.
 
     Raises:
         TypeError: naming the argument.
@@ -48,7 +48,7 @@ def nanoseconds(value: Any, argument: str) -> int:
     """A time or length in ns from any number; parts of a nanosecond are rounded.
 
     Raises:
-        TypeError: for what is no number (a truth value is none).
+        TypeError: for what is not a number (a truth value is none).
         ValueError: below zero, not finite, or beyond 2^63-1.
     """
     return (
@@ -62,7 +62,7 @@ def whole(value: Any, argument: str, least: int, most: int, unit: str = "") -> i
     """An integer within bounds from any number; parts of one are rounded.
 
     Raises:
-        TypeError: for what is no number.
+        TypeError: for what is not a number.
         ValueError: out of bounds or not finite.
     """
     return (
@@ -82,19 +82,19 @@ def _whole(value: Any, argument: str, unit: str, least: int, most: int) -> int:
             raise ValueError(f"{name}, not {real}") from None
         number = round(real)
     if not least <= number <= most:
-        told = (
+        shown = (
             str(number)
             if abs(number) < 10**20
             else f"{float(number):.3g}"
             if abs(number) < 10**300
             else "so large"
         )
-        raise ValueError(f"{name} from {least} to {most}, not {told}")
+        raise ValueError(f"{name} from {least} to {most}, not {shown}")
     return number
 
 
 def check_number(value: Any, argument: str) -> None:
-    """Refuse what is no single number, without asking a device for its value.
+    """Refuse what is not a single number, without asking a device for its value.
 
     Raises:
         TypeError: naming the argument.
@@ -112,7 +112,7 @@ def number(value: Any, argument: str) -> float:
     """A number of any library as a float; one too large for a float is infinite.
 
     Raises:
-        TypeError: for what is no single number.
+        TypeError: for what is not a single number.
     """
     return value if type(value) is float else _real(value, f"{argument} is a number")
 
@@ -134,9 +134,9 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
         return None
     try:
         out = json.dumps(values, default=_other, allow_nan=False).encode()
-    except Exception:  # not finite, circular, keys of other types: told as texts
+    except Exception:  # not finite, circular, keys of other types: written as text
         out = b""
-    if not out or b"\\ud" in out:  # a half of a surrogate pair is no text for those who read the trace
+    if not out or b"\\ud" in out:  # a half of a surrogate pair is not text for those who read the trace
         out = json.dumps(_plain(values, ())).encode()
     return out if len(out) <= MOST_TEXT_BYTES else _shortened(json.loads(out))
 

@@ -197,7 +197,7 @@ def pocl() -> Check:
     return Check(
         "PoCL",
         MISSING,
-        "the CPU is no OpenCL device: demo and tests need a GPU",
+        "the CPU is not an OpenCL device: demo and tests need a GPU",
         "apt install pocl-opencl-icd",
     )
 

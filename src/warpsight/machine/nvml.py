@@ -60,7 +60,7 @@ def session() -> Iterator[Any | None]:
 
 
 def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any | None:
-    """A value, or None where this device or driver cannot tell."""
+    """A value, or None where this device or driver does not have it."""
     try:
         return function(*arguments)
     except nvml.NVMLError:

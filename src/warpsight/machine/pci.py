@@ -1,4 +1,4 @@
-"""PCI devices as Linux's sysfs tells them: what hardware is there, whatever tools are installed."""
+"""PCI devices from Linux's sysfs: the hardware that is there, whatever tools are installed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PciDevice:
 
 
 def readable(root: Path = SYS_PCI) -> bool:
-    """Whether this system tells its PCI devices at all."""
+    """Whether this system shows its PCI devices at all."""
     return root.is_dir()
 
 

@@ -44,7 +44,7 @@ def gpu_processes(proc: Path = PROC) -> list[Process]:
 
 
 def describe(seen: nvml.GpuProcess, proc: Path = PROC) -> Process:
-    """Complete NVML's row from /proc; a process of another PID namespace keeps only what NVML told."""
+    """Complete NVML's row from /proc; a process of another PID namespace keeps only what NVML reports."""
     folder = proc / str(seen.pid)
     start, cpu = _times(folder, proc)
     attachable, reason = attach_permission(seen.pid, proc)

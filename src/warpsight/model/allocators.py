@@ -6,10 +6,29 @@ the name of the function in its place.
 
 from __future__ import annotations
 
+import re
+
+#: Family → pattern of the functions' names that older traces have; any other allocator is a family of its own.
+_FUNCTIONS = {
+    "CUDA": r"(CUDA (runtime|driver))|(cuda|cu)[A-Z]\w*",
+    "OpenCL": r"cl[A-Z]\w*",
+    "HIP": r"hip[A-Z]\w*",
+}
 #: SQL: the family that a row of table memory belongs to; a row without an allocator is a report's, of CUDA.
-FAMILY = """CASE WHEN allocator IS NULL OR allocator SIMILAR TO '(CUDA (runtime|driver))|(cuda|cu)[A-Z]\\w*' THEN 'CUDA'
-    WHEN allocator SIMILAR TO 'cl[A-Z]\\w*' THEN 'OpenCL' WHEN allocator SIMILAR TO 'hip[A-Z]\\w*' THEN 'HIP'
-    ELSE allocator END"""
+FAMILY = (
+    "CASE WHEN allocator IS NULL THEN 'CUDA' "
+    + " ".join(
+        f"WHEN allocator SIMILAR TO '{pattern}' THEN '{family}'" for family, pattern in _FUNCTIONS.items()
+    )
+    + " ELSE allocator END"
+)
+
+
+def family(allocator: str | None) -> str:
+    """What :data:`FAMILY` gives."""
+    if allocator is None:
+        return "CUDA"
+    return next((one for one, pattern in _FUNCTIONS.items() if re.fullmatch(pattern, allocator)), allocator)
 
 
 def changes(where: str = "true") -> str:

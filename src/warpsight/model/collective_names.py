@@ -1,4 +1,4 @@
-"""What the name of a communication kernel tells: library, collective, algorithm, protocol, reduction, element type.
+"""What the name of a communication kernel says: library, collective, algorithm, protocol, reduction, element type.
 
 NCCL from 2.19 names its kernels `ncclDevKernel_AllReduce_Sum_f32_RING_LL`, before `ncclKernel_AllReduce_RING_LL_Sum_float`
 (src/device/generate.py of NCCL); RCCL uses the same names. `Generic` kernels carry fused or less usual operations.
@@ -17,7 +17,7 @@ _OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScat
 CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
          "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
          "ncclScatter": "scatter", "ncclSend": "send", "ncclRecv": "receive"}  # fmt: skip
-#: Operations of which NCCL's ranges tell the size of one rank's part; their payload is that times the number of ranks.
+#: Operations whose NCCL ranges have the size of one rank's part; their payload is that times the number of ranks.
 IN_PARTS = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
 _NCCL = re.compile(
     rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(_OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)"
@@ -44,7 +44,7 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class CollectiveName:
-    """A communication kernel's name, taken apart; "" where the name does not tell."""
+    """A communication kernel's name, taken apart; "" for parts that the name does not have."""
 
     library: str
     operation: str
@@ -56,7 +56,7 @@ class CollectiveName:
 
 @lru_cache(maxsize=65536)
 def parse(name: str) -> CollectiveName | None:
-    """What a kernel name (mangled or not) tells about a collective; None: it is not a communication kernel."""
+    """What a kernel name (mangled or not) says about a collective; None: it is not a communication kernel."""
     match = _NCCL.search(name)
     if match is not None:
         operation = _OPERATIONS.get(match[1], match[1].lower())

@@ -69,6 +69,53 @@ def read(
     return out, {name: list(found) for name, found in codes.items()}
 
 
+def least(
+    files: Sequence[str], table: Table, column: str, footer: Callable[[str], pq.FileMetaData]
+) -> int | None:
+    """The least value of a column of integers, None without any."""
+    found: list[int] = []
+    for file in files:
+        statistics = _statistics(footer(file), column)
+        if statistics is None or not all(
+            one.has_min_max or one.null_count == one.num_values for one in statistics
+        ):
+            values = _values_of(file, table, column)
+            found += [int(values.min())] if len(values) else []
+        else:
+            found += [int(one.min) for one in statistics if one.has_min_max]
+    return min(found, default=None)
+
+
+def has(files: Sequence[str], table: Table, column: str, footer: Callable[[str], pq.FileMetaData]) -> bool:
+    """Whether a column has any value but null."""
+    for file in files:
+        statistics = _statistics(footer(file), column)
+        if statistics is None:
+            if len(_values_of(file, table, column)):
+                return True
+        elif any(one.num_values for one in statistics):  # values beside the nulls
+            return True
+    return False
+
+
+def _values_of(file: str, table: Table, column: str) -> Column:
+    """The values of a column of integers, without the nulls."""
+    null = np.iinfo({c.name: c.type for c in table.columns}[column]).max
+    values = read([file], table, {column: int(null)})[0][column]
+    there: Column = values[values != null]
+    return there
+
+
+def _statistics(metadata: pq.FileMetaData, column: str) -> list[Any] | None:
+    """What the footer says of a column in each row group, [] for a column that a part does not have, None where it is silent."""
+    names = metadata.schema.names
+    if column not in names:
+        return []
+    place = names.index(column)
+    found = [metadata.row_group(i).column(place).statistics for i in range(metadata.num_row_groups)]
+    return None if any(one is None or not one.has_null_count for one in found) else found
+
+
 def _batches(metadata: Any) -> list[list[int]]:
     """The row groups of a part, as many at a time as make a batch."""
     out: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Kernel names as people tell kernels apart.
+"""Kernel names as people distinguish kernels.
 
 A template whose first arguments are numbers (`elementwise_kernel<128, 4, …>`) is a general engine in one launch configuration:
 the functor it was given comes after them. It is one kernel, `elementwise_kernel<128, 4>`, whatever functor that is. A template

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -44,6 +47,23 @@ class Rows:
                 terms.append(f"{column} IN ({', '.join(str(int(v)) for v in values)})")
         return " AND ".join(terms)
 
+    def mask(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Which rows the conditions select, but for `name`: by their columns `start`, `process`, `device`, `stream`."""
+        start = columns["start"]
+        keep = np.ones(len(start), bool)
+        if self.begin is not None:
+            keep &= start >= self.begin
+        if self.end is not None:
+            keep &= start < self.end
+        for column, values in (
+            ("process", self.processes),
+            ("device", self.devices),
+            ("stream", self.streams),
+        ):
+            if values:
+                keep &= np.isin(columns[column], list(values))
+        return keep
+
 
 def begin_of(trace: Trace) -> int:
     """The first moment anything was recorded: 0 of the times that users give and see.
@@ -52,13 +72,8 @@ def begin_of(trace: Trace) -> int:
     """
 
     def least(tables: dict[str, str]) -> list[int]:
-        each = [
-            f"SELECT min({column}) FROM {table}"
-            for table, column in tables.items()
-            if trace.count(table.removesuffix("_ids"))
-        ]
-        found = trace.sql(" UNION ALL ".join(each)).fetchall() if each else []
-        return [int(value) for (value,) in found if value is not None]
+        found = [trace.least(table.removesuffix("_ids"), column) for table, column in tables.items()]
+        return [value for value in found if value is not None]
 
     def first() -> int:
         return min(least(TIMED) or least({"sample": "time"}), default=0)

@@ -30,6 +30,10 @@ class Stacks:
     depth: Column
     frames: dict[int, tuple[str, str | None, int | None]]
 
+    def text(self, frame: int) -> str:
+        """A frame as `function (file:line)`; "?" for an unknown id."""
+        return _text(*self.frames[frame]) if frame in self.frames else "?"
+
     def of(self, stack: int) -> tuple[str, ...]:
         """The frames of a stack, outermost first, as `function (file:line)`; none for an unknown id."""
         out: list[str] = []

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpsight.errors import TraceError, UsageError, WarpsightError
-from warpsight.model import manifest, store, views
+from warpsight.model import database, manifest, store, views
+from warpsight.model.database import Database
 from warpsight.model.kept import Kept
 from warpsight.model.schema import TABLES
 
@@ -61,13 +62,12 @@ class Trace:
         self.kept = Kept()
         self._footers: dict[str, pq.FileMetaData] = {}
         self._temporary = temporary
-        self._local = threading.local()
         other = instead or {}
         self._files = {
             name: [str(part) for part in other.get(name) or store.parts(self.folder, name)] for name in TABLES
         }
         folders = [self.folder, *({Path(temporary.name)} if other else ())]
-        self._connection: duckdb.DuckDBPyConnection | None = _connect(folders, self._files)
+        self._database: Database | None = Database(folders, self._files)
 
     def _named(self, folder: Path) -> Path:
         """The folder under a name in UTF-8, which DuckDB and Arrow want."""
@@ -90,21 +90,31 @@ class Trace:
         cursor = self._cursor()
         try:
             statements = cursor.extract_statements(text)
-            _check(statements)
+            database.check(statements)
             if statements[0].type.name == "EXPLAIN":  # EXPLAIN ANALYZE runs what it explains
-                _check(cursor.extract_statements(_EXPLAIN.sub("", text, count=1)), allowed=("SELECT",))
-            relation = cursor.sql(text, params=parameters or None)
+                database.check(
+                    cursor.extract_statements(_EXPLAIN.sub("", text, count=1)), allowed=("SELECT",)
+                )
+            relation = self._relation(text, parameters or None)
         except duckdb.Error as error:
             raise UsageError(f"SQL: {error}") from None
         if relation is None:
             raise UsageError("the statement has no result")
         return relation
 
+    def _relation(self, text: str, parameters: dict[str, Any] | None) -> duckdb.DuckDBPyRelation:
+        import duckdb
+
+        try:
+            return self._opened().ready(text).sql(text, params=parameters)
+        except duckdb.CatalogException:  # with all views there, the error names the nearest one
+            return self._opened().with_all().sql(text, params=parameters)
+
     def fetched(self, relation: duckdb.DuckDBPyRelation) -> pa.Table:
         """All rows of a relation of this trace and thread; Ctrl-C ends the statement.
 
         Raises:
-            UsageError: when running the statement fails: a cast of what is no number, a file that it may not read, ….
+            UsageError: when running the statement fails: a cast of what is not a number, a file that it may not read, ….
         """
         import duckdb
 
@@ -118,7 +128,7 @@ class Trace:
             raise UsageError(f"SQL: {error}") from None
 
     def _interruptible(self, fetch: Callable[[], pa.Table]) -> pa.Table:
-        """What a function returns that runs statements of this thread: in another thread, so that this one hears of signals."""
+        """The result of a function that runs this thread's statements: in another thread, so that this one receives signals."""
         cursor = self._cursor()
         outcome: Future[pa.Table] = Future()
 
@@ -170,7 +180,7 @@ class Trace:
         """
         if name not in TABLES and name.removesuffix("_ids") not in views.NAMED:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
-        return self._cursor().view(name)
+        return self._opened().with_views([name]).view(name)
 
     def arrow(self, name: str) -> pa.Table:
         """A whole table of the schema as Arrow, with the schema's types and metadata (ids, not text)."""
@@ -181,7 +191,8 @@ class Trace:
             raise UsageError(f"there is no table {name!r}; tables: {', '.join(TABLES)}")
         schema = TABLES[name].schema()
         pieces = [
-            store.conform(TABLES[name], pq.read_table(file, partitioning=None)) for file in self._files[name]
+            store.conform(TABLES[name], pq.ParquetFile(file, metadata=self._footer(file)).read())
+            for file in self._files[name]
         ]
         return pa.concat_tables(pieces) if pieces else schema.empty_table()
 
@@ -197,6 +208,25 @@ class Trace:
         tables = (name,) if isinstance(name, str) else name
         files = [file for table in tables for file in self._files[table]]
         return columns.read(files, TABLES[tables[0]], numbers, texts, self._footer)
+
+    def rows(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Some columns of a small table as tuples, in the order of its parts: tables whose rows are looked up, not counted."""
+        if not self._files[name]:
+            return []
+        found = self.arrow(name)
+        return list(zip(*(found.column(column).to_pylist() for column in columns), strict=True))
+
+    def least(self, name: str, column: str) -> int | None:
+        """The least value of a column of integers, None without any; from the footers of the parts where these say it."""
+        from warpsight.model import columns
+
+        return columns.least(self._files[name], TABLES[name], column, self._footer)
+
+    def has(self, name: str, column: str) -> bool:
+        """Whether a column has any value but null; from the footers of the parts where these say it."""
+        from warpsight.model import columns
+
+        return columns.has(self._files[name], TABLES[name], column, self._footer)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -230,24 +260,21 @@ class Trace:
 
     def close(self) -> None:
         """Close the connection; the object cannot answer afterwards. Closing twice is allowed."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._database is not None:
+            self._database.close()
+            self._database = None
         self.kept.forget()
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
-        if self._connection is None:
+    def _opened(self) -> Database:
+        if self._database is None:
             raise TraceError(f"{self.path} is closed")
-        if not hasattr(self._local, "cursor"):
-            opened = self._connection.cursor()
-            for statement in views.variables():
-                opened.execute(statement)
-            self._local.cursor = opened
-        cursor: duckdb.DuckDBPyConnection = self._local.cursor
-        return cursor
+        return self._database
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        return self._opened().cursor()
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -281,54 +308,13 @@ class Trace:
 
     def __repr__(self) -> str:
         rows = self.manifest.get("rows", {})
-        told = ", ".join(
+        described = ", ".join(
             f"{rows[name]:,} {name}" for name in ("kernel", "launch", "memcpy", "op") if rows.get(name)
         )
-        return f"<Trace {self.path}: {told or 'no device work'}>"
+        return f"<Trace {self.path}: {described or 'no device work'}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
         from importlib import import_module
 
         return str(import_module("warpsight.ui.jupyter.display").trace_html(self))
-
-
-def _check(statements: Sequence[Any], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:
-    """Refuse anything but one statement that reads."""
-    if len(statements) != 1:
-        raise UsageError(f"one SQL statement is expected, {len(statements)} were given")
-    kind = statements[0].type.name
-    if kind not in allowed:
-        raise UsageError(f"a trace can only be read: {kind} statements are not allowed")
-
-
-def _connect(folders: Sequence[Path], files: dict[str, list[str]]) -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB with the views, which can read the trace's folders and nothing else."""
-    import duckdb
-
-    connection = duckdb.connect(
-        ":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""}
-    )
-    try:
-        for statement in (
-            f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
-            "SET autoload_known_extensions = false",
-            "SET allow_community_extensions = false",
-            "SET python_enable_replacements = false",
-            "SET enable_progress_bar = false",
-            "SET enable_external_access = false",
-            "SET lock_configuration = true",
-            *views.create(files),
-        ):
-            connection.execute(statement)
-    except (
-        duckdb.Error,
-        TraceError,
-        OSError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:  # Arrow's are among them
-        connection.close()
-        raise TraceError(f"{folders[0]} cannot be read: {error}") from None
-    return connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from warpsight.errors import TraceError
 from warpsight.model.schema import LATER, TABLES, WIDENED
@@ -30,28 +30,42 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def create(files: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The statements that create every view, given the part files of each table (none: an empty relation)."""
-    for name in TABLES:
-        raw = f"{name}_ids" if name in NAMED else name
-        yield f'CREATE VIEW "{raw}" AS {base(name, files.get(name, ()))}'
-    yield from variables()  # a view's types are known when it is created
-    for name in NAMED:
-        yield f'CREATE VIEW "{name}" AS {_looked_up(name)}'
+#: Views that read parts; the others look text up for the rows of one of them.
+RAW = tuple(f"{name}_ids" if name in NAMED else name for name in TABLES)
+_LOOKED_UP = {"name": _NAME, "shape": _SHAPE}
 
 
-def variables() -> Iterator[str]:
-    """The statements that give a connection (each cursor is one) what the views look text up in.
+def names() -> tuple[str, ...]:
+    """All views."""
+    return (*RAW, *NAMED)
+
+
+def looks_up_in(name: str) -> tuple[str, ...]:
+    """The tables that a view looks text up in; each needs its :func:`variable` first."""
+    if name not in NAMED:
+        return ()
+    return ("name", "shape") if any(c.name == "shape_id" for c in TABLES[name].columns) else ("name",)
+
+
+def create(name: str, files: Mapping[str, Sequence[str]]) -> str:
+    """The statement that creates a view, given the part files of each table (none: an empty relation)."""
+    if name in NAMED:
+        return f'CREATE VIEW "{name}" AS {_looked_up(name)}'
+    table = name if name in TABLES else name.removesuffix("_ids")
+    return f'CREATE VIEW "{name}" AS {base(table, files.get(table, ()))}'
+
+
+def variable(table: str) -> str:
+    """The statement that gives a connection (each cursor is one) what views look text up in: table `name` or `shape`.
 
     One variable per table, with a list of all values of each column; the value of id n is at place n. Unlike a join a
     look-up costs nothing when a statement does not use the column, is evaluated once per distinct id of a
     dictionary-coded page instead of once per row, and leaves filters and LIMIT to work on the rows themselves.
     """
-    for table, columns in (("name", _NAME), ("shape", _SHAPE)):
-        lists = ", ".join(f'"{c}" := list(d."{c}" ORDER BY i.id)' for c in columns)
-        ids = f'SELECT unnest(range(1, max(id) + 1)) AS id FROM "{table}"'  # a missing id leaves a null
-        rows = f'({ids}) i LEFT JOIN "{table}" d ON d.id = i.id'
-        yield f"SET VARIABLE warpsight_{table} = (SELECT struct_pack({lists}) FROM {rows})"
+    lists = ", ".join(f'"{c}" := list(d."{c}" ORDER BY i.id)' for c in _LOOKED_UP[table])
+    ids = f'SELECT unnest(range(1, max(id) + 1)) AS id FROM "{table}"'  # a missing id leaves a null
+    rows = f'({ids}) i LEFT JOIN "{table}" d ON d.id = i.id'
+    return f"SET VARIABLE warpsight_{table} = (SELECT struct_pack({lists}) FROM {rows})"
 
 
 def base(table: str, files: Sequence[str]) -> str:

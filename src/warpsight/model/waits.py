@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsight.model import api_names
 from warpsight.model import calls as host_calls
 from warpsight.model import work as device_work
 from warpsight.model.calls import STREAM_WAIT
@@ -44,7 +45,7 @@ class Waits:
 
     Attributes:
         kind: Index into `kinds`.
-        event: Unique id of the awaited record where the source tells one, else the event; 0 for none.
+        event: Unique id of the awaited record if the source has one, else the event; 0 for none.
         queue: Number of the stream in `queues`: the one that is waited for, or the one that waits.
         call: Index of the call among all calls (:func:`warpsight.model.calls.load` with `api`), -1 where there is none.
     """
@@ -113,9 +114,9 @@ def queues(trace: Trace) -> tuple[Queue, ...]:
 
 
 def queue_numbers(known: Sequence[Queue], columns: dict[str, Column]) -> Column:
-    """For rows of `process`, `device` (-1: not told), `context` and `stream` the number of their queue, -1 for none.
+    """For rows of `process`, `device` (-1: unknown), `context` and `stream` the number of their queue, -1 for none.
 
-    Where a row does not tell its device, the first queue with the same other numbers is meant, and likewise a queue without
+    A row without a device means the first queue with the same other numbers, and likewise a queue without
     a device is meant by any row with its other numbers. A context belongs to one device, so a row that names a context means
     the only queue of that context and stream whatever its device says: some files give waits a device that is not theirs.
     """
@@ -207,13 +208,19 @@ def held_copies(trace: Trace, work: Work) -> Column:
     """Rows of copies and fills whose call held its thread until they were done.
 
     Those are synchronous ones and copies from or to pageable memory, as far as the call returned after the work had ended:
-    the call of a copy to the device may return when the data is staged.
+    the call of a copy to the device may return when the data is staged. And those of functions that hold their caller by
+    what they are (hipMemcpyWithStream), whatever the file says of the copy: as the clocks of host and device agree to some
+    microseconds only, such a call that returned past the middle of its copy returned after it.
     """
     calls, call = host_calls.of_work(trace, work, api=True)
     rows = np.flatnonzero((work.kind >= device_work.COPY) & (call >= 0))
     if not len(rows):
         return rows
-    held = _synchronous(trace, work, rows) & (calls.end[call[rows]] >= work.end[rows])
+    called = call[rows]
+    holds = np.array([api_names.blocks(name) for name in calls.functions], bool)[calls.function[called]]
+    ended, start, end = calls.end[called], work.start[rows], work.end[rows]
+    held = _synchronous(trace, work, rows) & (ended >= end)
+    held |= holds & (ended >= start + (end - start) // 2)
     return rows[held]
 
 

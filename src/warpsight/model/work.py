@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: Kinds of device work; `Work.kind` is an index into it. A communication kernel is no kernel here: each row has one kind.
+#: Kinds of device work; `Work.kind` is an index into it. A communication kernel is not a kernel here: each row has one kind.
 KINDS = ("kernel", "communication", "copy", "set")
 KERNEL, COMMUNICATION, COPY, SET = range(4)
 _ALL = Rows()
@@ -32,7 +32,7 @@ NO_TIME = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Queue:
-    """A stream: where work is done in order. `device` is None where the trace does not tell."""
+    """A stream: where work is done in order. `device` is None when unknown."""
 
     process: int
     device: int | None
@@ -144,7 +144,7 @@ def load(trace: Trace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
 
 @dataclass(frozen=True)
 class Everything:
-    """All device work of a trace, and what tells which of it other conditions select.
+    """All device work of a trace, and what other conditions need to select from it.
 
     Attributes:
         work: The work.
@@ -275,14 +275,14 @@ def _named_rows(trace: Trace, whole: Everything, pattern: str) -> Column:
     if len(copies):
         columns, texts = trace.columns("memcpy", {}, ["kind"])
         kinds = texts["kind"]
-        fits = np.array([_matches(trace, f"memcpy {kind}", pattern) for kind in kinds] + [False])
+        fits = np.array([matches(trace, f"memcpy {kind}", pattern) for kind in kinds] + [False])
         out[copies] = fits[columns["kind"][source]]
-    if (work.kind == SET).any() and _matches(trace, "memset", pattern):
+    if (work.kind == SET).any() and matches(trace, "memset", pattern):
         out |= work.kind == SET
     return out
 
 
-def _matches(trace: Trace, label: str, pattern: str) -> bool:
+def matches(trace: Trace, label: str, pattern: str) -> bool:
     """Whether SQL finds a pattern in a text: one kind of regular expression everywhere."""
     found = trace.sql("SELECT regexp_matches($label, $pattern)", label=label, pattern=pattern).fetchall()
     return bool(found[0][0])
@@ -419,7 +419,7 @@ def named(trace: Trace, pattern: str | None) -> str:
 
 def _communication(trace: Trace, name_id: Column) -> Column:
     """Whether each kernel is a communication kernel; every name is looked at once."""
-    names = trace.sql("SELECT id, name, demangled FROM name").fetchall()
+    names = trace.rows("name", "id", "name", "demangled")
     flags = np.zeros(max(int(name_id.max(initial=0)), max((row[0] for row in names), default=0)) + 1, bool)
     for number, *texts in names:
         flags[number] = any(collective_names.parse(text) for text in texts)
@@ -429,8 +429,11 @@ def _communication(trace: Trace, name_id: Column) -> Column:
 def _queues(trace: Trace, columns: Sequence[Column]) -> tuple[Column, tuple[Queue, ...]]:
     """The number of each row's queue, and the queues, of the columns process, device, context and stream."""
     code, distinct = numbered(columns)
-    sql = "SELECT process, context, stream, any_value(name) FROM stream GROUP BY ALL"
-    names = {(p, c, s): name for p, c, s, name in trace.sql(sql).fetchall()}
+    names = {
+        (p, c, s): name
+        for p, c, s, name in trace.rows("stream", "process", "context", "stream", "name")
+        if name
+    }
     keys = zip(*(c.tolist() for c in distinct), strict=True)
     return code, tuple(Queue(p, None if d < 0 else d, c, s, names.get((p, c, s))) for p, d, c, s in keys)
 

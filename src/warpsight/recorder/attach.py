@@ -230,6 +230,6 @@ def _advice(pid: int, why: str) -> str:
     library = _native.library_path() or "libwarpsight.so"
     environment(
         pid
-    )  # tells a process that does not exist, or is not ours, from one that cannot be attached to
+    )  # separates a process that does not exist, or is not ours, from one that cannot be attached to
     return (f"process {pid} cannot be attached to: {why}. Programs started with {DORMANT}=dormant and "
             f"CUDA_INJECTION64_PATH={library} in the environment wait for it, at no cost")  # fmt: skip

@@ -26,7 +26,7 @@ class Choice:
 
     backend: Backend | None
     external: bool
-    #: What to tell the user: why this recorder, and what the other would be.
+    #: A note for the user: why this recorder, and what the other would be.
     note: str = ""
 
 

@@ -1,4 +1,4 @@
-"""The environment of recorded programs: what loads the recorder into them, and what tells it where and what to record."""
+"""The environment of recorded programs: what loads the recorder into them, where it records, and what."""
 
 from __future__ import annotations
 

@@ -121,11 +121,11 @@ def find(what: str | None) -> Path:
     if what.isdigit() and not folder.exists():
         return Path(listener.ask(_launcher(int(what)), {"do": "status"}, _ANSWER_S)["folder"])
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder")
+        raise UsageError(f"{folder} is not a folder")
     live = output.announced(folder)
     if live is None or not live.alive():
         raise WarpsightError(
-            f"{folder} is not being recorded; warpsight info {folder} tells about a finished recording"
+            f"{folder} is not being recorded; warpsight info {folder} describes a finished recording"
         )
     return folder
 
@@ -272,7 +272,7 @@ class Live:
             first, last = np.maximum(start[mine][order], begin), np.minimum(stop[mine][order], end)
             reach = np.maximum.accumulate(last) if len(last) else last
             covered = last - np.maximum(first, np.append(begin, reach[:-1])) if len(last) else last
-            number = int(one) & 0xFF  # the byte above tells the kind of device
+            number = int(one) & 0xFF  # the byte above is the kind of device
             out[f"{number} {names.get(one, '')}".strip()] = float(
                 np.maximum(covered, 0).sum() / (end - begin)
             )

@@ -48,18 +48,6 @@ def notes(option: Option) -> str:
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def values(option: Option) -> str:
-    """The values for a table in a page."""
-    if option.type == options.SWITCH:
-        return "`1`, `0`"
-    if option.choices:
-        return ", ".join(f"`{choice}`" for choice in option.choices)
-    if option.bounds is not None and option.type in (options.WHOLE, options.NUMBER):
-        least, most = option.bounds
-        return ", ".join([f"{least:,.0f} to {most:,.0f}", *(f"`{word}`" for word, _ in option.words)])
-    return option.metavar.lower() if option.metavar else option.type
-
-
 def _listed(option: Option) -> list[str]:
     backends = [one for one in registry.recording().values() if one.name not in registry.CORE]
     if option.listed == "both":

@@ -43,7 +43,7 @@ def of_texts(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def of_value(option: Option, value: Any) -> Any:
-    """A value given in Python or in a configuration file. A list may be one text; a text is no number.
+    """A value given in Python or in a configuration file. A list may be one text; a text is not a number.
 
     Raises:
         UsageError: naming the option and what it takes.
@@ -164,7 +164,7 @@ def _check_backend(value: str) -> str:
 
 
 def _check_api(value: str) -> str:
-    """Refuse names that are no functions, and write the others as the recorders read them."""
+    """Refuse names that are not functions, and write the others as the recorders read them."""
     from warpsight.capture.functions import patterns
 
     for pattern in patterns.unknown(value):

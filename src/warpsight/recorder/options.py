@@ -6,7 +6,7 @@ What names an option anywhere else is made from this table:
 * the variables that carry options to recorded processes, and the C++ that reads them (`native/runtime/generate_settings.py`),
 * keyword arguments of `ws.record` and `ws.run`, and their types (`option_types.py`, by `scripts/generate_option_types.py`),
 * keys of a configuration file (:mod:`warpsight.recorder.config_file`),
-* the pages `docs/reference/options.md` and `docs/reference/environment.md`.
+* the page `docs/reference/options.md`.
 
 Nothing but the standard library is imported: the build reads this file too.
 """
@@ -113,106 +113,108 @@ OPTIONS: tuple[Option, ...] = (
     Option("force", SWITCH, False, "Replace an existing trace.", COMMON, COMMAND, ("-f", "--force"), in_file=False),
     Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program goes on.", COMMON,
            flags=("--for", "--duration"), variable="WARPSIGHT_FOR", bounds=(0, 1e9), metavar="S", shown="no end"),
-    Option("delay", NUMBER, 0.0, "Begin to record after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
-    Option("stacks", CHOICE, "python", "Host stacks of launches and other rows.", COMMON, choices=STACKS,
+    Option("delay", NUMBER, 0.0, "Start recording after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
+    Option("stacks", CHOICE, "python", "Host stacks to record with launches and other rows.", COMMON, choices=STACKS,
            reader=PROCESS, native="stacks", native_type="StackMode"),
-    Option("kernels", TEXTS, (), "Record only kernels whose name matches, mangled or demangled; repeatable, one a line in "
-           "the variable.", COMMON, metavar="PATTERN", separators="\n", reader=PROCESS, native="kernels", shown="all"),
+    Option("kernels", TEXTS, (), "Record only kernels whose mangled or demangled name matches; repeatable (variable: one "
+           "per line).", COMMON, metavar="PATTERN", separators="\n", reader=PROCESS, native="kernels", shown="all"),
     Option("open", SWITCH, False, "Show the report in the browser afterwards, until Ctrl-C.", COMMON, COMMAND, variable="-"),
     Option("quiet", SWITCH, False, "No summary.", COMMON, COMMAND, ("-q", "--quiet"), "-"),
-    Option("verbose", SWITCH, False, "The recorder says what it does.", COMMON, COMMAND, ("-v", "--verbose"), "-"),
+    Option("verbose", SWITCH, False, "Print what the recorder does.", COMMON, COMMAND, ("-v", "--verbose"), "-"),
     # What to record
-    Option("backend", TEXT, "auto", "What records: auto (CUDA and OpenCL), cuda, opencl, or another backend.",
+    Option("backend", TEXT, "auto", "The recorder: auto (CUDA and OpenCL), cuda, opencl, or another backend.",
            metavar="NAME", listed="others"),
     Option("api", TEXT, "default", "API calls to record: default, launches, all, off, or names of functions.",
            metavar="NAMES", separators=", ", python="str | Sequence[str]", reader=PROCESS, native="api"),
-    Option("trace", TEXTS, (), "Kinds of device records, comma-separated, of kernel, memcpy, memset, sync, event, memory, "
+    Option("trace", TEXTS, (), "Kinds of device records, comma-separated: kernel, memcpy, memset, sync, event, memory, "
            "overhead, unified_memory, environment, jit (CUDA), build, flow (OpenCL), openmp, openacc (ranges).",
            metavar="KINDS", separators=", ", choices=KINDS, reader=PROCESS, native="trace", shown="the usual ones"),
-    Option("graph", CHOICE, "auto", "CUDA graphs: every kernel (node; auto is the same), or one row for a launch (graph).",
+    Option("graph", CHOICE, "auto", "CUDA graphs: a row for every kernel (node, also auto), or one for each launch (graph).",
            choices=("auto", "node", "graph"), reader=PROCESS, backends=("cuda",), native="graph", native_type="GraphMode"),
-    Option("sample", NUMBER, 100.0, "Samples of host threads per second and process.", words=(("off", 0.0),),
+    Option("sample", NUMBER, 100.0, "Samples of the host threads of each process, per second.", words=(("off", 0.0),),
            bounds=(0, 10_000), metavar="HZ|off", python='float | Literal["off"]'),
-    Option("counters", TEXT, "10", "GPU counters: off, samples per second, or names (which may have *).",
+    Option("counters", TEXT, "10", "GPU counters: off, samples per second, or names (* matches any text).",
            metavar="off|HZ|NAMES", python="str | float | Sequence[str]"),
     Option("capture_range", CHOICE, "off", "profiler-api: record only between the program's cudaProfilerStart and "
            "cudaProfilerStop.", choices=("off", "profiler-api"), reader=BOTH, backends=("cuda",), native="capture_range"),
-    Option("ranges", TEXTS, (), "NVTX ranges to record: auto (all but XLA's, which can make a program twice as slow), xla, nvtx "
-           "(as auto), names of domains, off. torch: its operators too, with shapes.", metavar="WORDS", separators=", ",
+    Option("ranges", TEXTS, (), "NVTX ranges: auto (all but XLA's, which can double a program's run time), xla, nvtx (same as "
+           "auto), off, or names of domains. torch: also PyTorch's operators, with shapes.", metavar="WORDS", separators=", ",
            reader=BOTH, native="ranges", shown="auto"),
-    Option("cubins", SWITCH, False, "Keep the code of CUDA modules, each once, in the trace.", reader=PROCESS,
+    Option("cubins", SWITCH, False, "Keep the code of each CUDA module in the trace, once.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
-    Option("pc_sampling", WHOLE, 0, "Samples of program counters with stall reasons, per second and multiprocessor (on: 1000); "
-           "keeps the code, too.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
+    Option("pc_sampling", WHOLE, 0, "Samples of program counters and stall reasons, per second and multiprocessor (on: 1000); "
+           "also keeps the code.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
            python='int | Literal["on", "off"]', reader=PROCESS, backends=("cuda",), native="pc_sampling",
            native_type="uint32_t"),
     Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
            variable="WARPSIGHT_YIELD", reader=BOTH, backends=("cuda",), native="yield"),
-    Option("opencl_profiling", CHOICE, "on", "off: record the host side of OpenCL only.", choices=("on", "off"),
+    Option("opencl_profiling", CHOICE, "on", "off: record only the host side of OpenCL.", choices=("on", "off"),
            reader=PROCESS, backends=("opencl",), native="opencl_profiling"),
     # Cost and size
-    Option("max_size", WHOLE, 0, "Stop recording when the trace has this many megabytes; the program goes on.", COST,
+    Option("max_size", WHOLE, 0, "Stop recording when the trace reaches this many megabytes; the program goes on.", COST,
            bounds=(0, 1e9), metavar="MB", shown="no limit"),
-    Option("stack_depth", WHOLE, 128, "Frames of a stack at most; longer ones are cut at their outer end.", COST,
+    Option("stack_depth", WHOLE, 128, "Frames per stack; deeper stacks lose their outermost frames.", COST,
            bounds=(1, 4096), metavar="FRAMES", reader=PROCESS, native="stack_depth", native_type="int"),
-    Option("on_full", CHOICE, "drop-newest", "What a thread does whose ring is full; rows that are dropped are counted.", COST,
+    Option("on_full", CHOICE, "drop-newest", "What a thread does when its ring is full; dropped rows are counted.", COST,
            choices=("drop-newest", "drop-oldest", "wait"), reader=PROCESS, native="on_full", native_type="FullPolicy"),
     Option("flush", WHOLE, 200, "Milliseconds between flushes.", COST, variable="WARPSIGHT_FLUSH_MS", bounds=(10, 60_000),
            metavar="MS", reader=PROCESS, native="flush_ms", native_type="uint32_t"),
-    Option("buffer_size", WHOLE, 128 * 1024, "Bytes of a CUPTI activity buffer.", COST, bounds=(4096, 64 << 20),
+    Option("buffer_size", WHOLE, 128 * 1024, "Bytes per CUPTI activity buffer.", COST, bounds=(4096, 64 << 20),
            metavar="BYTES", reader=PROCESS, backends=("cuda",), native="buffer_bytes", native_type="uint32_t"),
-    Option("device_buffers", WHOLE, 0, "Bytes of CUPTI's buffers on the device; 0 leaves it to CUPTI.", COST,
+    Option("device_buffers", WHOLE, 0, "Bytes of CUPTI's buffers on the device; 0: CUPTI's default.", COST,
            bounds=(0, 1 << 30), metavar="BYTES", reader=PROCESS, backends=("cuda",), native="device_buffer_bytes",
            native_type="uint32_t"),
-    Option("wait", NUMBER, 10.0, "Wait this many seconds for processes that outlive the program.", COST, bounds=(0, 1e6),
+    Option("wait", NUMBER, 10.0, "Seconds to wait for processes that outlive the program.", COST, bounds=(0, 1e6),
            metavar="S"),
     # Flight recorder
-    Option("ring", TEXT, "", "Keep only the last 30s, 500MB or 30s,500MB; triggers write traces of them.", RING,
+    Option("ring", TEXT, "", "Keep only the last 30s, 500MB or 30s,500MB; a trigger writes them as a trace.", RING,
            variable="WARPSIGHT_RING_SIZE", metavar="TIME|SIZE"),
-    Option("triggers", TEXTS, (), "Write a trace of the ring at: crash, nccl, hang[=S], slow-step[=K[:RANGES]], none; "
+    Option("triggers", TEXTS, (), "What writes a trace of the ring: crash, nccl, hang[=S], slow-step[=K[:RANGES]], none; "
            "repeatable.", RING, flags=("--trigger",), variable="WARPSIGHT_TRIGGER", metavar="WHAT", shown="crash, nccl",
            needs="ring"),
-    Option("after", NUMBER, 0.0, "Seconds past a trigger that its trace holds too.", RING, bounds=(0, 3600), metavar="S",
+    Option("after", NUMBER, 0.0, "Seconds after a trigger that its trace also holds.", RING, bounds=(0, 3600), metavar="S",
            needs="ring"),
     # Output
-    Option("export", TEXT, "", "Also export the trace, beside it: a format of `warpsight export`.", OUTPUT, COMMAND,
+    Option("export", TEXT, "", "Also export the trace in this format of `warpsight export`.", OUTPUT, COMMAND,
            metavar="FORMAT"),
     Option("strict", SWITCH, False, "Exit with 3 instead of 0 when data was lost.", OUTPUT, COMMAND),
-    Option("kernel_log", TEXT, "", "Also write a JSON line for every kernel while the program runs.", OUTPUT, metavar="FILE",
+    Option("kernel_log", TEXT, "", "Also write one JSON line per kernel to this file, while the program runs.", OUTPUT,
+           metavar="FILE",
            python="str | os.PathLike[str]"),
-    Option("log_stacks", CHOICE, "dedup", "Stacks in the kernel log: each once, in full, or none.", OUTPUT,
+    Option("log_stacks", CHOICE, "dedup", "Stacks in the kernel log: each once (dedup), with every line (full), or none.", OUTPUT,
            choices=("dedup", "full", "none"), needs="kernel_log"),
-    Option("print_env", SWITCH, False, "Print the variables that record programs of this shell, until it ends.", OUTPUT,
+    Option("print_env", SWITCH, False, "Print variables that make this shell record every program it starts, until the "
+           "shell ends.", OUTPUT,
            COMMAND, variable="-"),
     # Other backends
-    Option("recorder", CHOICE, "auto", "Of a backend that has two: warpsight's recorder in the process (own), the vendor's "
+    Option("recorder", CHOICE, "auto", "For backends with two recorders: warpsight's in the process (own), the vendor's "
            "program (vendor), or own where it can run (auto).", TOOL, VENDOR, choices=("auto", "own", "vendor"), listed="both"),
-    Option("backend_args", TEXT, "", "Arguments for a vendor's recorder, as one text quoted like a shell's.", TOOL, VENDOR,
+    Option("backend_args", TEXT, "", "Arguments for the vendor's recorder, in one string with shell quoting.", TOOL, VENDOR,
            metavar="ARGS", python="str | Sequence[str | os.PathLike[str]]"),
-    Option("keep", SWITCH, False, "Keep what a vendor's recorder wrote, beside the trace.", TOOL, VENDOR),
-    Option("template", TEXT, "", "A preset of the vendor's recorder, by name.", TOOL, VENDOR, metavar="NAME",
+    Option("keep", SWITCH, False, "Keep the files of the vendor's recorder beside the trace.", TOOL, VENDOR),
+    Option("template", TEXT, "", "Name of a preset of the vendor's recorder.", TOOL, VENDOR, metavar="NAME",
            listed="takers"),
-    Option("pid", WHOLE, 0, "A running process instead of a program, until --for or Ctrl-C.", TOOL, COMMAND,
+    Option("pid", WHOLE, 0, "Record this running process instead of a program, until --for or Ctrl-C.", TOOL, COMMAND,
            variable="-", bounds=(0, 1 << 31), metavar="PID", shown="-", listed="takers"),
 )  # fmt: skip
 #: Variables that the launcher sets by itself, or a user for a single process.
 VARIABLES: tuple[Option, ...] = (
-    Option("socket", TEXT, "", "The launcher's Unix socket. Without it nothing records, and every entry point returns at once.",
+    Option("socket", TEXT, "", "The launcher's Unix socket. Without it the recorder does nothing.",
            scope=VARIABLE, metavar="path", shown="none", reader=PROCESS, native="socket"),
-    Option("dormant", CHOICE, "on", "`dormant`: record nothing until the launcher says so; without a launcher wait for "
+    Option("dormant", CHOICE, "on", "`dormant`: record nothing until the launcher asks for it or, without a launcher, "
            "[`warpsight attach`](../how-to/flight-recorder.md).", scope=VARIABLE, variable="WARPSIGHT",
            choices=("on", "dormant"), reader=PROCESS, native="dormant"),
-    Option("flight_recorder", SWITCH, False, "Set by `record --ring`: texts of events beyond the first 65,536 are not "
-           "remembered.", scope=VARIABLE, variable="WARPSIGHT_RING", reader=PROCESS, native="ring"),
-    Option("process_verbose", SWITCH, False, "The recorder says on stderr what it does.", scope=VARIABLE,
+    Option("flight_recorder", SWITCH, False, "Set by `record --ring`; the process then remembers at most 65,536 texts of "
+           "events.", scope=VARIABLE, variable="WARPSIGHT_RING", reader=PROCESS, native="ring"),
+    Option("process_verbose", SWITCH, False, "Print on stderr what the recorder does.", scope=VARIABLE,
            variable="WARPSIGHT_VERBOSE", reader=PROCESS, native="verbose"),
     Option("library", PATH, None, "`libwarpsight.so`, for `warpsight.h` and for Python.", scope=VARIABLE, metavar="path",
            shown="the installed one", reader=BOTH),
-    Option("cupti", PATH, None, "The `libcupti.so` to use instead of the one that is found.", scope=VARIABLE, metavar="path",
+    Option("cupti", PATH, None, "The `libcupti.so` to use.", scope=VARIABLE, metavar="path",
            shown="found", reader=PROCESS),
-    Option("buffer_pool", WHOLE, 128 << 20, "Bytes of host memory for CUPTI's activity buffers at most; what does not fit is "
+    Option("buffer_pool", WHOLE, 128 << 20, "Most bytes of host memory for CUPTI's activity buffers; records that do not fit are "
            "dropped and counted.", scope=VARIABLE, metavar="bytes", reader=PROCESS),
-    Option("config", PATH, None, "The [configuration file](options.md#configuration-file) to use instead of the nearest one; "
+    Option("config", PATH, None, "The [configuration file](options.md#configuration-file) to use; "
            "`off`: none.", scope=VARIABLE, metavar="path, `off`", shown="the nearest"),
 )  # fmt: skip
 BY_NAME: dict[str, Option] = {option.name: option for option in OPTIONS}

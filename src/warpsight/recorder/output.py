@@ -27,7 +27,7 @@ class Recording:
     """Who writes a recording: the content of `recording.json`."""
 
     pid: int
-    #: Start time of that process in clock ticks since boot: tells reused process ids apart.
+    #: Start time of that process in clock ticks since boot: distinguishes reused process ids.
     ticks: int
     boot: str
     socket: str
@@ -50,7 +50,7 @@ def create(path: Path, *, force: bool = False) -> Path:
         UsageError: when the path is empty.
     """
     if not path.name:
-        raise UsageError(f"{str(path)!r} is no name for an output folder")
+        raise UsageError(f"{str(path)!r} is not a name for an output folder")
     _check_parent(path.parent)
     if _exists(path):
         _replace(path, force)
@@ -97,7 +97,7 @@ def announce(folder: Path, socket: str, job: str, arenas: Path | None = None) ->
 
 
 def announced(folder: Path) -> Recording | None:
-    """Who records into a folder; None when nobody says so."""
+    """Who records into a folder; None when unknown."""
     try:
         return Recording(**json.loads((folder / RECORDING).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

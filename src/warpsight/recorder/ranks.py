@@ -36,7 +36,7 @@ HOSTS = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES", "PET_NNODES"
 
 @dataclass(frozen=True)
 class Rank:
-    """A place in a job; None where the launcher does not tell."""
+    """A place in a job; None for what the launcher does not say."""
 
     rank: int | None
     local_rank: int | None
@@ -84,7 +84,7 @@ def own_partition(path: Path, environment: Mapping[str, str]) -> Path:
 def _part(path: Path, rank: int) -> Path:
     if path.exists() and (not path.is_dir() or (path / "manifest.json").exists()):
         raise WarpsightError(
-            f"{path} exists and is no folder of a job's recordings; choose another name with -o"
+            f"{path} exists and is not a folder of a job's recordings; choose another name with -o"
         )
     try:
         path.mkdir(mode=0o700, exist_ok=True)

@@ -38,14 +38,14 @@ from warpsight.recorder.unrecorded import Unrecorded
 if TYPE_CHECKING:
     from warpsight.recorder.ring.recorder import RingRecorder, Trigger
 
-#: A process that is told to stop has this long to hand over its last rows.
+#: How long a process may take to hand over its last rows after it was asked to stop.
 _STOP_S = 2.5
 #: Arming GPU core dumps, see session/watch/coredump.py.
 _DUMPS = ("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP")
 #: Ends of child processes that are remembered.
 _MOST_STATUSES = 65_536
 
-#: Kinds that a runtime in the program tells, with the name of that runtime; processes that were recorded say it themselves.
+#: Record kinds reported by a runtime inside the traced process, by the name of that runtime; processes say which they had.
 _UNHEARD = {
     "openmp": "no OpenMP runtime with a tools interface (GCC's has none)",
     "openacc": "no OpenACC runtime",
@@ -81,7 +81,7 @@ class Server:
         self._losses: list[dict[str, Any]] = []
         self._log_path: Path | None = None
         self._command: list[str] = []
-        #: What a process is told that is detached: to rest (0), or to stop for good (STOP).
+        #: Control words for a process that is detached: rest (0), or stop for good (STOP).
         self.detach_bits = 0
         with contextlib.ExitStack() as undo:
             undo.callback(output.discard, self.folder)
@@ -182,7 +182,7 @@ class Server:
                 self.ring.store.collect()
 
     def set_control(self, bits: int) -> None:
-        """Tell every process to record (RECORD), rest (0) or stop for good (STOP)."""
+        """Ask every process to record (RECORD), rest (0) or stop for good (STOP)."""
         self._loop.set_control(bits)
 
     def wait_idle(self, seconds: float) -> bool:
@@ -190,7 +190,7 @@ class Server:
         return self._loop.wait_idle(seconds)
 
     def note_exit(self, pid: int, status: int) -> None:
-        """Tell how a child process ended (its wait status)."""
+        """Note how a child process ended (its wait status)."""
         self._statuses[pid] = status
         while len(self._statuses) > _MOST_STATUSES:
             del self._statuses[next(iter(self._statuses))]
@@ -335,7 +335,7 @@ class Server:
         return {"folder": str(self.folder), "ring": self.settings.ring, **self.statistics()}
 
     def _kernel_log(self, force: bool, undo: contextlib.ExitStack) -> tuple[str, ...]:
-        """Make the file of the kernel log; what the converter is to be told about it."""
+        """Make the file of the kernel log; returns what the converter needs to know about it."""
         if not self.settings.kernel_log:
             return ()
         path = output.create_file(Path(self.settings.kernel_log), force=force)
@@ -350,7 +350,7 @@ class Server:
         self._timers.append(timer)
 
     def _stop_remaining(self) -> None:
-        """Tell processes that still run to stop recording, and give them a moment for their last rows."""
+        """Ask processes that still run to stop recording, and give them a moment for their last rows."""
         if not self._loop.running:
             return
         self._loop.set_control(STOP)

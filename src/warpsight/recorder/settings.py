@@ -51,7 +51,7 @@ class Settings(RecordingValues):
             if value == option.default or acts_on(self.backend, option):
                 continue
             flag = option.flag if value is True else f"{option.flag} {value}"
-            raise UsageError(f"{flag} is {_whose(option)}: it does not go with --backend {self.backend}")
+            raise UsageError(f"{flag} is {_owner(option)}: it does not go with --backend {self.backend}")
 
     def to_json(self) -> dict[str, Any]:
         """For the manifest."""
@@ -118,7 +118,7 @@ def acts_on(backend: str, option: Option) -> bool:
     return any(one.name == backend for one in registry.acting_on(option.name))
 
 
-def _whose(option: Option) -> str:
+def _owner(option: Option) -> str:
     from warpsight.machine.backends import registry
 
     backends = [*(registry.CORE[name] for name in option.backends), *registry.acting_on(option.name)]

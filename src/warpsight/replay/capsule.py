@@ -202,8 +202,10 @@ def check_place(path: Path, *, replace: bool) -> None:
     """Check that a capsule can be written to `path`.
 
     Raises:
-        WarpsightError: when something lies there, and it is no capsule or `replace` is not set.
+        WarpsightError: when there is no such folder, or something lies there that is no capsule, or `replace` is not set.
     """
+    if not path.absolute().parent.is_dir():
+        raise WarpsightError(f"{path}: there is no folder {path.parent}")
     if not os.path.lexists(path):
         return
     if path.is_symlink() or not (path / MANIFEST).is_file():

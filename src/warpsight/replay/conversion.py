@@ -72,8 +72,8 @@ def convert(
 
 def _check_whole(log: Sequence[Line]) -> None:
     for line in log:
-        if line["kind"] == "refused":
-            raise WarpsightError(f"nothing was cut out: {line['why']}")
+        if line["kind"] == "refused":  # after the work was cut out
+            raise WarpsightError(f"the capsule is not whole: {line['why']}")
         if line["kind"] == "whole" and line["failed"]:
             raise WarpsightError(f"the capsule is not whole: {line['failed']}")
     if not any(line["kind"] == "whole" for line in log):

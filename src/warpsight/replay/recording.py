@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from warpsight.inside.capsules import FRAME, INJECTION, REQUEST, STEP
 from warpsight.recorder.launch import check_runnable
 from warpsight.replay.capsule import Capsule, check_place
 from warpsight.replay.conversion import convert
+from warpsight.sass.tracing import run_injected
 
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: What ranges that are not the program's own are called in messages.
@@ -58,11 +56,13 @@ class Recorded:
     Attributes:
         code: the program's exit code.
         capsules: one for each process that ran chosen work.
+        refused: why other processes have none.
         held_ns: for how long copying held the program. copied_bytes: what was copied meanwhile.
     """
 
     code: int
     capsules: tuple[Capsule, ...]
+    refused: tuple[str, ...]
     held_ns: int
     copied_bytes: int
 
@@ -87,11 +87,12 @@ def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool =
         variables = {INJECTION: str(library), REQUEST: "\n".join(request(choice, Path(folder)))}
         if choice.range:
             variables[NVTX_INJECTION] = str(library)
-        code = _run(program, variables)
+        code = run_injected(program, variables)
         left = [(path, read_log(path)) for path in sorted(Path(folder).iterdir()) if path.is_dir()]
-        chosen = [
-            (path, log) for path, log in left if any(line["kind"] in ("refused", "end") for line in log)
-        ]
+        chosen = [(path, log) for path, log in left if any(line["kind"] == "end" for line in log)]
+        refused = [line["why"] for _, log in left for line in log if line["kind"] == "refused"]
+        if not chosen and refused:
+            raise WarpsightError(f"nothing was cut out: {refused[0]}")
         if not chosen:
             raise WarpsightError(_nothing(choice, [log for _, log in left]))
         capsules = []
@@ -101,7 +102,7 @@ def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool =
     lines = [line for _, log in chosen for line in log]
     held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
     copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
-    return Recorded(code, tuple(capsules), held, copied)
+    return Recorded(code, tuple(capsules), tuple(refused), held, copied)
 
 
 def request(choice: Choice, folder: Path) -> list[str]:
@@ -158,18 +159,3 @@ def _library() -> Path:
             "nvidia-cuda-cupti and nvidia-cuda-runtime, or the CUDA toolkit)"
         )
     return found
-
-
-def _run(program: Sequence[str], variables: dict[str, str]) -> int:
-    """The program's exit code as a shell's; Ctrl-C reaches the program alone, which shares our terminal."""
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        code = subprocess.Popen(
-            program,
-            env={**os.environ, **variables},
-            executable=shutil.which(program[0]),
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
-        ).wait()
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    return code if code >= 0 else 128 - code

@@ -105,11 +105,11 @@ def _folded(source: Source, fields: Sequence[str], conditions: Filter) -> Folded
     known: list[dict[Any, bool]] = [{} for _ in conditions.groups]
 
     def take(state: Counter[Any], rows: Sequence[Any], _: Any) -> None:
-        for group, told in zip(conditions.groups, known, strict=True):
+        for group, decided in zip(conditions.groups, known, strict=True):
             values = list(map(attrgetter(group[0].field), rows))
-            if new := set(values).difference(told):
-                told.update(verdicts(group, new))
-            rows = list(compress(rows, map(told.__getitem__, values)))
+            if new := set(values).difference(decided):
+                decided.update(verdicts(group, new))
+            rows = list(compress(rows, map(decided.__getitem__, values)))
         state.update(map(value, rows))
         if len(state) > MOST_DISTINCT:
             raise fold.Unusual
@@ -151,4 +151,4 @@ def _fulfilling(made: _Counted, fields: Sequence[str], conditions: Filter) -> It
             tests.append((place, verdicts([condition], {values[place] for values, _ in made})))
         groups.append(tests)
     for values, _ in made:
-        yield all(any(told[values[place]] for place, told in tests) for tests in groups)
+        yield all(any(decided[values[place]] for place, decided in tests) for tests in groups)

@@ -26,7 +26,7 @@ class Disassembly:
 def disassemble(
     cubin: Path, *, source_info: bool = True, line_info: bool = True, timeout_s: float = 60.0
 ) -> Disassembly:
-    """Disassemble a cubin: with files and lines (`-g`) and as plain code (`-c`) unless told otherwise.
+    """Disassemble a cubin: with files and lines (`-g`) and as plain code (`-c`) by default.
 
     Raises:
         WarpsightError: when nvdisasm is not there, fails, or takes longer than `timeout_s`.

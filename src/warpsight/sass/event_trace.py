@@ -83,7 +83,7 @@ class EventTrace:
         """Read a file.
 
         Raises:
-            FormatError: when it is no event trace.
+            FormatError: when it is not an event trace.
         """
         source = path if isinstance(path, Source) else Source(path)
         self.name = source.name
@@ -218,7 +218,7 @@ def _by_graph(events: Events, file: blocks.EventFile) -> Events:
     """Give the events of graphs to their launches.
 
     The kernels of one launch of a graph share what their patches are given, so all its events carry the number of the last:
-    the function that an event lies in tells them apart. Two launches of one kernel in one graph cannot be.
+    the function that an event lies in separates them. Two launches of one kernel in one graph cannot be separated.
     """
     graphs: dict[int, list[dict[str, Any]]] = {}
     for said in file.launches:
@@ -231,7 +231,7 @@ def _by_graph(events: Events, file: blocks.EventFile) -> Events:
             continue
         shared = np.isin(events.launch, [int(said["launch"]) for said in nodes])
         if len({said["pc"] for said in nodes}) < len(nodes):
-            file.losses.append(("launches of one kernel in one graph are told as one launch of it", 0))
+            file.losses.append(("launches of one kernel in one graph appear as one launch of it", 0))
         claimed = np.zeros(len(events), bool)
         for said in nodes:
             size = sizes.get((int(said["module"]), int(said["pc"])), 0)

@@ -21,7 +21,7 @@ def known() -> frozenset[str]:
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """A note for each name that is no field of any type of record."""
+    """A note for each name that is not a field of any type of record."""
     fields = known()
     notes = []
     for name in dict.fromkeys(names):

@@ -53,7 +53,7 @@ def parse(expressions: Iterable[str]) -> Filter:
     """The filter of several expressions, all of which must hold.
 
     Raises:
-        UsageError: for what is no condition.
+        UsageError: for what is not a condition.
     """
     parts = [part for expression in expressions for part in _AND.split(expression) if part.strip()]
     return Filter(tuple(tuple(_condition(piece) for piece in _OR.split(part)) for part in parts))
@@ -63,7 +63,7 @@ def _condition(text: str) -> Condition:
     found = _CONDITION.match(text)
     if found is None:
         raise UsageError(
-            f"{text.strip()!r} is no condition; expected FIELD=VALUE, or !=, <, <=, >, >=, ~, !~"
+            f"{text.strip()!r} is not a condition; expected FIELD=VALUE, or !=, <, <=, >, >=, ~, !~"
         )
     name, operator, value = found.groups()
     if value.endswith(";") and number(value[:-1]) is not None:
@@ -74,7 +74,7 @@ def _condition(text: str) -> Condition:
         try:
             re.compile(value)
         except re.error as error:
-            raise UsageError(f"{value!r} is no regular expression: {error}") from None
+            raise UsageError(f"{value!r} is not a regular expression: {error}") from None
     return Condition(name, operator, value)
 
 

@@ -108,7 +108,7 @@ class Imported:
                 ) from None
 
     def last_instructions(self) -> list[tuple[int, str]]:
-        """Each warp with the text of the last instruction it executed that is no padding, empty where it is not known."""
+        """Each warp with the text of the last instruction it executed that is not padding, empty where it is not known."""
         launches = self.rows(statements.LAUNCHES)
         if len(launches) != 1:
             return self.rows(statements.last_instructions())
@@ -166,7 +166,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _engine() -> Any:
-    """DuckDB's engine; its Python package where the engine is no module of its own (before 1.4)."""
+    """DuckDB's engine; its Python package where the engine is not a module of its own (before 1.4)."""
     try:
         import _duckdb
     except ImportError:

@@ -54,7 +54,7 @@ def events(path: Path | str, warps_per_cta: int) -> list[Region]:
     """The events of Proton's trace in time order, numbered per warp.
 
     Raises:
-        FormatError: for what is no Chrome trace of Proton's intra-kernel profiler.
+        FormatError: for what is not a Chrome trace of Proton's intra-kernel profiler.
     """
     with Source(path) as source, source.open() as file:
         try:

@@ -74,7 +74,7 @@ def _is(values: pa.Array, text: str) -> pa.Array:
     low, high = (
         _ordered(values, operator, str(end)) for operator, end in zip((">=", "<="), between, strict=True)
     )
-    inside = pc.fill_null(pc.and_(low, high), False)  # what is no number is in no range
+    inside = pc.fill_null(pc.and_(low, high), False)  # what is not a number is in no range
     return pc.if_else(pc.is_valid(values), inside, pa.scalar(None, pa.bool_()))
 
 

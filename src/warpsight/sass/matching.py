@@ -84,12 +84,12 @@ def _places(
     return places
 
 
-def _flags(condition: Condition, told: dict[Any, bool], rows: Sequence[Any], header: Header) -> list[bool]:
+def _flags(condition: Condition, decided: dict[Any, bool], rows: Sequence[Any], header: Header) -> list[bool]:
     if condition.field == "sass":
         sass = header.sass
         values = [sass.get(row.opcode_id) if row.sass is None else row.sass for row in rows]
     else:
         values = list(map(attrgetter(condition.field), rows))
-    if new := set(values).difference(told):
-        told.update(verdicts([condition], new))
-    return list(map(told.__getitem__, values))
+    if new := set(values).difference(decided):
+        decided.update(verdicts([condition], new))
+    return list(map(decided.__getitem__, values))

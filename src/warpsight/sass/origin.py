@@ -23,7 +23,7 @@ def is_trace(path: Path | str) -> bool:
                 f"{path} is an event trace: ask it with sass events, memory or races, or import it first"
             )
         if head[:2] != _ZIP:
-            return False  # told without loading what reads traces
+            return False  # decided without importing the trace reader
     elif not place.exists():
         return False
     elif (place / "manifest.json").is_file():

@@ -136,12 +136,12 @@ def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
 
 
 def launch_of(trace: Trace, name: str, samples: int = 0) -> Launch:
-    """How a kernel was launched in the shape that took the most time; empty when the trace does not tell.
+    """How a kernel was launched in the shape that took the most time; empty when unknown.
 
     Args:
         trace: the trace.
         name: of the kernel, mangled.
-        samples: how many it has: they tell how many multiprocessors were busy.
+        samples: how many it has, which shows how many multiprocessors were busy.
     """
     rows = trace.sql(_LAUNCH, name=name).fetchall()
     if not rows:

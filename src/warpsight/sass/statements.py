@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from warpsight.errors import UsageError
 from warpsight.sass.filters import Condition, Filter, limits, number
 
-#: What tells events apart, in their order.
+#: The columns that identify an event, in their order.
 KEY = ("process", "grid_launch", "event")
 #: Tables that hold what an event only refers to, joined to events `w` where a value needs them.
 _JOINS = {
@@ -135,7 +135,7 @@ _PADDING = r"regexp_matches(i.sass, '^(@\S+ )?NOP')"
 
 
 def last_opcodes(process: int, name_id: int | None) -> str:
-    """Of a trace of one launch: each warp with the last instruction it executed that is no padding."""
+    """Of a trace of one launch: each warp with the last instruction it executed that is not padding."""
     kernel = f"i.process = {int(process)} AND i.name_id IS NOT DISTINCT FROM {'NULL' if name_id is None else int(name_id)}"
     pads = f'SELECT i.opcode FROM "instruction" i WHERE {kernel} AND {_PADDING}'
     return f'SELECT warp, arg_max(opcode, event) FROM "warp_event" WHERE opcode NOT IN ({pads}) GROUP BY warp'
@@ -214,7 +214,7 @@ def _is_list(columns: Sequence[str], wanted: str) -> str:
 
 
 def _numeric(found: Field) -> str:
-    """What order is told by: texts count when they are integer literals."""
+    """The value to order by: texts count when they are integer literals."""
     if found.kind in ("number", "hex"):
         return f"w.{found.columns[0]}"
     if found.kind == "list":

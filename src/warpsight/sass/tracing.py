@@ -94,7 +94,7 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
     with tempfile.TemporaryDirectory(prefix=".events-", dir=out.parent.resolve()) as temporary:
         patches = assemble(Path(temporary), _architectures())
         lines = request(selection, Path(temporary, "events"), sanitizer, patches)
-        code = _run(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
+        code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
         made = sorted(Path(temporary).glob("events.*"))
         files = tuple(_keep(file, out, alone=len(made) == 1) for file in made)
     return Traced(code, files, tuple(program))
@@ -212,8 +212,8 @@ def _architectures() -> list[int]:
     return usable
 
 
-def _run(program: Sequence[str], variables: Mapping[str, str]) -> int:
-    """The program's exit code as a shell's; Ctrl-C reaches the program alone, which shares our terminal."""
+def run_injected(program: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a program with more variables: its exit code as a shell's. Ctrl-C reaches it alone, which shares our terminal."""
     with _interrupts_ignored():
         try:
             process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`sass validate` and `sass compare`: is a trace file what its format says, and do two files tell the same story."""
+"""`sass validate` and `sass compare`: is a trace file what its format says, and do two files agree."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def validate(path: Path | str, form: str = "auto", content: bool = False) -> Val
 
     Raises:
         FormatError: when the file does not exist.
-        UsageError: when `form` is auto and it cannot be told.
+        UsageError: when `form` is auto and the file is of no known kind.
     """
     form = form_of(path) if form == "auto" else form
     with source_of(path) as source:

@@ -1,7 +1,7 @@
 """What a step takes when nothing records it: the recorder's cost taken out, or the device's clocks adjusted.
 
 Recording costs time per call, most of it inside the vendor's library, where no recorder can measure it. Where the step's time
-without a recorder is known, that tells the cost: as much per call as makes the re-timed step that long.
+without a recorder is known, that gives the cost: as much per call as makes the re-timed step that long.
 """
 
 from __future__ import annotations

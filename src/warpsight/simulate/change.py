@@ -71,7 +71,7 @@ def parse(text: str) -> Change:
     rest = text[: found.start()] if found else text
     subject, _, pattern = rest.partition(":")
     if subject not in SUBJECTS:
-        raise UsageError(f"{text!r} is no what-if: it begins with one of {', '.join(SUBJECTS)}")
+        raise UsageError(f"{text!r} is not a what-if: it begins with one of {', '.join(SUBJECTS)}")
     if subject in _TIMED and found is None:
         raise UsageError(f"{text!r} says no change: end it with /2, *1.5, =10us or =none")
     if subject in _UNTIMED and found is not None and not (subject == "sync" and found["value"] == "none"):
@@ -86,7 +86,7 @@ def _check(text: str, pattern: str) -> Literal[True]:
     try:
         re.compile(pattern)
     except re.error as problem:
-        raise UsageError(f"{text!r}: {pattern!r} is no regular expression: {problem}") from None
+        raise UsageError(f"{text!r}: {pattern!r} is not a regular expression: {problem}") from None
     return True
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: A kernel ran alone up to this part of its time beside a collective, and beside one from that part on.
 _ALONE, _BESIDE = 0.02, 0.5
-#: Kernels of one name and shape that are needed of each to tell how much longer they take.
+#: Kernels of one name and shape that are needed of each to measure how much longer they take.
 _ENOUGH = 3
 #: No kernel takes longer than this many times as long: what is slower is slow for another reason.
 _MOST = 4.0

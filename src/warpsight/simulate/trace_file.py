@@ -34,7 +34,7 @@ def write(trace: Trace, found: Simulated, path: str | os.PathLike[str], force: b
     with the calls of the whole process.
 
     Raises:
-        TraceError: when `path` exists and `force` is not set, or it is no trace.
+        TraceError: when `path` exists and `force` is not set, or it is not a trace.
     """
     clock = _Clock(found)
     with TraceWriter(path, force=force) as writer:
@@ -153,7 +153,7 @@ class _Clock:
 
 
 def _line(old: Column, new: Column) -> tuple[Column, Column]:
-    """Moments in ascending order, each with one new moment that is no earlier than those before it."""
+    """Moments in ascending order, each with one new moment that is not an earlier than those before it."""
     order = np.lexsort((new, old))
     old, new = old[order], np.maximum.accumulate(new[order]) if len(new) else new
     last = np.r_[old[1:] != old[:-1], True] if len(old) else np.zeros(0, bool)

@@ -95,7 +95,7 @@ def fold(
 
 
 def _first_line(source: Source, header: Header) -> int:
-    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is no kernel's."""
+    """Take the kernel from the first line that is not blank; bytes up to there, 0 when it is not a kernel's."""
     head = source.head.lstrip()
     if b"\n" in head and b"kernel_metadata" not in head[: head.find(b"\n")]:
         return 0
@@ -179,12 +179,12 @@ class _Folder(Generic[S]):
                 for line, row in zip(lines, rows, strict=True)
                 if row.type in records.DESCRIBING
             ]
-        told = [row.type not in records.DESCRIBING for row in rows] if describing else []
-        events = list(compress(rows, told)) if describing else rows
+        chosen = [row.type not in records.DESCRIBING for row in rows] if describing else []
+        events = list(compress(rows, chosen)) if describing else rows
 
         def own() -> Sequence[bytes]:
             whole = _lines_of(data, len(rows))
-            return list(compress(whole, told)) if describing else whole
+            return list(compress(whole, chosen)) if describing else whole
 
         self._take(part.state, events, own)
 

@@ -76,7 +76,7 @@ def read(path: Path | str) -> dict[tuple[int, int], dict[str, int]]:
     """(warp, region) → instruction → count.
 
     Raises:
-        FormatError: for a file without these columns or a count that is no number.
+        FormatError: for a file without these columns or a count that is not a number.
     """
     out: dict[tuple[int, int], dict[str, int]] = defaultdict(dict)
     with Source(path) as source, source.open() as file:
@@ -89,5 +89,5 @@ def read(path: Path | str) -> dict[tuple[int, int], dict[str, int]]:
                 counts = out[key]
                 counts[row["instruction"]] = counts.get(row["instruction"], 0) + int(row["count"])
             except (TypeError, ValueError):
-                raise source.error("a warp, region or count is no number", line=number) from None
+                raise source.error("a warp, region or count is not a number", line=number) from None
     return dict(out)

@@ -55,7 +55,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read a trace; a cut end is salvaged.
 
     Raises:
-        FormatError: for a line inside the file that is no record, with its number.
+        FormatError: for a line inside the file that is not a record, with its number.
     """
     if clp.is_archive(source):
         with clp.source_of(source.path) as unpacked:

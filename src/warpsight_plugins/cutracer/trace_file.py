@@ -49,7 +49,7 @@ class TraceFile:
         `caller` from the stacks.
 
         Raises:
-            FormatError: for a line inside the file that is no JSON object, with its number.
+            FormatError: for a line inside the file that is not a JSON object, with its number.
         """
         needed = _needed(fields)
         with ThreadPoolExecutor(2, thread_name_prefix="sass") as pool:

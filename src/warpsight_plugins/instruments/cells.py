@@ -98,7 +98,7 @@ def rows(source: Source) -> Iterator[Row]:
             found = _PLACE.search(str(error))
             line = int(found[1]) if found else None
             if not schema:
-                raise source.error(f"is no XML of xctrace: {error}", line=line) from None
+                raise source.error(f"is not XML of xctrace: {error}", line=line) from None
             source.ended_early(f"the XML is damaged or ends at line {line}")
 
 

@@ -45,7 +45,7 @@ def exported(source: Source) -> Iterator[list[Path]]:
         tables = ElementTree.fromstring(toc).iter("table")
         there = {str(table.get("schema")) for table in tables}
     except ElementTree.ParseError as error:
-        raise source.error(f"xctrace's list of tables is no XML: {error}") from None
+        raise source.error(f"xctrace's list of tables is not XML: {error}") from None
     with tempfile.TemporaryDirectory(prefix="warpsight-xctrace-") as folder:
         files = []
         for schema in SCHEMAS:

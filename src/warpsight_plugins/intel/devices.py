@@ -32,7 +32,7 @@ def _device(one: pci.PciDevice, known: dict[str, str], root: Path) -> Device:
     card = (
         pci.PciDevice(one.address, one.vendor, one.device, one.kind, one.driver, cards[0]) if cards else None
     )
-    # i915 tells local memory and the highest clock beside the card, xe the clock below a tile's engine group.
+    # i915 has local memory and the highest clock beside the card, xe the clock below a tile's engine group.
     memory = card.number("lmem_total_bytes") if card else None
     clock = (card.number("gt_RP0_freq_mhz") if card else None) or one.number("tile0/gt0/freq0/rp0_freq")
     return Device(
@@ -43,7 +43,7 @@ def _device(one: pci.PciDevice, known: dict[str, str], root: Path) -> Device:
 
 
 def _discovered() -> dict[str, dict[str, str]]:
-    """What xpu-smi tells, by PCI address."""
+    """What xpu-smi reports, by PCI address."""
     listed = vendor_tools.document("xpu-smi", "discovery", "-j")
     rows = listed.get("device_list") if isinstance(listed, dict) else None
     return {

@@ -33,8 +33,8 @@ def find() -> Path | None:
 
 def expected() -> bool:
     """Whether programs on this machine may use MACA: it has a GPU of MetaX, or the SDK, or a variable says where that is."""
-    told = any(os.environ.get(variable) for variable in ("MACA_PATH", "MACA_ROOT", "MACA_HOME"))
-    return told or bool(glob.glob("/opt/maca*")) or any(pci.devices(_VENDOR_ID))
+    has_variable = any(os.environ.get(variable) for variable in ("MACA_PATH", "MACA_ROOT", "MACA_HOME"))
+    return has_variable or bool(glob.glob("/opt/maca*")) or any(pci.devices(_VENDOR_ID))
 
 
 def usable() -> Path | None:

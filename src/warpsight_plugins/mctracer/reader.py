@@ -21,7 +21,7 @@ def read_events(source: Source, target: Target) -> None:
     """Read one file.
 
     Raises:
-        FormatError: when it is no trace event JSON.
+        FormatError: when it is not trace event JSON.
     """
     reader = _Reader(target, names(source))
     pairs = Pairs()

@@ -23,7 +23,7 @@ def read_timeline(source: Source, target: Target) -> None:
     """Read a timeline.
 
     Raises:
-        FormatError: when it is no trace event JSON.
+        FormatError: when it is not trace event JSON.
     """
     reader = _Reader(source, target)
     for event in events(source, target):

@@ -20,7 +20,7 @@ _VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
 
 @dataclass(frozen=True)
 class Rocprofiler:
-    """A librocprofiler-sdk that was found; `version` as its file's name tells it, None when it does not."""
+    """A librocprofiler-sdk that was found; `version` from its file's name, None when it has none."""
 
     path: Path
     version: str | None

@@ -1,8 +1,8 @@
-"""AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite), rpd_tracer (RPD SQLite) and rocprof, rocprofv2 (CSV).
+"""AMD's recorders: rocprofv3 (JSON, CSV, rocpd SQLite), rpd_tracer (RPD SQLite) and rocprof (JSON, CSV), rocprofv2 (CSV).
 
 JSON after rocprofiler-sdk's `cxx/serialization.hpp`, CSV after its `generateCSV.cpp` and the documents of rocprof and rocprofv2,
 rocpd after `rocprofiler-sdk-rocpd/rocpd_tables.sql` 3.0 to 4.1 (times inline, or in a table of their own). rocprofv3's PFTrace is
-an ordinary Perfetto trace: the reader of that format takes it.
+a Perfetto trace: the reader of that format takes it, and knows its categories.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ _ENDINGS = ("_results.db", "_results.json", "_trace.csv", "_counter_collection.c
 
 
 def sniff(source: Source) -> bool:
-    """rocprofv3's JSON, a rocpd database, a CSV with rocprof's columns, or a folder with such files."""
+    """rocprofv3's or rocprof's JSON, a rocpd database, a CSV with rocprof's columns, or a folder with such files."""
     if source.is_directory:
         return any(True for _ in _members(source.path))
     head = source.head
     if head.startswith(_SQLITE):
         return b"rocpd_" in head
     if head.lstrip()[:1] == b"{":
-        return b'"rocprofiler-sdk-tool"' in head[:4096]
+        from warpsight_plugins.rocprof.chrome_form import is_tracing
+
+        return b'"rocprofiler-sdk-tool"' in head[:4096] or is_tracing(head)
     from warpsight_plugins.rocprof.csv_form import is_trace
 
     return is_trace(head)
@@ -60,9 +62,10 @@ def _read_file(source: Source, target: Target) -> None:
 
         read_database(source, target)
     elif source.head.lstrip()[:1] == b"{":
+        from warpsight_plugins.rocprof.chrome_form import is_tracing, read_tracing
         from warpsight_plugins.rocprof.json_form import read_document
 
-        read_document(source, target)
+        (read_tracing if is_tracing(source.head) else read_document)(source, target)
     else:
         from warpsight_plugins.rocprof.csv_form import read_table
 
@@ -95,12 +98,13 @@ COVERAGE = Coverage(
     lost=(
         "the hardware queue where the record also has a stream",
         "RPD: autograd and call stack tables; which process work of no call belonged to",
-        "databases of the first rocprof (tables HIP, OPS, COPY): not read; its JSON is read as Chrome's, kernels as ranges",
+        "databases of the first rocprof (tables HIP, OPS, COPY): not read; its JSON tells no sizes of copies and no shapes",
         "arguments of calls, PC samples, thread traces, code objects",
         "CSV: sizes of copies are 0 (the file has none); rocprof and rocprofv2: shapes have one dimension",
     ),
     tested=(
         "rocprofv3 JSON (ROCm 7, MI350X, 43,915 dispatches): a recording of AMD-AGI/TraceLens' tests (MIT)",
+        "rocprof JSON: two real files of one kernel each (HGLiu1998/batched_gemm, shashankparsi/HIP_Programming)",
         "rocprofv3 CSV in four states of its columns: kernel, copy and marker tables quoted in AMD's and users' documents, in "
         "which agents are numbers, `Agent 7` or `GPU 3`, and threads, streams and registers are absent or there",
         "rocpd schema 3 (rocprofv3 of ROCm 7): a real database of 151 dispatches and 629 regions (HGLiu1998/batched_gemm "

@@ -61,17 +61,17 @@ def read_table(source: Source, target: Target) -> None:
     """Read one file.
 
     Raises:
-        FormatError: when its columns are none of rocprof's traces, or a value is no number.
+        FormatError: when its columns are none of rocprof's traces, or a value is not a number.
     """
     role = _role(csv_columns.header(source.head))
     if role is None:
-        raise source.error("has none of the columns that tell a trace of rocprof")
+        raise source.error("has none of the columns of a rocprof trace")
     target.source.update(tool="rocprof", clock="ns of rocprof's timestamps")
     reader = _Reader(source, target)
     for rows in csv_columns.read(source):
         getattr(reader, role)(rows)
     if role == "copies":
-        target.note("rocprof's CSV does not tell the size of copies: their bytes are 0", "memcpy")
+        target.note("rocprof's CSV does not have the size of copies: their bytes are 0", "memcpy")
 
 
 class _Reader:
@@ -228,7 +228,7 @@ class _Reader:
         )
 
     def counters(self, rows: Columns) -> None:
-        """Rows of a counter collection; older ones have no times and only their number is told."""
+        """Rows of a counter collection; older ones have no times and are only counted."""
         if not rows.has(*_START):
             self._target.lost(len(rows), "counter values without a time (rocprofv3 before 6.4)", "counter")
             return

@@ -324,7 +324,7 @@ class _Reader:
             self._places(piece, agents, [0] * len(piece)), _correlations(piece), **peers,
         )  # fmt: skip
 
-    def _who(self, piece: list[Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _threads_and_process(self, piece: list[Record]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         threads = np.array([record.thread_id for record in piece], np.int64)
         known = {tid: self._target.thread(self._process, tid) for tid in set(threads.tolist())}
         return np.array([known[tid] for tid in threads.tolist()], np.int64), np.full(
@@ -333,7 +333,9 @@ class _Reader:
 
     def _calls(self, piece: list[Record]) -> None:
         functions = [self._function(record) for record in piece]
-        self._recording.add_calls(*_times(piece), functions, *self._who(piece), _correlations(piece))
+        self._recording.add_calls(
+            *_times(piece), functions, *self._threads_and_process(piece), _correlations(piece)
+        )
 
     def _ranges(self, piece: list[Record]) -> None:
         messages = {one.key: one.value for one in self._run.strings.marker_api}
@@ -342,10 +344,10 @@ class _Reader:
             messages.get(record.correlation_id.internal, name)
             for record, name in zip(piece, functions, strict=True)
         ]
-        self._recording.add_ranges(*_times(piece), functions, texts, *self._who(piece))
+        self._recording.add_ranges(*_times(piece), functions, texts, *self._threads_and_process(piece))
 
     def _memory(self, piece: list[Record], buffer: str) -> None:
-        threads, _ = self._who(piece)
+        threads, _ = self._threads_and_process(piece)
         self._recording.add_memory(
             [
                 {

@@ -37,7 +37,7 @@ def copy_kind(direction: str) -> str:
 
 
 def kernel_name(name: str) -> str:
-    """The function's name: the descriptor's suffix `.kd` is no part of it."""
+    """The function's name: the descriptor's suffix `.kd` is not part of it."""
     return name.removesuffix(" [clone .kd]").removesuffix(".kd")
 
 
@@ -129,7 +129,7 @@ class Recording:
 
     def add_copies(self, start: Array, end: Array, size: Array, directions: Sequence[str], places: dict[str, Any],
                    correlation: Array | pa.Array, **more: Any) -> None:  # fmt: skip
-        """Rows of table memcpy. rocprof tells neither pinned memory nor who waits: sides are host or device."""
+        """Rows of table memcpy. rocprof records neither pinned memory nor who waits: sides are host or device."""
         if not len(start):
             return
         kinds = [copy_kind(text) for text in directions]

@@ -283,7 +283,7 @@ class _Reader:
             values = [_number(text) for text in texts]
             kept = np.array([value is not None for value in values], bool)
             if lost := int((~kept).sum()):
-                self._target.lost(lost, "values of monitors that are no numbers", "counter")
+                self._target.lost(lost, "values of monitors that are not numbers", "counter")
             if not kept.any():
                 continue
             chosen = rows.where(kept)

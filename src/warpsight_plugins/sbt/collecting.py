@@ -30,7 +30,7 @@ _EVENT_KIND = (
 )  # fmt: skip
 
 
-def _told(key: str) -> str:
+def _number_attribute(key: str) -> str:
     """A number among the attributes of a host row."""
     return f"coalesce(try_cast(json_extract_string(attributes, '$.{key}') AS UBIGINT), 0)"
 
@@ -59,7 +59,8 @@ class _Rows:
 
 
 _HOST = {
-    "device": _told("device"), "stream": _told("stream"), "correlation": _told("correlation"), "context": "0",
+    "device": _number_attribute("device"), "stream": _number_attribute("stream"),
+    "correlation": _number_attribute("correlation"), "context": "0",
     "thread": "greatest(thread, 0)",
 }  # fmt: skip
 _TABLES: dict[str, _Rows] = {
@@ -201,7 +202,7 @@ class _Collector:
             FROM {source} t WHERE {where}""").to_arrow_table()
 
     def _raw_streams(self, column: dict[str, Column], stream: Column) -> Column:
-        """Streams whose own number does not fit the column are told by their name."""
+        """Streams whose own number does not fit the column are identified by name."""
         out = stream.copy()
         for process, context, number, name in self._streams:
             chosen = (column["process"] == process) & (column["context"] == context) & (stream == number)

@@ -19,7 +19,7 @@ _WAITING = 1 << 20
 class Ready:
     """Events to place.
 
-    `ordinal` is their place in the file, `length` what an end tells (else 0); those that are `alone` only told the
+    `ordinal` is their place in the file, `length` the duration that an end gives (else 0); those that are `alone` only told the
     length of another and become no row.
     """
 

@@ -68,7 +68,7 @@ class Placer:
         """Add what still waited for its end."""
         self._place(self._pairs.rest())
         if self._texts.missing:
-            cause = "names are told by numbers that the string table does not have"
+            cause = "some names are numbers that the string table does not have"
             self.target.lost(self._texts.missing, cause, "name")
         if self._pairs.unended:
             cause = (
@@ -121,7 +121,7 @@ class Placer:
                     key, ordinal[rows][chosen.to_numpy(zero_copy_only=False)], values.filter(chosen)
                 )
 
-    # Rows of each table, and whether the row (with what `_beside` adds) tells all of the event.
+    # Rows of each table, and whether the row (with what `_beside` adds) holds all of the event.
 
     def _kernel(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
         shape, fits = self._shapes(part)
@@ -181,7 +181,7 @@ class Placer:
         return columns, self._usual(part) & (part.flags & layout.DURATION == 0)
 
     def _marker(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
-        columns, exact = self._told(part, length)
+        columns, exact = self._host_columns(part, length)
         kinds = pa.array(["instant", "start/end"]).take(pa.array((part.kind == 18).astype(np.int64)))
         unended = (part.kind == 18) & (part.duration == 0) & (length == 0)
         columns |= {"kind": kinds, "open": unended, "source": _same("framework", len(part))}
@@ -189,7 +189,7 @@ class Placer:
         return columns, exact & (part.kind != 19)
 
     def _user_event(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
-        columns, exact = self._told(part, length)
+        columns, exact = self._host_columns(part, length)
         labels = pa.array([layout.EVENT_TYPES.get(i, f"type {i}") for i in range(256)])
         columns["duration"] = pa.array(np.where(length, length, part.duration.view(np.int64)))
         columns |= {"name": self._texts.column(part.name), "kind": labels.take(pa.array(part.kind))}
@@ -197,7 +197,7 @@ class Placer:
 
     # What the tables share.
 
-    def _told(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
+    def _host_columns(self, part: Events, length: Column) -> tuple[dict[str, Any], Column]:
         """Columns of host rows; device, stream and correlation have no columns there and become attributes."""
         numbers = (pc.cast(pa.array(c), pa.string()) for c in (part.device, part.stream, part.correlation))
         pieces = [
@@ -281,7 +281,7 @@ class Placer:
         return pa.array(ids, mask=ids == 0)
 
     def _beside(self, table: str, part: Events, ordinal: Column, exact: Column) -> None:
-        """Attributes of events that are otherwise told by their rows."""
+        """Attributes of events that are otherwise stored in rows."""
         keep = exact[part.memory_rows]
         rows = part.memory_rows[keep]
         if len(rows):

@@ -63,7 +63,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 def _read(source: Source, target: Target, view: memoryview, data: varint.Column) -> None:
     if bytes(view[:4]) != layout.MAGIC:
-        raise source.error("is no SBT file: it does not begin with SBT and a zero byte", offset=0)
+        raise source.error("is not an SBT file: it does not begin with SBT and a zero byte", offset=0)
     header = Header.unpack(bytes(view[: layout.HEADER.size]))
     for name in ("metadata", "strings", "devices", "events"):
         offset = getattr(header, name)

@@ -124,7 +124,7 @@ def pack_strings(strings: Sequence[bytes]) -> bytes:
 def assemble(
     header: Header, metadata: bytes, devices: bytes, events: Sequence[bytes], strings: bytes
 ) -> list[bytes]:
-    """The pieces of a whole file in the order TraceSmith writes them; `header` gives what is no offset."""
+    """The pieces of a whole file in the order TraceSmith writes them; `header` gives what is not an offset."""
     at = layout.HEADER.size
     offsets = []
     for size in (len(metadata), len(devices), sum(map(len, events))):

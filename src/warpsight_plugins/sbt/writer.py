@@ -111,10 +111,10 @@ def _foreword(trace: Trace, kept: dict[str, str]) -> tuple[bytes, bytes]:
         )
         listed = [Device(**values) for values in json.loads(kept["devices"])] if "devices" in kept else None
         return metadata, b"" if listed is None else sections.pack_devices(listed)
-    told = trace.sql(
+    recorded = trace.sql(
         'SELECT executable, command, start, coalesce("end", 0), host, pid FROM process ORDER BY process LIMIT 1'
     ).fetchall()
-    metadata = sections.pack_metadata(Metadata(*told[0])) if told else b""
+    metadata = sections.pack_metadata(Metadata(*recorded[0])) if recorded else b""
     return metadata, sections.pack_devices([_device(row) for row in trace.arrow("device").to_pylist()])
 
 

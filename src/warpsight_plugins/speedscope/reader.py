@@ -54,7 +54,7 @@ def read(source: Source, target: Target, options: Options) -> None:
         frames = [_frame(frame) for frame in document["shared"]["frames"]]
         profiles = list(document["profiles"])
     except msgspec.DecodeError as error:
-        raise source.error(f"is no JSON: {error}") from None
+        raise source.error(f"is not JSON: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise source.error(f"has no shared.frames or profiles as the schema says: {error}") from None
     process = target.process(0, command=str(document.get("name") or source.path.name))
@@ -97,7 +97,7 @@ def _checked(frame: Any, frames: list[Frame]) -> int:
     """A number of a frame, as events and samples name it."""
     if isinstance(frame, bool) or not isinstance(frame, int):
         told = repr(frame) if isinstance(frame, str) else frame
-        raise ValueError(f"frame {told} is no number of shared.frames")
+        raise ValueError(f"frame {told} is not a number of shared.frames")
     if not 0 <= frame < len(frames):
         raise ValueError(f"frame {frame} is named, and shared.frames has {len(frames)}, numbered from 0")
     return frame

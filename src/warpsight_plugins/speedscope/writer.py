@@ -60,9 +60,9 @@ class _Frames:
         key = (name, file, line)
         if key not in self._numbers:
             self._numbers[key] = len(self.listed)
-            told: dict[str, Any] = {"name": name}
-            told |= {k: v for k, v in (("file", file), ("line", line)) if v is not None}
-            self.listed.append(told)
+            frame_object: dict[str, Any] = {"name": name}
+            frame_object |= {k: v for k, v in (("file", file), ("line", line)) if v is not None}
+            self.listed.append(frame_object)
         return self._numbers[key]
 
     def stack(self, stack: int) -> list[int]:

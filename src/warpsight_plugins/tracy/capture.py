@@ -38,7 +38,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """
     kind = _MAGIC.get(source.head[:4])
     if kind is None:
-        raise source.error("is no Tracy capture: it begins with none of Tracy's magic numbers", offset=0)
+        raise source.error("is not a Tracy capture: it begins with none of Tracy's magic numbers", offset=0)
     version = version_of(source.head)
     raise source.error(
         f"is a capture of Tracy {version or kind}, whose layout only Tracy of that version reads: run its "

@@ -138,22 +138,24 @@ def _warn_missing(failed: list[str]) -> None:
 def _record(options: argparse.Namespace, events: list[str]) -> int:
     """Run perf record and perf script; the exit code of the program."""
     with tempfile.TemporaryDirectory(prefix="warpsight-") as folder:
-        data, told = os.path.join(folder, "perf.data"), os.path.join(folder, "pid")
+        data, pid_file = os.path.join(folder, "perf.data"), os.path.join(folder, "pid")
         command = ["perf", "record", "-q", "-k", "mono", "--call-graph", options.call_graph, "-o", data]
         command += [a for event in events for a in ("-e", event)]
         if options.pid:
             command += ["-p", str(options.pid)]
             command += ["--", "sleep", f"{options.duration:g}"] if options.duration else []
         else:
-            # A probe that perf opens for one process is not its children's: all are heard, and ours chosen afterwards.
-            command += ["-a", "--", "/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', told, *options.program]
+            # A probe that perf opens for one process does not cover its children: probe all, and choose ours afterwards.
+            command += ["-a", "--", "/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', pid_file, *options.program]
         child = subprocess.Popen(command)
         with _interrupting(child):
             code = child.wait()
         if not os.path.exists(data):
             raise Refused(f"perf record left no data (it ended with code {code})")
         chosen = (
-            [] if options.pid else ["--pid", ",".join(map(str, _family(data, int(Path(told).read_text()))))]
+            []
+            if options.pid
+            else ["--pid", ",".join(map(str, _family(data, int(Path(pid_file).read_text()))))]
         )
         with options.output.open("wb") as out:
             script = subprocess.run(

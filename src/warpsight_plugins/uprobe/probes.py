@@ -29,7 +29,7 @@ FUNCTIONS = (
     "hipMemcpy", "hipMemcpyAsync", "hipMemcpyWithStream", "hipDeviceSynchronize", "hipStreamSynchronize",
     "hipEventSynchronize",
 )  # fmt: skip
-#: Tracepoints of drivers that tell about GPU work and memory, where the kernel has them.
+#: Tracepoints of drivers about GPU work and memory, where the kernel has them.
 TRACEPOINTS = (
     "nvidia_uvm:uvm_fault", "nvidia_uvm:uvm_migrate", "nvidia_uvm:uvm_evict", "nvidia_uvm:uvm_prefetch",
     "amdgpu:amdgpu_cs_ioctl", "amdgpu:amdgpu_vm_bo_map", "amdgpu:amdgpu_vm_bo_unmap", "amdgpu:amdgpu_bo_move",

@@ -35,7 +35,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     """Read one profile, or all of a folder: one file per host.
 
     Raises:
-        FormatError: for a file that is no XSpace.
+        FormatError: for a file that is not an XSpace.
     """
     from warpsight_plugins.xplane.space import read_space
 

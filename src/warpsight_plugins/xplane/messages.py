@@ -56,7 +56,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
     ),
     "XStatMetadata": (("id", 1, "int64", False), ("name", 2, "string", False)),
 }
-#: Which of these fields is set tells the type of a value.
+#: Which of these fields is set decides the type of a value.
 VALUES = ("double_value", "uint64_value", "int64_value", "str_value", "bytes_value", "ref_value")
 
 

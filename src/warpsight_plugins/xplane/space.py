@@ -53,7 +53,7 @@ def read_space(source: Source, target: Target) -> None:
                 raise source.error(f"a plane cannot be decoded: {error}", offset=first) from None
             planes += 1
     if not planes:
-        raise source.error("has no plane: it is no XSpace")
+        raise source.error("has no plane: it is not an XSpace")
     for note in notes:
         target.note(f"XLA: {note}")
     if not hosts:
@@ -65,7 +65,7 @@ def read_space(source: Source, target: Target) -> None:
 
 
 def _fields(source: Source, data: memoryview) -> Iterator[tuple[int, int, int]]:
-    """(number, first byte, end) of the length-delimited fields of a message; stops, and says so, where it ends early."""
+    """(number, first byte, end) of the length-delimited fields of a message; stops, with a note, where it ends early."""
     place, size = 0, len(data)
     while place < size:
         begin = place
@@ -73,7 +73,7 @@ def _fields(source: Source, data: memoryview) -> Iterator[tuple[int, int, int]]:
         length, place = _varint(data, place) if key & 7 == 2 else (-1, place)
         if key < 0 or length < 0 or not key >> 3:
             if begin == 0 or (place < size and key >= 0):
-                raise source.error("is no protobuf of planes", offset=begin)
+                raise source.error("is not protobuf of planes", offset=begin)
             source.ended_early(f"the file ends inside a field at byte {begin:,}")
             return
         if place + length > size:

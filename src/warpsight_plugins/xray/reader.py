@@ -74,7 +74,7 @@ def read(source: Source, target: Target, options: Options) -> None:
     mode = "basic" if header.type == records.BASIC else "FDR"
     target.source.update(version=f"{header.version} {mode}", clock=f"TSC at {header.frequency:,} Hz")
     if not header.frequency:
-        target.note("the log does not tell the TSC's frequency: times are cycles")
+        target.note("the log does not have the TSC's frequency: times are cycles")
     _calls(target, found, header.frequency or 1_000_000_000, names)
     _events(target, found, header.frequency or 1_000_000_000)
 
@@ -118,7 +118,7 @@ def _calls(target: Target, found: Records, frequency: int, names: dict[int, str]
     function = found.function[begin]
     distinct, place = np.unique(function, return_inverse=True)
     ids = np.array([target.name(names.get(i, f"function {i}")) for i in distinct.tolist()], np.int32)
-    process, thread = _who(target, found, begin)
+    process, thread = _processes_and_threads(target, found, begin)
     arguments: list[str | None] = [None] * len(begin)
     row_of = {row: i for i, row in enumerate(begin.tolist())} if found.arguments else {}
     for row, value in found.arguments.items():
@@ -175,7 +175,7 @@ def _walked(enters: Column, function: Column, tid: Column) -> tuple[Column, Colu
     return np.array(begin, np.int64), np.array(end, np.int64), np.array(depth, np.int64), lost
 
 
-def _who(target: Target, found: Records, rows: Column) -> tuple[Column, Column]:
+def _processes_and_threads(target: Target, found: Records, rows: Column) -> tuple[Column, Column]:
     pairs = np.stack([found.pid[rows], found.tid[rows]], axis=1)
     distinct, place = np.unique(pairs, axis=0, return_inverse=True)
     known = [(target.process(pid), tid) for pid, tid in distinct.tolist()]
@@ -195,7 +195,7 @@ def _events(target: Target, found: Records, frequency: int) -> None:
         start = nanoseconds(np.array([max(tsc, 0), base], np.uint64), frequency)[0]
         text = data.decode("utf-8", "replace")
         name = text if text.isprintable() and text else data.hex()
-        told = "xray custom" if kind < 0 else f"xray type {kind}"
+        kind_name = "xray custom" if kind < 0 else f"xray type {kind}"
         where = {"thread": target.thread(process, tid), "process": process}
-        rows.append({"start": int(start), "duration": 0, "name": name[:4096], "kind": told, **where})
+        rows.append({"start": int(start), "duration": 0, "name": name[:4096], "kind": kind_name, **where})
     target.add("user_event", rows)

@@ -1,6 +1,7 @@
-// A stand-in for libcuda and libcupti under the library that cuts kernels out: device memory is the host's, kernels are functions
-// here that run at their launch, and every call tells the subscriber at its begin and end. Its program, run by standin_main, takes
-// steps as arguments (see there). STANDIN, a comma list: no_subscribe, no_room (no memory for copies within the GPU), managed.
+// A stand-in for libcuda and libcupti under the library that cuts kernels out: device memory is the host's,
+// kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
+// end. Its program, run by standin_main, takes steps as arguments (see there). STANDIN, a comma list:
+// no_subscribe, no_room (no memory for copies within the GPU), managed.
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -73,7 +74,8 @@ T at(const char* packed, size_t offset) {
 void add_listed(const char* p) {
   auto* list = at<float**>(p, 0);
   for (int i = 0; i < at<int>(p, 16); ++i)
-    at<float*>(p, 8)[i] = at<float>(g_variables, kScale) * (list[0][i] + list[1][i]) + at<int>(g_variables, kLimits);
+    at<float*>(p, 8)[i] =
+        at<float>(g_variables, kScale) * (list[0][i] + list[1][i]) + at<int>(g_variables, kLimits);
 }
 
 void fill_target(const char* p) {
@@ -129,7 +131,7 @@ class Call {
   uint32_t cbid_;
   CUresult result_ = CUDA_SUCCESS;
 };
-#define CALL(name, ...)               \
+#define CALL(name, ...)                       \
   const name##_params params = {__VA_ARGS__}; \
   Call call(CUPTI_DRIVER_TRACE_CBID_##name, #name, &params)
 
@@ -147,22 +149,27 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc ca
   g_callback = callback;
   return CUPTI_SUCCESS;
 }
-EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
+                                       CUpti_CallbackId id) {
   on != 0 ? (void)g_enabled.insert({domain, id}) : (void)g_enabled.erase({domain, id});
   return CUPTI_SUCCESS;
 }
 
 // --- what only answers ---
 #define ANSWER(name, arguments, ...) \
-  EXPORT CUresult name arguments { __VA_ARGS__; return CUDA_SUCCESS; }
+  EXPORT CUresult name arguments {   \
+    __VA_ARGS__;                     \
+    return CUDA_SUCCESS;             \
+  }
 ANSWER(cuCtxGetCurrent, (CUcontext * c), *c = kContext)
 ANSWER(cuCtxSetCurrent, (CUcontext))
 ANSWER(cuCtxGetDevice, (CUdevice * d), *d = 0)
-ANSWER(cuCtxGetLimit, (size_t * v, CUlimit), *v = 1024)
-ANSWER(cuDeviceGetName, (char* text, int size, CUdevice), snprintf(text, static_cast<size_t>(size), "Stand-in"))
+ANSWER(cuCtxGetLimit, (size_t* v, CUlimit), *v = 1024)
+ANSWER(cuDeviceGetName, (char* text, int size, CUdevice),
+       snprintf(text, static_cast<size_t>(size), "Stand-in"))
 ANSWER(cuDeviceGetAttribute, (int* v, CUdevice_attribute, CUdevice), *v = 9)
 ANSWER(cuDeviceGetUuid_v2, (CUuuid*, CUdevice))
-ANSWER(cuDeviceTotalMem_v2, (size_t * v, CUdevice), *v = 16ull << 30)
+ANSWER(cuDeviceTotalMem_v2, (size_t* v, CUdevice), *v = 16ull << 30)
 ANSWER(cuDriverGetVersion, (int* v), *v = 13000)
 ANSWER(cuCtxSynchronize, ())
 ANSWER(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
@@ -178,13 +185,15 @@ ANSWER(cuGraphNodeFindInClone, (CUgraphNode * n, CUgraphNode o, CUgraph), *n = o
 ANSWER(cuKernelGetAttribute, (int* v, CUfunction_attribute, CUkernel, CUdevice), *v = 0)
 ANSWER(cuKernelGetFunction, (CUfunction * f, CUkernel k), *f = reinterpret_cast<CUfunction>(k))
 ANSWER(cuKernelGetName, (const char** n, CUkernel k), *n = reinterpret_cast<Kernel*>(k)->name)
-ANSWER(cuMemGetInfo_v2, (size_t * f, size_t* a), *a = 16ull << 30; *f = asked("no_room") ? 0 : 8ull << 30)
+ANSWER(cuMemGetInfo_v2, (size_t* f, size_t* a), *a = 16ull << 30; *f = asked("no_room") ? 0 : 8ull << 30)
 ANSWER(cuStreamCreate, (CUstream * s, unsigned), *s = reinterpret_cast<CUstream>(0x50))
 ANSWER(cuStreamGetFlags, (CUstream, unsigned* v), *v = 0)
 ANSWER(cuStreamGetPriority, (CUstream, int* v), *v = 0)
 ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM_CAPTURE_STATUS_NONE)
 ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))
-EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; }
+EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
+  return CUDA_ERROR_INVALID_VALUE;
+}
 EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t i, size_t* offset, size_t* size) {
   if (i >= kernel_of(f)->params.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel_of(f)->params[i].first, *size = kernel_of(f)->params[i].second;
@@ -208,7 +217,9 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   g_memory.erase(address);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemHostAlloc(void** address, size_t size, unsigned) { return *address = malloc(size), CUDA_SUCCESS; }
+EXPORT CUresult cuMemHostAlloc(void** address, size_t size, unsigned) {
+  return *address = malloc(size), CUDA_SUCCESS;
+}
 EXPORT CUresult cuMemFreeHost(void* address) { return free(address), CUDA_SUCCESS; }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   CALL(cuMemcpyDtoDAsync_v2, to, from, size, stream);
@@ -253,8 +264,9 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data)
 EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   CALL(cuModuleLoadData, module, image);
   *module = kModule;
-  if (memcmp(image, "\x7f"
-                    "ELF",
+  if (memcmp(image,
+             "\x7f"
+             "ELF",
              4) != 0)
     return CUDA_SUCCESS;  // PTX of ours
   CUpti_ModuleResourceData loaded = {};
@@ -269,7 +281,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 }
 EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   for (Kernel& kernel : g_kernels)
-    if (strcmp(kernel.name, name) == 0) return *function = reinterpret_cast<CUfunction>(&kernel), CUDA_SUCCESS;
+    if (strcmp(kernel.name, name) == 0)
+      return *function = reinterpret_cast<CUfunction>(&kernel), CUDA_SUCCESS;
   return CUDA_ERROR_NOT_FOUND;
 }
 EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodule, const char* name) {
@@ -281,8 +294,9 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodul
   *size = found->second.second;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
-                               unsigned shared, CUstream stream, void** arguments, void** extra) {
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void** arguments,
+                               void** extra) {
   const cuLaunchKernel_params params = {f, x, y, z, bx, by, bz, shared, stream, arguments, extra};
   Call call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, kernel_of(f)->name);
   run(f, arguments);
@@ -294,7 +308,8 @@ EXPORT CUresult cuGraphClone(CUgraph* clone, CUgraph graph) { return *clone = gr
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
   const auto& all = reinterpret_cast<Graph*>(graph)->nodes;
   *count = all.size();
-  for (size_t i = 0; nodes != nullptr && i < all.size(); ++i) nodes[i] = reinterpret_cast<CUgraphNode>(all[i]);
+  for (size_t i = 0; nodes != nullptr && i < all.size(); ++i)
+    nodes[i] = reinterpret_cast<CUgraphNode>(all[i]);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
@@ -367,7 +382,11 @@ struct Program {
   void graph(CUgraphNodeType last) {
     static Graph graph;
     auto* const set = new Node{CU_GRAPH_NODE_TYPE_MEMSET, {}, {out, 0, 0, 1, 400, 1}, {}, nullptr};
-    auto* const kernel = new Node{CU_GRAPH_NODE_TYPE_KERNEL, {add, 8, 1, 1, 128, 1, 1, 0, nullptr, nullptr, nullptr, nullptr}, {}, {&list, &out, &count}, set};
+    auto* const kernel = new Node{CU_GRAPH_NODE_TYPE_KERNEL,
+                                  {add, 8, 1, 1, 128, 1, 1, 0, nullptr, nullptr, nullptr, nullptr},
+                                  {},
+                                  {&list, &out, &count},
+                                  set};
     kernel->kernel.kernelParams = kernel->pointers.data();
     auto* const end = new Node{last, {}, {}, {}, kernel};
     graph.nodes = {end, kernel, set};  // not in their order
@@ -380,9 +399,9 @@ struct Program {
 
 }  // namespace
 
-// Steps: add, fill:VALUE, copy (to the device), back (to the host), set, wait, events, host (a host function), free, graph, child (a graph
-// with one inside), range:NAME and end:NAME (as warpsight's Python functions tell them), threads:N (launches on N threads), quit
-// (without exit handlers).
+// Steps: add, fill:VALUE, copy (to the device), back (to the host), set, wait, events, host (a host
+// function), free, graph, child (a graph with one inside), range:NAME and end:NAME (as warpsight's Python
+// functions tell them), threads:N (launches on N threads), quit (without exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -402,7 +421,8 @@ EXPORT int standin_main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string step = argv[i];
     const size_t colon = step.find(':');
-    const std::string word = step.substr(0, colon), rest = colon == std::string::npos ? "" : step.substr(colon + 1);
+    const std::string word = step.substr(0, colon),
+                      rest = colon == std::string::npos ? "" : step.substr(colon + 1);
     if (word == "add") program.launch_add();
     if (word == "fill") program.launch_fill(static_cast<float>(atof(rest.c_str())));
     if (word == "copy") cuMemcpyHtoDAsync_v2(program.a + 40, &value, sizeof value, nullptr);

@@ -121,3 +121,38 @@ def test_the_critical_path_of_the_steady_state_leaves_the_start_out(tmp_path):
     assert sum(r["time"] for r in tables["steady"].to_pylist()) == end - begin
     assert {r["cause"] for r in tables["steady"].to_pylist()} == {"kernel", "gap in the stream"}
     assert sum(r["time"] for r in tables["causes"].to_pylist()) > end - begin
+
+
+def copies_around(writer, count, before, kernel, pause):
+    """Small copies, the first `before` of them before one kernel of some length (ns), at a pause from each other."""
+    name, time = writer.name("the_program"), 1_000
+    for place in range(count):
+        if place == before:
+            writer.add("launch", [{"start": time, "duration": 500, "function": "cudaLaunchKernel", "thread": 7, "process": 0,
+                                   "correlation": 1_000, "captured": False}])  # fmt: skip
+            writer.add("kernel", [{"start": time + 1_000, "duration": kernel, "name_id": name, "device": 0, "context": 1,
+                                   "stream": 7, "process": 0, "correlation": 1_000, "graph_level": False}])  # fmt: skip
+            time += kernel + 2_000
+        both = {"process": 0, "correlation": place + 1}
+        writer.add("api", [{**both, "start": time, "duration": 5_000, "function": "cudaMemcpy", "thread": 7}])
+        writer.add("memcpy", [{**both, "start": time + 1_000, "duration": 2_000, "kind": "HtoD", "source_kind": "pageable",
+                               "destination_kind": "device", "bytes": 64, "asynchronous": False, "device": 0, "context": 1,
+                               "stream": 7}])  # fmt: skip
+        time += 5_000 + pause
+
+
+def found_in(path, **plan):
+    with TraceWriter(path) as writer:
+        copies_around(writer, **plan)
+    with open_trace(path) as trace:
+        return find(trace)
+
+
+def test_copies_around_the_one_kernel_that_is_the_program_are_no_iterations(tmp_path):
+    assert found_in(tmp_path / "t.warp", count=84, before=75, kernel=50_000_000, pause=10_000) == []
+
+
+def test_a_loop_of_single_works_is_one(tmp_path):
+    (found,) = found_in(tmp_path / "t.warp", count=84, before=75, kernel=20_000, pause=10_000)
+    assert len(found) == 84
+    assert found.source == "repetition of one kernel or copy"

@@ -126,3 +126,14 @@ def test_pool_rows_are_told(tmp_path):
         ("pool create", 1 << 20),
         ("pool trim", 1 << 19),
     ]
+
+
+def test_rows_without_an_address_belong_to_nothing(tmp_path):
+    """Old profiles of torch tell sizes alone, and freeing null is no mistake."""
+    rows = [row(i, "allocate" if i % 3 else "free", 0, 64) for i in range(30)]
+    rows += [row(40, "allocate", 4096, 64), row(41, "free", 4096)]
+    with opened(tmp_path / "t.warp", rows) as trace:
+        found = load(trace)
+    assert len(found) == 1
+    assert not found.double
+    assert (found.unknown, found.again, found.reused) == (0, 0, 0)

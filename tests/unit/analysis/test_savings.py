@@ -39,3 +39,113 @@ def test_kernels_that_the_host_cannot_keep_up_with_save_nothing(tmp_path):
     kernel = findings(tmp_path, steps)["compute", "small_kernel"]
     assert kernel.share_ns == 50 * 40 * US
     assert kernel.saves_ns <= 40 * US  # the last one
+
+
+def recorded(build):
+    """A writer of what a recorder that `build` drives has recorded."""
+
+    def steps(writer):
+        recorder = Recorder()
+        build(recorder, writer)
+        for table, rows in recorder.rows.items():
+            writer.add(table, rows)
+
+    return steps
+
+
+def test_a_synchronous_copy_ends_when_its_device_does_whatever_the_file_says_of_it(tmp_path):
+    """Kineto calls every copy asynchronous; hipMemcpyWithStream is not, and returns by the host's clock 2 µs too early."""
+
+    def build(recorder, writer):
+        name = writer.name("attention")
+        copies = recorder.rows["memcpy"] = []
+        for _ in range(5):
+            recorder.kernel(name, 900 * US)
+            begin = recorder.clock
+            recorder.call("api", "hipMemcpyWithStream", recorder.free + 8 * US - begin)
+            copies.append({"start": recorder.free, "duration": 10 * US, "kind": "DtoH", "source_kind": "device", "bytes": 8,
+                           "destination_kind": "host", "asynchronous": True, "device": 0, "context": 1, "stream": 7,
+                           "process": 0, "correlation": recorder.correlation})  # fmt: skip
+            recorder.free += 10 * US
+            recorder.clock += 50 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "attention"]
+    assert kernel.saves_ns == kernel.share_ns == 5 * 900 * US
+
+
+def test_how_a_wait_polls_takes_as_long_as_it_waits(tmp_path):
+    """A driver that asks once per millisecond, inside of cudaStreamSynchronize, whether the kernel is done."""
+
+    def build(recorder, writer):
+        name = writer.name("long_kernel")
+        for _ in range(4):
+            recorder.kernel(name, 10_000 * US)
+            begin = recorder.clock
+            recorder.synchronize()
+            recorder.rows["api"] += [
+                {"start": begin + tick * 1_000 * US, "duration": 10 * US, "function": "ioctl", "thread": 1, "process": 0,
+                 "correlation": None}
+                for tick in range(1, 10)
+            ]  # fmt: skip
+            recorder.kernel(name, 20 * US)
+            recorder.clock += 100 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "long_kernel"]
+    assert kernel.saves_ns >= 0.98 * kernel.share_ns
+
+
+def test_kernels_whose_short_names_agree_have_savings_of_their_own(tmp_path):
+    def build(recorder, writer):
+        names = [writer.name("gemm_" + "x" * 120 + end) for end in ("_small", "_large")]
+        for _ in range(5):
+            for name, duration in zip(names, (100 * US, 300 * US), strict=True):
+                recorder.kernel(name, duration)
+            recorder.synchronize()
+
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        recorded(build)(writer)
+    with open_trace(tmp_path / "t.warp") as trace:
+        found = [one for one in verdict(trace).findings if one.kind == "compute"]
+    assert [one.share_ns for one in found] == [5 * 300 * US, 5 * 100 * US]
+    assert all(0.9 * one.share_ns <= one.saves_ns <= one.share_ns for one in found)
+
+
+def test_a_stream_that_waits_for_what_the_trace_does_not_have_is_saved(tmp_path):
+    def build(recorder, writer):
+        name = writer.name("decode")
+        recorder.kernel(name, 50 * US)
+        recorder.clock += 1 * US
+        recorder.call("api", "hipStreamWaitEvent", 1 * US)
+        recorder.free += 5_000 * US  # of a stream that nobody recorded
+        for _ in range(5):
+            recorder.kernel(name, 50 * US)
+
+    found = findings(tmp_path, recorded(build))["other_stream", "hipStreamWaitEvent"]
+    assert 0.9 * found.share_ns <= found.saves_ns <= 1.1 * found.share_ns
+
+
+def test_what_a_call_does_inside_goes_with_it(tmp_path):
+    """An allocation and a first launch that spend their time in the operating system."""
+
+    def build(recorder, writer):
+        name = writer.name("solve")
+        for length, table, function in (
+            (2_000, "api", "cudaMallocAsync"),
+            (7_000, "launch", "cudaLaunchKernel"),
+        ):
+            recorder.kernel(name, 50 * US)
+            recorder.synchronize()
+            begin = recorder.clock
+            recorder.call(table, function, length * US)
+            inner = {"function": "ioctl", "thread": 1, "process": 0, "correlation": None}
+            recorder.rows["api"].append({"start": begin + 10 * US, "duration": (length - 20) * US, **inner})
+            if table == "api":
+                recorder.kernel(name, 50 * US)
+        start = recorder.clock + 2 * US
+        recorder.rows["kernel"].append(
+            {**recorder.rows["kernel"][-1], "start": start, "correlation": recorder.correlation}
+        )
+
+    found = findings(tmp_path, recorded(build))
+    for one in (found["blocked_call", "cudaMallocAsync"], found["launch", "cudaLaunchKernel"]):
+        assert 0.95 * one.share_ns <= one.saves_ns

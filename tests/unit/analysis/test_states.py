@@ -95,5 +95,5 @@ def test_without_calls_queues_are_not_known_and_that_is_said(build):
         "idle": 10,
     }
     assert [f.text for f in result.findings] == [
-        "no host calls are in the trace: time in queues cannot be told from idle time"
+        "the trace has no host calls: queued time cannot be separated from idle time"
     ]

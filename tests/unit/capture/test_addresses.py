@@ -137,7 +137,7 @@ def test_redundant_copies_are_found_in_a_recording(tmp_path: Path, source: Any, 
     with recording.file(recording.process(1)) as out:
         out.write("CopyCall", calls(1, 3, source=source))
         out.write("Memcpy", copies(1, 3))
-    found, notes = redundant(recording.finish(), "TRUE", {})
+    found, notes = redundant(recording.finish())
     assert sum(found.column("count").to_pylist()) == saved
     assert not notes
 

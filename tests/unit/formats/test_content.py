@@ -1,4 +1,4 @@
-"""A file that is no trace: the message says what it is."""
+"""A file that is not a trace: the message says what it is."""
 
 import gzip
 import sqlite3

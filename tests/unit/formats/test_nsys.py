@@ -398,3 +398,33 @@ def test_an_export_before_2023_2_says_what_made_it_under_another_name(tmp_path: 
     assert "2022.2.1.31" in (tmp_path / "old.warp/manifest.json").read_text()
     assert stored(tmp_path / "old.warp", "select monotonic from clock") == [(500,)]
     assert not list((tmp_path / "old.warp").glob("**/*loss*"))  # no table of the export was left out
+
+
+def test_what_a_wait_is_for_is_what_its_call_says(tmp_path: Path) -> None:
+    """Exports of several years number the kinds differently: in some, type 1 is cudaDeviceSynchronize."""
+    wait = nsys_export.TABLES["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"][0]
+    call = nsys_export.OLD["CUPTI_ACTIVITY_KIND_RUNTIME"][0]
+    names = [
+        "cudaDeviceSynchronize_v3020",
+        "cudaEventSynchronize_v3020",
+        "cuStreamSynchronize",
+        "something else",
+    ]
+    tables = {
+        **nsys_export.OLD,
+        "StringIds": [
+            *nsys_export.OLD["StringIds"],
+            *({"id": 100 + i, "value": v} for i, v in enumerate(names)),
+        ],
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [
+            {**call, "start": 5000 + i, "end": 5000 + i, "correlationId": 100 + i, "nameId": 100 + i}
+            for i in range(len(names))
+        ],
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": [
+            {**wait, "start": 5000 + i, "end": 5000 + i, "correlationId": 100 + i, "syncType": i % 2 + 1}
+            for i in range(len(names) + 1)
+        ],
+    }
+    import_files([nsys_export.write_sqlite(tmp_path / "old.sqlite", tables)], tmp_path / "old.warp")
+    found = stored(tmp_path / "old.warp", "select kind from sync order by start")
+    assert [kind for (kind,) in found] == ["context", "event", "stream", "stream wait event", "event"]

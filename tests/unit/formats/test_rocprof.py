@@ -252,3 +252,55 @@ def test_scratch_memory_of_csv_is_memory(tmp_path: Path) -> None:
         (1000, "allocate", "scratch", 113),
         (2000, "free", "scratch", 113),
     ]
+
+
+def first_rocprofs() -> dict[str, Any]:
+    """A launch and a copy as the first rocprof's JSON has them: numbers as texts, arrows from inside of calls."""
+
+    def event(name: str, pid: int, tid: int, begin: int, end: int, **more: str) -> dict[str, Any]:
+        told = {"BeginNs": str(begin), "EndNs": str(end), "Name": name, "pid": "894", "tid": "894", **more}
+        return {
+            "ph": "X",
+            "name": name,
+            "pid": pid,
+            "tid": tid,
+            "ts": str(begin // 1000),
+            "dur": "1",
+            "args": told,
+        }
+
+    def arrow(number: int, call: int, pid: int, tid: int, work: int) -> list[dict[str, Any]]:
+        both = {"cat": "DataFlow", "id": number, "name": "dep"}
+        return [{"ts": call // 1000, "ph": "s", "pid": 2, "tid": 894, **both},
+                {"ts": work // 1000, "ph": "t", "pid": pid, "tid": tid, **both}]  # fmt: skip
+
+    names = [(2, "CPU HIP API"), (1, "COPY"), (6, "GPU0"), (8, "GPU2")]
+    metadata = [
+        {"args": {"name": name}, "ph": "M", "pid": pid, "name": "process_name", "sort_index": place}
+        for place, (pid, name) in enumerate(names)
+    ]
+    where = {"dev-id": "2", "queue-id": "0", "stream-id": "1"}
+    events = [
+        event("CopyHostToDevice", 1, 0, 20_700, 22_900, **where),
+        event("hipMemcpy", 2, 894, 10_300, 24_800),
+        event("hipLaunchKernel", 2, 894, 30_100, 39_900),
+        event("hipFree", 2, 894, 95_000, 96_000),
+        event("vector_add(float*, int)", 8, 1, 44_250, 94_250, **where),
+        *arrow(0, 17_000, 1, 0, 20_700),
+        *arrow(4, 38_000, 8, 1, 44_250),
+    ]
+    return {"traceEvents": [{}, *metadata, *events], "otherData": {"CMD": "./add"}}
+
+
+def test_the_first_rocprofs_json_is_work_of_its_gpus_and_the_calls_that_issued_it(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps(first_rocprofs()))
+    out = tmp_path / "out.warp"
+    assert import_files([tmp_path / "results.json"], out).files[0].format == "rocprof"
+    kernels = (
+        "select k.start, k.duration, n.name, d.index, k.stream, l.function from kernel k join name n on k.name_id = n.id "
+        "join device d using (device) join launch l using (correlation)"
+    )
+    assert stored(out, kernels) == [(44_250, 50_000, "vector_add(float*, int)", 2, 1, "hipLaunchKernel")]
+    copies = "select m.start, m.duration, kind, a.function from memcpy m join api a using (correlation)"
+    assert stored(out, copies) == [(20_700, 2_200, "HtoD", "hipMemcpy")]
+    assert stored(out, "select count(*) from api") == [(2,)]

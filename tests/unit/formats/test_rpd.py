@@ -60,7 +60,7 @@ def test_monitors_are_counters_and_what_is_left_out_is_said(trace: Path) -> None
     assert sorted(stored(trace, "select count, cause from loss")) == [
         (0, f"tables of {trace.parent / 'trace.rpd'} that were not imported: ext_callstack (2 rows)"),
         (1, "device work that is neither kernel, copy nor fill"),
-        (1, "values of monitors that are no numbers"),
+        (1, "values of monitors that are not numbers"),
     ]
     assert stored(trace, "select pid from process") == [(77,)]
 

@@ -318,3 +318,28 @@ def test_files_are_private(folder: Path) -> None:
     for path in [folder, *folder.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+def test_the_least_value_and_whether_there_is_one_do_not_depend_on_footers(
+    folder: Path, statistics: bool
+) -> None:
+    for part in folder.glob("table=kernel/**/*.parquet"):
+        rows = pq.ParquetFile(part).read()
+        place = rows.column_names.index("graph")
+        rows = rows.set_column(place, rows.field(place), pa.array([None, 3], rows.field(place).type))
+        pq.write_table(rows, part, write_statistics=statistics)
+    with warpsight.model.open(folder) as trace:
+        assert trace.least("kernel", "start") == 10
+        assert trace.least("memcpy", "start") is None
+        assert trace.has("kernel", "graph")
+        assert not trace.has("kernel", "graph_node")
+
+
+def test_a_statement_needs_only_the_tables_that_it_names(folder: Path) -> None:
+    for part in folder.glob("table=counter/**/*.parquet"):
+        part.write_bytes(b"nothing")
+    with warpsight.model.open(folder) as trace:
+        assert trace.sql("SELECT count(*) FROM kernel").fetchall() == [(2,)]
+        with pytest.raises(TraceError, match="cannot be read"):
+            trace.sql("SELECT count(*) FROM counter")

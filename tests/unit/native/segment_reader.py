@@ -1,7 +1,7 @@
-"""A reader of segment files written from docs/reference/segments.md alone; the page even gives it the fields.
+"""A second reader of segment files, written from the description in `layout.py` alone.
 
-Nothing of `warpsight` is imported, so a mistake in the package's own reader, or in the page, shows as a
-difference.
+It imports nothing of `warpsight` and takes the fields from the text of the layout, so a mistake in the package's own
+reader or in its offsets shows as a difference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "segments.md"
+LAYOUT = Path(__file__).parents[3] / "src" / "warpsight" / "capture" / "segments"
 SLOT, HEADER, MAGIC = 65536, 64, 0x31425357
 FORMATS = {"u1": "B", "i1": "b", "u2": "H", "i2": "h", "u4": "I", "i4": "i", "u8": "Q", "i8": "q", "f8": "d"}
 
@@ -22,15 +22,17 @@ Row = dict[str, int | float]
 
 
 def field_tables() -> dict[str, tuple[int, list[str], struct.Struct]]:
-    """Struct name -> (record kind or 0, field names, how to unpack it), from the page's tables."""
+    """Struct name -> (record kind or 0, field names, how to unpack it), from the layout's text."""
+    text = "".join((LAYOUT / name).read_text(encoding="utf-8") for name in ("layout.py", "record_kinds.py"))
+    described = (
+        r'(?:Struct\(|_record\(\s*(\d+),)\s*"(\w+)",\s*(?:fields\()?"""\n(.*?)"""\)?(?:,\s*kind=(\d+))?'
+    )
     tables = {}
-    for section in PAGE.read_text(encoding="utf-8").split("\n### ")[1:]:
-        heading = re.match(r"(?:(\d+) )?(\w+): ", section)
-        assert heading
-        rows = re.findall(r"^\| \d+ \| (\w\d)(?:\[(\d+)\])? \| `(\w+)` \|", section, re.MULTILINE)
-        text = "<" + "".join((count or "") + FORMATS[kind] for kind, count, _ in rows)
+    for kind, name, lines, later in re.findall(described, text, re.DOTALL):
+        rows = re.findall(r"^(\w\d)(?:\[(\d+)\])? +(\w+)", lines, re.MULTILINE)
+        unpack = struct.Struct("<" + "".join((count or "") + FORMATS[scalar] for scalar, count, _ in rows))
         names = [n if not c else f"{n}.{i}" for _, c, n in rows for i in range(int(c or 1))]
-        tables[heading[2]] = (int(heading[1] or 0), names, struct.Struct(text))
+        tables[name] = (int(kind or later or 0), names, unpack)
     return tables
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -11,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.native import segment_reader
-
-ROOT = Path(__file__).parents[3]
 
 
 def stress(
@@ -120,8 +117,3 @@ def test_a_damaged_block_costs_that_block_only(ring_stress: Path, tmp_path: Path
     after = segment_reader.read(tmp_path)
     assert after.damaged == 2
     assert len(before["Api"]) - len(after["Api"]) == 2 * (65472 // 56)
-
-
-def test_the_reference_page_is_what_the_layout_says() -> None:
-    script = runpy.run_path(str(ROOT / "docs" / "reference" / "generate_segments.py"))
-    assert script["page"]() == script["PAGE"].read_text(encoding="utf-8")

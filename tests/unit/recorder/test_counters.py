@@ -144,7 +144,7 @@ def test_a_counter_a_gpu_does_not_have_is_noted_once() -> None:
     counters.sample()
     counters.sample()
     assert "power" not in rows.values(1)
-    assert [note for note in rows.notes if "power" in note] == ["GPU 1 does not tell power: NVML error 3"]
+    assert [note for note in rows.notes if "power" in note] == ["GPU 1 does not report power: NVML error 3"]
 
 
 def test_byte_counts_become_rates_and_pcie_falls_back() -> None:

@@ -179,7 +179,7 @@ def test_a_trace_without_instructions_is_refused() -> None:
 
 
 def test_an_answer_loads_neither_arrow_nor_numpy_nor_the_package_of_duckdb(both: Both) -> None:
-    """What makes an answer quick; where DuckDB's engine is no module of its own its package is needed."""
+    """What makes an answer quick; where DuckDB's engine is not a module of its own its package is needed."""
     pytest.importorskip("_duckdb")
     heavy = "{'numpy', 'pyarrow', 'duckdb', 'msgspec', 'rich'} & set(sys.modules)"
     for question in (["query", "-g", "warp", "--count"], ["query", "-f", "sass~EXIT"], ["warps"]):

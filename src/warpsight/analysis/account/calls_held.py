@@ -138,7 +138,7 @@ def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, ...
 def recorder_work(trace: Trace, on: Axis) -> Held:
     """What the recorder itself is known to have done on the threads of the axis.
 
-    Rows that do not tell their thread count for all of the process.
+    Rows without a thread count for all of the process.
     """
     none = np.zeros(0, np.int64)
     if not trace.count("overhead"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: A device computes wherever a kernel runs that is no collective; it communicates where only collectives (and copies) run, and
+#: A device computes wherever a kernel runs that is not a collective; it communicates where only collectives (and copies) run, and
 #: copies where only copies and fills run. The others are idle time, by cause.
 CLASSES = (
     "compute",

@@ -34,6 +34,7 @@ NEARLY, MOST, SOME = 0.9, 0.5, 0.1
 #: Names given to host time before the rest is left without.
 _NAMES = 6
 #: Annotations that only number the iterations: they say when, not what.
+_PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
 _TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#?\d*$", re.IGNORECASE)
 UNNAMED = "the host's own code"
 
@@ -45,7 +46,7 @@ class HostTime:
     Attributes:
         name: The annotation or function; :data:`UNNAMED` for the rest.
         time: Host time it covers, ns, without what an earlier name has; summed over devices.
-        function: The user's innermost function that covers nearly all of that time too, with its place; "" where unknown.
+        function: The user's innermost function that covers nearly all of that time too, with its place; "" where none does.
         most: The user's innermost function that covers most of it, with its place; "" where that is `function`.
         most_share: The part of the time that `most` covers, 0 to 1.
         pieces: Indices of the pieces it covers.
@@ -61,7 +62,7 @@ class HostTime:
     @property
     def place(self) -> str:
         """The name with its place in the program, where that is known: `load (data.py:9)`, `batch, at load (data.py:9)`."""
-        if self.function.split(" (")[0] == self.name:
+        if self.function.split(" (")[0] == self.name or self.function == _frame(self.name):
             return self.function
         return f"{self.name}, at {self.function}" if self.function else self.name
 
@@ -77,7 +78,12 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
     number = on.number(process, thread)
     begin, end = on.at(number, pieces.begin[rows]), on.at(number, pieces.end[rows])
     ranges = ranges_over.load(trace, on, begin, end)
-    functions = _functions_at(trace, on, calls, pieces, rows, number, call)
+    if (
+        ranges.level == FUNCTION
+    ).any():  # says when each began and ended; stacks of launches only what was running at them
+        functions = _functions_in(ranges, begin, end)
+    else:
+        functions = _functions_at(trace, on, calls, pieces, rows, number, call)
     out: list[HostTime] = []
     left = np.arange(len(rows))
     whole = int((end - begin).sum())
@@ -96,7 +102,7 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
     if len(left):
         time = int((end - begin)[left].sum())
         function, most, share = functions(left)
-        name = function.split(" (")[0] if function else UNNAMED
+        name = (function or most).split(" (")[0] or UNNAMED
         out.append(HostTime(name, time, function, most, share, rows[left]))
     return sorted(out, key=lambda one: -one.time)
 
@@ -134,6 +140,43 @@ Places = tuple[str, str, float]
 _NOWHERE: Places = "", "", 0.0
 
 
+def _functions_in(ranges: Ranges, begin: Column, end: Column) -> Callable[[Column], Places]:
+    """A function that names the user's functions that some stretches were in, by ranges."""
+    library = np.array([is_library(name) for name in ranges.names], bool)
+
+    def named(chosen: Column) -> Places:
+        time, length = ranges.over(begin[chosen], end[chosen])
+        total = float((end - begin)[chosen].sum())
+        texts = [_frame(name) for name in ranges.names]
+        known = ranges.level == FUNCTION
+        return _innermost((known & ~library, known & library), time, total, -length, texts.__getitem__)
+
+    return named
+
+
+def _frame(text: str) -> str:
+    """A function as profilers of Python print it, `file.py(7): load`, as frames of stacks are: `load (file.py:7)`."""
+    found = _PYTHON.match(text)
+    return f"{found[3]} ({found[1]}:{found[2]})" if found else text
+
+
+def _innermost(
+    groups: tuple[Column, ...], time: Column, total: float, depth: Column, text: Callable[[int], str]
+) -> Places:
+    """Of the first group with one that holds most of the time: the deepest that holds nearly all of it, and most of it."""
+    for group in groups:
+        most = np.flatnonzero(group & (time >= MOST * total))
+        if not len(most):
+            continue
+        inner = int(most[np.argmax(depth[most])])
+        nearly = most[time[most] >= NEARLY * total]
+        outer = int(nearly[np.argmax(depth[nearly])]) if len(nearly) else -1
+        if inner == outer:
+            return text(outer), "", 0.0
+        return text(outer) if outer >= 0 else "", text(inner), float(time[inner]) / total
+    return _NOWHERE
+
+
 def _functions_at(
     trace: Trace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
 ) -> Callable[[Column], Places]:
@@ -159,28 +202,20 @@ def _places(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacke
     own = np.array([not is_library(text) and not is_library(name)
                     for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
     known = np.array([name != stacks_over.NO_FRAME for name in tree.names], bool)
-    for group in (own & known, ~own & known):
-        most = np.flatnonzero(group & (time >= MOST * total))
-        if not len(most):
-            continue
-        inner = int(most[np.argmax(depth[most])])
-        nearly = most[time[most] >= NEARLY * total]
-        outer = int(nearly[np.argmax(depth[nearly])]) if len(nearly) else inner
-        text = _with_line(trace, tree, found, outer)
-        if inner == outer:
-            return text, "", 0.0
-        return text, _with_line(trace, tree, found, inner), float(time[inner]) / total
-    return _NOWHERE
+    return _innermost(
+        (own & known, ~own & known), time, total, depth, lambda one: _with_line(trace, tree, found, one)
+    )
 
 
 def _with_line(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacked, function: int) -> str:
     """The function with its file and the line that most of the time was spent at, as `name (file:line)`."""
     weight: dict[str, float] = {}
+    here = f"{tree.names[function]} ({tree.files[function]}"
     order = np.argsort(-found.time)[:512]
     texts = trace.stacks(set(found.stack[order].tolist()) - {0})
     for stack, time in zip(found.stack[order].tolist(), found.time[order].tolist(), strict=True):
         for text in reversed(texts.get(stack, ())):
-            if text.split(" (")[0] == tree.names[function]:
+            if text == tree.names[function] or text.startswith(here):
                 weight[text] = weight.get(text, 0.0) + time
                 break
     if not weight:

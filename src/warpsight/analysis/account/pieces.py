@@ -229,7 +229,7 @@ def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Colu
     """The function by which the stream of each row was made to wait since the work before it was launched, -1 none.
 
     A wait counts when it was issued after the call of the stream's previous work and before the row's own call: for the row's
-    stream, or, where the trace does not tell the wait's stream, by the launching thread.
+    stream, or, where the trace does not have the wait's stream, by the launching thread.
     """
     index = np.flatnonzero(
         np.array([api_names.makes_stream_wait(f) for f in calls.functions], bool)[calls.function]
@@ -256,7 +256,7 @@ def _stream_wait(trace: Trace, work: Work, calls: Calls, row: Column, call: Colu
     return out
 
 
-#: Stands for a stream that the trace does not tell.
+#: Stands for an unknown stream.
 _ANY = np.iinfo(np.int64).min
 
 

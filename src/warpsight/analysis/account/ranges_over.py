@@ -1,7 +1,7 @@
 """Annotations, functions and operators over time: what the host's own code was doing, where the trace has ranges.
 
 A name is judged by all the time it covers, over all pieces of host time together: never by the innermost range at one moment,
-never by counting gaps. Names that differ in numbers only (`step 1`, `step 2`) are one name.
+never by counting gaps. Annotations that differ in numbers only (`step 1`, `step 2`) are one name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIELDS = {"start": 0, "duration": -1, "thread": 0, "process": 0}
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges of the launching threads as columns, on their :class:`Axis`; `name` indexes `names`.
+    """Ranges of the launching threads as columns, cut to their :class:`Axis`; `name` indexes `names`, `length` is uncut.
 
     Only the outermost of nested ranges with one name are kept: a function that calls itself covers its time once.
     """
@@ -40,6 +40,7 @@ class Ranges:
     start: Column
     end: Column
     name: Column
+    length: Column
     names: list[str]
     level: Column
 
@@ -49,7 +50,7 @@ class Ranges:
         covered = before(self.end) - before(self.start)
         hit = np.flatnonzero(covered)
         time = _sum(self.name[hit], covered[hit], len(self.names))
-        return time, _sum(self.name[hit], (self.end - self.start)[hit], len(self.names))
+        return time, _sum(self.name[hit], self.length[hit], len(self.names))
 
     def of(self, name: int) -> tuple[Column, Column]:
         """Begins and ends of the ranges with a name, ascending."""
@@ -63,7 +64,7 @@ def load(trace: Trace, on: Axis, begin: Column, end: Column) -> Ranges:
     known: dict[tuple[int, str], int] = {}
     names: list[str] = []
     levels: list[int] = []
-    parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    parts = [(np.zeros(0, np.int64),) * 4]
     for level, columns, texts in _sources(trace):
         where = on.number(columns["process"], columns["thread"])
         good = np.flatnonzero((where >= 0) & (columns["duration"] > 0))
@@ -74,16 +75,16 @@ def load(trace: Trace, on: Axis, begin: Column, end: Column) -> Ranges:
         code = np.zeros(len(ids), np.int64)
         for i, one in enumerate(ids.tolist()):
             text = texts.get(one, "")
-            key = level, _NUMBER.sub("#", text)
+            key = level, text if level == FUNCTION else _NUMBER.sub("#", text)
             if key not in known:
                 known[key] = len(names)
                 names.append(text)
                 levels.append(level)
             code[i] = known[key]
-        parts.append((start[hit], stop[hit], code[place]))
-    start, stop, code = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        parts.append((start[hit], stop[hit], code[place], columns["duration"][good][hit]))
+    start, stop, code, length = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     kept = _outermost(start, stop, code)
-    return Ranges(start[kept], stop[kept], code[kept], names, np.array(levels, np.int64))
+    return Ranges(start[kept], stop[kept], code[kept], length[kept], names, np.array(levels, np.int64))
 
 
 def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], Mapping[int, str]]]:

@@ -61,7 +61,7 @@ def _term(text: str, columns: Mapping[str, str], origin: int) -> str:
     match = _TERM.match(text)
     if match is None:
         raise UsageError(
-            f"{text!r} is no filter: write column=value, with = != < <= > >= ~ !~, or column=low..high"
+            f"{text!r} is not a filter: write column=value, with = != < <= > >= ~ !~, or column=low..high"
         )
     name, operator, value = match.groups()
     quoted = column(name, columns)
@@ -69,7 +69,7 @@ def _term(text: str, columns: Mapping[str, str], origin: int) -> str:
         try:
             re.compile(value)
         except re.error as error:
-            raise UsageError(f"{value!r} is no regular expression: {error}") from None
+            raise UsageError(f"{value!r} is not a regular expression: {error}") from None
         found = f"regexp_matches({quoted}::VARCHAR, {_text(value)})"
         return found if operator == "~" else f"NOT {found}"
     if value == "" and operator in ("=", "!="):

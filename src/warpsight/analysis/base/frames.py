@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: Files and modules that are no part of the user's own program: installed packages, Python's own library, frameworks by the
+#: Files and modules that are not part of the user's own program: installed packages, Python's own library, frameworks by the
 #: short paths that their profilers print, and code without a file.
 _LIBRARY = re.compile(
     r"site-packages/|dist-packages/|lib/python\d|<frozen|<string>|<built-in|^nn\.Module|"
@@ -18,6 +18,11 @@ _LIBRARY = re.compile(
 def is_library(frame: str) -> bool:
     """Whether a frame, a file or a function's text belongs to a library."""
     return _LIBRARY.search(frame) is not None
+
+
+def is_folded(frame: str) -> bool:
+    """Whether pages fold a frame away: those of libraries, but the modules of the user's model stay in sight."""
+    return is_library(frame) and not frame.startswith("nn.Module")
 
 
 def user_frames(frames: tuple[str, ...], count: int = 2) -> str:

@@ -23,9 +23,10 @@ class Finding:
         kind: Class of the account (`compute`, `host`, …) whose time this is about; None for everything else.
         name: The kernel, call, annotation or function that it is about.
         share_ns: Its part of the account, summed over devices, ns.
-        saves_ns: Time that the recorded span would be shorter without it, ns; None when nobody can tell.
+        saves_ns: Time that the recorded span would be shorter without it, ns; None when unknown.
         evidence: Short texts or small mappings (a row each) that show it: times, names, stacks; the best first.
         advice: What to do about it, as sentences in the imperative.
+        at: Begin and end of the stretch of time that shows it best, ns on the trace's clock.
     """
 
     severity: str
@@ -38,6 +39,7 @@ class Finding:
     kind: str | None = None
     name: str | None = None
     share_ns: int | None = None
+    at: tuple[int, int] | None = None
 
     @property
     def class_name(self) -> str:

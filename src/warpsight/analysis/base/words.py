@@ -1,4 +1,4 @@
-"""Numbers in the sentences of findings: three digits and a unit."""
+"""Numbers in the sentences of findings: three digits and a unit; moments as options take them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ def duration(ns: float) -> str:
         if abs(ns) >= limit * 0.9995:
             return f"{_digits(ns / limit)} {unit}"
     return f"{ns:.0f} ns"
+
+
+def moment(ns: int, digits: int = 6) -> str:
+    """A time since the trace's begin as `--from` and `--until` take it: 2.535819s."""
+    sign, ns = "-" if ns < 0 else "", abs(ns)
+    return f"{sign}{ns // 10**9}.{ns % 10**9:09d}"[: digits - 9 or None] + "s"
 
 
 def size(count: float) -> str:

@@ -126,7 +126,7 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
 def _parts(found: Compared) -> str:
     """The part that changed most, where parts did; "" where none is called.
 
-    A function or range that has another name now is no change of what the program does: the tree says where it went.
+    A function or range that has another name now is not a change of what the program does: the tree says where it went.
     """
     for name in ("role" if found.by_role else "kernel", "tree", "stack", "range", "operator", "summary"):
         counts = MOVED if name in ("stack", "range", "operator") else CALLED

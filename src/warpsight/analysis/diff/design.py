@@ -1,4 +1,4 @@
-"""How the runs of two sides were taken: how many, in which order, and what a test of them can tell at best."""
+"""How the runs of two sides were taken: how many, in which order, and the smallest p-value a test of them can reach."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Design:
 
     @property
     def testable(self) -> bool:
-        """Whether run-to-run noise can be told from a change at all."""
+        """Whether there are enough runs to distinguish noise from a change."""
         return self.smallest_p <= LEVEL
 
     @property

@@ -2,7 +2,7 @@
 
 A row is looked at twice. Its *time* is compared as it is. And its time *beside the rest* of the same run's device work is
 compared: what slows down the whole machine (a clock, a neighbor) cancels out there, so a change of one kernel shows through noise
-that would hide it otherwise. Kernels that were found to have changed are no part of the rest, so that the others are not blamed
+that would hide it otherwise. Kernels that were found to have changed are not part of the rest, so that the others are not blamed
 for their smaller share.
 """
 
@@ -49,7 +49,7 @@ class Judged:
         verdict: slower, faster (their time), grew, shrank (beside the rest), new, gone, not shown, or untested.
         time: Tests of times; None where the runs are too few to test.
         beside: Tests of times beside the rest; not finite where there is no rest to speak of.
-        changed: Rows of the group of kernels that are no part of the rest.
+        changed: Rows of the group of kernels that are not part of the rest.
         ambiguous: Two rows of that group of which either alone explains both changes.
     """
 
@@ -150,7 +150,7 @@ class _Tests:
         return bool((left >= _LEAST_LEFT * self.total).all())
 
     def cause(self, pair: Sequence[int], changed: Sequence[int]) -> Sequence[int]:
-        """Of two kernels that moved against each other the one that explains both; both where nothing tells.
+        """Of two kernels that moved against each other the one that explains both; both when neither does.
 
         One explains the other when, with it out of the rest, the other is no longer called. Where that says nothing (there is no
         third kernel to compare with), the one whose own time stayed nearer to what it was is not the cause.

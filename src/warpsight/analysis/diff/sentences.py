@@ -107,7 +107,7 @@ def notes(design: Design, runs: Sequence[Run]) -> Iterator[Finding]:
     one, two = design.counts
     least = min(one, two)
     if not design.testable:
-        text = f"noise can be told from a change with four runs a side, better {_number_of_runs()}; taken in turn, A B A B …"
+        text = f"a test needs four runs per side, better {_number_of_runs()}; taken in turn, A B A B …"
         yield Finding("note", text, {"runs": [one, two], "smallest_p": design.smallest_p})
     elif least < ADVISED:
         text = (

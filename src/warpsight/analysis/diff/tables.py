@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Nodes of the call tree below this share of the device time on both sides are left out of its table.
 LEAST_NODE = 0.001
-#: Nodes with this share of the largest change tell where it is, called or not.
+#: Nodes with this share of the largest change show where it is, called or not.
 _LARGE = 0.1
 _CHANGE = (
     "before:float64:ns after:float64:ns change:float64:ns ratio:float64 low:float64 high:float64 beside:float64 "
@@ -177,7 +177,7 @@ def runs(every: Sequence[Run], loop: Loop, design: Design) -> pa.Table:
     ])  # fmt: skip
 
 
-def telling(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def changed_nodes(nodes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of table `tree` that say where the change is: those called or with a large part of it, and what leads to them."""
     largest = max((abs(node["change"]) for node in nodes), default=0.0)
     keep = [

@@ -2,8 +2,8 @@
 
 What else the machine does makes some iterations slower and none faster, so the faster half counts: of iterations for the time of
 an iteration, and of alike launches for device time (:meth:`Turns.undisturbed`). Iterations of different kinds (every tenth
-evaluates, say) are told by the kernels they launch; each kind counts by how often it occurs. Device time is summed up from cells,
-so rows add up. What happens to the slow iterations shows in the measure `slowest tenth`.
+evaluates, say) are distinguished by the kernels they launch; each kind counts by how often it occurs. Device time is summed up
+from cells, so rows add up. What happens to the slow iterations shows in the measure `slowest tenth`.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def _leaf_paths(leaves: flame_rows.Leaves, own: Column) -> Column:
 
 
 def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column:
-    """Stack of each row; where there is none but a range or operator tells instead, a number of its own."""
+    """Stack of each row; without one, a number of its own if a range or operator says where the row comes from."""
     if "stack" not in shape.levels:
         return np.full(len(leaves), _TOLD_BY_RANGE, np.int64)
     return np.where((leaves.stack == 0) & (chain > 0), _TOLD_BY_RANGE, leaves.stack.astype(np.int64))
@@ -320,10 +320,10 @@ def _split(trace: Trace, leaves: flame_rows.Leaves, by: str, labels: _Labels) ->
 
 
 def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
-    """Labels of the frames of each distinct id, outermost first; id 0 is work that nothing tells the origin of."""
+    """Labels of the frames of each distinct id, outermost first; id 0 is work of unknown origin."""
     wanted = np.unique(ids)
-    told = wanted == _TOLD_BY_RANGE
-    wanted = np.where(told, 0, wanted)
+    by_range = wanted == _TOLD_BY_RANGE
+    wanted = np.where(by_range, 0, wanted)
     missing = shape.weight != "allocated" or bool(wanted.any())
     table = trace.sql("SELECT id, coalesce(parent, 0), frame FROM stack").fetchnumpy()
     number, parent, frame = (np.asarray(column, np.int64) for column in table.values())
@@ -341,7 +341,7 @@ def _stacks(trace: Trace, ids: Column, shape: Shape, labels: _Labels) -> Column:
     column = depth[:, None] - 1 - np.arange(upward.shape[1])
     paths = np.where(column >= 0, np.take_along_axis(upward, np.maximum(column, 0), axis=1), -1)
     if missing:
-        paths[(depth == 0) & ~told, 0] = labels("missing", NO_STACK)
+        paths[(depth == 0) & ~by_range, 0] = labels("missing", NO_STACK)
     return paths
 
 

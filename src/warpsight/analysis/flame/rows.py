@@ -60,7 +60,7 @@ class Leaves:
     kinds: Sequence[str]
     measured: int
     without_time: int
-    #: When and on which host thread each row was taken; None where the calls that asked for the rows tell.
+    #: When and on which host thread each row was taken; None if that follows from the calls that asked for the rows.
     moments: tuple[Column, Column] | None = None
     #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
     paths: Column | None = None
@@ -189,7 +189,7 @@ def _names(trace: Trace, names: str, used: Column) -> list[str]:
     """Texts by name id, as far as ids are used."""
     column = "name" if names == "mangled" else names
     known = names_of.texts(trace, column).items()
-    # Names without a place of their own (an id that no row of `name` has) are told apart by nothing.
+    # All names without a row in table `name` look the same.
     labels = ["?"] * (max(int(used.max(initial=0)), *(i for i, _ in known), 0) + 1)
     for i, text in known:
         labels[i] = text or "?"
@@ -197,7 +197,7 @@ def _names(trace: Trace, names: str, used: Column) -> list[str]:
 
 
 def _moved(trace: Trace, rows: Rows, table: str, weight: str) -> _PartRows:
-    """Copies or sets: the leaf is the direction, and pageable memory is said because it is slow."""
+    """Copies or sets: the leaf is the direction, and names pageable memory because it is slow."""
     text = "'memcpy ' || kind || CASE WHEN 'pageable' IN (source_kind, destination_kind) THEN ' (pageable)' ELSE '' END"
     text = text if table == "memcpy" else _SET
     condition, parameters = _where(rows, cut=weight != "bytes"), {}

@@ -19,7 +19,7 @@ from warpsight.analysis.base.tables import table
 from warpsight.analysis.ranges import open as ranges
 from warpsight.model import names as names_of
 from warpsight.model import work as device_work
-from warpsight.model.allocators import FAMILY
+from warpsight.model.allocators import family
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -69,21 +69,49 @@ class Allocations:
 
 
 def load(trace: Trace, rows: Rows = _ALL) -> Allocations:
-    """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation."""
-    where = Rows(processes=rows.processes, devices=rows.devices).where(stream=False)
-    found = trace.sql(
-        f"""SELECT m.time, (m.operation = 'allocate') AS made, m.address AS address,
-            coalesce(m.bytes, 0) AS bytes, coalesce(m.stack, 0) AS stack, coalesce(m.device, -1)::BIGINT AS device,
-            m.process::BIGINT AS process, coalesce(m.thread, a.thread, -1)::BIGINT AS thread,
-            {FAMILY} AS layer
-            FROM (SELECT * FROM memory WHERE operation IN ('allocate', 'free') AND {where}) m
-            LEFT JOIN (SELECT process, correlation, any_value(thread) AS thread FROM api
-                       WHERE correlation IS NOT NULL AND function SIMILAR TO '.*(Alloc|Free).*' GROUP BY ALL) a
-              ON m.process = a.process AND m.correlation = a.correlation
-            ORDER BY m.time""").to_arrow_table()  # fmt: skip
-    c = {name: found.column(name).to_numpy() for name in found.column_names if name != "layer"}
-    layer = found.column("layer").combine_chunks().dictionary_encode()
-    return _paired(c, layer.indices.to_numpy().astype(np.int64), layer.dictionary.to_pylist())
+    """Pair allocations and frees. Rows that the time window excludes are still read: a free needs its allocation.
+
+    Rows without an address (of old profiles, and frees of null) belong to nothing.
+    """
+    numbers = {
+        "time": 0,
+        "address": 0,
+        "bytes": 0,
+        "stack": 0,
+        "device": -1,
+        "process": 0,
+        "thread": -1,
+        "correlation": -1,
+    }
+    c, texts = trace.columns("memory", numbers, ["operation", "allocator"])
+    operations = np.array([*texts["operation"], ""])
+    c["made"] = (operations == "allocate")[c["operation"]]
+    where = Rows(processes=rows.processes, devices=rows.devices)
+    moved = (c["made"] | (operations == "free")[c["operation"]]) & (c["address"] != 0)
+    keep = np.flatnonzero(moved & where.mask({**c, "start": c["time"]}))
+    keep = keep[np.argsort(c["time"][keep], kind="stable")]
+    c = {name: column[keep] for name, column in c.items()}
+    for name in ("device", "process", "thread"):
+        c[name] = c[name].astype(np.int64)
+    _threads(trace, c)
+    families = [family(text) for text in texts["allocator"]] + [family(None)]  # the last one: no text
+    layers = list(dict.fromkeys(families))
+    layer = np.array([layers.index(one) for one in families], np.int64)[c.pop("allocator")]
+    return _paired(c, layer, layers)
+
+
+def _threads(trace: Trace, c: dict[str, Column]) -> None:
+    """Where an event does not say its thread, that of the call which allocated or freed."""
+    missing = np.flatnonzero((c["thread"] < 0) & (c["correlation"] >= 0))
+    if not len(missing) or not trace.count("api"):
+        return
+    calls, texts = trace.columns("api", {"process": 0, "correlation": -1, "thread": -1}, ["function"])
+    moves = np.array([("Alloc" in name or "Free" in name) for name in texts["function"]] + [False])
+    mine = moves[calls["function"]] & (calls["correlation"] >= 0)
+    known = {(p, n): thread for p, n, thread in
+             zip(*(calls[name][mine].tolist() for name in ("process", "correlation", "thread")), strict=True)}  # fmt: skip
+    pairs = zip(c["process"][missing].tolist(), c["correlation"][missing].tolist(), strict=True)
+    c["thread"][missing] = [known.get(pair, -1) for pair in pairs]
 
 
 def _paired(c: dict[str, Column], layer: Column, layers: list[str]) -> Allocations:
@@ -139,7 +167,7 @@ def memory(trace: Trace, rows: Rows = _ALL) -> Result:
         holders: what was held at the peak, by stack and range, the largest first.
         leaks: what was never freed, by stack.
         errors: frees of what was already freed.
-        pools: size and use of memory pools over time, where the source tells.
+        pools: size and use of memory pools over time, if the source has them.
 
     Fragmentation is 1 - largest free hole / all free bytes of the address regions in use (0: all free memory is one piece).
     """

@@ -72,7 +72,7 @@ class Clock:
 
 
 def find(ours: Column, theirs: Column) -> Clock | None:
-    """The clock relation of two sorted lists of int64 ns; None when one of them is too short to tell anything."""
+    """The clock relation of two sorted lists of int64 ns; None when one of them is too short."""
     if not len(ours) or not len(theirs):
         return None
     if len(ours) < 3 or len(theirs) < 3:

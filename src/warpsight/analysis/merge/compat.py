@@ -23,7 +23,7 @@ _DROPPED = ("", "<no-symbol>", "_start", "__libc_start_main")
 
 
 @dataclass
-class Told:
+class ScriptOutput:
     """What the script prints, and the folded lines it writes."""
 
     lines: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Kernel:
     correlation: int
 
 
-def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: bool = False) -> Told:
+def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: bool = False) -> ScriptOutput:
     """Merge two files as the script does.
 
     Args:
@@ -51,8 +51,8 @@ def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: 
     Raises:
         FormatError: for a GPU file that is not such a JSON object.
     """
-    told = Told()
-    say = told.lines.append
+    output_text = ScriptOutput()
+    say = output_text.lines.append
     say(f"Parsing CPU uprobe trace (extended folded format): {cpu}")
     stacks = _stacks(cpu, say)
     say(f"Parsed {len(stacks)} CPU stack traces from cudaLaunchKernel hooks")
@@ -65,7 +65,7 @@ def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: 
     merged = _merged(stacks, kernels, launches[0], int(tolerance_ms * 1_000_000), say)
     say(f"Total unique stacks: {len(merged)}")
     say(f"Writing folded output to: {output}")
-    told.folded = "".join(f"{stack} {count}\n" for stack, count in sorted(merged.items()))
+    output_text.folded = "".join(f"{stack} {count}\n" for stack, count in sorted(merged.items()))
     say(f"Wrote {len(merged)} unique stacks ({sum(merged.values())} total samples)")
     if summary:
         _summary(stacks, kernels, launches[0], say)
@@ -73,7 +73,7 @@ def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: 
     say(f"  flamegraph.pl {output} > merged_flamegraph.svg")
     say("\nOr use online viewer:")
     say(f"  https://www.speedscope.app/ (upload {output})")
-    return told
+    return output_text
 
 
 def _stacks(path: str, say: Callable[[str], None]) -> list[tuple[int, list[str]]]:
@@ -117,7 +117,7 @@ def _events(path: str) -> tuple[list[_Kernel], tuple[dict[int, tuple[int, int]],
         try:
             data = json.load(file)
         except ValueError as error:
-            raise FormatError(path, f"is no JSON: {error}") from None
+            raise FormatError(path, f"is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("traceEvents", []), list):
         raise FormatError(path, "has no object with a list traceEvents at its top, which --compat expects")
     kernels: list[_Kernel] = []

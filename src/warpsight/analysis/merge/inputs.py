@@ -224,10 +224,10 @@ def by_id(samples: Samples, calls: Calls, process: Column, at: Column, names: li
         return none
     place = {name: i for i, name in enumerate(calls.functions)}
     expected = np.array([place.get(name, -1) for name in names], np.int64)[at[hits]]
-    told = expected >= 0
-    same = expected[told] == calls.function[found[hits[told]]]
+    has_thread = expected >= 0
+    same = expected[has_thread] == calls.function[found[hits[has_thread]]]
     twice = np.bincount(found[hits], minlength=len(calls)) > 1
-    if not told.any() or float(same.mean()) < 0.95:
+    if not has_thread.any() or float(same.mean()) < 0.95:
         return none
     found[hits[twice[found[hits]]]] = -1
     return found

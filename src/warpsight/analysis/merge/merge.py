@@ -203,7 +203,7 @@ class Merged:
         found = []
         counts = self.counts()
         if self.clock is not None and not self.clock.known:
-            text = "the clocks of the two files cannot be told apart from others: no stack is matched by time"
+            text = "several clock offsets fit the two files equally well: no stack is matched by time"
             found.append(
                 Finding("warning", text, {"explained": self.clock.explained, "rival": self.clock.rival})
             )

@@ -32,18 +32,20 @@ _KEY = ("process", "thread", "start", "correlation")
 _OWN_ENTRIES = ("format", "schema", "warpsight", "rows", "processes", "devices")
 
 
-def write(merged: Merged, trace: Trace, path: str | os.PathLike[str], told: str, force: bool = False) -> None:
+def write(
+    merged: Merged, trace: Trace, path: str | os.PathLike[str], origin: str, force: bool = False
+) -> None:
     """Write a new trace: every row of `trace`, with the matched stacks in place of what its calls and work had.
 
     Args:
         merged: A merge into `trace`.
         trace: The GPU side.
         path: The trace folder to make.
-        told: Where the stacks are from, for the note in table `loss`.
+        origin: Where the stacks come from, for the note in table `loss`.
         force: Replace an existing trace.
 
     Raises:
-        TraceError: when `path` exists and `force` is not set, or it is no trace.
+        TraceError: when `path` exists and `force` is not set, or it is not a trace.
     """
     with TraceWriter(path, force=force) as writer:
         writer.take_up(trace)
@@ -52,7 +54,7 @@ def write(merged: Merged, trace: Trace, path: str | os.PathLike[str], told: str,
             if table not in INTERNED:
                 writer.add(table, trace.arrow(table) if table not in (*_CALLS, *_WORK) else
                            _with_stacks(table, merged, trace, stack_of_call))  # fmt: skip
-        writer.add("loss", _losses(merged, told))
+        writer.add("loss", _losses(merged, origin))
         writer.describe(**{k: v for k, v in trace.manifest.items() if k not in _OWN_ENTRIES})
         _copy_files(trace.folder, Path(path))
 
@@ -100,11 +102,11 @@ def _numbers(rows: pa.Table, names: tuple[str, ...]) -> list[Column]:
     return [pc.fill_null(rows[name].cast(pa.int64()), -1).to_numpy() for name in names]
 
 
-def _losses(merged: Merged, told: str) -> list[dict[str, Any]]:
+def _losses(merged: Merged, origin: str) -> list[dict[str, Any]]:
     """What became of the stacks, so that the trace itself says which of its stacks were put there later."""
     counts = merged.counts()
     base = {"source": "merge", "kind": "stack"}
-    text = f"host stacks were merged from {told}: {counts['matched']:,} of {counts['stacks']:,} found their launch"
+    text = f"host stacks were merged from {origin}: {counts['matched']:,} of {counts['stacks']:,} found their launch"
     rows = [{**base, "cause": text, "count": 0, "severity": "note"}]
     for key, why in (
         ("ambiguous", "host stacks could belong to more than one launch and are on none"),

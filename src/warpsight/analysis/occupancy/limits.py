@@ -2,7 +2,7 @@
 
 Limits are those of the CUDA C++ Programming Guide, appendix "Compute Capabilities", table of technical specifications per
 compute capability; allocation granularity and the rules for registers are those of `cuda_occupancy.h` of CUDA 13.0. A limit that
-the trace's device row tells wins over the table.
+the trace's device row holds wins over the table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def limits(
     capability: str | None, *, threads: int | None = None, blocks: int | None = None, registers: int | None = None,
     shared: int | None = None,
 ) -> Limits | None:  # fmt: skip
-    """The limits of a compute capability such as "9.0", with what the device itself told; None: it is not known.
+    """The limits of a compute capability such as "9.0", with the device's own values where known; None for an unknown one.
 
     A capability that is newer than the table is taken as the newest of its major version, as such devices run its code.
     """
@@ -63,8 +63,8 @@ def limits(
         threads=row[0], blocks=row[1], registers=row[2], shared=row[3] * _KIB, reserved=_KIB if major >= 8 else 0,
         shared_unit=128 if major >= 8 else 256, partitions=2 if (major, minor) == (6, 0) else 4,
     )  # fmt: skip
-    told = {"threads": threads, "blocks": blocks, "registers": registers, "shared": shared}
-    return replace(found, **{name: value for name, value in told.items() if value})
+    reported = {"threads": threads, "blocks": blocks, "registers": registers, "shared": shared}
+    return replace(found, **{name: value for name, value in reported.items() if value})
 
 
 def blocks_per_multiprocessor(

@@ -14,7 +14,7 @@ import msgspec
 
 from warpsight.analysis.ops import dtypes
 
-#: Types of arguments that are no tensors.
+#: Types of arguments that are not tensors.
 _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList", "Device", "None"))
 
 
@@ -170,12 +170,12 @@ class _Raw(msgspec.Struct):
 
 _RAW = msgspec.json.Decoder(_Raw)
 #: Types, strides and values as JSON.
-Told = tuple[bytes, bytes, bytes]
-NOTHING: Told = (b"null", b"null", b"null")
+CallDetails = tuple[bytes, bytes, bytes]
+NOTHING: CallDetails = (b"null", b"null", b"null")
 
 
-def told(attributes: str | None) -> tuple[Told, int]:
-    """Types, strides and values of a row's attributes, as JSON to tell calls apart by; and `Fwd thread id`, 0 for none."""
+def of_attributes(attributes: str | None) -> tuple[CallDetails, int]:
+    """Types, strides and values of a row's attributes, as JSON that identifies a call; and `Fwd thread id`, 0 for none."""
     if not attributes:
         return NOTHING, 0
     try:
@@ -187,7 +187,7 @@ def told(attributes: str | None) -> tuple[Told, int]:
     return (bytes(found.types), bytes(found.strides), bytes(found.values)), number
 
 
-def call(name: str, shapes: str | None, rest: Told = NOTHING) -> Call:
+def call(name: str, shapes: str | None, rest: CallDetails = NOTHING) -> Call:
     """The call of a row: its name, the JSON of its shapes, and the rest of its arguments; what is damaged counts as absent."""
     dims = _decoded(shapes.encode() if shapes else b"null")
     types, strides, values = (_decoded(raw) for raw in rest)
@@ -221,7 +221,7 @@ def _argument(shape: Any, kind: Any, stride: Any, value: Any, typed: bool) -> Ar
 
 
 def _listed(shapes: list[Any], strides: list[Any]) -> tuple[Tensor, ...]:
-    """The tensors of a list; Kineto does not tell their types."""
+    """The tensors of a list; Kineto does not record their types."""
     out = []
     for place, shape in enumerate(shapes):
         sizes = _sizes(shape)

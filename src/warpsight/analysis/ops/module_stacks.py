@@ -1,6 +1,6 @@
-"""Modules that Python stacks tell: a `forward` that torch.nn.Module called.
+"""Modules found in Python stacks: a `forward` that torch.nn.Module called.
 
-A stack tells classes and the lines that call them, not instances: modules that one line of a loop calls are one node.
+A stack has classes and the lines that call them, not instances: modules that one line of a loop calls are one node.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _module(kind: str, function: str, called: bool) -> Module | None:
 
 
 def _with_number(tree: Tree, above: int, module: Module) -> Module:
-    """A module with its number among those of its class below the same node, when the stack tells no instance."""
+    """A module with its number among those of its class below the same node, when the stack has no instance."""
     if module.name:
         return module
     number = sum(

@@ -44,15 +44,15 @@ class Tree:
     Attributes:
         parent: The node around each.
         module: What each is.
-        calls: How often each ran, None when the source does not tell.
-        host: Host time of its runs, ns; None when the source does not tell.
+        calls: How often each ran, None when unknown.
+        host: Host time of its runs, ns; None when unknown.
     """
 
     parent: list[int] = field(default_factory=list)
     module: list[Module] = field(default_factory=list)
     calls: list[int] | None = None
     host: list[int] | None = None
-    #: What tells each node from others below the same one.
+    #: What distinguishes each node from others below the same one.
     keys: list[Any] = field(default_factory=list)
     _numbers: dict[Any, int] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class Tree:
         return len(self.parent)
 
     def node(self, parent: int, key: Any, module: Module) -> int:
-        """The number of a node below another, made when it is new; `key` tells it from others there."""
+        """The number of a node below another, made when it is new; `key` distinguishes it from others there."""
         number = self._numbers.setdefault((parent, key), len(self.parent))
         if number == len(self.parent):
             self.parent.append(parent)

@@ -46,7 +46,7 @@ def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
     Args:
         trace: The trace.
         rows: Which operators count: those that begin in the time asked for; `name` selects operators.
-        by: One of :data:`BY`. `shapes` tells calls with different shapes, types or arguments that matter apart; `forward` puts
+        by: One of :data:`BY`. `shapes` separates calls with different shapes, types or arguments that matter; `forward` puts
             what backward did beside the forward operator.
 
     Returns:
@@ -292,7 +292,7 @@ def _outside(found: Figures) -> list[Finding]:
         return []
     count, time = int(missing.sum()), int((held.work.end - held.work.start)[missing].sum())
     told = f"{count:,} kernels, copies and sets ({words.duration(time)})"
-    text = f"{told} were launched in no operator, or their call is not recorded"
+    text = f"{told} were launched outside any operator, or their call is not recorded"
     return [Finding("note", text, {"rows": count, "time": time})]
 
 
@@ -311,7 +311,7 @@ def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
     ranked = sorted(time.items(), key=lambda item: (-item[1], item[0]))
     total = sum(time.values())
     told = "; ".join(f"{name} ({words.duration(ns)}: {reason})" for (name, reason), ns in ranked[:3])
-    text = f"nothing is known of operators that took {words.duration(total)} of device time: {told}"
+    text = f"operators without a model took {words.duration(total)} of device time: {told}"
     evidence = tuple({"operator": name, "time": ns, "reason": reason} for (name, reason), ns in ranked[:20])
     return [Finding("note", text, {"time": total, "operators": len(time)}, evidence=evidence)]
 

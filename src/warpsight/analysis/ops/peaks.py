@@ -118,7 +118,7 @@ _TABLE = (
     _Known(r"MI325X", 6000, *_MI300X),
     _Known(r"MI300X", 5300, *_MI300X),
     _Known(r"MI300A", 5300, _MI300A, {"fp32": 122.6, "fp64": 61.3}),
-    # The driver has one name for both (`MI250X / MI250`), which tells neither.
+    # The driver has one name for both (`MI250X / MI250`), so the model is unknown.
     _Known(r"MI250X(?! ?/)", 1638, _half(191.5, fp32=47.9, fp64=47.9, int8=191.5), {"fp32": 23.9, "fp64": 23.9}),
     _Known(r"(?<!/)(?<!/ )MI250\b", 1638, _half(181, fp32=45.3, fp64=45.3, int8=181), {"fp32": 22.6, "fp64": 22.6}),
     _Known(r"MI210", 1638, _half(181, fp32=45.3, fp64=45.3, int8=181), {"fp32": 22.6, "fp64": 22.6}),

@@ -122,22 +122,27 @@ def _load(trace: Trace) -> Operators:
     )
 
 
-def _arguments(codes: Column, texts: list[str]) -> tuple[Column, Column, list[arguments.Told]]:
+def _arguments(codes: Column, texts: list[str]) -> tuple[Column, Column, list[arguments.CallDetails]]:
     """For each row which of the listed arguments it has, and the thread of its forward.
 
     Attributes hold more than arguments, so several texts may say the same of them.
     """
-    numbers: dict[arguments.Told, int] = {arguments.NOTHING: 0}
+    numbers: dict[arguments.CallDetails, int] = {arguments.NOTHING: 0}
     found = np.zeros((len(texts) + 1, 2), np.int64)  # the last is for rows without attributes
     for place, text in enumerate(texts):
-        told, thread = arguments.told(text)
+        told, thread = arguments.of_attributes(text)
         found[place] = numbers.setdefault(told, len(numbers)), thread
     rows = found[codes]
     return rows[:, 0], rows[:, 1], list(numbers)
 
 
 def _calls(
-    trace: Trace, name: Column, shapes: Column, texts: list[str], rest: Column, listed: list[arguments.Told]
+    trace: Trace,
+    name: Column,
+    shapes: Column,
+    texts: list[str],
+    rest: Column,
+    listed: list[arguments.CallDetails],
 ) -> tuple[Column, list[Call]]:
     """For each row which distinct call it is, and the calls."""
     if not len(name):

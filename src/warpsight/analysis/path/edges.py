@@ -33,7 +33,7 @@ class Edges:
     kind: list[Column] = field(default_factory=list)
 
     def add(self, source: Column, target: Column, kind: int) -> None:
-        """Append edges; a source of -1 is no edge."""
+        """Append edges; a source of -1 is not an edge."""
         good = (source >= 0) & (target >= 0)
         self.source.append(source[good].astype(np.int64))
         self.target.append(target[good].astype(np.int64))
@@ -63,15 +63,16 @@ class StreamKinds:
 
 def stream_kinds(trace: Trace, queues: tuple[Queue, ...]) -> StreamKinds:
     """Read them from the tables context and stream; a stream whose flags are not known is taken as non-blocking."""
-    default = trace.sql(
-        "SELECT process, device, context, null_stream FROM context WHERE null_stream IS NOT NULL AND api = 'cuda'"
-    ).fetchall()
-    flagged = trace.sql(
-        """SELECT s.process, s.device, s.context, s.stream, s.flags, coalesce(c.api, 'cuda') FROM stream s LEFT JOIN context c
-           ON s.process = c.process AND s.context = c.context WHERE s.flags IS NOT NULL"""
-    ).fetchall()
-    blocking = [row for row in flagged if row[5] == "cuda" and row[4] == _BLOCKING_STREAM]
-    unordered = [row for row in flagged if row[5] == "opencl" and row[4] & _OUT_OF_ORDER]
+    contexts = trace.rows("context", "process", "device", "context", "null_stream", "api")
+    default = [row[:4] for row in contexts if row[3] is not None and row[4] == "cuda"]
+    apis: dict[tuple[int, int], str] = {(row[0], row[2]): row[4] for row in contexts if row[4] is not None}
+    blocking, unordered = [], []
+    for row in trace.rows("stream", "process", "device", "context", "stream", "flags"):
+        api = apis.get((row[0], row[2]), "cuda")
+        if row[4] is not None and api == "cuda" and row[4] == _BLOCKING_STREAM:
+            blocking.append(row)
+        elif row[4] is not None and api == "opencl" and row[4] & _OUT_OF_ORDER:
+            unordered.append(row)
     return StreamKinds(*(_numbers(queues, rows) for rows in (default, blocking, unordered)))
 
 
@@ -131,9 +132,8 @@ def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -
 
 def graphs(trace: Trace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
     """Graph and graph node of each row of work, 0 for none; None where the trace has no graphs, as most have not."""
-    has = any(trace.sql(f"SELECT count(graph) + count(graph_node) > 0 FROM {table}").fetchall()[0][0]
-              for table in ("kernel_ids", "memcpy", "memset"))  # fmt: skip
-    if not has:
+    tables = ("kernel", "memcpy", "memset")
+    if not any(trace.has(table, column) for table in tables for column in ("graph", "graph_node")):
         return None
     count = len(whole.work)
     graph, node = np.zeros(count, np.int32), np.zeros(count, np.int64)
@@ -223,10 +223,17 @@ def listed_edges(trace: Trace, work: Work) -> tuple[Column, Column, Column, Colu
     none = np.zeros(0, np.int64)
     if not trace.count("flow"):
         return none, none, none, none
-    rows = trace.sql(
-        "SELECT from_correlation AS a, to_correlation AS b, process FROM flow WHERE kind = 'wait list' ORDER BY b, a"
-    ).fetchnumpy()
-    first, second, process = (np.ma.getdata(rows[name]) for name in ("a", "b", "process"))
+    columns, texts = trace.columns(
+        "flow", {"from_correlation": -1, "to_correlation": -1, "process": 0}, ["kind"]
+    )
+    mine = np.flatnonzero(
+        np.array([kind == "wait list" for kind in texts["kind"]] + [False])[columns["kind"]]
+    )
+    first, second, process = (
+        columns[name][mine] for name in ("from_correlation", "to_correlation", "process")
+    )
+    in_order = np.lexsort((first, second))
+    first, second, process = first[in_order], second[in_order], process[in_order]
     keys = work.correlation
     order = np.argsort(keys, kind="stable")
 

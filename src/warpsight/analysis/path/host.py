@@ -169,7 +169,7 @@ def waits_of_contexts(
 ) -> list[tuple[Column, Column, Column]]:
     """The waits for everything in a context: the latest work of each stream, once until the stream has newer work.
 
-    A context that no stream belongs to stands for its whole process: not every source tells contexts.
+    A context that no stream belongs to stands for its whole process: not every source has contexts.
     """
     out = []
     known = {(queue.process, queue.context) for queue in queues}

@@ -116,7 +116,7 @@ def settle(lines: Lines, end: Column, node: Column, queue: Column, when: Column,
 
     A wait ends when everything before it on its own stream and the awaited work have ended; the latter may itself be a
     wait, so this is repeated until nothing changes. `node` are the waits' places among device nodes; `queue` and `when`
-    tell the awaited record's stream and time, `queue` -1 for a record that is not in the trace.
+    give the awaited record's stream and time, `queue` -1 for a record that is not in the trace.
     """
     place = np.empty(len(end), np.int64)
     place[lines.order] = np.arange(len(lines.order))

@@ -97,7 +97,7 @@ def load(trace: Trace, source: str = "marker") -> Ranges:
 
 
 def selected(trace: Trace, source: str, where: str, shared: str = "false") -> Ranges:
-    """The rows of table `marker` or `op` that a condition selects; `shared` tells which hold for their whole process."""
+    """The rows of table `marker` or `op` that a condition selects; `shared` marks those that hold for their whole process."""
     sql = f"""SELECT process, thread, start, CASE WHEN duration IS NULL THEN {_OPEN} ELSE start + greatest(duration, 0) END AS e,
         coalesce(name_id, 0), {shared}
         FROM {source}_ids WHERE {where} AND start IS NOT NULL ORDER BY process, thread, start, e DESC"""

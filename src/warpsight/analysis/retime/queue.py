@@ -52,8 +52,10 @@ def marked(trace: Trace, program: Program) -> Column | None:
     for number, (process, thread) in enumerate(by_thread.threads):
         places = np.flatnonzero(by_thread.thread == number)
         start, end = calls.start[by_thread.call[places]], calls.end[by_thread.call[places]]
-        told = columns["thread"][rows]
-        at = middle[(columns["process"][rows] == process) & ((told == thread) | (told == _NO_THREAD))]
+        thread_of = columns["thread"][rows]
+        at = middle[
+            (columns["process"][rows] == process) & ((thread_of == thread) | (thread_of == _NO_THREAD))
+        ]
         last = np.searchsorted(start, at, "right") - 1
         inside = (last >= 0) & (at <= end[np.maximum(last, 0)])
         out[places[last[inside]]] = True
@@ -74,7 +76,7 @@ def with_launch_queue(program: Program, full: Column | None = None) -> Program:
     graph = program.graph
     queue = graph.queue[lines]
     same = np.flatnonzero(queue[depth:] == queue[:-depth])
-    # The begin of work is no point of its own: what it follows in its stream stands for it.
+    # The begin of work is not a point of its own: what it follows in its stream stands for it.
     source = program.previous[lines[same]]
     same, source = same[source >= 0], source[source >= 0]
     point = 2 * program.place[lines[same + depth]].astype(np.int64) + 1
@@ -143,7 +145,7 @@ def _ahead(program: Program, lines: Column) -> Column:
 
 
 def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
-    """How many launches were ahead of those that are marked as blocked; None where too few are to tell."""
+    """How many launches were ahead of those that are marked as blocked; None when there are too few."""
     mine = np.flatnonzero(full[program.place[lines]]) if len(lines) else lines
     if len(mine) < _ENOUGH:
         return None

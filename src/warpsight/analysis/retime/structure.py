@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Rounds in which entries that are needed earlier are moved forward.
 _ROUNDS = 2_000
-#: Stands for a source that is no link: what the point is there for, and none at all.
+#: Stands for a source that is not a link: what the point is there for, and none at all.
 ORDER, NOTHING = -1, -2
 
 
@@ -36,7 +36,7 @@ class Structure:
         anchor_place: For each place of the sequence that of its anchor.
         anchor: For each point of a thread the point it happens a known time after.
         anchors: The points of threads that are computed one by one.
-        entry: Entry of each point; 0 for points of threads that are no anchors. Of a meeting's member: its end.
+        entry: Entry of each point; 0 for points of threads that are not anchors. Of a meeting's member: its end.
         begin: Entry of the begin of each member of a meeting.
         meeting: Entry of each meeting.
         first: First source of each entry.

@@ -32,18 +32,9 @@ def _with_stream_waits(program: Program) -> Program:
     For files that do not say which event a stream waits for. What is not explained otherwise (`delay`) is taken back.
     """
     graph = program.graph
-    waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
-    function = graph.calls.function[graph.by_thread.call]
-    late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
-    if not len(late) or not len(function) or not waits[function].any():
+    late = told_to_wait(program)
+    if not len(late):
         return program
-    # A wait among the calls between the launch and the one before it on the thread.
-    count = np.cumsum(np.r_[0, waits[function]])
-    launches = np.zeros(len(function), bool)
-    launches[program.place[program.place >= 0]] = True
-    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
-    place = program.place[late]
-    late = late[count[place] > count[np.maximum(before[place], 0)]]
     work = np.flatnonzero(graph.kind != path.WAIT)
     order = work[np.argsort(graph.end[work], kind="stable")]
     at = np.searchsorted(graph.end[order], graph.start[late], "right") - 1
@@ -56,6 +47,23 @@ def _with_stream_waits(program: Program) -> Program:
     delay[late] = 0
     links = program.links.joined(program.base + source, program.base + late, after, path.EVENT)
     return program.but(delay=delay, links=links)
+
+
+def told_to_wait(program: Program) -> Column:
+    """Delayed nodes before whose launch, since the one before it, their thread made some stream wait."""
+    graph = program.graph
+    waits = np.array([name.endswith("StreamWaitEvent") for name in graph.calls.functions] + [False], bool)
+    function = graph.calls.function[graph.by_thread.call]
+    late = np.flatnonzero((program.delay > 0) & (program.place >= 0))
+    if not len(late) or not len(function) or not waits[function].any():
+        return late[:0]
+    count = np.cumsum(np.r_[0, waits[function]])
+    launches = np.zeros(len(function), bool)
+    launches[program.place[program.place >= 0]] = True
+    before = np.r_[-1, np.maximum.accumulate(np.where(launches, np.arange(len(function)), -1))[:-1]]
+    place = program.place[late]
+    told: Column = late[count[place] > count[np.maximum(before[place], 0)]]
+    return told
 
 
 def _with_host_waits(program: Program) -> Program:
@@ -75,6 +83,8 @@ def _with_host_waits(program: Program) -> Program:
     gap[last] = np.where(waited[last], (returned - ended)[last], gap[last])
     lag, after = program.lag.copy(), program.after.copy()
     lag[point[last]] = _own_costs(program, point[last], waited[last], function[last])
+    # How a call waits, polling the driver say, takes as long as it waits.
+    lag[inside(program, _only_waiting(program, point[last][waited[last]]))] = 0
     # Calls such as cudaFree wait first and work then.
     implicit = np.array([waits_implicitly(name) for name in graph.calls.functions], bool)[function[last]]
     late = last[implicit]
@@ -88,6 +98,34 @@ def _with_host_waits(program: Program) -> Program:
     links = type(links)(links.source, links.target, links.lag, kinds)
     assert (node >= base).all()
     return program.but(lag=lag, after=after, links=links)
+
+
+def inside(program: Program, ends: Column) -> Column:
+    """Points inside calls with these ends: of calls that they make themselves, such as those of the operating system."""
+    sequence = program.graph.sequence
+    if sequence is None:  # no call lies inside another
+        return ends[:0]
+    rank = np.empty(len(sequence), np.int64)
+    rank[sequence] = np.arange(len(sequence))
+    depth = np.zeros(len(sequence) + 1, np.int64)
+    np.add.at(depth, rank[ends - 1] + 1, 1)
+    np.add.at(depth, rank[ends], -1)
+    found: Column = sequence[np.cumsum(depth)[:-1] > 0]
+    return found
+
+
+def _only_waiting(program: Program, ends: Column) -> Column:
+    """Those of some ends whose calls launch nothing inside of them."""
+    launched = np.zeros(program.base + 1, np.int64)
+    launched[2 * program.place[program.place >= 0].astype(np.int64) + 1] = 1
+    sequence = program.graph.sequence
+    if sequence is None:
+        return ends
+    rank = np.empty(len(sequence), np.int64)
+    rank[sequence] = np.arange(len(sequence))
+    before = np.cumsum(np.r_[0, launched[sequence]])
+    only: Column = ends[before[rank[ends]] == before[rank[ends - 1] + 1]]
+    return only
 
 
 def _last_of_each(group: Column, time: Column) -> Column:

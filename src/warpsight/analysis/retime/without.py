@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight.analysis.path import dependencies as path
+from warpsight.analysis.retime import waiting
 from warpsight.analysis.retime.program import Links, Program
 from warpsight.model.work import COMMUNICATION, COPY, KERNEL, SET
 
@@ -48,6 +49,7 @@ def calls(program: Program, function: str) -> Program:
     points = 2 * np.flatnonzero(mine) + 1
     lag, after = program.lag.copy(), program.after.copy()
     lag[points] = after[points] = 0
+    lag[waiting.inside(program, points)] = 0
     kept = ~np.isin(program.links.target, points)
     links = program.links
     fewer = Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
@@ -68,15 +70,20 @@ def launches(program: Program) -> Program:
     points = 2 * np.unique(program.place[program.place >= 0]).astype(np.int64) + 1
     lag = program.lag.copy()
     lag[points] = np.minimum(lag[points], 0)
+    lag[waiting.inside(program, points)] = 0
     arrival, gap = np.minimum(program.arrival, 0), np.minimum(program.gap, 0)
     return program.but(lag=lag, arrival=arrival, gap=gap)
 
 
 def other_streams(program: Program) -> Program:
-    """No stream waits for another one."""
+    """No stream waits for another one, whether what it waits for is in the trace or not."""
     links = program.links
     kept = ~(np.isin(links.kind, _STREAMS) & (links.target >= program.base))
-    return program.but(links=Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept]))
+    delay = program.delay.copy()
+    delay[waiting.told_to_wait(program)] = 0
+    return program.but(
+        delay=delay, links=Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
+    )
 
 
 def unexplained(program: Program) -> Program:

@@ -22,18 +22,26 @@ _TEXTS = {
     COPY: "Copy from pinned memory on a stream of its own beside the kernels, keep on the device what does not change, and "
     "collect small copies into large ones.",
     HOST: "Do this work while the GPU is busy: launch before it, move it to another thread or process, or do less of it.",
-    LAUNCH: "Launch less often: fuse kernels, batch more work into each, or replay the sequence as a CUDA graph.",
+    LAUNCH: "Launch less often: fuse kernels, batch more work into each, or replay the sequence as a graph.",
     OTHER_STREAM: "Look at what the event waits for: start that work earlier, or remove the dependency.",
     RECORDER: "Record less (fewer ranges, no host samples): this time is not the program's.",
     UNKNOWN: "Record from the program's start and all of its GPU work: what this work waited for, or who launched it, is not "
     "in the trace.",
 }
+#: Launches into an idle device take microseconds; such as take a millisecond or more load code.
+LOADS_CODE_NS = 1_000_000
+_LOADING = (
+    "These launches take so long because they load the code of kernels that run for the first time: launch them once before "
+    "it matters, load code eagerly or beside other work, and keep caches of compiled kernels."
+)
 _WAIT = "Wait later and less often: read results once per several steps, and let the host run ahead of the device."
 _ALLOCATION = "Allocate once and reuse, or allocate from a pool: this call waits for the device or for the operating system."
 
 
-def of(kind: int, name: str) -> str:
-    """Advice for a class; for blocking calls by what the call of this name is for."""
+def of(kind: int, name: str, usual: int = 0) -> str:
+    """Advice for a class: for blocking calls by what the call of this name is for, for launches by their `usual` length, ns."""
+    if kind == LAUNCH and usual >= LOADS_CODE_NS:
+        return _LOADING
     if kind != BLOCKED_CALL:
         return _TEXTS[kind]
     if api_names.waits(name) or "synchronization" in name:

@@ -30,9 +30,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Findings about clocks, one per device."""
     if not facts.trace.count("counter"):
         return
-    fastest = dict(
-        facts.trace.sql("SELECT device, clock_khz / 1000.0 FROM device WHERE clock_khz > 0").fetchall()
-    )
+    fastest = {
+        device: khz / 1000
+        for device, khz in facts.trace.rows("device", "device", "clock_khz")
+        if khz and khz > 0
+    }
     for device, busy in facts.busy.items():
         if device is None or not len(busy):
             continue
@@ -60,7 +62,7 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
         return
     best = max(fastest or 0.0, float(clock.max()))
     lost = float((worked * np.clip(1 - clock / best, 0, 1)).sum())
-    # Samples tell nothing of the time outside of them; what is inside stands for all busy time.
+    # Nothing is sampled outside of this time; what is inside stands for all busy time.
     cost = int(lost / worked.sum() * busy.total)
     reasons = []
     for name, text in REASONS.items():

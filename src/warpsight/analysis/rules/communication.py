@@ -35,7 +35,7 @@ def _straggler(facts: Facts) -> Iterator[Finding]:
     last, usual = int(np.argmin(time)), float(np.median(time))
     if usual < _STRAGGLER * float(time[last]) or usual < 0.02 * facts.length:
         return
-    ranks = dict(facts.trace.sql("SELECT process, rank FROM process").fetchall())
+    ranks = dict(facts.trace.rows("process", "process", "rank"))
     rank = ranks.get(int(processes[last]))
     who = f"rank {rank}" if rank is not None else f"process {int(processes[last])}"
     waiting = int(usual - time[last])

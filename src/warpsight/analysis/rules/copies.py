@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,46 +14,89 @@ from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules.facts import Facts
 from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.model import intervals
-from warpsight.model.work import COPY
+from warpsight.model.columns import NO_TEXT
+from warpsight.model.work import COPY, NO_TIME
 
 Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
 SMALL = 64 * 1024
 _MANY = 50
+#: Share of the time that repeated copies take before they are worth a word.
+_REPEATED = 0.02
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings about copies and fills."""
-    yield from _pageable(facts)
-    yield from _synchronous(
-        facts, "memcpy", "copies", "Use cudaMemcpyAsync with pinned memory on a stream of its own."
-    )
-    yield from _synchronous(
-        facts, "memset", "fills", "Use cudaMemsetAsync, or let the kernel that follows write the zeros."
-    )
-    yield from _small(facts)
-    yield from _redundant(facts)
+    if facts.trace.count("memcpy"):
+        copies = _moves(facts, "memcpy")
+        yield from _pageable(facts, copies)
+        advice = "Use cudaMemcpyAsync with pinned memory on a stream of its own."
+        yield from _synchronous(facts, copies, "copies", advice)
+        yield from _small(facts, copies)
+        yield from _redundant(facts, copies)
+    if facts.trace.count("memset"):
+        advice = "Use cudaMemsetAsync, or let the kernel that follows write the zeros."
+        yield from _synchronous(facts, _moves(facts, "memset"), "fills", advice)
 
 
-def _rows(facts: Facts, table: str, condition: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Moves:
+    """Copies or fills of the judged time.
+
+    Attributes:
+        columns: start, end (ns), bytes, stack (0: none).
+        pageable: Which touch pageable memory.
+        pinned: Which touch pinned memory.
+        synchronous: Which held the host by their nature.
+    """
+
+    columns: dict[str, Column]
+    pageable: Column
+    pinned: Column
+    synchronous: Column
+
+    def chosen(self, mask: Column) -> dict[str, Column]:
+        """The columns of some rows."""
+        return {name: column[mask] for name, column in self.columns.items()}
+
+
+def _moves(facts: Facts, table: str) -> _Moves:
     begin, end = facts.window
-    found = facts.trace.sql(
-        f"""SELECT start, start + duration AS "end", bytes::DOUBLE AS bytes, coalesce(stack, 0) AS stack,
-            coalesce(device, -1) AS device FROM {table} WHERE start >= {begin} AND start < {end} AND ({condition})
-            AND {facts.rows.where()}""").fetchnumpy()  # fmt: skip
-    return {name: np.ma.getdata(values) for name, values in found.items()}
+    kinds = ("source_kind", "destination_kind") if table == "memcpy" else ()
+    numbers = {
+        "start": NO_TIME,
+        "duration": 0,
+        "bytes": 0,
+        "stack": 0,
+        "process": -1,
+        "device": -1,
+        "stream": -1,
+    }
+    columns, texts = facts.trace.columns(table, {**numbers, "asynchronous": 1}, kinds)
+    keep = facts.rows.mask(columns) & (columns["start"] >= begin) & (columns["start"] < end)
+    columns = {name: column[keep] for name, column in columns.items()}
+
+    def of_kind(wanted: str) -> Column:
+        out = np.zeros(len(columns["start"]), bool)
+        for kind in kinds:
+            out |= columns[kind] == (texts[kind].index(wanted) if wanted in texts[kind] else NO_TEXT - 1)
+        return out
+
+    moved = {"start": columns["start"], "end": columns["start"] + columns["duration"], "bytes": columns["bytes"].astype(float),
+             "stack": columns["stack"]}  # fmt: skip
+    return _Moves(moved, of_kind("pageable"), of_kind("pinned"), ~columns["asynchronous"])
 
 
-def _exposed(facts: Facts, found: dict[str, Any]) -> int:
+def _exposed(facts: Facts, found: dict[str, Column]) -> int:
     """Time in which only these copies ran."""
     own = intervals.clipped(intervals.union(found["start"], found["end"]), *facts.window)
     kernels = facts.work.of_kind(among=facts.work.kind < COPY)
     return intervals.difference(own, kernels).total
 
 
-def _pageable(facts: Facts) -> Iterator[Finding]:
+def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     """Rule of nsys: asynchronous copies from or to pageable memory are staged by the driver and block the caller."""
-    found = _rows(facts, "memcpy", "source_kind = 'pageable' OR destination_kind = 'pageable'")
+    found = copies.chosen(copies.pageable)
     count = len(found["start"])
     if not count:
         return
@@ -62,7 +106,7 @@ def _pageable(facts: Facts) -> Iterator[Finding]:
     if spent < 0.01 * facts.length:
         return
     speed = size / max(spent, 1)
-    pinned = _rows(facts, "memcpy", "source_kind = 'pinned' OR destination_kind = 'pinned'")
+    pinned = copies.chosen(copies.pinned)
     compared = ""
     if len(pinned["start"]) and float(pinned["bytes"].sum()) > 1 << 20:
         other = float(pinned["bytes"].sum()) / max(float((pinned["end"] - pinned["start"]).sum()), 1)
@@ -89,10 +133,9 @@ def _pageable(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _synchronous(facts: Facts, table: str, what: str, advice: str) -> Iterator[Finding]:
-    """Rules of nsys of synchronous copies and sets; pageable ones are told above."""
-    pinned = " AND source_kind <> 'pageable' AND destination_kind <> 'pageable'" if table == "memcpy" else ""
-    found = _rows(facts, table, f"NOT asynchronous{pinned}")
+def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterator[Finding]:
+    """Nsight Systems' rules for synchronous copies and sets, except pageable ones, which the rule above reports."""
+    found = moves.chosen(moves.synchronous & ~moves.pageable)
     count = len(found["start"])
     if not count:
         return
@@ -105,9 +148,9 @@ def _synchronous(facts: Facts, table: str, what: str, advice: str) -> Iterator[F
     yield Finding("warning", text, {what: count}, f"{what}/synchronous", cost, evidence, advice)
 
 
-def _small(facts: Facts) -> Iterator[Finding]:
+def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     """Many copies of a few bytes cost their overhead each."""
-    found = _rows(facts, "memcpy", f"bytes < {SMALL}")
+    found = copies.chosen(copies.columns["bytes"] < SMALL)
     count = len(found["start"])
     if count < _MANY:
         return
@@ -121,13 +164,16 @@ def _small(facts: Facts) -> Iterator[Finding]:
     yield Finding("warning", text, {"copies": count}, "copies/small", cost, evidence, advice)
 
 
-def _redundant(facts: Facts) -> Iterator[Finding]:
+def _redundant(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     """Copies that repeat an earlier one with no recorded write in between."""
-    begin, end = facts.window
-    where = f"start >= {begin} AND start < {end} AND {facts.rows.where()}"
-    found, _ = redundant(facts.trace, where, {})
+    moved = copies.columns
+    if len(moved["start"]) < _MANY or (moved["end"] - moved["start"]).sum() < _REPEATED * facts.length:
+        return
+    found, _ = redundant(
+        facts.trace, replace(facts.rows, begin=facts.window[0], end=facts.window[1], name=None)
+    )
     count, time = (int(sum(found[name].to_pylist())) for name in ("count", "time"))
-    if count < _MANY or time < 0.02 * facts.length:
+    if count < _MANY or time < _REPEATED * facts.length:
         return
     size = int(sum(found["bytes"].to_pylist()))
     text = f"{count:,} copies move the same {words.size(size)} again although the trace shows no write in between"

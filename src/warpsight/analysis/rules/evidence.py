@@ -40,14 +40,20 @@ def where(found: Account) -> str:
     if not found.host or found.host[0].name == UNNAMED:
         return ""
     first = found.host[0]
-    part = first.time / max(found.time(HOST), 1)
+    share, place = _host_place(first)
+    part = share * first.time / max(found.time(HOST), 1)
     inside = f", {part:.0%} of it" if part < 0.995 else ", all of it"
-    return f"{inside} in {_host_place(first)}"
+    return f"{inside} in {place}"
 
 
-def _host_place(one: HostTime) -> str:
-    """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`."""
-    return one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
+def _host_place(one: HostTime) -> tuple[float, str]:
+    """The name of host time with its places in the program: `batch, at load (data.py:9), 70% of that in unpack (data.py:20)`.
+
+    And the part of the time that it is true of: less than all where the name is that of the function that holds most.
+    """
+    if one.most.split(" (")[0] == one.name and not one.function:
+        return one.most_share, one.most
+    return 1.0, one.place + (f", {one.most_share:.0%} of that in {one.most}" if one.most else "")
 
 
 def one_stretch(facts: Facts, kind: int) -> str:
@@ -63,7 +69,13 @@ def one_stretch(facts: Facts, kind: int) -> str:
         return ""
     length = words.duration(int(gaps.end[gap] - gaps.begin[gap]))
     inside = "all of it" if part >= 0.995 else f"{part:.0%} of it"
-    return f", {inside} in one stretch of {length} at {(int(gaps.begin[gap]) - facts.origin) / 1e9:.6f} s"
+    return f", {inside} in one stretch of {length} at {words.moment(int(gaps.begin[gap]) - facts.origin)}"
+
+
+def usual_piece(facts: Facts, kind: int) -> int:
+    """The length of idle pieces of a class in which, or in longer ones, half of its time lies, ns; 0 without any."""
+    mine = facts.account.pieces.of(kind)
+    return int(half(facts.account.pieces.length[mine])) if len(mine) else 0
 
 
 def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
@@ -90,7 +102,12 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
 
 def _host(found: Account) -> list[str]:
     known = [one for one in found.host[:_PARTS] if one.name != UNNAMED]
-    return [f"{one.time / found.span:.1%} in {_host_place(one)}" for one in known] if len(known) > 1 else []
+    told = ((one.time, *_host_place(one)) for one in known)
+    return (
+        [f"{time * share / found.span:.1%} in {place}" for time, share, place in told]
+        if len(known) > 1
+        else []
+    )
 
 
 def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:
@@ -162,16 +179,36 @@ def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
     return [f"{verb} {text}"] if text else []
 
 
+def stretch(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[int, int] | None:
+    """Begin and end of the longest piece of a class's idle time, or of the longest of its kernels or copies, ns."""
+    found = facts.account
+    if kind in (COMPUTE, COMMUNICATION, COPY):
+        rows = _work_of(facts, kind, entries[0])
+        if not len(rows):
+            return None
+        longest = int(rows[np.argmax(found.work.end[rows] - found.work.start[rows])])
+        return int(found.work.start[longest]), int(found.work.end[longest])
+    mine = _pieces(found, kind, entries)
+    if not len(mine):
+        return None
+    longest = int(mine[np.argmax(found.pieces.length[mine])])
+    return int(found.pieces.begin[longest]), int(found.pieces.end[longest])
+
+
+def _pieces(found: Account, kind: int, entries: tuple[Entry, ...]) -> Column:
+    return pieces_of(found, kind, entries[0].name) if kind == BLOCKED_CALL else found.pieces.of(kind)
+
+
 def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> list[str]:
     """The longest piece of idle time of a class, and how the pieces' lengths are spread."""
     pieces = facts.account.pieces
-    mine = pieces_of(facts.account, kind, entries[0].name) if kind == BLOCKED_CALL else pieces.of(kind)
+    mine = _pieces(facts.account, kind, entries)
     if not len(mine):
         return []
     length = pieces.length[mine]
     longest = int(np.argmax(length))
-    at = (int(pieces.begin[mine[longest]]) - facts.origin) / 1e9
-    text = f"the longest takes {words.duration(length[longest])}, at {at:.6f} s"
+    at = words.moment(int(pieces.begin[mine[longest]]) - facts.origin)
+    text = f"the longest takes {words.duration(length[longest])}, at {at}"
     if len(mine) > 1:
         text = f"{len(mine):,} pieces, half of the time in pieces of {words.duration(half(length))} or more; {text}"
     return [text]

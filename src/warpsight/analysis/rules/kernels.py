@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from warpsight.analysis.base.result import Finding
+from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import names as names_of
+from warpsight.model.work import distinct, summed
 
 _SMALL = 0.3
+#: Kernels shorter than this end before filling the device would matter (ns).
+_LONG = 20_000
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -18,25 +24,35 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _small_grids(facts: Facts) -> Iterator[Finding]:
     """Kernels with fewer blocks than the device has multiprocessors leave some of them idle."""
-    begin, end = facts.window
-    found = facts.trace.sql(
-        f"""SELECT k.name_id, sum(k.duration)::BIGINT AS total, count(*) AS n,
-              min(k.grid_x::BIGINT * k.grid_y * k.grid_z) AS blocks,
-              any_value(d.multiprocessors) AS units
-            FROM kernel k JOIN device d ON k.device = d.device
-            WHERE k.duration IS NOT NULL AND k.start >= {begin} AND k.start < {end}
-              AND {facts.rows.where().replace('device IN', 'k.device IN')}
-              AND d.multiprocessors > 0 AND k.grid_x::BIGINT * k.grid_y * k.grid_z < d.multiprocessors AND k.duration > 20000
-            GROUP BY k.name_id ORDER BY total DESC""").fetchall()  # fmt: skip
-    total = sum(row[1] for row in found)
-    if not found or total < _SMALL * facts.length:
+    units = {
+        device: count for device, count in facts.trace.rows("device", "device", "multiprocessors") if count
+    }
+    blocks = grids.blocks(facts.trace)
+    if not units or not bool(((blocks > 0) & (blocks < max(units.values()))).any()):
+        return
+    kernels = grids.kernels(facts.trace, facts.rows, facts.window)
+    limit = np.zeros(
+        max(0, *units, int(kernels["device"].max(initial=0))) + 2, np.int64
+    )  # the last one: device -1
+    limit[list(units)] = list(units.values())
+    small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
+    rows = np.flatnonzero(small & (kernels["duration"] > _LONG))
+    total = int(kernels["duration"][rows].sum())
+    if not len(rows) or total < _SMALL * facts.length:
         return
     names = names_of.texts(facts.trace, "short")
+    used, place = distinct(kernels["name_id"][rows])
+    each = summed(place, kernels["duration"][rows], len(used))
+    first = np.argsort(-each, kind="stable")[:3].tolist()
     share = total / facts.length
-    text = f"{share:.0%} of the time is in kernels with fewer blocks than the GPU has multiprocessors ({found[0][4]})"
+    most = int(limit[kernels["device"][rows[place == first[0]][0]]])
+    text = (
+        f"{share:.0%} of the time is in kernels with fewer blocks than the GPU has multiprocessors ({most})"
+    )
     evidence = tuple(
-        f"{names.get(n, '?')}: {count:,} times, {blocks} blocks at least"
-        for n, _, count, blocks, _ in found[:3]
+        f"{names.get(int(used[i]), '?')}: {int((place == i).sum()):,} times, "
+        f"{int(kernels['blocks'][rows[place == i]].min())} blocks at least"
+        for i in first
     )
     yield Finding("note", text, {"time": total}, "kernels/small-grids", None, evidence,
                   "Give them more blocks (smaller tiles, split-k), or run them beside others on further streams.")  # fmt: skip

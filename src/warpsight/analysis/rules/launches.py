@@ -50,7 +50,7 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     evidence = (f"most launched by {facts.stack_text(stack)}",) if stack else ()
     yield Finding("warning", text, {"launches": late, "time": time}, "launches/launch-bound",
                   int(time / max(len(found.devices), 1)), evidence,
-                  "Give the GPU more work per launch: fuse kernels (torch.compile), batch, or replay a CUDA graph.")  # fmt: skip
+                  "Give the GPU more work per launch: fuse kernels (torch.compile), batch, or replay graphs.")  # fmt: skip
 
 
 def _queue_full(facts: Facts) -> Iterator[Finding]:

@@ -71,7 +71,7 @@ def _leak(facts: Facts, found: Allocations, place: int, stack: int, mine: Column
     )
     at_exit = int((found.freed[mine] == NEVER).sum())
     evidence = [f"{at_exit:,} of them were not freed when the recording ended"]
-    size = dict(facts.trace.sql("SELECT device, memory_bytes FROM device").fetchall()).get(device)
+    size = dict(facts.trace.rows("device", "device", "memory_bytes")).get(device)
     if size:
         _, level = memory.usage(found, place)
         left = (size - int(level[-1])) / (grown / max(end - begin, 1))
@@ -113,7 +113,11 @@ def _wrong(found: Allocations) -> Iterator[Finding]:
 
 
 def _full(facts: Facts, found: Allocations) -> Iterator[Finding]:
-    sizes = dict(facts.trace.sql("SELECT device, memory_bytes FROM device WHERE memory_bytes > 0").fetchall())
+    sizes = {
+        device: size
+        for device, size in facts.trace.rows("device", "device", "memory_bytes")
+        if size and size > 0
+    }
     for place, (_, device, layer) in enumerate(found.places):
         if layer != "CUDA" or device not in sizes:
             continue

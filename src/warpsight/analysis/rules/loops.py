@@ -26,8 +26,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         for finding in iterations.slow(one):
             if (finding.saves_ns or 0) >= 0.01 * facts.length:
                 text = "slow iteration: " + finding.text
+                worst = int(finding.values["number"])
+                at = (int(one.start[worst]), int(one.start[worst] + one.duration[worst]))
                 yield replace(finding, text=text, rule="loops/slow-iteration", evidence=_difference(facts, one, finding),
-                              advice=_ADVICE)  # fmt: skip
+                              advice=_ADVICE, at=at)  # fmt: skip
         yield from _jitter(one, f" of process {one.process}" if len(facts.iterations) > 1 else "")
 
 
@@ -46,9 +48,9 @@ def _difference(facts: Facts, one: Iterations, finding: Finding) -> tuple[str, .
     mine, other = _by_name(one, worst), _by_name(one, plain)
     more = {name: time - other.get(name, 0) for name, time in mine.items() if time > other.get(name, 0)}
     names = names_of.texts(facts.trace, "short")
-    at = (int(one.start[worst]) - facts.origin) / 1e9
+    at = words.moment(int(one.start[worst]) - facts.origin)
     out = [
-        f"begins at {at:.6f} s, with {len(one.rows_of(worst)):,} kernels and copies instead of {len(one.rows_of(plain)):,}"
+        f"begins at {at}, with {len(one.rows_of(worst)):,} kernels and copies instead of {len(one.rows_of(plain)):,}"
     ]
     ranked = sorted(more.items(), key=lambda item: -item[1])[:2]
     for (kind, name), extra in ranked:

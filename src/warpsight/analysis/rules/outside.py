@@ -33,11 +33,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         (before, "before the first device work", begin, facts.work.begin),
         (after, "after the last", facts.work.finish, end),
     )
-    told = [one for one in stretches if one[0] * 10 >= before + after]
-    said = " and ".join(f"{words.duration(time)} {where}" for time, where, _, _ in told)
+    long_stretches = [one for one in stretches if one[0] * 10 >= before + after]
+    said = " and ".join(f"{words.duration(time)} {where}" for time, where, _, _ in long_stretches)
     text = f"of the program's {words.duration(end - begin)} pass {said}"
     evidence = tuple(
-        f"{where}: {line}" for _, where, first, last in told for line in _sampled(facts, first, last)
+        f"{where}: {line}"
+        for _, where, first, last in long_stretches
+        for line in _sampled(facts, first, last)
     )
     yield Finding(
         "note", text, {"before": before, "after": after}, "outside/device-unused", None, evidence, _ADVICE
@@ -46,14 +48,15 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def life(facts: Facts) -> tuple[int, int] | None:
     """From the first start to the last end of the processes that used the device, ns; None where nobody noted them."""
-    used = ", ".join(str(int(p)) for p in sorted({queue.process for queue in facts.work.queues})) or "NULL"
-    rows = facts.trace.sql(
-        f'SELECT min(start), max("end"), count(*), count(start), count("end") FROM process WHERE process IN ({used})'
-    ).fetchall()
-    begin, end, processes, started, ended = rows[0]
-    if not processes or processes != started or processes != ended:
+    used = {queue.process for queue in facts.work.queues}
+    lives = [
+        (start, end)
+        for process, start, end in facts.trace.rows("process", "process", "start", "end")
+        if process in used
+    ]
+    if not lives or any(start is None or end is None for start, end in lives):
         return None
-    return int(begin), int(end)
+    return min(start for start, _ in lives), max(end for _, end in lives)
 
 
 def _sampled(facts: Facts, begin: int, end: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from warpsight.analysis.base.doubts import doubts
@@ -18,10 +19,13 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _lost(facts: Facts) -> Iterator[Finding]:
-    rows = facts.trace.sql("""SELECT source, cause, sum("count")::BIGINT AS n FROM loss WHERE severity <> 'note'
-                              GROUP BY source, cause ORDER BY n DESC""").fetchall()  # fmt: skip
+    counts: Counter[tuple[str | None, str | None]] = Counter()
+    for source, cause, severity, count in facts.trace.rows("loss", "source", "cause", "severity", "count"):
+        if severity is not None and severity != "note":
+            counts[source, cause] += count or 0
+    rows = counts.most_common()
     if rows:
-        source, cause, count = rows[0]
+        (source, cause), count = rows[0]
         more = f" and {len(rows) - 1} more causes" if len(rows) > 1 else ""
         text = f"the trace is incomplete: {count:,} lost in {source}: {cause}{more}; what follows is about the rest"
         yield Finding("loss", text, {"count": int(count)}, "recording/lost")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,6 @@ from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model import kernel_names
 from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
-
-if TYPE_CHECKING:
-    from warpsight.model import Trace
 
 Column = npt.NDArray[Any]
 #: Device work that is re-timed as a whole, and the most in one window of iterations.
@@ -61,7 +58,7 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
             continue
         if windows is None:
             windows, text = _windows(facts)
-        saved = _saved(facts.trace, windows, finding)
+        saved = _saved(facts, windows, finding)
         if saved is None:
             yield finding
             continue
@@ -70,9 +67,9 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(finding, saves_ns=saved, evidence=evidence)
 
 
-def _saved(trace: Trace, windows: list[_Window], finding: Finding) -> int | None:
+def _saved(facts: Facts, windows: list[_Window], finding: Finding) -> int | None:
     """Time that the recording would be shorter, ns; None where the class has no cause that could be taken away."""
-    change = _cause(trace, finding)
+    change = _cause(facts, finding)
     if change is None or not windows:
         return None
     saved = 0.0
@@ -83,16 +80,19 @@ def _saved(trace: Trace, windows: list[_Window], finding: Finding) -> int | None
     return round(saved)
 
 
-def _cause(trace: Trace, finding: Finding) -> Callable[[Program], Program] | None:
+def _cause(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
     name = finding.name or ""
     if finding.kind == CLASSES[COMPUTE]:
-        rows = names_of.texts(trace).items()
-        same = [
-            number
-            for number, text in rows
-            if text and name in (kernel_names.short(text), kernel_names.short(kernel_names.family(text)))
-        ]
-        ids = np.array(same, np.int64)
+        # A short name may stand for several kernels: the row of the account with the finding's share is the one.
+        found = {
+            entry.name
+            for entry in facts.account.of(COMPUTE)
+            if entry.time == finding.share_ns and kernel_names.short(entry.name) == name
+        }
+        rows = names_of.texts(facts.trace).items()
+        ids = np.array(
+            [number for number, text in rows if kernel_names.family(text or "?") in found], np.int64
+        )
         return (lambda program: without.kernels(program, ids)) if len(ids) else None
     if finding.kind == CLASSES[BLOCKED_CALL]:
         return lambda program: without.calls(program, name)

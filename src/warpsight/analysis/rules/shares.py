@@ -75,9 +75,11 @@ def _finding(
     count = sum(entry.count for entry in entries)
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
+    todo = advice.of(kind, top.name, evidence.usual_piece(facts, kind))
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
-        evidence.of(facts, kind, entries), advice.of(kind, top.name), CLASSES[kind], name, time,
+        evidence.of(facts, kind, entries), todo, CLASSES[kind], name, time,
+        evidence.stretch(facts, kind, entries),
     )  # fmt: skip
 
 
@@ -95,13 +97,13 @@ def _text(facts: Facts, kind: int, name: str, share: float, top: Entry, *, first
     if kind == UNKNOWN:
         after = f": most of it {name} had returned" if name.startswith("after ") else f": before {name}"
         return f"{idle} for a reason that is not in the trace{after}" + evidence.one_stretch(facts, kind)
-    stretch = evidence.one_stretch(facts, kind) if kind == HOST else ""
+    stretch = evidence.one_stretch(facts, kind) if kind in (HOST, LAUNCH) else ""
     texts = {
         COMMUNICATION: f"exposed communication: {share:.0%} of the time is in collectives that no kernel hides ({name})",
         COPY: f"{share:.0%} of the time is in copies and fills that no kernel hides ({name}, {times})",
         BLOCKED_CALL: f"{idle} while the host is held in {name} ({times})",
         HOST: f"{idle} while the host runs code between two launches{evidence.where(found)}{stretch}",
-        LAUNCH: f"{idle} in launch calls and on the way from them to the device ({name})",
+        LAUNCH: f"{idle} in launch calls and on the way from them to the device ({name}){stretch}",
         OTHER_STREAM: f"{idle} because launched work waits for another stream ({name})",
         RECORDER: f"{idle} because of the recorder itself ({name})",
     }

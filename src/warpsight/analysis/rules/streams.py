@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.path import dependencies as dependency
+from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.selection import Rows
@@ -48,8 +49,8 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
     each = sum(one.total for one in unions)
     if each - busy > _OVERLAPPED * busy:
         return
-    small, blocks = _room(facts, chosen)
-    if small < 0.5:  # kernels that fill the device gain little from running side by side
+    small, blocks = _room(facts)
+    if small < 0.5:  # kernels that fill the device, or may, gain little from running side by side
         return
     cost = busy - max(one.total for one in unions)
     if cost < 0.02 * facts.length:
@@ -59,7 +60,7 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
         f"serialised streams: kernels of {len(streams)} streams of GPU {device} never run side by side{why}, "
         f"though {small:.0%} of their time is in kernels too small to fill it"
     )
-    evidence = [f"median grid {blocks:,.0f} blocks"] if blocks else []
+    evidence = [f"median grid {blocks:,.0f} blocks"]
     if edges:
         evidence.append(f"{edges:,} kernels were released by {kind}")
     stack = facts.common_stack(work.stack[chosen])
@@ -80,24 +81,17 @@ _ADVICE = {
 }
 
 
-def _room(facts: Facts, chosen: Column) -> tuple[float, float | None]:
-    """Share of the kernel time in kernels with fewer blocks than the device has multiprocessors, and the median grid.
-
-    Without shapes or without the number of multiprocessors nothing is known, and all kernels count as small.
-    """
-    work, trace = facts.work, facts.trace
-    rows = trace.sql("SELECT max(multiprocessors) FROM device").fetchall()
-    units = rows[0][0]
-    if not units:
-        return 1.0, None
-    begin, end = facts.window
-    found = trace.sql(
-        f"""SELECT coalesce(grid_x::BIGINT * grid_y * grid_z, 0) AS blocks, duration FROM kernel WHERE duration IS NOT NULL
-            AND start >= {begin} AND start < {end} AND {facts.rows.where()}""").fetchnumpy()  # fmt: skip
-    blocks, duration = np.ma.getdata(found["blocks"]), np.ma.getdata(found["duration"])
-    if not len(blocks) or not blocks.any() or not len(work):
-        return 1.0, None
-    small = float(duration[blocks < units].sum()) / max(float(duration.sum()), 1)
+def _room(facts: Facts) -> tuple[float, float]:
+    """Share of the kernel time in kernels known to have fewer blocks than the device has multiprocessors; the median grid."""
+    units = max(
+        (count or 0 for _, count in facts.trace.rows("device", "device", "multiprocessors")), default=0
+    )
+    found = grids.kernels(facts.trace, facts.rows, facts.window) if units else {"blocks": np.zeros(0)}
+    blocks = found["blocks"]
+    if not len(blocks):
+        return 0.0, 0.0
+    duration = found["duration"]
+    small = float(duration[(blocks > 0) & (blocks < units)].sum()) / max(float(duration.sum()), 1)
     return small, float(np.median(blocks))
 
 

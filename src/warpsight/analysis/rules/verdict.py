@@ -22,6 +22,11 @@ _ALL = Rows()
 _WORTH = 0.05
 #: Where the steady state is this share of the span, its account is that of the span.
 _NEARLY_ALL = 0.9
+#: What a trace of a program without device work may hold.
+_OF_THE_HOST = (
+    ("launch", "launch", "launches"), ("api", "call", "calls"), ("op", "operator", "operators"),
+    ("marker", "range", "ranges"), ("sample", "sample", "samples"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def _headline(facts: Facts, leading: tuple[Finding, ...]) -> str:
 def _summary(facts: Facts, loop: Loop | None) -> str:
     account = facts.account
     if not account.span:
-        return "nothing ran on a device"
+        return _without_device(facts)
     count = len(account.devices)
     who, each = ("the GPU was", "") if count == 1 else (f"{count} GPUs were", " each")
     text = f"{who} busy {1 - account.share(*IDLE):.0%} of {words.duration(account.span / count)}{each}"
@@ -169,3 +174,15 @@ def _summary(facts: Facts, loop: Loop | None) -> str:
     some = f"{loop.steady_count:,} of {loop.count:,}" if loop.steady_count < loop.count else f"{loop.count:,}"
     text = f"{text}, and {loop.busy:.0%} of the loop's steady state: {some} iterations {found}"
     return text if loop.first is None else f"{text}; in the steady state {loop.first.text}"
+
+
+def _without_device(facts: Facts) -> str:
+    """What a trace without device work holds instead, so that a program that has none is told from a recording that missed it."""
+    if len(facts.work) or facts.work.unfinished:
+        return "no time of a device is known"
+    held = ((facts.trace.count(table), one, several) for table, one, several in _OF_THE_HOST)
+    told = [f"{count:,} {one if count == 1 else several}" for count, one, several in held if count]
+    if not told:
+        return "the trace holds no work of a device and none of the host"
+    listed = f"{', '.join(told[:-1])} and {told[-1]}" if told[1:] else told[0]
+    return f"the trace holds {listed} of the host, and no kernel, copy or fill"

@@ -31,7 +31,7 @@ _SIZED = """operation:string ranks:int32 dtype:string group:string size:int64:B 
 def communication(trace: Trace, rows: Rows = _ALL) -> Result:
     """Communication kernels by collective, and the bandwidth of collectives whose sizes are recorded.
 
-    A kernel's name tells the collective (see :mod:`warpsight.model.collective_names`). `time` is summed over kernels,
+    A kernel's name says which collective it is (see :mod:`warpsight.model.collective_names`). `time` is summed over kernels,
     `exposed` the part of their union on the device during which no other kernel ran. Sizes come from table `collective`, whose
     rows are joined with kernels by correlation. Algorithm bandwidth is bytes / duration; bus bandwidth is that times a factor of
     the operation and the n ranks, so that it compares with a link's speed whatever n is: all-reduce 2 (n - 1) / n, all-gather,

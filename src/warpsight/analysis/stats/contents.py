@@ -14,7 +14,7 @@ from warpsight.model.selection import TIMED
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
-#: ns; of a clock reading that does not tell.
+#: ns; for a clock reading without an uncertainty of its own.
 _UNKNOWN_UNCERTAINTY = 1_000
 
 _DEVICE = (

@@ -46,7 +46,7 @@ def copies(trace: Trace, rows: Rows = _ALL) -> Result:
         unknown += row["count"] if speed is None else 0
         found.append({**row, "bandwidth": bandwidth, "link": speed, "link_known_by": known_by,
                       "link_share": bandwidth / speed if bandwidth is not None and speed else None})  # fmt: skip
-    again, notes = redundant(trace, where, parameters)
+    again, notes = redundant(trace, rows)
     tables = {
         "copies": table(_COPIES, found),
         "sizes": table("kind:string from:int64:B below:int64:B count:int64 bytes:int64:B time:int64:ns bandwidth:float64:B/s",

@@ -47,7 +47,7 @@ def speeds(trace: Trace) -> Speeds:
 def path(
     kind: str, device: int | None, source: int | None, destination: int | None
 ) -> tuple[int | None, int | None] | None:
-    """The ends of a copy as :func:`speeds` names them; None where the trace does not tell."""
+    """The ends of a copy as :func:`speeds` names them; None when unknown."""
     if kind in _HOST_TO_DEVICE:
         return None, device
     if kind in _DEVICE_TO_HOST:
@@ -60,9 +60,9 @@ def path(
 
 
 def _links(trace: Trace) -> list[dict[str, Any]]:
-    told = trace.manifest.get("links")
-    if isinstance(told, list):
-        return [link for link in told if isinstance(link, dict)]
+    stored = trace.manifest.get("links")
+    if isinstance(stored, list):
+        return [link for link in stored if isinstance(link, dict)]
     try:
         return [link.to_json() for link in measured.kept()]
     except (WarpsightError, TypeError, KeyError):

@@ -1,13 +1,10 @@
 """A whole trace as one picture: how busy each stream was in each of many equal bins, and with what.
 
-A bin tells the share of its time that is covered, and the name that covers most of it. :class:`Picture` answers for any
-window and number of bins, for views that zoom; :func:`overview` is one answer for all, for pages: coarser bins are sums of
-finer ones. Where all events fit, or in one window that is worth looking at closely, the events themselves are given as well.
+A bin has the share of its time that is covered, and the name that covers most of it, for any window and number of bins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: Names told apart; what is left is the first name, "other". One byte holds the index.
+#: Names with an index of their own; the first one, "other", stands for the rest. One byte holds the index.
 NAMES = 250
 
 
@@ -40,49 +37,6 @@ class Lane:
     busy: int
     #: Pieces of work.
     rows: int
-
-
-@dataclass(frozen=True)
-class Events:
-    """Single events as columns, by begin; `lane` indexes the lanes, `name` the names, `kind` device_work.KINDS."""
-
-    start: Column
-    duration: Column
-    lane: Column
-    name: Column
-    kind: Column
-    #: The window in which these are all the events there are.
-    begin: int
-    end: int
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-
-@dataclass(frozen=True)
-class Overview:
-    """Lanes in order of device and stream, with a bin per column of equal width.
-
-    Attributes:
-        begin: Begin of the first bin, ns.
-        end: End of the last bin, ns.
-        busy: Covered share of each bin, 0 to 1, shape (lanes, bins).
-        name: Index into `names` of what covers most of each bin, 0 nothing known, shape (lanes, bins).
-        names: Texts; the first is for everything that has no place of its own.
-        kinds: Kind of each name, index into device_work.KINDS.
-        events: All events, or those of one window.
-        merged: Streams that have no lane of their own because there are too many.
-    """
-
-    begin: int
-    end: int
-    lanes: Sequence[Lane]
-    busy: Column
-    name: Column
-    names: Sequence[str]
-    kinds: Sequence[int]
-    events: Events
-    merged: int
 
 
 @dataclass(frozen=True)
@@ -159,36 +113,8 @@ class Picture:
             part = slice(int(first), int(last))
             start, stop = np.maximum(rows.start[part], begin), np.minimum(rows.end[part], end)
             real = stop > start
-            which[lane] = _dominant(start[real], stop[real], rows.name[part][real], edges)
+            which[lane] = dominant(start[real], stop[real], rows.name[part][real], edges)
         return busy, which
-
-
-def overview(
-    trace: Trace, rows: Rows = _ALL, *, cells: int = 300_000, most_lanes: int = 48, most_bins: int = 16_384,
-    events: int = 25_000, window: tuple[int, int] | None = None, work: Work | None = None,
-) -> Overview:  # fmt: skip
-    """The picture of the device work.
-
-    Args:
-        trace: The trace.
-        rows: Which rows count.
-        cells: Lanes times bins at most.
-        most_lanes: Lanes at most; the streams that did least share their device's lane only.
-        most_bins: Bins of a lane at most; a power of two.
-        events: Single events at most: all of them when they are no more, else those from the begin of `window`.
-        window: Where single events matter most, ns; the middle of the trace by default.
-        work: The work of `rows`, when it is loaded already.
-    """
-    picture = Picture(trace, load(trace, rows) if work is None else work, most_lanes)
-    bins = most_bins
-    while bins > 64 and bins * max(len(picture.lanes), 1) > cells:
-        bins //= 2
-    bins = min(bins, 1 << max(int(picture.end - picture.begin).bit_length() - 1, 0))  # at least 1 ns wide
-    busy, which = picture.bins(picture.begin, picture.end, bins)
-    return Overview(
-        picture.begin, picture.end, picture.lanes, busy, which, picture.names, picture.kinds,
-        _events(picture, events, window), picture.merged,
-    )  # fmt: skip
 
 
 def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int]:
@@ -245,19 +171,27 @@ def _names(trace: Trace, work: Work) -> tuple[list[str], list[int], Column]:
     return names, kinds, place[code]
 
 
-def _dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
-    """The name with most time in each bin, 0 where there is none; every event is split at the edges it crosses."""
+def dominant(start: Column, end: Column, name: Column, edges: Column) -> Column:
+    """The name with most time in each bin, 0 where there is none; every event is split at the edges it crosses.
+
+    Events are sorted by begin and lie between the first and the last edge.
+    """
     bins = len(edges) - 1
     out: Column = np.zeros(bins, np.int32)
     if not len(start):
         return out
-    first = np.minimum(np.searchsorted(edges, start, side="right") - 1, bins - 1)
-    last = np.clip(np.searchsorted(edges, end, side="left") - 1, first, bins - 1)
-    pieces = last - first + 1
-    row = np.repeat(np.arange(len(start)), pieces)
-    where = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    what = name[row]
-    spent = np.minimum(end[row], edges[where + 1]) - np.maximum(start[row], edges[where])
+    # Which bin each begins in: begins are sorted, so that the edges are looked up among them. Few reach beyond their bin.
+    inner = np.searchsorted(start, edges[1:-1])
+    first = np.repeat(np.arange(bins), np.diff(inner, prepend=0, append=len(start)))
+    cross = np.flatnonzero(end > edges[first + 1])
+    last = np.clip(np.searchsorted(edges, end[cross], side="left") - 1, first[cross], bins - 1)
+    pieces = last - first[cross]
+    row = np.repeat(cross, pieces)
+    later = first[row] + 1 + np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    where, what = np.concatenate([first, later]), np.concatenate([name, name[row]])
+    spent = np.concatenate(
+        [np.minimum(end, edges[first + 1]) - start, np.minimum(end[row], edges[later + 1]) - edges[later]]
+    )
     width = int(what.max()) + 1
     # Few names: sum a dense table of (bin, name); many: only the cells there are.
     if bins * width <= 1 << 23:
@@ -272,22 +206,3 @@ def _dominant(start: Column, end: Column, name: Column, edges: Column) -> Column
     order = np.lexsort((total, key // width))
     out[key[order] // width] = (key[order] % width).astype(np.int32)  # the last of a bin is its largest
     return out
-
-
-def _events(picture: Picture, most: int, window: tuple[int, int] | None) -> Events:
-    work, count = picture.work, len(picture.work)
-    if count <= most:
-        chosen, begin, end = np.arange(count), work.begin, work.finish
-    else:
-        wanted = window[0] if window else (work.begin + work.finish) // 2
-        first = min(int(np.searchsorted(work.start, wanted)), count - most)
-        chosen = np.arange(first, first + most)
-        begin = int(work.start[first])
-        end = int(work.start[first + most]) if first + most < count else work.finish
-        if window is not None and begin < window[1] < end:  # no more than what was asked for
-            chosen = chosen[work.start[chosen] < window[1]]
-            end = window[1]
-    return Events(
-        work.start[chosen], work.end[chosen] - work.start[chosen], picture.lane_of[chosen].astype(np.int16),
-        picture.name[chosen], work.kind[chosen], begin, end,
-    )  # fmt: skip

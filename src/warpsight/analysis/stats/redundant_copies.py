@@ -10,17 +10,29 @@ from numpy.typing import NDArray
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.base.tables import table
-from warpsight.model.work import numbered, split
+from warpsight.model.selection import Rows
+from warpsight.model.work import matches, numbered, split
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
+_ALL = Rows()
+#: Stands for an address that was not recorded.
+NO_ADDRESS = (1 << 64) - 1
+_ENDS = {
+    "process": 0,
+    "start": 0,
+    "duration": 0,
+    "bytes": 0,
+    "source_address": NO_ADDRESS,
+    "destination_address": NO_ADDRESS,
+}
 _SPEC = """process:int32 device:int16 kind:string source:uint64 destination:uint64 size:int64:B count:int64 bytes:int64:B
     time:int64:ns"""
 
 
-def redundant(trace: Trace, where: str, parameters: dict[str, Any]) -> tuple[pa.Table, tuple[Finding, ...]]:
+def redundant(trace: Trace, rows: Rows = _ALL) -> tuple[pa.Table, tuple[Finding, ...]]:
     """Copies that repeat an earlier one of the process: source, destination and size are the same.
 
     No copy or set in between wrote to any byte of either. What kernels and the host wrote is not recorded, so these are
@@ -30,22 +42,41 @@ def redundant(trace: Trace, where: str, parameters: dict[str, Any]) -> tuple[pa.
         One row per source, destination and size: `count` copies that could be saved, their bytes and time; and what is to be
         said when addresses are missing.
     """
-    sql = f"""SELECT process, start, coalesce(duration, 0), bytes, source_address, destination_address, coalesce(device, -1), kind
-        FROM memcpy WHERE {where} AND source_address IS NOT NULL AND destination_address IS NOT NULL AND bytes > 0
-        ORDER BY process, start"""
-    rows = trace.sql(sql, **parameters).to_arrow_table()
-    total = trace.sql(f"SELECT count(*) FROM memcpy WHERE {where}", **parameters).fetchall()[0][0]
+    columns, texts = trace.columns("memcpy", {**_ENDS, "device": -1, "stream": -1}, ["kind"])
+    keep = rows.mask(columns)
+    if rows.name is not None:
+        fits = [matches(trace, f"memcpy {kind}", rows.name) for kind in texts["kind"]]
+        keep &= np.array([*fits, False])[columns["kind"]]
+    total = int(keep.sum())
+    keep &= (
+        (columns["source_address"] != NO_ADDRESS)
+        & (columns["destination_address"] != NO_ADDRESS)
+        & (columns["bytes"] > 0)
+    )
+    c = _in_order({name: column[keep] for name, column in columns.items()})
+    count = len(c["start"])
     notes: tuple[Finding, ...] = ()
-    if len(rows) < total:
-        text = f"{total - len(rows):,} of {total:,} copies have no addresses: whether they were redundant cannot be told"
-        notes = (Finding("note", text, {"copies": total - len(rows), "of": total}),)
-    if not len(rows):
+    if count < total:
+        text = (
+            f"{total - count:,} of {total:,} copies have no addresses: they cannot be checked for redundancy"
+        )
+        notes = (Finding("note", text, {"copies": total - count, "of": total}),)
+    if not count:
         return table(_SPEC, []), notes
-    process, start, duration, size, source, target, device = (rows.column(i).to_numpy() for i in range(7))
+    process, start, size, source, target = (
+        c[name] for name in ("process", "start", "bytes", "source_address", "destination_address")
+    )
     pair, first = _repeats(process, size, source, target)
     clean = ~_written(trace, process, start, size, source, target, pair, first)
-    chosen = pair[clean]
-    return table(_SPEC, _grouped(chosen, rows, (process, device, source, target, size), duration)), notes
+    kinds = [None if code < 0 else texts["kind"][code] for code in c["kind"].tolist()]
+    return table(
+        _SPEC, _grouped(pair[clean], kinds, (process, c["device"], source, target, size), c["duration"])
+    ), notes
+
+
+def _in_order(columns: dict[str, Column]) -> dict[str, Column]:
+    order = np.lexsort((columns["start"], columns["process"]))
+    return {name: column[order] for name, column in columns.items()}
 
 
 def _repeats(process: Column, size: Column, source: Column, target: Column) -> tuple[Column, Column]:
@@ -70,12 +101,10 @@ def _written(
 
     Both are grouped by the range they touch, which are few; where ranges meet, the times are looked up in each other.
     """
-    sql = """SELECT process, start, bytes, destination_address FROM memcpy WHERE destination_address IS NOT NULL AND bytes > 0
-        UNION ALL SELECT process, start, bytes, address FROM memset WHERE address IS NOT NULL AND bytes > 0 ORDER BY 1, 2"""
-    wp, ws, wb, wa = (c.to_numpy() for c in trace.sql(sql).to_arrow_table().columns)
     out = np.zeros(len(pair), bool)
     if not len(pair):
         return out
+    wp, ws, wb, wa = _writes(trace)
     # Without processes' own address spaces in the way: one process after the other.
     for number in np.unique(process[pair]).tolist():
         mine, theirs = np.flatnonzero(process[pair] == number), wp == number
@@ -87,6 +116,19 @@ def _written(
                 between = (start[first[chosen]], start[pair[chosen]])
                 out[chosen] |= writes.into(int(addresses[i]) % (1 << 64), int(sizes[i]), *between)
     return out
+
+
+def _writes(trace: Trace) -> tuple[Column, ...]:
+    """Process, time, bytes and address of what copies and sets wrote, by process and time."""
+    fields = {"process": 0, "start": 0, "bytes": 0}
+    parts = []
+    for name, address in (("memcpy", "destination_address"), ("memset", "address")):
+        columns, _ = trace.columns(name, {**fields, address: NO_ADDRESS})
+        keep = (columns[address] != NO_ADDRESS) & (columns["bytes"] > 0)
+        parts.append([columns[field][keep] for field in (*fields, address)])
+    process, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((rest[0], process))
+    return (process[order], *(column[order] for column in rest))
 
 
 class _Writes:
@@ -117,7 +159,7 @@ class _Writes:
 
 
 def _grouped(
-    chosen: Column, rows: pa.Table, keys: tuple[Column, ...], duration: Column
+    chosen: Column, kinds: list[str | None], keys: tuple[Column, ...], duration: Column
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if not len(chosen):
@@ -126,7 +168,7 @@ def _grouped(
     for _number, places in enumerate(split(code, len(distinct[0]))):
         own = chosen[places]
         process, device, source, target, size = (key[own[0]].item() for key in keys)
-        found.append({"process": process, "device": None if device < 0 else device, "kind": rows.column(7)[int(own[0])].as_py(),
+        found.append({"process": process, "device": None if device < 0 else device, "kind": kinds[int(own[0])],
                       "source": source, "destination": target, "size": size, "count": len(own), "bytes": size * len(own),
                       "time": int(np.maximum(duration[own], 0).sum())})  # fmt: skip
     return sorted(found, key=lambda row: -row["time"])

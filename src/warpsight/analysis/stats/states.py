@@ -152,7 +152,7 @@ def _joined(syncs: dict[str, Column], queue: Queue) -> Intervals:
 
 
 def _unqueued(trace: Trace, work: Work) -> tuple[Finding, ...]:
-    """The finding that nothing tells when work was launched."""
+    """The finding that the trace does not say when work was launched."""
     if not len(work) or trace.count("launch") or trace.count("api"):
         return ()
-    return (Finding("note", "no host calls are in the trace: time in queues cannot be told from idle time"),)
+    return (Finding("note", "the trace has no host calls: queued time cannot be separated from idle time"),)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
-#: What tells streams apart.
+#: What identifies a stream.
 COLUMNS = ("process", "context", "stream")
 _LISTED = """SELECT row_number() OVER (ORDER BY process, context, stream) AS number, process, context, stream
     FROM (SELECT DISTINCT process, context, stream FROM kernel_ids)"""

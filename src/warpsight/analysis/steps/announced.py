@@ -2,7 +2,7 @@
 
 A turn lasts from its begin to the next turn's. A loop is the main loop when most of the device work is launched in its turns:
 marks and frameworks' own steps first, then names that count up, then a range that comes again and again. Of ranges that lie
-inside each other the outermost is the loop: a layer is no iteration, however often it is passed.
+inside each other the outermost is the loop: a layer is not an iteration, however often it is passed.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ OUTLIER, OUTLIER_SPREADS = 1.3, 5.0
 #: Among turns found by repetition those can stand out whose numbers of launches differ by this share at most, if a turn has
 #: so many launches and there are so many turns: what repeats in less may be anything.
 _SAME, _LEAST_WORK, _LEAST_TURNS = 0.1, 3, 8
+#: Turns of less work than that are a loop if so much of the steady time is what as many usual turns take.
+_MADE_OF = 0.5
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,9 @@ def _found(trace: Trace, work: Work) -> list[Iterations]:
         launched = mine[known[mine]] if known[mine].any() else mine
         launched = launched[np.argsort(when[launched], kind="stable")]
         threads = (
-            np.unique(issued.thread[call[launched][call[launched] >= 0]]) if len(issued) else launched[:0]
+            device_work.distinct(issued.thread[call[launched][call[launched] >= 0]])[0]
+            if len(issued)
+            else launched[:0]
         )
         turns = (
             announced.best(trace, process, work, launched, when[launched], threads)
@@ -116,9 +120,22 @@ def _found(trace: Trace, work: Work) -> list[Iterations]:
         # One step of the framework's own is one iteration, whatever repeats inside of it.
         if single is not None and (turns is None or turns.weak or (single.sure and not turns.announced)):
             turns = single
-        if turns is not None:
-            out.append(_made(process, turns, work, mine, launched))
+        if turns is None:
+            continue
+        made = _made(process, turns, work, mine, launched)
+        if turns.announced or not _by_chance(made):
+            out.append(made)
     return out
+
+
+def _by_chance(found: Iterations) -> bool:
+    """Whether work that merely looks alike was taken for a loop: few works a turn, and most of the time is in no usual turn.
+
+    Ninety small copies before and after one long kernel are no iterations of that kernel.
+    """
+    size = float(np.median(np.diff(np.append(found.first, len(found.rows)))))
+    steady = found.duration[found.steady]
+    return size < _LEAST_WORK and len(steady) * float(np.median(steady)) < _MADE_OF * float(steady.sum())
 
 
 def _made(process: int, turns: Turns, work: Work, mine: Column, launched: Column) -> Iterations:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.model.names import texts
 from warpsight.model.work import distinct, numbered, split
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])",
     re.IGNORECASE,
 )
-#: With more turns than this a range is no turn of a main loop; patterns of names looked at in each table.
+#: With more turns than this a range is not a turn of a main loop; patterns of names looked at in each table.
 MOST, _PATTERNS = 200_000, 48
 #: How a loop was announced; lower ranks say more.
 MARKED, FRAMEWORK, COUNTED, REPEATED = range(4)
@@ -72,7 +73,7 @@ def _load(trace: Trace) -> Iterator[Loop]:
     if trace.count("marker"):
         columns, coded = trace.columns("marker", {**_FIELDS, "name_id": 0}, ["category", "kind"])
         kinds = coded["category"]
-        # Functions are how a turn does its work; what a profiler drew on the device's side is no announcement.
+        # Functions are how a turn does its work; what a profiler drew on the device's side is not an announcement.
         left_out = [
             kinds.index(kind) for kind in ("python_function", "gpu_user_annotation", "Trace") if kind in kinds
         ]
@@ -80,8 +81,11 @@ def _load(trace: Trace) -> Iterator[Loop]:
         yield from _ranges(trace, {name: columns[name][keep] for name in (*_FIELDS, "name_id")}, "range")
     if trace.count("op"):
         columns, _ = trace.columns("op", {**_FIELDS, "name_id": 0})
-        like = "name LIKE 'ProfilerStep#%' OR name LIKE 'enumerate(%'"
-        ids = [row[0] for row in trace.sql(f"SELECT id FROM name WHERE {like}").fetchall()]
+        ids = [
+            number
+            for number, name in texts(trace, "name").items()
+            if name.startswith(("ProfilerStep#", "enumerate("))
+        ]
         keep = (columns["duration"] > 0) & np.isin(columns["name_id"], ids)
         yield from _ranges(trace, {name: column[keep] for name, column in columns.items()}, "operator")
 
@@ -101,26 +105,23 @@ def _events(trace: Trace) -> Iterator[Loop]:
             MARKED, "ws.step()", int(processes[number]), int(threads[number]), begin, ends, label, True
         )
     rest = np.flatnonzero(columns["duration"] > 0)
-    texts = dict(enumerate(coded["name"]))
+    named = dict(enumerate(coded["name"]))
     yield from _grouped(
-        {name: columns[name][rest] for name in _FIELDS}, columns["name"][rest], texts, "event"
+        {name: columns[name][rest] for name in _FIELDS}, columns["name"][rest], named, "event"
     )
 
 
 def _ranges(trace: Trace, columns: dict[str, Column], what: str) -> Iterator[Loop]:
     name = columns.pop("name_id")
-    used = distinct(name)[0].tolist()
-    listed = ", ".join(map(str, used)) if len(used) < 10_000 else "SELECT id FROM name"
-    texts = dict(trace.sql(f"SELECT id, name FROM name WHERE id IN ({listed or 'NULL'})").fetchall())
-    yield from _grouped(columns, name, texts, what)
+    yield from _grouped(columns, name, texts(trace, "name"), what)
 
 
-def _grouped(columns: dict[str, Column], name: Column, texts: dict[int, str], what: str) -> Iterator[Loop]:
+def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str], what: str) -> Iterator[Loop]:
     """Loops among ranges: those of one thread whose names differ in numbers only and that do not overlap."""
     ids, place = distinct(name)
     patterns: dict[str, int] = {}
     code = np.array(
-        [patterns.setdefault(_NUMBERED.sub("#", texts.get(i) or ""), len(patterns)) for i in ids.tolist()]
+        [patterns.setdefault(_NUMBERED.sub("#", named.get(i) or ""), len(patterns)) for i in ids.tolist()]
         or [0]
     )[place]
     listed = list(patterns)
@@ -141,7 +142,7 @@ def _grouped(columns: dict[str, Column], name: Column, texts: dict[int, str], wh
         if int(outer.sum()) < len(rows) * 0.5:  # a function that calls itself, not a loop
             continue
         rows, begin, end = rows[outer], begin[outer], end[outer]
-        label = [texts.get(i) or "" for i in name[rows].tolist()]
+        label = [named.get(i) or "" for i in name[rows].tolist()]
         pattern = listed[int(codes[number])]
         rank = FRAMEWORK if framework[number] else COUNTED if _counts_up(label) else REPEATED
         shown = pattern if rank != REPEATED else label[0]

@@ -2,7 +2,7 @@
 
 Each piece of device work gets the phase of the strongest sign there is, in this order: its own name (communication, optimiser
 kernels), the ranges and operators open at its launch (nearest first), the thread that launched it (torch's autograd threads),
-the stack of its launch. Work without any sign is `unknown`, and how each was told is counted: nothing is guessed silently.
+the stack of its launch. Work without any sign is `unknown`. The result counts which sign decided: nothing is guessed silently.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Column = npt.NDArray[Any]
 _ALL = Rows()
 PHASES = ("forward", "backward", "optimiser", "communication", "data loading", "unknown")
 FORWARD, BACKWARD, OPTIMISER, COMMUNICATING, LOADING, UNKNOWN = range(len(PHASES))
-#: How a phase was told.
+#: Which sign decided a phase.
 SIGNS = ("kernel name", "range", "operator", "thread", "stack", "none")
 _RANGES = (
     (
@@ -63,12 +63,12 @@ _STACKS = (
 
 
 def phases(trace: Trace, rows: Rows = _ALL) -> Result:
-    """Device time by phase, per process, and how the phases were told.
+    """Device time by phase, per process, and which signs decided the phases.
 
     Tables:
         phases: process, phase, work, time (summed device time), share, per_iteration (mean over the steady state, null without
             iterations).
-        signs: phase, sign, work: what told the phase.
+        signs: phase, sign, work: which sign decided the phase.
     """
     work = device_work.load(trace, rows, cut=False)
     phase, sign = classify(trace, work)
@@ -117,22 +117,24 @@ def classify(trace: Trace, work: Work) -> tuple[Column, Column]:
     """Phase and sign of each row of work, as numbers into :data:`PHASES` and :data:`SIGNS`."""
     phase, sign = np.full(len(work), UNKNOWN), np.full(len(work), len(SIGNS) - 1)
 
-    def told(found: Column, by: int) -> None:
+    def set_phase(found: Column, by: int) -> None:
         new = (phase == UNKNOWN) & (found != UNKNOWN)
         phase[new], sign[new] = found[new], by
 
     names = names_of.texts(trace)
     inverse, (ids,) = device_work.numbered([work.name_id])
     by_name = np.array([_first(_KERNELS, names.get(int(i), "")) for i in ids], np.int64)
-    told(np.where(work.kind == COMMUNICATION, COMMUNICATING, by_name[inverse] if len(ids) else UNKNOWN), 0)
+    set_phase(
+        np.where(work.kind == COMMUNICATION, COMMUNICATING, by_name[inverse] if len(ids) else UNKNOWN), 0
+    )
     for place, source in enumerate(("marker", "op"), 1):
         if trace.count(source):
-            told(_by_range(trace, work, source, names), place)
-    told(_by_thread(trace, work), 3)
+            set_phase(_by_range(trace, work, source, names), place)
+    set_phase(_by_thread(trace, work), 3)
     where, (stacks,) = device_work.numbered([work.stack])
     frames = trace.stacks(int(s) for s in stacks if s)
     by_stack = np.array([_of_stack(frames.get(int(s), ())) for s in stacks], np.int64)
-    told(by_stack[where] if len(stacks) else phase, 4)
+    set_phase(by_stack[where] if len(stacks) else phase, 4)
     _between(work, phase, sign)
     return phase, sign
 
@@ -142,7 +144,7 @@ def _first(patterns: tuple[tuple[int, re.Pattern[str]], ...], text: str) -> int:
 
 
 def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -> Column:
-    """The phase of the nearest range around the launch that tells one."""
+    """The phase of the nearest range around the launch that has one."""
     found, place, _ = ranges.of_work(trace, work, source)
     ids, inverse = np.unique(found.name_id, return_inverse=True)
     texts = np.array([_first(_RANGES, names.get(int(i), "")) for i in ids], np.int64)
@@ -160,9 +162,11 @@ def _by_range(trace: Trace, work: Work, source: str, names: Mapping[int, str]) -
 
 def _by_thread(trace: Trace, work: Work) -> Column:
     """Autograd's threads launch the backward pass."""
-    named = trace.sql(
-        "SELECT process, thread FROM thread WHERE name LIKE 'pt_autograd%' OR name LIKE 'autograd%'"
-    ).fetchall()
+    named = [
+        (process, number)
+        for process, number, name in trace.rows("thread", "process", "thread", "name")
+        if name and name.startswith(("pt_autograd", "autograd"))
+    ]
     out = np.full(len(work), UNKNOWN)
     if not named:
         return out
@@ -174,12 +178,12 @@ def _by_thread(trace: Trace, work: Work) -> Column:
 
 
 def _of_stack(frames: tuple[str, ...]) -> int:
-    """The innermost frame that tells a phase."""
+    """The innermost frame that names a phase."""
     return next((p for p in (_first(_STACKS, frame) for frame in frames[::-1]) if p != UNKNOWN), UNKNOWN)
 
 
 def _between(work: Work, phase: Column, sign: Column) -> None:
-    """Copies to the device outside of any phase feed the step: data loading, told by their kind alone."""
+    """Copies to the device outside of any phase feed the step: data loading, recognized by their kind alone."""
     chosen = (phase == UNKNOWN) & (work.kind == COPY)
     if (phase != UNKNOWN).any():
         phase[chosen] = LOADING
@@ -190,5 +194,5 @@ def _findings(work: Work, phase: Column) -> list[Finding]:
     unknown = int((phase == UNKNOWN).sum())
     if not unknown or not len(work):
         return []
-    text = f"{unknown:,} of {len(work):,} kernels, copies and fills belong to no phase that ranges, operators or stacks tell"
+    text = f"{unknown:,} of {len(work):,} kernels, copies and fills have no phase: no range, operator or stack names one"
     return [Finding("note", text, {"rows": unknown})]

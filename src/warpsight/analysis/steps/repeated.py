@@ -11,7 +11,7 @@ from warpsight.analysis.steps import repetition
 from warpsight.analysis.steps.turns import Turns
 from warpsight.model import api_names, calls
 from warpsight.model.calls import STREAM_WAIT
-from warpsight.model.work import Work
+from warpsight.model.work import NO_TIME, Work
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -53,16 +53,16 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
     turn = np.searchsorted(first, np.arange(len(launched)), "right") - 1
     turn[stop:] = -1
     marked = len(np.unique(np.searchsorted(first, before, "right"))) if len(before) else 0
-    source = f"repetition of {int(np.median(np.diff(first))):,} kernels and copies"
+    size = int(np.median(np.diff(first)))
+    source = f"repetition of {size:,} kernels and copies" if size > 1 else "repetition of one kernel or copy"
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
 
 
 def _waits(trace: Trace, process: int) -> Column:
     """When the host began to wait for the device, ascending."""
-    found = trace.sql(
-        f"SELECT start FROM sync WHERE process = {process} AND kind <> '{STREAM_WAIT}' ORDER BY start"
-    ).fetchnumpy()["start"]
-    times: Column = np.ma.getdata(found)
+    found, texts = trace.columns("sync", {"start": NO_TIME, "process": -1}, ["kind"])
+    of_host = np.array([kind != STREAM_WAIT for kind in texts["kind"]] + [False])[found["kind"]]
+    times = np.sort(found["start"][of_host & (found["process"] == process) & (found["start"] != NO_TIME)])
     if len(times):
         return times
     issued = calls.load(trace, api=True)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 _ALL = Rows()
-#: The number that tells modules of one class apart.
+#: The number that distinguishes modules of one class.
 _NUMBERED = re.compile(r"(?<=\w)_\d+$")
-#: Sequences that are told, and the kernels of the longest.
+#: Most sequences reported, and kernels of the longest.
 _MOST, LONGEST = 200, 32
 #: Multiplier of the hash (odd, from splitmix64). Instances of one name with as many kernels and equal 64-bit hashes are taken
 #: for equal: of a million different ones two would be confused once in 10^7 traces.
@@ -35,7 +35,7 @@ def sequences(trace: Trace, rows: Rows = _ALL) -> Result:
     """The sequences of kernels that instances of one operator or range launch, most device time first.
 
     Modules that PyTorch numbers (`nn.Module: Layer_3`) are one. Of operators that launched the very same kernels, one inside
-    the other, the outermost is told. An instance's sequence is every kernel whose launch call began on the instance's thread
+    the other, the outermost is reported. An instance's sequence is every kernel whose launch call began on the instance's thread
     while it was open, in the order of the launches, those of operators inside it included. Sequences of one kernel and of more
     than 32 are left out.
 
@@ -52,7 +52,9 @@ def sequences(trace: Trace, rows: Rows = _ALL) -> Result:
     sources = [all_ranges.load(trace, source) for source in ("marker", "op")]
     called = {i: _NUMBERED.sub("", text) for i, text in names_of.texts(trace, "name").items()}
     names = work.name_id[kernel].astype(np.uint64)
-    found = _told_once([group for outer in sources for group in _groups(outer, called, issued, of, names)])
+    found = _without_repeats(
+        [group for outer in sources for group in _groups(outer, called, issued, of, names)]
+    )
     length = np.concatenate([[0], np.cumsum((work.end - work.start)[kernel])])
     launch = np.concatenate([[0], np.cumsum(_own_share(issued.end[of] - issued.start[of], of))])
     texts = names_of.texts(trace, "short")
@@ -81,7 +83,7 @@ def _own_share(length: Column, call: Column) -> Column:
     return np.maximum(length, 0) // np.maximum(count[call], 1)
 
 
-def _told_once(groups: list[tuple[str, Column, Column]]) -> list[tuple[str, Column, Column]]:
+def _without_repeats(groups: list[tuple[str, Column, Column]]) -> list[tuple[str, Column, Column]]:
     """Without what was launched by a group before: the outermost comes first."""
     out: dict[tuple[bytes, bytes], tuple[str, Column, Column]] = {}
     for name, begin, end in groups:

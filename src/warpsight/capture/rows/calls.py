@@ -30,7 +30,7 @@ class Functions:
         self._codes = np.full(8 << 16, -1, np.int16)
         self._names: list[str] = []
         self._without_kernel = np.zeros(0, bool)
-        #: Names that the recorder told, by domain and number.
+        #: Function names that the recorder sent, by domain and number.
         self._told: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:

@@ -104,9 +104,9 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
         "pid": int(row["pid"]),
         "parent": int(row["parent"]) or None,
         "host": _host(arena),
-        "rank": _known(row["rank"]),
-        "local_rank": _known(row["local_rank"]),
-        "world_size": _known(row["world_size"]),
+        "rank": _or_none(row["rank"]),
+        "local_rank": _or_none(row["local_rank"]),
+        "world_size": _or_none(row["world_size"]),
         "command": shlex.join(command),
         "executable": text(int(row["executable"])),
         "environment": json.dumps(environment) if environment else None,
@@ -116,7 +116,7 @@ def process(arena: Arena, ended: Mapping[str, Any]) -> Row:
     }
 
 
-def _known(number: Any) -> int | None:
+def _or_none(number: Any) -> int | None:
     return None if number < 0 else int(number)
 
 
@@ -214,7 +214,7 @@ def _graph(arena: Arena, rows: npt.NDArray[Any]) -> dict[str, Any]:
 
 
 def _described_once(nodes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Without the first of two rows for one clone: CUPTI tells that it was made, and then what it was cloned from."""
+    """Without the first of two rows for one clone: CUPTI reports first that it was made, then what it was cloned from."""
     order = np.argsort(nodes["node"], kind="stable")
     node, original = nodes["node"][order], nodes["original"][order]
     cloned_next = (node[1:] == node[:-1]) & (original[:-1] == 0) & (original[1:] != 0)

@@ -83,7 +83,9 @@ class KernelLog:
         if self._problem:
             return self._report(arena)
         columns = {name: _numbers(values.get(name), count) for name in _COLUMNS}
-        kept = np.flatnonzero(columns.pop("graph_level") == 0)  # a graph that was not expanded is no kernel
+        kept = np.flatnonzero(
+            columns.pop("graph_level") == 0
+        )  # a graph that was not expanded is not a kernel
         start, correlation = columns.pop("start")[kept], columns.pop("correlation")[kept]
         order = kept[np.lexsort((start, correlation))]
         try:

@@ -24,7 +24,7 @@ Key = tuple[int, int, int, int, int]
 
 
 class Texts:
-    """Texts of one log: tails of lines by what they tell, and stacks by id. `stacks` is dedup, full or none."""
+    """Texts of one log: tails of lines by their content, and stacks by id. `stacks` is dedup, full or none."""
 
     def __init__(self, definitions: Definitions, stacks: str) -> None:
         self._definitions = definitions

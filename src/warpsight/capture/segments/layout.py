@@ -3,12 +3,31 @@
 Only the standard library is imported, because CMake runs `native/ring/generate_layout.py` on this module before
 anything is installed; :func:`dtype` imports NumPy when it is called. The rows are in
 :mod:`~warpsight.capture.segments.record_kinds`.
-`docs/reference/segments.md` explains the format.
 
 Everything is little-endian. An *arena* is one file in memory of one process: an arena header, a table of ring descriptors and
 an array of blocks. A *ring* belongs to one thread and one record kind and owns `block_count` consecutive blocks. A
 *segment* is a file of blocks, copied from rings by the drainer. All rows of a block have one kind and one size, so a
 block's payload is an array; the one exception is kind `string`, whose rows are (id, length, bytes) padded to 8.
+
+**Files.** `NAME.warp/raw/<arena id as 16 hex digits>/` holds `definitions-NNNNNN.seg` (what other rows refer to: strings,
+frames, stacks, devices, …) and `data-NNNNNN.seg` (events), numbered in one sequence that a second drainer continues. A file
+that is being written ends in `.open`; a closed file never changes. The closed definitions files hold everything that the
+closed data files refer to. A file is an array of `BLOCK_BYTES` slots; unwritten parts of a slot are holes, and the last slot
+may be short.
+
+**Reading a slot.**
+
+1. Wrong `magic`: the slot is empty or damaged; go on with the next.
+2. Newer `version`: refuse the file.
+3. `crc` is zlib's CRC-32 of the header's first 60 bytes and the first `committed` bytes of rows. If it differs, count the
+   block as damaged and go on.
+4. The first `committed` bytes are the rows. Skip kinds that you do not know.
+
+**The same block can appear again**, in a later file and with more rows; earlier rows come first and are unchanged. Remember for
+each `writer` the last `sequence` and how many bytes of it you used. Ignore lower sequences; of the same sequence take the new
+bytes. A gap in `sequence` is a lost block: if flag 2 is set behind it, Loss rows count it, otherwise a file is missing. Writers
+from 0x80000000 up are drainers, which write Loss rows and use string ids below 32. Of Loss rows with equal `counter`, `ring`
+and `since`, the last one holds.
 """
 
 from __future__ import annotations
@@ -41,7 +60,7 @@ u2 version      LAYOUT_VERSION
 u2 kind         record kind of every row in the block
 u4 pid          process that wrote it, as the process itself saw its id
 u4 thread       OS thread id of the writer
-u8 arena        random id of the arena, tells reused process ids apart
+u8 arena        random id of the arena; distinguishes reused process ids
 u8 sequence     number of this block in its ring, from 0 without gaps
 u8 lost         rows the ring had to drop before this block was begun
 u4 writer       number of the ring in its arena, never reused
@@ -72,7 +91,7 @@ u4 state            STATE_* of the recorder in the process
 u4 drainer          process id of whoever drains; the process takes over when it is gone
 u8 heartbeat        CLOCK_MONOTONIC ns of the drainer's last visit
 u8 lost_no_ring     rows dropped because descriptors or blocks ran out (atomic)
-u8 lost_no_ring_reported  how many of them Loss rows already tell (drainer)
+u8 lost_no_ring_reported  how many of them Loss rows already report (drainer)
 u4 claims           rings claimed so far, recycled ones included (atomic)
 u4 next_segment     number of the drainer's next segment file, so that a second drainer goes on counting
 u4 forced_flush     the flush_request that is to be forced: incomplete records come too, without times
@@ -104,10 +123,10 @@ u8 lost           rows dropped because the ring was full (producer)
 u8 lost_first     CLOCK_MONOTONIC ns of the first dropped row
 u8 lost_last      CLOCK_MONOTONIC ns of the last dropped row
 u8 drained        blocks before this sequence may be overwritten (atomic; consumer, or a producer that drops its oldest block)
-u8 lost_reported  how many of `lost` Loss rows already tell (consumer)
+u8 lost_reported  how many of `lost` Loss rows already report (consumer)
 u8 unwritten      rows of blocks that the consumer gave up, because they could not be written (consumer)
 u8 unwritten_block  number of the last such block, plus 1 (consumer)
-u8 unwritten_reported  how many of `unwritten` Loss rows already tell (consumer)
+u8 unwritten_reported  how many of `unwritten` Loss rows already report (consumer)
 u8[3] reserved1     keeps the consumer's line apart
 """),
 )

@@ -247,7 +247,7 @@ i4 result       the API's return code
 u2 function     function id: CUPTI callback id, OpenCL function number, or the number of an ApiFunction row
 u1 domain       API_*
 u1 flags        1 launch, 2 captured into a graph instead of run, 4 nested call not shown by itself, 8 no kernel row will follow
-u4 shape        shape id of a launch when the call tells it, else 0
+u4 shape        shape id of a launch if the call has it, else 0
 u8 object       stream/queue handle, event or pointer argument that matters for the call; 0 none
 u8 bytes        size argument, 0 none
 """,
@@ -455,9 +455,9 @@ u4 cause        string: a short sentence
 u4 source       string: who lost it
 u4 kind         record kind concerned, 0 any
 u4 severity     1 note (nothing lost), 2 data lost, 3 recording ended early
-u4 counter      the shared counter this goes on telling: 1 `lost` of a ring, 2 `lost_no_ring`, 3 `unwritten` of a ring; 0 none
+u4 counter      the shared counter this continues: 1 `lost` of a ring, 2 `lost_no_ring`, 3 `unwritten` of a ring; 0 none
 u4 ring         writer of that ring
-u8 since        what the counter was up to which earlier rows tell: a row with the same one replaces this
+u8 since        value of the counter that earlier rows cover: a row with the same one replaces this
 """,
     ),
     _record(
@@ -542,7 +542,7 @@ u8 start        ns
 u8 end          ns
 u8 samples      taken in all
 u8 dropped      by the hardware
-u8 unattributed of code whose instructions CUPTI does not tell: kernels of the driver
+u8 unattributed in code without instructions in CUPTI: the driver's kernels
 u8 cost         processor time of our own thread to collect them, ns
 u4 context      context id
 u4 period       cycles between two samples of a multiprocessor, 0 unknown

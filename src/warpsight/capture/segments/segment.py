@@ -95,7 +95,7 @@ class Segment:
 
     @property
     def growing(self) -> bool:
-        """The drainer still writes this file: its last blocks may be half written, which is no damage."""
+        """The drainer still writes this file: its last blocks may be half written, which is not damage."""
         return self.path.name.endswith(".open")
 
     @property

@@ -71,7 +71,7 @@ class _Writer:
             found.append(Statement(place, text, why, edges))
         return found
 
-    def _who(self, place: int) -> Subject:
+    def _subject_at(self, place: int) -> Subject:
         who = subject(self.lanes, self.lanes.at([place]))
         if not self.several:
             return who
@@ -79,7 +79,7 @@ class _Writer:
 
     def _root(self, place: int, why: str) -> str:
         """A place that waits for nobody."""
-        who, where, wait = self._who(place), self.lines[place], self.places[place].wait
+        who, where, wait = self._subject_at(place), self.lines[place], self.places[place].wait
         what = wait.text if wait else ""
         if why == "runs":
             return f"{who.text} {who.verb('runs', 'run')} {where}"
@@ -101,11 +101,11 @@ class _Writer:
 
     def _waiting(self, place: int, edges: tuple[Edge, ...]) -> str:
         """A place that waits for others."""
-        who, where, wait = self._who(place), self.lines[place], self.places[place].wait
+        who, where, wait = self._subject_at(place), self.lines[place], self.places[place].wait
         numbers = sorted(self.number[edge.holder] for edge in edges)
         certain = any(edge.certain for edge in edges)
         alone = numbers == [1] and self.number[place] == 2 and self.graph.why.get(place) is None
-        first = self._who(self.graph.order[0])
+        first = self._subject_at(self.graph.order[0])
         holders = first.verb("it", "them") if alone else _list([f"({number})" for number in numbers])
         verb = who.verb("waits", "wait") if certain else "may wait"
         state = self._mbarrier(place) if wait and wait.kind == "mbarrier" else ""

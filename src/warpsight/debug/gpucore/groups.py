@@ -118,7 +118,7 @@ def histogram(core: GpuCore, code: Code, joined: Lanes | None = None) -> Histogr
 
 
 def _own_waits(core: GpuCore, code: Code, at: Lanes, pcs: Array, pc_index: Array) -> Array:
-    """A number for each lane that tells apart what warps at one PC wait for, where registers or predicates decide it.
+    """A number for each lane that separates what warps at one PC wait for, where registers or predicates decide it.
 
     Warp by warp: lanes of one warp that stand at one PC, active or not, are looked at once.
 

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 
 
 class CoreError(WarpsightError):
-    """A file is no CUDA core dump, or nothing of it can be read."""
+    """A file is not a CUDA core dump, or nothing of it can be read."""
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ class View:
         }
 
     def accesses(self, fault: Fault) -> dict[str, Any] | None:
-        """The addresses of a memory exception's warp, where its registers still tell."""
+        """The addresses of a memory exception's warp, where its registers still hold them."""
         found = accesses(self.core, self.code, fault)
         if found is None:
             return None

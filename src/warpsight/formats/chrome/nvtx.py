@@ -1,4 +1,4 @@
-"""What a range of NVTX tells beside its name: the argument `nvtx` of our exports back as columns, and Chrome's colours.
+"""What an NVTX range has beside its name: the argument `nvtx` of our exports back as columns, and Chrome's colors.
 
 The format has no colours of its own, only names of some that its viewer reserves (`cname`); their values are those of
 catapult's tracing/base/color_scheme.html. The exact colour stands in the argument.
@@ -28,11 +28,11 @@ _RESERVED = {
 }  # fmt: skip
 
 
-def taken(told: Row) -> tuple[Row, Row]:
-    """Columns of table `marker` that our own exports told as one argument, and the arguments without it."""
-    ours = told.get(NVTX)
+def taken(attributes: Row) -> tuple[Row, Row]:
+    """Columns of table `marker` that our own exports wrote as one argument, and the arguments without it."""
+    ours = attributes.get(NVTX)
     if not isinstance(ours, dict) or not ours.keys() <= _MEMBERS:
-        return {"category": None}, told
+        return {"category": None}, attributes
     columns: Row = {"category": None}
     columns |= {name: ours[name] for name in _TEXTS if isinstance(ours.get(name), str)}
     color, payload, kind = ours.get("color"), ours.get("payload"), ours.get("kind")
@@ -44,7 +44,7 @@ def taken(told: Row) -> tuple[Row, Row]:
         columns["kind"] = kind
     if ours.get("open") is True:
         columns["open"] = True
-    return columns, {name: value for name, value in told.items() if name != NVTX}
+    return columns, {name: value for name, value in attributes.items() if name != NVTX}
 
 
 @lru_cache(maxsize=4096)

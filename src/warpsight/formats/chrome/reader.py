@@ -26,7 +26,7 @@ COVERAGE = Coverage(
         "warpsight's own export: all rows, where it has them and was not changed since it was written",
     ),
     lost=(
-        "arrows (s, t, f) where both ends tell a correlation they repeat it; others are counted in `loss`",
+        "arrows (s, t, f) whose ends both have a correlation, which they repeat; others are counted in `loss`",
         "object snapshots, memory dumps and sampled stacks (N, O, D, V, P; `stackFrames`): counted in `loss`",
         "colours (`cname`; not those of warpsight's own export), thread clocks (`tts`, `tdur`), flow binding points",
         "of warpsight's own export without rows: the parts of a name that the viewer is not shown (`void`, mangling), stack "
@@ -54,16 +54,16 @@ def read(source: Source, target: Target, options: Options) -> None:
     for events in first:
         tracks.learn(events)
     other = first.header.get("otherData")
-    told = other if isinstance(other, dict) else {}
-    reading = _Reading(target, tracks, own=told.get("recorder") == "warpsight")
+    metadata = other if isinstance(other, dict) else {}
+    reading = _Reading(target, tracks, own=metadata.get("recorder") == "warpsight")
     for events in EventStream(source, decode):
         reading.piece(events)
     if not reading.events:
         raise source.error("holds no trace events")
     reading.close()
     target.source.update({
-        "tool": text(told.get("recorder")) or "Chrome trace events", "version": told.get("version"),
-        "clock": text(told.get("clock")) or "unknown",
+        "tool": text(metadata.get("recorder")) or "Chrome trace events", "version": metadata.get("version"),
+        "clock": text(metadata.get("clock")) or "unknown",
     })  # fmt: skip
     for place in first.damaged:
         target.lost(1, f"{source.name} is damaged at byte {place:,}: events there were skipped", "event")
@@ -125,7 +125,7 @@ class _Reading:
         self.rows.complete(event, start, max(time - start, 0), kind=kind)
 
     def close(self) -> None:
-        """What was never closed stays open; what was not kept is said."""
+        """What was never closed stays open; what was not kept is noted."""
         for open_ranges, kind in ((self._begun, "push/pop"), (self._async, "start/end")):
             for begun in open_ranges.values():
                 for event, start in begun:

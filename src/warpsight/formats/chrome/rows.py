@@ -15,10 +15,11 @@ from warpsight.formats.writing.timeline import ADDRESSES
 from warpsight.model.definitions import Frame
 
 Row = dict[str, Any]
-_KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op"))
-_COPY = frozenset(("memcpy", "gpu_memcpy", "memcopy"))
+_KERNEL = frozenset(("kernel", "gpu_kernel", "cuda_kernel", "gpu_op", "kernel_dispatch"))
+_COPY = frozenset(("memcpy", "gpu_memcpy", "memcopy", "memory_copy"))
 _FILL = frozenset(("memset", "gpu_memset"))
-_CALL = frozenset(("launch", "api", "cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "driver"))
+_CALL = frozenset(("launch", "api", "cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "driver",
+                   "hip_api", "hsa_api", "hip_runtime_api", "hip_compiler_api", "rccl_api"))  # fmt: skip
 _OVERHEAD = frozenset(("overhead",))
 _PREFIX = re.compile(r"^(?:Runtime|Driver|Kernel): ?")
 _VERSION = re.compile(r"_v\d{3,6}$")
@@ -28,7 +29,7 @@ _SHAPE = re.compile(
 )
 _FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b")
+_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b|(HOST|DEVICE)_TO_(HOST|DEVICE)")
 #: Arguments that became columns.
 _USED = frozenset((
     "correlation", "correlationId", "correlation_id", "device", "deviceId", "device_id", "context", "contextId", "context_id",
@@ -43,7 +44,7 @@ class Happening(Protocol):
     cat: Any
 
     def arguments(self) -> dict[str, Any]:
-        """What is told beside name and category."""
+        """Arguments of the event, without name and category."""
 
 
 class Placer(Protocol):
@@ -52,7 +53,7 @@ class Placer(Protocol):
     def host(self, event: Any) -> tuple[int, int]:
         """Process and thread of host work."""
 
-    def device(self, event: Any, told: dict[str, Any]) -> Place:
+    def device(self, event: Any, details: dict[str, Any]) -> Place:
         """Device, context and stream of device work."""
 
 
@@ -71,24 +72,24 @@ class Rows:
     def complete(self, event: Happening, start: int, duration: int | None, *, kind: str = "push/pop") -> None:
         """A range with begin and end; `duration` None when it was never closed."""
         category = text(event.cat).lower()
-        told = event.arguments()
+        details = event.arguments()
         if duration is not None and kind == "push/pop":
             name = text(event.name)
             if category in _KERNEL or name.startswith("Kernel: "):
-                return self._kernel(event, told, start, duration)
+                return self._kernel(event, details, start, duration)
             if category in _COPY or category in _FILL:
-                return self._copy(event, told, start, duration, category in _COPY)
+                return self._copy(event, details, start, duration, category in _COPY)
             if category in _CALL:
-                return self._call(event, told, start, duration, category)
+                return self._call(event, details, start, duration, category)
             if category == "sync" and name.startswith("Wait: "):
-                return self._sync(event, told, start, duration)
+                return self._sync(event, details, start, duration)
             if category in _OVERHEAD:
                 return self._overhead(event, start, duration)
             if category == "op":
-                return self._operator(event, told, start, duration)
-            if category == "event" and isinstance(told.get("kind"), str):
-                return self._user_event(event, told, start, duration)
-        self._marker(event, told, start, duration, kind)
+                return self._operator(event, details, start, duration)
+            if category == "event" and isinstance(details.get("kind"), str):
+                return self._user_event(event, details, start, duration)
+        self._marker(event, details, start, duration, kind)
 
     def flush(self) -> None:
         """Hand the rows on."""
@@ -98,87 +99,87 @@ class Rows:
 
     # Rows of each table
 
-    def _kernel(self, event: Happening, told: Row, start: int, duration: int) -> None:
-        place = self._tracks.device(event, told)
-        name = _PREFIX.sub("", text(event.name))
-        self._add("kernel", told, {
-            "start": start, "duration": duration, "name_id": self._target.name(name), "shape_id": self._shape(told),
-            "device": place.device, "context": place.context, "stream": place.stream, "correlation": _correlation(told),
-            "process": place.process, "stack": self._stack(told), "graph_level": False,
+    def _kernel(self, event: Happening, details: Row, start: int, duration: int) -> None:
+        place = self._tracks.device(event, details)
+        name = _PREFIX.sub("", text(event.name)).removesuffix(" [clone .kd]")
+        self._add("kernel", details, {
+            "start": start, "duration": duration, "name_id": self._target.name(name), "shape_id": self._shape(details),
+            "device": place.device, "context": place.context, "stream": place.stream, "correlation": _correlation(details),
+            "process": place.process, "stack": self._stack(details), "graph_level": False,
         })  # fmt: skip
 
-    def _copy(self, event: Happening, told: Row, start: int, duration: int, is_copy: bool) -> None:
-        place = self._tracks.device(event, told)
+    def _copy(self, event: Happening, details: Row, start: int, duration: int, is_copy: bool) -> None:
+        place = self._tracks.device(event, details)
         found = _COPY_KIND.search(text(event.name))
         columns: Row = {
-            "kind": found[1] if found else "unknown",
+            "kind": (found[1] or f"{found[2][0]}to{found[3][0]}") if found else "unknown",
             "source_kind": "unknown",
             "destination_kind": "unknown",
         }
         table = "memcpy" if is_copy else "memset"
-        found_at = {name: _address(told.get(name)) for name in ADDRESSES[table]}
-        rest = {key: value for key, value in told.items() if found_at.get(key) is None}
+        found_at = {name: _address(details.get(name)) for name in ADDRESSES[table]}
+        rest = {key: value for key, value in details.items() if found_at.get(key) is None}
         self._add(table, rest, {
-            "start": start, "duration": duration, "bytes": _number(told.get("bytes", told.get("size"))) or 0,
+            "start": start, "duration": duration, "bytes": _number(details.get("bytes", details.get("size"))) or 0,
             "asynchronous": True, "device": place.device, "context": place.context, "stream": place.stream,
-            "correlation": _correlation(told), "process": place.process, "stack": self._stack(told),
+            "correlation": _correlation(details), "process": place.process, "stack": self._stack(details),
             **(columns if is_copy else {"value": 0, "memory_kind": "unknown"}), **found_at,
         })  # fmt: skip
 
-    def _sync(self, event: Happening, told: Row, start: int, duration: int) -> None:
-        place = self._tracks.device(event, told)
-        self._add("sync", told, {
+    def _sync(self, event: Happening, details: Row, start: int, duration: int) -> None:
+        place = self._tracks.device(event, details)
+        self._add("sync", details, {
             "start": start, "duration": duration, "kind": text(event.name).removeprefix("Wait: "), "device": place.device,
-            "context": place.context, "stream": place.stream, "correlation": _correlation(told), "process": place.process,
+            "context": place.context, "stream": place.stream, "correlation": _correlation(details), "process": place.process,
         })  # fmt: skip
 
-    def _call(self, event: Happening, told: Row, start: int, duration: int, category: str) -> None:
+    def _call(self, event: Happening, details: Row, start: int, duration: int, category: str) -> None:
         process, thread = self._tracks.host(event)
         function = _VERSION.sub("", _PREFIX.sub("", text(event.name)))
         launches = category == "launch" or (
             category != "api" and "Launch" in function and "HostFunc" not in function
         )
         row: Row = {"start": start, "duration": duration, "function": function, "thread": thread, "process": process,
-                    "correlation": _correlation(told), "stack": self._stack(told)}  # fmt: skip
+                    "correlation": _correlation(details), "stack": self._stack(details)}  # fmt: skip
         if launches:
-            row |= {"shape_id": self._shape(told), "captured": False}
+            row |= {"shape_id": self._shape(details), "captured": False}
         else:
-            row["bytes"] = _number(told.get("bytes"))
-        self._add("launch" if launches else "api", told, row)
+            row["bytes"] = _number(details.get("bytes"))
+        self._add("launch" if launches else "api", details, row)
 
     def _overhead(self, event: Happening, start: int, duration: int) -> None:
         process, thread = self._tracks.host(event)
         row = {"start": start, "duration": duration, "kind": text(event.name).lower(), "thread": thread}
         self._add("overhead", {}, {**row, "process": process})
 
-    def _operator(self, event: Happening, told: Row, start: int, duration: int) -> None:
+    def _operator(self, event: Happening, details: Row, start: int, duration: int) -> None:
         process, thread = self._tracks.host(event)
         self._add("op", {}, {
             "start": start, "duration": duration, "name_id": self._target.name(text(event.name)), "thread": thread,
-            "process": process, "stack": self._stack(told), "attributes": _json(told),
+            "process": process, "stack": self._stack(details), "attributes": _json(details),
         })  # fmt: skip
 
-    def _user_event(self, event: Happening, told: Row, start: int, duration: int) -> None:
+    def _user_event(self, event: Happening, details: Row, start: int, duration: int) -> None:
         process, thread = self._tracks.host(event)
-        more = {key: value for key, value in told.items() if key != "kind"}
+        more = {key: value for key, value in details.items() if key != "kind"}
         self._add("user_event", {}, {
-            "start": start, "duration": duration, "name": text(event.name), "kind": told["kind"], "thread": thread,
-            "process": process, "stack": self._stack(told), "attributes": _json(more),
+            "start": start, "duration": duration, "name": text(event.name), "kind": details["kind"], "thread": thread,
+            "process": process, "stack": self._stack(details), "attributes": _json(more),
         })  # fmt: skip
 
-    def _marker(self, event: Happening, told: Row, start: int, duration: int | None, kind: str) -> None:
+    def _marker(self, event: Happening, details: Row, start: int, duration: int | None, kind: str) -> None:
         process, thread = self._tracks.host(event)
         category = text(event.cat) or None
         columns: Row = {"category": category, "source": "framework", "kind": kind}
         if category == "nvtx":
-            ours, told = nvtx.taken(told)
+            ours, details = nvtx.taken(details)
             columns |= {"source": "nvtx", **ours}
             if columns["kind"] == "instant" or columns.pop("open", False):
                 duration = None
         self._add("marker", {}, {
             "start": start, "duration": duration, "open": duration is None and columns["kind"] != "instant",
             "name_id": self._target.name(text(event.name)), "process": process, "thread": thread,
-            "stack": self._stack(told), "attributes": _json(told), **columns,
+            "stack": self._stack(details), "attributes": _json(details), **columns,
         })  # fmt: skip
 
     def instant(self, event: Happening, start: int) -> None:
@@ -189,21 +190,21 @@ class Rows:
         """One row per numeric argument, whose name is that of a series, or a unit when it is known as one."""
         process, _ = self._tracks.host(event)
         name = text(event.name)
-        told = event.arguments()
-        for key, value in told.items():
+        details = event.arguments()
+        for key, value in details.items():
             number = _float(value)
             if number is None:
                 continue
-            is_unit = key in _UNITS or (self._own and len(told) == 1)
+            is_unit = key in _UNITS or (self._own and len(details) == 1)
             self._add("counter", {}, {
                 "time": time, "name": name if is_unit or not key else f"{name} {key}", "value": number,
                 "unit": key if is_unit else "1", "source": "chrome", "process": process,
             })  # fmt: skip
 
-    def _add(self, table: str, told: Row, row: Row) -> None:
+    def _add(self, table: str, details: Row, row: Row) -> None:
         ordinal = self._ordinals.get(table, 0)
         self._ordinals[table] = ordinal + 1
-        for key, value in told.items():
+        for key, value in details.items():
             if key not in _USED:
                 json = msgspec.json.encode(value).decode()
                 self._target.attribute(table, ordinal, key, json, row.get("process"))
@@ -211,8 +212,8 @@ class Rows:
 
     # Values
 
-    def _shape(self, told: Row) -> int | None:
-        found = _SHAPE.match(told["shape"]) if isinstance(told.get("shape"), str) else None
+    def _shape(self, details: Row) -> int | None:
+        found = _SHAPE.match(details["shape"]) if isinstance(details.get("shape"), str) else None
         if found:
             numbers = [int(n or 0) for n in found.groups()[:12]]
             if max(numbers) >= 1 << 31:
@@ -220,14 +221,14 @@ class Rows:
             columns = dict(zip(_SHAPE_COLUMNS, numbers, strict=True))
             return self._target.shape(**columns, launch_type=found[13] or "regular")
         grid, block = (
-            _triple(told.get(a, told.get(b))) for a, b in (("grid", "gridDim"), ("block", "blockDim"))
+            _triple(details.get(a, details.get(b))) for a, b in (("grid", "gridDim"), ("block", "blockDim"))
         )
         if grid is None or block is None:
             return None
         return self._target.shape(**dict(zip(_SHAPE_COLUMNS[:6], (*grid, *block), strict=True)))
 
-    def _stack(self, told: Row) -> int | None:
-        shown = told.get("stack")
+    def _stack(self, details: Row) -> int | None:
+        shown = details.get("stack")
         if not isinstance(shown, str) or not shown:
             return None
         if shown not in self._stacks:
@@ -250,9 +251,9 @@ def _frame(shown: str) -> Frame:
     return (found[1], found[2], line, None, "python", None)
 
 
-def _correlation(told: Row) -> int | None:
+def _correlation(details: Row) -> int | None:
     return _number(
-        next((told[k] for k in ("correlation", "correlationId", "correlation_id") if k in told), None)
+        next((details[k] for k in ("correlation", "correlationId", "correlation_id") if k in details), None)
     )
 
 
@@ -294,6 +295,6 @@ def _triple(value: Any) -> tuple[int, int, int] | None:
     return numbers[0], numbers[1], numbers[2]  # type: ignore[return-value]
 
 
-def _json(told: Row) -> str | None:
-    left = {key: value for key, value in told.items() if key != "stack"}
+def _json(details: Row) -> str | None:
+    left = {key: value for key, value in details.items() if key != "stack"}
     return msgspec.json.encode(left).decode() if left else None

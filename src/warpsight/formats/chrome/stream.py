@@ -31,7 +31,7 @@ _LAST = re.compile(rb"\}\s*\]")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 #: Places that are tried one after the other for the end of the last whole event.
 _SINGLE_STEPS = 32
-#: Events that were skipped in this many places end the reading: it is no JSON.
+#: Events that were skipped in this many places end the reading: it is not JSON.
 MAX_DAMAGE = 1000
 
 
@@ -46,7 +46,7 @@ class EventStream(Generic[T]):
         begin: Callable[[Text, int], list[T]] | None = None,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is no JSON.
+        """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is not JSON.
 
         `begin` may stand for it: it takes a text and the size of the `event,event,…` that the text begins with. Nothing is
         copied, so what it returns may look into the text until the next list is asked for; places in its errors count from
@@ -68,7 +68,7 @@ class EventStream(Generic[T]):
         """Lists of events in file order.
 
         Raises:
-            FormatError: when it is no trace event JSON at all, or more damage than data.
+            FormatError: when it is not trace event JSON at all, or more damage than data.
         """
         with self._file:
             self._fill()
@@ -80,7 +80,7 @@ class EventStream(Generic[T]):
                 self._window.advance(1)
                 yield from self._members()
             else:
-                raise self._error("is no JSON object or array of trace events")
+                raise self._error("is not a JSON object or array of trace events")
 
     # The object around the events
 
@@ -266,7 +266,7 @@ class EventStream(Generic[T]):
         return events
 
     def _decode(self, size: int) -> list[T]:
-        """Decode the front of the window; bytes that are no UTF-8 become replacement characters."""
+        """Decode the front of the window; bytes that are not UTF-8 become replacement characters."""
         try:
             return self._decoder(self._window.view(), size)
         except UnicodeDecodeError:
@@ -306,10 +306,10 @@ def _place(error: msgspec.DecodeError) -> int | None:
 def _value(data: Text, whole: bool) -> tuple[int | None, Any]:
     """The JSON value at the beginning and where it ends; None when it may go on behind the data.
 
-    The decoder itself tells where a value ends: by what it calls trailing characters.
+    The decoder itself shows where a value ends: by what it calls trailing characters.
 
     Raises:
-        msgspec.DecodeError: when it is no JSON.
+        msgspec.DecodeError: when it is not JSON.
     """
     try:
         value = msgspec.json.decode(data)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
-#: What a duration or time that is not there, or is no number, becomes.
+#: What a duration or time that is not there, or is not a number, becomes.
 MISSING = np.iinfo(np.int64).min
 _LIMIT = 1 << 62
 

@@ -43,17 +43,17 @@ class Tracks:
         for event in events:
             if event.ph != "M":
                 continue
-            told = event.arguments()
-            name = told.get("name")
+            details = event.arguments()
+            name = details.get("name")
             if event.name == "process_name" and isinstance(name, str):
                 self._names[_key(event.pid)] = name
-                if "process" in told:
-                    self._owners[_key(event.pid)] = _key(told["process"])
+                if "process" in details:
+                    self._owners[_key(event.pid)] = _key(details["process"])
             elif event.name == "thread_name" and isinstance(name, str):
                 key = (_key(event.pid), _key(event.tid))
                 self._threads[key] = name
-                if "thread" in told:  # our own: ranges that do not nest have a track of their own
-                    self._homes[key] = _key(told["thread"])
+                if "thread" in details:  # our own: ranges that do not nest have a track of their own
+                    self._homes[key] = _key(details["thread"])
 
     def host(self, event: ChromeEvent) -> tuple[int, int]:
         """Process and thread of host work."""
@@ -70,11 +70,11 @@ class Tracks:
         command = self._names.get(owner)
         return self._target.process(owner, **({} if command is None else {"command": command}))
 
-    def device(self, event: ChromeEvent, told: dict[str, Any]) -> Place:
+    def device(self, event: ChromeEvent, details: dict[str, Any]) -> Place:
         """Device, context and stream of device work: by its arguments where they say it, else by its track."""
-        number = _first(told, "device", "deviceId", "device_id", "gpu")
-        context = _first(told, "context", "contextId", "context_id")
-        stream = _first(told, "stream", "streamId", "stream_id")
+        number = _first(details, "device", "deviceId", "device_id", "gpu")
+        context = _first(details, "context", "contextId", "context_id")
+        stream = _first(details, "stream", "streamId", "stream_id")
         key = (_key(event.pid), _key(event.tid), _key(number), _key(context), _key(stream))
         if key not in self._places:
             self._places[key] = self._place(event, number, context, stream)
@@ -106,8 +106,8 @@ class Tracks:
         return self._target.device((self._target.scope, _key(number)), **columns)
 
 
-def _first(told: dict[str, Any], *names: str) -> Any:
-    return next((told[n] for n in names if told.get(n) is not None), None)
+def _first(details: dict[str, Any], *names: str) -> Any:
+    return next((details[n] for n in names if details.get(n) is not None), None)
 
 
 def _key(value: Any) -> Any:

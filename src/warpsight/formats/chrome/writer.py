@@ -54,7 +54,7 @@ WRITTEN = Coverage(
     tested=("Python's json, Perfetto's trace processor, and reading it back",),
 )
 CHUNK_ROWS = 65_536
-#: Tracks that are no threads get ids above those of the kernel's processes and threads (at most 2^22).
+#: Tracks that are not threads get ids above those of the kernel's processes and threads (at most 2^22).
 _ID_BASE = 10_000_000
 #: How the arguments of a range begin that has a colour.
 _COLORED = rf'^"{NVTX}":\{{"color":"(?P<color>#[0-9a-f]{{8}})"'

@@ -162,7 +162,7 @@ def _where(trace: Trace, table: str, selection: Selection) -> str | None:
     part = selection.begin is not None or selection.end is not None or selection.devices or selection.streams
     terms = ["true"]
     if table == "attribute" and part:
-        terms.append("\"table\" = 'trace'")  # others tell of rows by their number
+        terms.append("\"table\" = 'trace'")  # others refer to rows by their number
     if selection.processes and "process" in columns:
         chosen = ", ".join(str(int(number)) for number in selection.processes)
         terms.append(f"(process IN ({chosen}) OR process IS NULL)")

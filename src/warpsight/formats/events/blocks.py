@@ -1,6 +1,6 @@
 """The file of an event trace: `WSEVENT1`, then blocks of kind, CRC-32, length and payload (native/sanitizer/event_file.cpp).
 
-A file that ends early gives the blocks before; one with a damaged block gives the others, and both are said.
+A file that ends early gives the blocks before; one with a damaged block gives the others. Both are noted.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def read(source: Source) -> EventFile:
     """Read a file, compressed or not.
 
     Raises:
-        FormatError: when it is no event trace.
+        FormatError: when it is not an event trace.
     """
     found = EventFile()
     for kind, payload in _blocks(source, found):

@@ -44,10 +44,10 @@ def sniff(source: Source) -> bool:
 
 
 def read(source: Source, target: Target, options: Options) -> None:
-    """Read a trace; what is damaged or missing is said.
+    """Read a trace; damaged or missing parts are noted.
 
     Raises:
-        FormatError: when it is no event trace.
+        FormatError: when it is not an event trace.
     """
     file = blocks.read(source)
     process = target.process(file.process.get("pid", 0), start=file.process.get("monotonic"))

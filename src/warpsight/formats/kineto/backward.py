@@ -1,6 +1,6 @@
 """Stacks of work in backward: those of the forward operators.
 
-torch runs backward on threads of its own, where no Python function is. A backward operator tells the number of its autograd node
+torch runs backward on threads of its own, without Python functions. A backward operator has the number of its autograd node
 and which thread made the node (`Sequence number`, `Fwd thread id`). Of the operators of that thread with that number the one that
 began last made the node; its stack, with a frame `backward` below, becomes that of everything the node does.
 """
@@ -78,7 +78,7 @@ class BackwardStacks:
             tried = [
                 self._forward.find(np.full(len(rows), thread), sequence[rows]) for thread in self._threads
             ]
-            # The forward's thread is the one on which most numbers are; torch's number of it tells nothing else.
+            # The forward's thread is the one on which most numbers are; torch's number of it has no other meaning.
             fits = [int((one != 0).sum()) for one in tried]
             best = max(fits)
             if best and fits.count(best) == 1:

@@ -168,13 +168,13 @@ def _copy(name: str) -> tuple[str, str, str]:
 
 
 def _address(raw: bytes | None) -> int | None:
-    """An address that our own export told; Kineto tells none of copies and fills."""
+    """An address from our own export; Kineto has none for copies and fills."""
     found = integer(raw)
     return found if found is not None and 0 < found < 1 << 64 else None
 
 
 def memsets(group: Group, placing: Placing) -> Columns:
-    """Columns of table memset but the times; Kineto does not tell the value."""
+    """Columns of table memset but the times; Kineto does not record the value."""
 
     def memory_kind(raw: bytes | None) -> str:
         found = _MEMSET.match(text(raw) or "")
@@ -245,7 +245,7 @@ def collectives(group: Group) -> Columns:
 def _members(
     listed: bytes | None, size: bytes | None, first: bytes | None, stride: bytes | None
 ) -> str | None:
-    """The ranks of a group as JSON; PyTorch cuts long lists short, and then tells the first rank and the distance."""
+    """The ranks of a group as JSON; PyTorch cuts long lists short, and then has the first rank and the distance."""
     count, begin, step = integer(size), integer(first), integer(stride)
     try:
         ranks = json.loads(text(listed) or "[]")
@@ -257,8 +257,8 @@ def _members(
 
 
 def _peer(name: bytes | None, source: bytes | None, destination: bytes | None) -> int | None:
-    told = {"send": destination, "recv": source}.get(text(name) or "")
-    return integer(told) if told is not None else None
+    part_of_direction = {"send": destination, "recv": source}.get(text(name) or "")
+    return integer(part_of_direction) if part_of_direction is not None else None
 
 
 def has_collective(group: Group) -> Any:
@@ -290,16 +290,16 @@ def mtia_tables(group: Group) -> Any:
 
 
 def _mtia_copies(group: Group, placing: Placing) -> Columns:
-    def told(place: int) -> pa.Array:
+    def part_of_direction(place: int) -> pa.Array:
         return group.mapped(
             lambda raw: _DIRECTIONS.get(text(raw) or "", ("unknown",) * 3)[place], pa.string(), "direction"
         )
 
     return {
         "bytes": group.mapped(lambda raw: number(raw) or 0, pa.int64(), "size"),
-        "kind": told(0),
-        "source_kind": told(1),
-        "destination_kind": told(2),
+        "kind": part_of_direction(0),
+        "source_kind": part_of_direction(1),
+        "destination_kind": part_of_direction(2),
         "asynchronous": constant(True, group.rows),
         **placing.streams(group),
         "correlation": group.integers("correlation"),

@@ -140,8 +140,8 @@ def _slices(pid: str, stacks: bool) -> dict[str, str]:
         AND NOT EXISTS (SELECT 1 FROM stack s WHERE s.id = t.stack AND s.method = 'forward'))"""
     shown = (("Call stack", stack),) if stacks else ()
     called = (("correlation", "t.correlation"), *shown)
-    told = (("kernel", "to_json(t.demangled)::VARCHAR"), *_SHAPE, _SHARED)
-    for table, more in (("launch", told), ("api", (("bytes", "t.bytes"),))):
+    launch_columns = (("kernel", "to_json(t.demangled)::VARCHAR"), *_SHAPE, _SHARED)
+    for table, more in (("launch", launch_columns), ("api", (("bytes", "t.bytes"),))):
         arguments = members(*called, *more)
         made[table] = (
             f"SELECT {complete(runtime, quoted('t.function'), pid, 't.thread', arguments)} FROM {table} t"

@@ -1,4 +1,4 @@
-"""What can be said only at the end of a Kineto file: stacks of operators, calls and device work, links between operators."""
+"""What is known only at the end of a Kineto file: stacks of operators, calls and device work, links between operators."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _forwards(held: Held, stacks: PythonStacks, placing: Placing, backward: Back
     adding = placing.names_for(accumulates)
     for rows in held.tables("op"):
         if rows["_forward_thread"].null_count == len(rows):
-            continue  # of a version that tells no threads, or without autograd
-        found, _ = _told(rows, stacks.at(_ints(rows["_thread"]), _ints(rows["start"])), stacks)
+            continue  # of a version without threads, or without autograd
+        found, _ = _with_stacks_of_rows(rows, stacks.at(_ints(rows["_thread"]), _ints(rows["start"])), stacks)
         backward.add(rows, found, adding)
     backward.finish()
 
@@ -63,8 +63,8 @@ def _operators(
     """Write operators; keeps their stacks by external id, for calls that have none of their own."""
     for rows in held.tables("op"):
         threads, start = _ints(rows["_thread"]), _ints(rows["start"])
-        found, told = _told(rows, stacks.at(threads, start), stacks)
-        if told:
+        found, has_stacks = _with_stacks_of_rows(rows, stacks.at(threads, start), stacks)
+        if has_stacks:
             _keep(by_external, _ints(rows["correlation"]), found)
         found = np.where(found == 0, backward.at(threads, start), found)
         rows = rows.append_column("stack", _nullable(found))
@@ -72,8 +72,8 @@ def _operators(
         placing.target.add("op", rows)
 
 
-def _told(rows: Any, found: Int64, stacks: PythonStacks) -> tuple[Int64, bool]:
-    """Stacks that rows tell as text, where no Python function was running."""
+def _with_stacks_of_rows(rows: Any, found: Int64, stacks: PythonStacks) -> tuple[Int64, bool]:
+    """Stacks that rows have as text, where no Python function was running."""
     texts = rows["_call_stack"]
     if texts.null_count == len(texts):
         return found, False
@@ -93,7 +93,7 @@ def _calls(
     """Write calls; keeps their stacks by correlation."""
     for rows in held.tables(table):
         threads, start = _ints(rows["_thread"]), _ints(rows["start"])
-        found, _ = _told(rows, stacks.at(threads, start), stacks)
+        found, _ = _with_stacks_of_rows(rows, stacks.at(threads, start), stacks)
         if by_external:
             found = np.where(found == 0, _found(by_external, _ints(rows["_external"])), found)
         found = np.where(found == 0, backward.at(threads, start), found)

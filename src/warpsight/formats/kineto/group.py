@@ -274,7 +274,7 @@ def _ranked(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], lis
 
 
 def value(raw: bytes | None) -> Any:
-    """A JSON value; None for none. What is no JSON is its text."""
+    """A JSON value; None for none. What is not JSON is its text."""
     if raw is None:
         return None
     try:

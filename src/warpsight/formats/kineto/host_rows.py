@@ -42,7 +42,7 @@ def launching(group: Group) -> Bools:
 
 
 def launches(group: Group, placing: Placing) -> Columns:
-    """Columns of table launch but the times; ROCm's calls tell kernel and shape."""
+    """Columns of table launch but the times; ROCm's calls have kernel and shape."""
 
     def kernel(raw: bytes | None) -> int | None:
         name = text(raw)
@@ -161,9 +161,9 @@ def is_memory(group: Group) -> Bools:
     return group.there("Bytes") & named
 
 
-def numbers(told: str) -> list[tuple[str, float]]:
+def numbers(payload: str) -> list[tuple[str, float]]:
     """The numeric members of a JSON object."""
-    found = msgspec.json.decode(told)
+    found = msgspec.json.decode(payload)
     return [
         (k, float(v)) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)
     ]

@@ -113,7 +113,7 @@ class Layouts:
     """Finds the fields of events; remembers the layouts of a file."""
 
     def __init__(self, skipped: Callable[[str, str], bool]) -> None:
-        """`skipped` tells by phase and category which events nobody wants."""
+        """`skipped` says by phase and category which events nobody wants."""
         self._skipped = skipped
         self._known: dict[int, list[Layout]] = {}
         #: What they take, about.
@@ -122,10 +122,10 @@ class Layouts:
         self._separators: list[bytes] = []
 
     def __call__(self, text: Text, size: int) -> list[Piece]:
-        """The events of `event,event,…`, the first `size` bytes of a text, as one piece; what is no object is left out.
+        """The events of `event,event,…`, the first `size` bytes of a text, as one piece; what is not an object is left out.
 
         Raises:
-            msgspec.DecodeError: when it is no JSON; its place counts from an opening bracket.
+            msgspec.DecodeError: when it is not JSON; its place counts from an opening bracket.
         """
         data = np.frombuffer(text, np.uint8, size)
         keys, words = _keys(data)
@@ -150,7 +150,7 @@ class Layouts:
         begins, ends = _decoded(text[:size])
         try:
             return begins, ends, self._all(text, data, keys, words, begins, ends)
-        except msgspec.DecodeError:  # values that are no objects
+        except msgspec.DecodeError:  # values that are not objects
             places = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
             return (
                 begins,
@@ -257,7 +257,7 @@ class _Events:
         """The layout of the first event. `fixing`: values that all events of a sample share belong to the layout.
 
         Raises:
-            msgspec.DecodeError: when it is no JSON object.
+            msgspec.DecodeError: when it is not a JSON object.
         """
         row = int(self.rows[0])
         begin, end = int(self.begins[row]), int(self.ends[row])
@@ -386,7 +386,7 @@ def _members(text: bytes) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
     """Phase and category of an event, and all other values: field, begin and end.
 
     Raises:
-        msgspec.DecodeError: when it is no JSON object.
+        msgspec.DecodeError: when it is not a JSON object.
     """
     constant: dict[str, str] = {}
     listed: list[tuple[str, int, int]] = []
@@ -445,7 +445,7 @@ def _decoded(text: Text) -> tuple[Int64, Int64]:
     """Where the values of an array begin and end, by decoding it.
 
     Raises:
-        msgspec.DecodeError: when it is no JSON.
+        msgspec.DecodeError: when it is not JSON.
     """
     whole = b"".join((b"[", text, b"]"))
     base = _address(whole) + 1

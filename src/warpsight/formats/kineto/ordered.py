@@ -110,13 +110,13 @@ class Ordered:
 
     def find(self, lines: Int64, keys: Int64) -> Int64:
         """Values of exactly these lines and keys; 0 where there is none."""
-        return self._asked(lines, keys, exact=True)
+        return self._values_at(lines, keys, exact=True)
 
     def before(self, lines: Int64, keys: Int64) -> Int64:
         """Values of the last records of lines up to some keys; 0 where there is none."""
         if len(self._finish()) > 1 and self._before is None:
             self._look_back()
-        return self._asked(lines, keys, exact=False)
+        return self._values_at(lines, keys, exact=False)
 
     def _look_back(self) -> None:
         ranges = len(self._finish())
@@ -126,7 +126,7 @@ class Ordered:
             self._before[number + 1] = self._before[number]
             self._before[number + 1, found.lines] = found.values[found.borders[1:] - 1]
 
-    def _asked(self, lines: Int64, keys: Int64, exact: bool) -> Int64:
+    def _values_at(self, lines: Int64, keys: Int64, exact: bool) -> Int64:
         values = np.zeros(len(keys), np.int64)
         if not self or not len(keys):
             return values
@@ -202,8 +202,10 @@ def _sorted(records: NDArray[Any]) -> _Range:
         tied = np.append(same, False)
         tied[1:] |= same
         rows = place[tied]
-        told = order[rows]
-        rank = np.lexsort((np.where(told < 0, rows, -rows), told, told < 0, key[tied], line[tied]))
+        position = order[rows]
+        rank = np.lexsort(
+            (np.where(position < 0, rows, -rows), position, position < 0, key[tied], line[tied])
+        )
         place[tied] = rows[rank]
     last = np.flatnonzero(np.append(~same, len(key) > 0))
     key, line = key[last], line[last]

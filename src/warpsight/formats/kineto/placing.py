@@ -19,7 +19,7 @@ _MAIN = "the process"
 
 
 class Placing:
-    """Hands out ids. A file tells of one process; device work names no process and is taken to be its."""
+    """Hands out ids. A file is about one process; device work names no process and is assigned to it."""
 
     def __init__(self, target: Target) -> None:
         """Ids are those of `target`."""
@@ -110,7 +110,7 @@ class Placing:
     def names(self, group: Group) -> Int32:
         """Ids of the events' names."""
         codes, texts = group.codes(".name")
-        ids = [self._known(self._names, raw, lambda raw: self.target.name(text(raw) or "")) for raw in texts]
+        ids = [self._cached(self._names, raw, lambda raw: self.target.name(text(raw) or "")) for raw in texts]
         ids.append(self.target.name("") if bool((codes < 0).any()) else 0)
         return np.array(ids, np.int32)[codes]
 
@@ -118,14 +118,14 @@ class Placing:
         """Ids of the events' names that a condition holds for."""
         return frozenset(number for raw, number in self._names.items() if fits(text(raw) or ""))
 
-    def _known(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
+    def _cached(self, cache: dict[Any, Any], key: Any, make: Callable[[Any], Any]) -> Any:
         found = cache.get(key)
         if found is None:
             found = cache[key] = make(key)
         return found
 
     def shapes(self, group: Group) -> Any:
-        """Ids of launch shapes; null where there is none. Kineto tells static and dynamic shared memory as one number."""
+        """Ids of launch shapes; null where there is none. Kineto has static and dynamic shared memory as one number."""
         fields = ("grid", "block", "registers per thread", "shared memory")
         return group.mapped(
             lambda *key: self._shapes.setdefault(key, self._shape(*map(value, key))), pa.int32(), *fields

@@ -41,7 +41,7 @@ COVERAGE = Coverage(
         "and device; profiler steps; device properties; rank and world size; times to the nanosecond",
         "fields that no column holds, also those that this version does not know, and values of a type that their column cannot "
         "hold (a stream that is a text, a grid of two numbers): as attributes",
-        "texts that are no valid JSON strings (quotes or bytes that do not belong): as they stand in the file",
+        "texts that are not valid JSON strings (quotes or bytes that do not belong): as they stand in the file",
     ),
     lost=(
         "what Kineto derives and anybody can derive again: arrows from calls to their work (they repeat the correlation), "
@@ -49,7 +49,7 @@ COVERAGE = Coverage(
         "channels and priorities of device work, HSA queues",
         "environment variables in a user's metadata (they hold passwords)",
         "ids of Python functions, modules and threads (stacks hold what they say); module hierarchies, backends",
-        "durations that are no number are 0, and counted; events without a time are left out, and counted",
+        "durations that are not numbers are 0, and counted; events without a time are left out, and counted",
         "fields that nothing is made of are not checked: damage inside of them is not noticed",
     ),
     tested=(
@@ -104,7 +104,7 @@ def sniff(source: Source) -> bool:
 
 
 def read(source: Source, target: Target, options: Options) -> None:
-    """Read one file, which tells of one process."""
+    """Read one file, which is about one process."""
     reading = _Reading(target)
     collecting = gc.isenabled()
     gc.disable()  # rows are no cycles: looking for some takes time
@@ -137,7 +137,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 def _derived(phase: str, category: str) -> bool:
-    """Whether events repeat what others tell: arrows between calls and their work repeat the correlation."""
+    """Whether events repeat others: arrows between calls and their work repeat the correlation."""
     return category in _ARROWS and phase != "M"
 
 
@@ -147,7 +147,7 @@ class _Reading:
         self.placing = Placing(target)
         self.stacks = PythonStacks(target.definitions)
         self.held = Held()
-        #: Ids of arrows that are no numbers, by their JSON.
+        #: Ids of arrows that are not numbers, by their JSON.
         self._flow_ids: dict[bytes, int] = {}
         self.events = 0
         self.timeless = 0
@@ -255,8 +255,8 @@ class _Reading:
         self._ordinals[table] = first + group.rows
         if known is not group.fields:
             group.check(TYPES)
-        for row, key, told in group.extras(known):
-            self.target.attribute(table, first + row, key, told, self.placing.main)
+        for row, key, member_texts in group.extras(known):
+            self.target.attribute(table, first + row, key, member_texts, self.placing.main)
 
     def _calls(self, group: Group, start: Times, duration: Times) -> None:
         launching = host_rows.launching(group)
@@ -320,8 +320,8 @@ class _Reading:
 
     def _counters(self, group: Group, start: Times) -> None:
         rows = []
-        names, told = group.values(".name"), self._texts.members(group).to_pylist()
-        for counter, members, time in zip(names, told, start.tolist(), strict=True):
+        names, member_texts = group.values(".name"), self._texts.members(group).to_pylist()
+        for counter, members, time in zip(names, member_texts, start.tolist(), strict=True):
             for key, number in host_rows.numbers(members or "{}"):
                 name = f"{counter or ''} {key}" if key else str(counter or "")
                 rows.append({"time": time, "name": name, "value": number, "unit": "1", "source": "kineto",
@@ -341,7 +341,7 @@ class _Reading:
         )
 
     def _arrows(self, group: Group) -> Times:
-        """Ids of arrows; those that are no numbers get some that nobody else has."""
+        """Ids of arrows; those that are not numbers get some that nobody else has."""
         ids = group.integers(".id")
         if not ids.null_count:
             known: Times = ids.to_numpy()
@@ -369,8 +369,8 @@ class _Reading:
         first = self._ordinals.get("collective", 0)
         self._ordinals["collective"] = first + len(rows)
         for row in range(part.rows):
-            for key, told in device_rows.collective_attributes(part, row).items():
-                self.target.attribute("collective", first + row, key, told, self.placing.main)
+            for key, member_texts in device_rows.collective_attributes(part, row).items():
+                self.target.attribute("collective", first + row, key, member_texts, self.placing.main)
 
     def finish_names(self) -> None:
         """Names of processes, threads and streams."""

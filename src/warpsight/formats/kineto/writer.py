@@ -92,13 +92,13 @@ def _process(trace: Trace, selection: Selection) -> int:
         raise UsageError(
             f"{trace.path} names no process (table process has no rows): a Kineto file holds the events of one"
         )
-    told = ", ".join(
+    listed_processes = ", ".join(
         f"{p} (rank {r})" if r is not None else f"{p} (pid {pid})" for p, pid, r in (chosen or listed)[:8]
     )
     if not chosen:
         asked = ", ".join(str(p) for p in selection.processes)
-        raise UsageError(f"the trace has no process {asked}; it has {told}")
-    raise UsageError(f"Kineto's format holds one process; choose one with --process: {told}")
+        raise UsageError(f"the trace has no process {asked}; it has {listed_processes}")
+    raise UsageError(f"Kineto's format holds one process; choose one with --process: {listed_processes}")
 
 
 def _texts(trace: Trace, sql: str) -> Any:

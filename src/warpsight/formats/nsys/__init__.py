@@ -81,7 +81,7 @@ COVERAGE = Coverage(
     lost=(
         "graphics (OpenGL, Vulkan, DirectX), scheduler events, ETW and generic events: the tables are named in a note",
         "whether a copy was asynchronous is known only where its API call was recorded",
-        "texts that are no UTF-8: their bytes are replaced",
+        "texts that are not UTF-8: their bytes are replaced",
         "payload fields that lie outside of the payload (strings, nested schemas)",
         "the graph of a node is known only where a kernel of the same node ran",
     ),

@@ -33,6 +33,39 @@ _LIBRARIES = {
 }
 
 
+#: What a call waits for, by what its name ends with.
+_WAITS = {
+    "event": re.compile(r"^cu(da)?EventSynchronize"), "stream": re.compile(r"^cu(da)?StreamSynchronize"),
+    "context": re.compile(r"^cu(daDevice|Ctx)Synchronize"), "stream wait event": re.compile(r"^cu(da)?StreamWaitEvent"),
+}  # fmt: skip
+
+
+class WaitingCalls:
+    """What the calls of waits wait for, by their names: exports of several years number the kinds of waits differently."""
+
+    def __init__(self, report: Report) -> None:
+        """Read the runtime table once for the correlation ids of calls that wait."""
+        keys, kinds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for number, pattern in enumerate(_WAITS.values()):
+            only = ("nameId", report.matching(pattern))
+            columns = {"globalTid": INT, "correlationId": INT}
+            for rows in report.tables.read("CUPTI_ACTIVITY_KIND_RUNTIME", columns, only):
+                keys.append(_keys(rows.numbers("globalTid"), rows.numbers("correlationId")))
+                kinds.append(np.full(len(rows), number))
+        self._keys, first = np.unique(np.concatenate(keys), return_index=True)
+        self._kinds = np.concatenate(kinds)[first]
+
+    def kinds(self, rows: Rows, otherwise: pa.Array) -> pa.Array:
+        """The kind of each wait by its call; that of `otherwise` where the report does not have the call."""
+        keys = _keys(rows.numbers("globalPid"), rows.numbers("correlationId", -1))
+        at = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
+        known = self._keys[at] == keys if len(self._keys) else np.zeros(len(keys), bool)
+        if not known.any():
+            return otherwise
+        named = pa.array(list(_WAITS)).take(pa.array(self._kinds[at]))
+        return pa.compute.if_else(pa.array(known), named, otherwise.cast(pa.string())).dictionary_encode()
+
+
 class AsynchronousCalls:
     """Which copies and fills an asynchronous call issued: Nsight exports the call, not CUPTI's flag."""
 

@@ -12,7 +12,7 @@ from warpsight.formats.nsys.report import INT, TEXT, duration, labels, nullable
 from warpsight.formats.reading.databases import Rows, distinct_rows
 
 if TYPE_CHECKING:
-    from warpsight.formats.nsys.api_calls import AsynchronousCalls
+    from warpsight.formats.nsys.api_calls import AsynchronousCalls, WaitingCalls
     from warpsight.formats.nsys.report import Report
 
 _PLACE = {
@@ -196,8 +196,8 @@ def read_fills(report: Report, calls: AsynchronousCalls) -> None:
         )
 
 
-def read_waits(report: Report) -> None:
-    """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION."""
+def read_waits(report: Report, calls: WaitingCalls) -> None:
+    """CUPTI_ACTIVITY_KIND_SYNCHRONIZATION; what a wait is for is what its call says."""
     table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
     report.read.add(table)
     for rows in report.tables.read(table, {**_PLACE, "syncType": INT, "eventId": INT, "eventSyncId": INT}):
@@ -209,7 +209,7 @@ def read_waits(report: Report) -> None:
                 {
                     "start": rows.column("start"),
                     "duration": duration(rows),
-                    "kind": labels(rows, "syncType", _SYNCS),
+                    "kind": calls.kinds(rows, labels(rows, "syncType", _SYNCS)),
                     "event": nullable(event, none),
                     "event_sync": nullable(rows.numbers("eventSyncId"), none | rows.null("eventSyncId")),
                     **report.places(rows),
@@ -315,7 +315,7 @@ def read_graphs(report: Report) -> None:
 
 
 def _graphs_of_nodes(report: Report) -> dict[tuple[int, int], int]:
-    """Graph of (process, node) where a kernel that ran from it tells; the schema of nodes does not."""
+    """Graph of (process, node), from a kernel that ran from it; the schema of nodes does not have it."""
     known: dict[tuple[int, int], int] = {}
     if not report.tables.count("CUDA_GRAPH_NODE_EVENTS"):
         return known

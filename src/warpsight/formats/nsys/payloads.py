@@ -109,7 +109,7 @@ class Payloads:
     def write_collectives(self) -> None:
         """Rows of table collective: announced ones whose call launched exactly one kernel, with that kernel's time.
 
-        Of calls inside an NCCL group, which launch when the group ends, only the range's attributes tell the size.
+        Of calls inside an NCCL group, which launch when the group ends, only the range's attributes have the size.
         """
         if not self._calls:
             return

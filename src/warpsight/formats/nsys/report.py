@@ -83,7 +83,7 @@ class Report:
     # Who
 
     @cached_property
-    def _known(self) -> dict[int, dict[str, Any]]:
+    def _process_facts(self) -> dict[int, dict[str, Any]]:
         """What the report says of each process, by pid and machine (globalPid without its hardware id bits)."""
         names = self.rows("PROCESSES", {"globalPid": INT, "pid": INT, "name": TEXT})
         ranks = self.rows("MPI_RANKS", {"globalTid": INT, "rank": INT})
@@ -117,7 +117,7 @@ class Report:
         found = self._processes.get(key)
         if found is None:
             pid = (key >> 24) & 0xFFFFFF
-            known = self._known.get(key, {})
+            known = self._process_facts.get(key, {})
             # One pid of one machine is one process; the key keeps machines of a merged report apart.
             found = self.target.process(
                 pid, scope=f"{self.target.scope}/{key >> 48}", host=self.host(key), **known

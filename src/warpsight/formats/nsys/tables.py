@@ -1,4 +1,4 @@
-"""Which tables of an export go where, and what is said about the rest."""
+"""Which tables of an export go where, and which notes the others get."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_tables(tables: Tables, source: Source, target: Target) -> None:
     device_work.read_graph_launches(report)
     device_work.read_copies(report, calls)
     device_work.read_fills(report, calls)
-    device_work.read_waits(report)
+    device_work.read_waits(report, api_calls.WaitingCalls(report))
     device_work.read_events(report)
     device_work.read_graphs(report)
     api_calls.read_cuda_calls(report)
@@ -56,7 +56,7 @@ def read_tables(tables: Tables, source: Source, target: Target) -> None:
     counters.read_network(report)
     counters.read_samples(report)
     _describe(report)
-    _tell(report)
+    _add_notes(report)
 
 
 def _pairs(report: Report, table: str) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _clock(report: Report, export: dict[str, str]) -> None:
     report.target.add("clock", [{"monotonic": begin, "realtime": epoch}])
 
 
-def _tell(report: Report) -> None:
+def _add_notes(report: Report) -> None:
     """Nsight's own diagnostics as notes, and the tables that were not read."""
     report.read.update(_ABOUT)
     columns = {"timestamp": INT, "severity": INT, "text": TEXT, "globalPid": INT}

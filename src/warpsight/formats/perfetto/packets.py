@@ -126,8 +126,8 @@ def slices(sequence: int, data: Slices, texts: Texts, origin: int) -> tuple[byte
             iids = np.array([strings.setdefault(t, len(strings) + 1) if t else 0 for t in found], np.uint32)
             event.append(_annotation(label, Varint(17, iids[places]), column > 0))
     if data.attributes is not None:
-        told, there = _objects(data.attributes, strings)
-        event.append(_annotation("attributes", Varint(17, told), there))
+        entries, there = _objects(data.attributes, strings)
+        event.append(_annotation("attributes", Varint(17, entries), there))
     # Not `terminating`: all kernels of a graph launch share one flow.
     flows = (column for column in (data.flow, data.waited, data.waits) if column is not None)
     event.extend(Fixed64(47, column, column != 0) for column in flows)

@@ -9,7 +9,7 @@ import msgspec
 
 from warpsight.formats.chrome.rows import Rows
 from warpsight.formats.perfetto import framing
-from warpsight.formats.perfetto.sequences import Clocks, Sequence, told_by
+from warpsight.formats.perfetto.sequences import Clocks, Sequence, annotation_values
 from warpsight.formats.perfetto.tracks import Slice, Tracks
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
@@ -20,6 +20,7 @@ COVERAGE = Coverage(
         "track events (ranges, instants, counters) with categories and annotations; interned texts; incremental and other "
         "clocks; processes, threads and tracks; deflated packets",
         "GPU render stages as kernels, with queue and stage names",
+        "rocprofv3's dispatches, copies and calls in their tables, joined by correlation id",
         "warpsight's own export: all rows; without rows: device work, launches and calls, with shapes and stacks",
     ),
     lost=(
@@ -116,16 +117,31 @@ def read(source: Source, target: Target, options: Options) -> None:
     reading.close()
 
 
-def _unfolded(told: dict[str, Any]) -> dict[str, Any]:
-    """Annotations with those that our own export tells as one JSON object."""
-    text = told.get("attributes")
+#: Annotations of rocprofv3's traces, by the names that other dialects have for them.
+_ROCPROF = {"corr_id": "correlation", "agent": "device", "stream_ID": "stream", "stream_id": "stream"}
+
+
+def _renamed(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Annotations under the names that rows are made from; those of the times that the event has itself are left out."""
+    if "corr_id" not in arguments:
+        return arguments
+    return {
+        _ROCPROF.get(key, key): value
+        for key, value in arguments.items()
+        if key not in ("begin_ns", "end_ns", "delta_ns")
+    }
+
+
+def _unfolded(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Annotations, with those that our own export writes as one JSON object."""
+    text = arguments.get("attributes")
     if not isinstance(text, str) or text[:1] != "{":
-        return told
+        return arguments
     try:
         members = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
-        return told
-    return {**{key: value for key, value in told.items() if key != "attributes"}, **members}
+        return arguments
+    return {**{key: value for key, value in arguments.items() if key != "attributes"}, **members}
 
 
 class _Reading:
@@ -193,10 +209,10 @@ class _Reading:
     def _slice(self, event: Any, track: int, sequence: Sequence) -> Slice:
         name = event.name or sequence.text("event_names", event.name_iid)
         categories = [*event.categories, *(sequence.text("event_categories", i) for i in event.category_iids)]
-        told = _unfolded(told_by(event.debug_annotations, sequence))
-        if (event.flow_ids or event.terminating_flow_ids) and "correlation" not in told:
+        arguments = _renamed(_unfolded(annotation_values(event.debug_annotations, sequence)))
+        if (event.flow_ids or event.terminating_flow_ids) and "correlation" not in arguments:
             self._lost["flows"] += len(event.flow_ids) + len(event.terminating_flow_ids)
-        return Slice(track, name, ",".join(categories), told)
+        return Slice(track, name, ",".join(categories), arguments)
 
     def _counter(self, track: int, time: int, value: float) -> None:
         name, unit = self.tracks.counter(track)
@@ -246,7 +262,7 @@ class _Reading:
             self._kernels = []
 
     def close(self) -> None:
-        """Ranges that were never closed stay open; what was not kept is said."""
+        """Ranges that were never closed stay open; what was not kept is noted."""
         for begun in self._begun.values():
             for opened, start in begun:
                 self.rows.complete(opened, start, None)

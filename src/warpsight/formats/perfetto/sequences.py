@@ -92,7 +92,7 @@ class Clocks:
         return moment if offset is None else moment + offset
 
 
-def told_by(entries: Iterable[Any], sequence: Sequence) -> dict[str, Any]:
+def annotation_values(entries: Iterable[Any], sequence: Sequence) -> dict[str, Any]:
     """Debug annotations as plain values."""
     return {
         entry.name or sequence.text("debug_annotation_names", entry.name_iid): _value(entry, sequence, 0)

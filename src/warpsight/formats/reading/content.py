@@ -26,7 +26,7 @@ _KINDS = (
 )
 _UNKNOWN = "of no format known (`warpsight import --formats` lists them; `import --from FORMAT` takes one all the same)"
 _LONGEST_PATH = 4096
-#: Keys of a JSON object that are told.
+#: Keys of a JSON object to name in a message.
 _MOST_KEYS = 6
 
 
@@ -37,9 +37,9 @@ def described(source: Source) -> str:
     head = source.head
     if head.startswith(SQLITE_MAGIC):
         return _database(source)
-    for magic, told in _KINDS:
+    for magic, size_text in _KINDS:
         if head.startswith(magic):
-            return told
+            return size_text
     if stands_for := _pointer(head, source.size):
         return stands_for
     if not head.strip(b"\0"):
@@ -65,8 +65,8 @@ def _pointer(head: bytes, size: int) -> str:
     """What stands in a checkout for a file that is not there; empty for anything else."""
     if head.startswith(b"version https://git-lfs.github.com/"):
         found = re.search(rb"^size (\d{1,15})$", head, re.MULTILINE)
-        told = f" of {int(found[1]):,} bytes" if found else ""
-        return f"is Git LFS's pointer to a file{told} that was not fetched: run `git lfs pull`"
+        size_text = f" of {int(found[1]):,} bytes" if found else ""
+        return f"is Git LFS's pointer to a file{size_text} that was not fetched: run `git lfs pull`"
     if size > _LONGEST_PATH:
         return ""
     text = head.decode(errors="replace").strip()
@@ -82,7 +82,7 @@ def _pointer(head: bytes, size: int) -> str:
 
 
 def _database(source: Source) -> str:
-    """SQLite's header tells the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
+    """SQLite's header holds the size: bytes 16-17 of a page (1 is 65,536), bytes 28-31 the pages."""
     head = source.head
     page = int.from_bytes(head[16:18], "big")
     whole = (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")

@@ -72,7 +72,7 @@ class Columns:
         """The first of the columns that is there, as exact integers.
 
         Raises:
-            FormatError: for a text that is no integer, or a missing column without `fill`.
+            FormatError: for a text that is not an integer, or a missing column without `fill`.
         """
         found = self._find(names)
         if found is None:
@@ -94,7 +94,9 @@ class Columns:
             try:
                 value = int(Decimal(text.strip()))
             except (InvalidOperation, ValueError, OverflowError):
-                raise self._source.error(f"column {column} holds {text[:40]!r}, which is no number") from None
+                raise self._source.error(
+                    f"column {column} holds {text[:40]!r}, which is not a number"
+                ) from None
         if not -(2**63) <= value < 2**63:
             raise self._source.error(f"column {column} holds {text[:40]!r}, which is too large")
         return value
@@ -103,7 +105,7 @@ class Columns:
         """A column of microseconds with decimals as exact nanoseconds.
 
         Raises:
-            FormatError: for a text that is no number, or a missing column.
+            FormatError: for a text that is not a number, or a missing column.
         """
         found = self._find(names)
         if found is None:

@@ -124,7 +124,7 @@ class Sqlite:
             FormatError: when SQLite cannot read it.
         """
         self._source = source
-        with _told(source):
+        with _source_errors(source):
             self._file = sqlite3.connect(f"{source.local().resolve().as_uri()}?mode=ro&immutable=1", uri=True)
             self._file.set_authorizer(_without_recursion)
             self._file.execute("pragma cell_size_check=on")
@@ -143,7 +143,7 @@ class Sqlite:
             return ()
         known = self._columns[table]
         if known is None:
-            with _told(self._source):
+            with _source_errors(self._source):
                 found = self._file.execute(f"pragma table_info({_quoted(table)})").fetchall()
             known = self._columns[table] = [str(row[1]) for row in found]
         return known
@@ -152,7 +152,7 @@ class Sqlite:
         """Rows of a table; 0 when it is not there."""
         if table not in self._columns:
             return 0
-        with _told(self._source):
+        with _source_errors(self._source):
             return int(self._file.execute(f"select count(*) from {_quoted(table)}").fetchone()[0])
 
     def read(
@@ -167,7 +167,7 @@ class Sqlite:
         chosen = [name for name in columns if name in there]
         if not chosen or (only and (only[0] not in there or not only[1])):
             return
-        with _told(self._source):
+        with _source_errors(self._source):
             chosen = self._filled(table, chosen)
             whole = [name for name in chosen if pa.types.is_integer(columns[name])]
             rest = [name for name in chosen if name not in whole]
@@ -226,7 +226,7 @@ class Sqlite:
             found = f"select 1 from {_quoted(table)} where typeof({_quoted(name)}) not in ('integer', 'null') limit 1"
             if self._file.execute(found).fetchone():
                 return f"column {name} of table {table} holds something else than {columns[name]}"
-        return f"table {table} holds values that are no integers"
+        return f"table {table} holds values that are not integers"
 
     def _filled(self, table: str, columns: list[str]) -> list[str]:
         """Of a large table the columns that hold anything: SQLite skips nulls far faster than Python fetches them."""
@@ -278,7 +278,7 @@ class Folder:
         file = self._files.get(table)
         if file is None:
             return ()
-        with self._told(file):
+        with self._source_errors(file):
             return [str(name) for name in _dataset(file).schema.names]
 
     def count(self, table: str) -> int:
@@ -286,7 +286,7 @@ class Folder:
         file = self._files.get(table)
         if file is None:
             return 0
-        with self._told(file):
+        with self._source_errors(file):
             return int(_dataset(file).count_rows())
 
     def read(
@@ -300,7 +300,7 @@ class Folder:
         file = self._files.get(table)
         if file is None:
             return
-        with self._told(file):
+        with self._source_errors(file):
             data = _dataset(file)
             chosen = [name for name in columns if name in data.schema.names]
             if only and only[0] not in data.schema.names:
@@ -323,7 +323,7 @@ class Folder:
                 )
 
     @contextmanager
-    def _told(self, file: Path) -> Iterator[None]:
+    def _source_errors(self, file: Path) -> Iterator[None]:
         try:
             yield
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
@@ -355,7 +355,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _lenient(text: bytes) -> str:
-    """Bytes that are no UTF-8 are replaced: real files keep serialized messages in columns of text."""
+    """Bytes that are not UTF-8 are replaced: real files keep serialized messages in columns of text."""
     return text.decode("utf-8", "replace")
 
 
@@ -365,7 +365,7 @@ def _without_recursion(action: int, *_: str | None) -> int:
 
 
 @contextmanager
-def _told(source: Source) -> Iterator[None]:
+def _source_errors(source: Source) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

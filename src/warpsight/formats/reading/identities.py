@@ -79,7 +79,7 @@ class Identities:
         return number
 
     def rows(self, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[dict[str, Any]]]:
-        """All rows by table; `spans` gives first and last moment of processes that tell none themselves."""
+        """All rows by table; `spans` gives first and last moment of processes that have none themselves."""
         for number, row in self._rows["process"].items():
             first, last = spans.get(number, (0, None))
             row.setdefault("start", first)

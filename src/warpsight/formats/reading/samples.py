@@ -84,7 +84,7 @@ def place(target: Target, samples: Samples, begin: int = 0) -> None:
     """Add samples: calls of a GPU runtime as `launch` and `api` rows (instants), all others as `sample` rows."""
     if not len(samples):
         return
-    processes, threads = _who(target, samples)
+    processes, threads = _process_and_thread(target, samples)
     stacks = np.array([target.stack(list(frames), "unwinder") or 0 for frames in samples.stacks], np.int64)
     functions = _functions(samples)
     listed = sorted(set(functions.tolist()))
@@ -116,7 +116,7 @@ def place(target: Target, samples: Samples, begin: int = 0) -> None:
         target.add(table, columns)
     if (kind != "sample").any():
         target.note(
-            "calls are instants: a probe at a function's entry does not tell how long it took", "launch"
+            "calls are instants: a probe at a function's entry does not show how long it took", "launch"
         )
 
 
@@ -134,7 +134,7 @@ def _functions(samples: Samples) -> Column:
     return found
 
 
-def _who(target: Target, samples: Samples) -> tuple[Column, Column]:
+def _process_and_thread(target: Target, samples: Samples) -> tuple[Column, Column]:
     """Process and thread id of every sample."""
     pairs = np.stack([samples.pid, samples.tid], axis=1)
     distinct, first, where = np.unique(pairs, axis=0, return_index=True, return_inverse=True)

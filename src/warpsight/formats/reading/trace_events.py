@@ -60,7 +60,7 @@ def names(source: Source) -> Names:
     """The metadata events of a file.
 
     Raises:
-        FormatError: when it is no trace event JSON.
+        FormatError: when it is not trace event JSON.
     """
     found = Names({}, {}, {})
     for piece in EventStream(source, _decoder()):
@@ -81,7 +81,7 @@ def events(source: Source, target: Target) -> Iterator[Event]:
     """The events of a file but its metadata; those without a usable time are counted as lost.
 
     Raises:
-        FormatError: when it is no trace event JSON.
+        FormatError: when it is not trace event JSON.
     """
     lost = 0
     stream = EventStream(source, _decoder())

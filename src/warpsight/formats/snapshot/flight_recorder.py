@@ -19,7 +19,7 @@ from typing import Any
 from warpsight.errors import TraceError
 from warpsight.formats.snapshot.plain_pickle import PlainData
 
-#: Keys of an entry: what has none of them in its first part is no dump.
+#: Keys of an entry: what has none of them in its first part is not a dump.
 _MARKS = (b"collective_seq_id", b"pg_config", b"pg_status", b"nccl_version", b"comm_lib_version")
 _HEAD = 1 << 16
 _RANK = re.compile(r"(\d+)\D*$")
@@ -63,10 +63,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Dump:
-    """What one rank's file tells.
+    """What one rank's file holds.
 
     Attributes:
-        members: Ranks of each group by its name, where the file tells them.
+        members: Ranks of each group by its name, if the file has them.
         description: Description of each group by its name.
         enqueued: Number of the last collective that was called, by group.
         completed: Number of the last collective that ended, by group.
@@ -96,7 +96,7 @@ def read(path: str | os.PathLike[str]) -> Dump:
     """Read one rank's dump; its rank is the number that its name ends with.
 
     Raises:
-        TraceError: when the file is no dump, is cut off, or refers to code.
+        TraceError: when the file is not a dump, is cut off, or refers to code.
     """
     place = Path(path)
     content = _load(place)

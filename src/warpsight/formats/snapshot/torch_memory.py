@@ -65,7 +65,7 @@ class OutOfMemory:
 
 @dataclass(frozen=True)
 class TorchSnapshot:
-    """What a snapshot tells, in time order; times are ns since 1970."""
+    """What a snapshot holds, in time order; times are ns since 1970."""
 
     path: Path
     operations: tuple[Operation, ...]
@@ -95,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> TorchSnapshot:
     """Read a snapshot without executing anything of it.
 
     Raises:
-        TraceError: when the file is no snapshot, or refers to code.
+        TraceError: when the file is not a snapshot, or refers to code.
     """
     content = _load(Path(path))
     try:
@@ -152,29 +152,35 @@ class _Segments:
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
         for entry in segments.values():
             if _OPERATIONS[entry["action"]] == "pool destroy":
-                yield self._known("pool create", time, device, int(entry["addr"]), int(entry["size"]), {})
+                yield self._before_history(
+                    "pool create", time, device, int(entry["addr"]), int(entry["size"]), {}
+                )
         for segment in self._at_end:
             start = int(segment["address"])
             if start not in segments:
-                yield self._known("pool create", time, device, start, int(segment["total_size"]), segment)
+                yield self._before_history(
+                    "pool create", time, device, start, int(segment["total_size"]), segment
+                )
         for entry in blocks.values():
             if _OPERATIONS[entry["action"]] == "free":
-                yield self._known("allocate", time, device, int(entry["addr"]), int(entry["size"]), {})
+                yield self._before_history(
+                    "allocate", time, device, int(entry["addr"]), int(entry["size"]), {}
+                )
         for segment in self._at_end:
             for block, address in _blocks(segment):
                 if block["state"] in _IN_USE and address not in blocks:
-                    yield self._known(
+                    yield self._before_history(
                         "allocate", time, device, address, int(block["size"]), {**segment, **block}
                     )
 
-    def _known(
+    def _before_history(
         self, what: str, time: int, device: int, address: int, size: int, entry: dict[str, Any]
     ) -> Operation:
         self._apply(what, address, size)
         return self._made(what, time, device, address, size, "before the history", entry)
 
     def operation(self, entry: dict[str, Any], device: int) -> Operation | None:
-        """One entry of the history; None when it is no operation."""
+        """One entry of the history; None when it is not an operation."""
         what = _OPERATIONS.get(entry["action"])
         if what is None:
             return None

@@ -29,7 +29,7 @@ _DEVICE_NAMES = {"kernel": "coalesce(name_id, 0)", "memcpy": "'Memcpy ' || kind"
                  "sync": "'Wait: ' || kind"}  # fmt: skip
 #: Those with attributes that the program gave.
 ATTRIBUTED = ("op", "marker", "user_event")
-#: What a range tells beside its attributes, as the member `nvtx`; the colour stands first. A plain push/pop range of NVTX
+#: What a range has beside its attributes, as the member `nvtx`; the color stands first. A plain push/pop range of NVTX
 #: without any of it has none.
 _NVTX_MEMBERS = """concat_ws(',',
     '"color":"#' || lpad(lower(to_hex(color)), 8, '0') || '"', '"domain":' || to_json(domain),
@@ -176,7 +176,7 @@ class Queries:
         columns |= {"device": self._device_of(process), "context": "context", "stream": "stream"}
         rows = self._rows(table, process, window, name, columns, "start + greatest(coalesce(duration, 0), 0)")
         key = self._place(process, [rows.pop(column) for column in ("device", "context", "stream")])
-        # Waits have tracks of their own: they are the host's, though told per stream.
+        # Waits are the host's, although recorded per stream, so they have tracks of their own.
         return _as_batch(table, -key if table == "sync" else key, rows)
 
     def _place(self, process: int, columns: list[Column]) -> Column:
@@ -225,9 +225,9 @@ class Queries:
         name = "coalesce(name_id, 0)" if name == "name_id" else self._indexed(table, name)
         columns = {"correlation": "coalesce(correlation, 0)"} if called else {}
         columns["stack"] = "coalesce(stack, 0)"
-        told = self._attributes(table)
-        if told is not None:
-            columns["attributes"] = told
+        members = self._attributes(table)
+        if members is not None:
+            columns["attributes"] = members
         key = "thread::BIGINT * 2" + (" + (kind = 'start/end')::BIGINT" if table == "marker" else "")
         length = "CASE WHEN duration < 0 THEN 0 ELSE duration END"
         end = f"coalesce(start + {length}, {'-1' if called else 'start'})"
@@ -235,15 +235,15 @@ class Queries:
         return self._close(batch) if called else batch
 
     def _attributes(self, table: str) -> str | None:
-        """What the program told of the rows of a table; None where it told nothing."""
+        """The program's own attributes of a table's rows; None if there are none."""
         if table not in ATTRIBUTED:
             return None
         if table == "user_event":
             return f"concat_ws(',', '\"kind\":' || to_json(kind), nullif({json_members('attributes')}, ''))"
-        told = json_members("attributes")
+        members = json_members("attributes")
         if table == "marker" and self.scalar(f"SELECT count(*) FROM {source(table)} WHERE {_IS_MORE}"):
-            return f"concat_ws(',', nullif({_NVTX}, ''), nullif({told}, ''))"
-        return told if self.scalar(f"SELECT count(attributes) FROM {source(table)}") else None
+            return f"concat_ws(',', nullif({_NVTX}, ''), nullif({members}, ''))"
+        return members if self.scalar(f"SELECT count(attributes) FROM {source(table)}") else None
 
     def _batch(
         self, table: str, process: int, window: Window, key: str, name: str, columns: dict[str, str], end: str
@@ -368,7 +368,7 @@ def source(table: str) -> str:
 
 
 def json_members(column: str) -> str:
-    """The members of a JSON object, without braces; a text that is no object becomes one of its own name."""
+    """The members of a JSON object, without braces; a text that is not an object becomes one of its own name."""
     kind = f"CASE WHEN json_valid({column}) THEN json_type({column}) END"
     return (
         f"CASE WHEN {column} IS NULL THEN '' WHEN {kind} IS NOT DISTINCT FROM 'OBJECT' "

@@ -67,7 +67,7 @@ class Slices:
     waits: Column | None = None
     #: Arrows of an overlay, four per slice: into and out of its begin, into and out of its end; 0 none
     arrows: Column | None = None
-    #: What the program told of a row: members of a JSON object without its braces; empty is nothing
+    #: The program's own attributes of a row: members of a JSON object without its braces; may be empty
     attributes: Column | None = None
     #: The flow begins at these slices instead of ending there
     source: bool = False

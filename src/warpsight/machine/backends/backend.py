@@ -121,7 +121,7 @@ class InProcess(Protocol):
         """The vendor's library that the recorder works through; None when nothing has to be looked for."""
 
     def sign(self) -> Sign | None:
-        """How a process that uses the API is told apart; None when no program here can be one."""
+        """How to recognize a process that uses the API; None when no program here can be one."""
 
 
 class Devices(Protocol):
@@ -161,6 +161,6 @@ class Sign:
     device: str | None = None
     #: Matches the program's mapped files.
     mapped: re.Pattern[str] | None = None
-    #: Who loads the recorder, by which variable; empty when nothing can be said about a process without it.
+    #: Who loads the recorder, by which variable; empty when a process without it is not noteworthy.
     loader: str = ""
     variable: str = ""

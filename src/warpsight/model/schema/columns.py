@@ -73,7 +73,7 @@ class Table:
 
 
 def table(name: str, meaning: str, text: str, sort: str | None = None) -> Table:
-    """Parse lines `name type[?] unit meaning…`: `-` is no unit, `?` nullable, `text` a string that is :attr:`Column.free`."""
+    """Parse lines `name type[?] unit meaning…`: `-` is not a unit, `?` nullable, `text` a string that is :attr:`Column.free`."""
     columns = []
     for line in filter(str.strip, text.splitlines()):
         column, kind, unit, note = line.split(None, 3)

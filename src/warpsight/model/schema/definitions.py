@@ -179,7 +179,7 @@ process      int32? -   process id in the trace
 
 COLLECTIVE = table(
     "collective",
-    "Collective operations with their sizes, where a source tells them.",
+    "Collective operations with their sizes, if a source has them.",
     """
 start        int64? ns  begin
 duration     int64? ns  end - start
@@ -190,7 +190,7 @@ ranks        int32? -   size of the group
 group        text?   -  group name
 correlation  int64? id  joins kernel
 process      int32  -   process id in the trace
-sequence     int64? -   number of the operation in its group, where a source tells it
+sequence     int64? -   number of the operation in its group, if the source has it
 members      string? -  JSON list of the group's ranks
 peer         int32? -   the other rank of a send or receive
 """,

@@ -53,8 +53,8 @@ destination_device int16? - device id of a peer copy
 stack        int32? -   host stack of the call
 graph        int32? -   graph id
 graph_node   int64? id  graph node id
-source_address      uint64? - address read, where the source of the trace tells it
-destination_address uint64? - address written, where the source of the trace tells it
+source_address      uint64? - address read, if the source has it
+destination_address uint64? - address written, if the source has it
 """,
     "start",
 )
@@ -75,7 +75,7 @@ asynchronous bool   -   issued by an asynchronous call
 stack        int32? -   host stack of the call
 graph        int32? -   graph id
 graph_node   int64? id  graph node id
-address      uint64? -  address written, where the source of the trace tells it
+address      uint64? -  address written, if the source has it
 """,
     "start",
 )

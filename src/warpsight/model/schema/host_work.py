@@ -20,8 +20,8 @@ LAUNCH = table(
     "A call that launched kernels or graphs.",
     _CALL
     + """
-name_id      int32? -   kernel name as the call tells it (table name)
-shape_id     int32? -   launch shape as the call tells it (table shape)
+name_id      int32? -   kernel name as the call gives it (table name)
+shape_id     int32? -   launch shape as the call gives it (table shape)
 captured     bool   -   the launch went into a graph being captured instead of the device
 """,
     "start",
@@ -69,7 +69,7 @@ start        int64  ns  begin
 duration     int64? ns  end - start
 name_id      int32? -   operator name (table name)
 sequence     int64? -   autograd sequence number
-correlation  int64? id  the operator's own id where a source tells it; joins flow
+correlation  int64? id  the operator's own id if the source has it; joins flow
 shapes       string? -  JSON list of input shapes
 stack        int32? -   host stack
 attributes   text?   -  JSON object

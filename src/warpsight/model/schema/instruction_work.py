@@ -103,7 +103,7 @@ start        int64  ns  begin
 duration     int64  ns  end - start
 samples      int64  -   taken in all, in the table or not
 dropped      int64  -   lost by the hardware
-unattributed int64  -   of code whose instructions CUPTI does not tell: kernels of the driver
+unattributed int64  -   in code without instructions in CUPTI: the driver's kernels
 incomplete   bool   -   the hardware's buffer ran full
 period       int64? cycles between two samples of a multiprocessor
 cost         int64? ns  processor time of the recorder's thread to collect them

@@ -17,7 +17,7 @@ from warpsight.model import manifest, private_files
 
 SUFFIX = ".warp.zip"
 #: Parquet packs rows of a recording to a tenth or a twentieth of what they take in memory, zip to less than a tenth again. More
-#: than this is no trace, unless it is small.
+#: than this is not a trace, unless it is small.
 _MOST_EXPANSION = 200
 _SMALL_BYTES, _SMALL_DECODED = 64 << 20, 256 << 20
 #: Bytes of a value in memory.
@@ -81,8 +81,8 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
     """Unpack a packed trace into the new folder `target`, checking every member's checksum; other tools' zips of a folder too.
 
     Raises:
-        TraceError: when it is no packed trace, is damaged, has a member that would be written elsewhere, would take more disk or
-            memory than any trace does, or `target` exists (with `force` a trace there is replaced, anything else is left alone).
+        TraceError: when it is not a packed trace, is damaged, has a member that would be written elsewhere, would take more
+            disk or memory than any trace does, or `target` exists (with `force` a trace there is replaced, nothing else).
     """
     if os.path.lexists(target):
         if not force:
@@ -120,7 +120,7 @@ def is_packed(path: Path) -> bool:
 
 def _extract(archive: Path, target: Path) -> None:
     with zipfile.ZipFile(archive) as file:
-        members = {_name(archive, member): member for member in file.infolist() if _wanted(member)}
+        members = {_name(archive, member): member for member in file.infolist() if _is_of_trace(member)}
         roots = _roots(members)
         if len(roots) != 1:
             found = (
@@ -150,7 +150,7 @@ def _roots(names: Iterable[str]) -> list[str]:
     ]
 
 
-def _wanted(member: zipfile.ZipInfo) -> bool:
+def _is_of_trace(member: zipfile.ZipInfo) -> bool:
     """Whether a member is of the trace, not what a file manager left beside it."""
     parts = PurePosixPath(member.filename).parts
     litter = "__MACOSX" in parts or (

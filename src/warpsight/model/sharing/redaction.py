@@ -1,4 +1,4 @@
-"""Taking out of texts what a file that is shared must not tell: users, hosts, private paths, arguments and secrets.
+"""Removes from texts what a shared file must not reveal: users, hosts, private paths, arguments and secrets.
 
 A trace itself keeps what was recorded (it is private, mode 0600), except for secrets (passwords, tokens, keys), which are never
 written down. Reports, flame graph pages and whatever else people send around are redacted unless their maker asks otherwise;
@@ -98,8 +98,8 @@ class Redactor:
             return self.text(secrets.joined(words))
         kept = _program(words)
         left = len(words) - len(kept)
-        told = f" … ({left} {'argument' if left == 1 else 'arguments'} hidden)" if left else ""
-        return self.text(" ".join(kept)) + told
+        suffix = f" … ({left} {'argument' if left == 1 else 'arguments'} hidden)" if left else ""
+        return self.text(" ".join(kept)) + suffix
 
     def _short(self, path: str) -> str:
         library = _LIBRARY.sub("", path)

@@ -81,7 +81,7 @@ _HINTS = (
 _DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\."
 #: The same as one expression in RE2's syntax, without case.
 SUSPICIOUS = "|".join([*map(re.escape, _HINTS), _DISCORD])
-#: Words after a name that are no secret, and forms of a value that only stand for one.
+#: Words after a name that are not secret, and forms of a value that only stand for one.
 _HARMLESS = frozenset(
     {"true", "false", "none", "null", "nil", "yes", "no", "on", "off", "str", "string", "int", "float", "bool",
     "bytes", "tensor",
@@ -254,7 +254,7 @@ def _instead(name: str, value: str) -> str:
 def _rules() -> tuple[re.Pattern[str], ...]:
     """detect-secrets' rules about shapes; none where it is not installed, as `doctor` says.
 
-    Its rules about entropy are left out, because hashes are no secrets, and so are those about key names, which are above.
+    Its rules about entropy are left out, because hashes are not secrets, and so are those about key names, which are above.
     """
     try:
         from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
@@ -274,7 +274,7 @@ _MAYBE = re.compile(_LONG_WORD)
 #: Some of detect-secrets' expressions take time that grows with the square of a text's length: they see pieces of so many
 #: characters, which share so many.
 _WINDOW, _OVERLAP = 4096, 512
-#: What is shorter is no secret but a piece of one; replacing it would tear other words apart.
+#: What is shorter is not a secret but a piece of one; replacing it would tear other words apart.
 _SHORTEST = 8
 
 
@@ -296,7 +296,7 @@ def _by_rules(text: str) -> str:
 
 
 def _parts(match: re.Match[str]) -> list[str]:
-    """What is secret in a match: its groups, unless they only tell kinds of tokens apart."""
+    """What is secret in a match: its groups, unless they only separate kinds of tokens."""
     return [part for part in match.groups() if part and len(part) >= _SHORTEST] or [match[0]]
 
 

@@ -1,4 +1,4 @@
-"""A trace as others may see it: the same rows, with every text that could tell something private redacted.
+"""A trace as others may see it: the same rows, with every text that could reveal something private redacted.
 
 Exports are made from it. Tables whose texts hold nothing to hide are read where they are; the others are written anew, to a
 private folder that goes when the trace is closed.

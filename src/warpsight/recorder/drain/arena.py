@@ -32,7 +32,7 @@ class Header:
     """The shared header of an arena: what the process says about itself, and the control word we set.
 
     Raises:
-        OSError, ValueError: when the descriptor cannot be mapped or is no arena.
+        OSError, ValueError: when the descriptor cannot be mapped or is not an arena.
     """
 
     def __init__(self, fd: int) -> None:
@@ -52,7 +52,7 @@ class Header:
         return self._number("state", "I")
 
     def set_control(self, bits: int) -> None:
-        """Tell the process to record, to rest or to stop."""
+        """Ask the process to record, rest or stop."""
         self._store("control", bits)
 
     def ask_flush(self, *, forced: bool = False) -> None:
@@ -134,7 +134,7 @@ class Drainer:
     """Copies one arena's rows to segment files in a folder.
 
     Raises:
-        OSError: when the descriptor is no sound arena or the folder cannot be used.
+        OSError: when the descriptor is not a sound arena or the folder cannot be used.
     """
 
     def __init__(self, fd: int, folder: Path) -> None:

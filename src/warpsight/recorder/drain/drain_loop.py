@@ -105,14 +105,14 @@ class DrainLoop:
             return self._ended.wait_for(lambda: not self.connected, seconds)
 
     def set_control(self, bits: int) -> None:
-        """Tell all processes, also those that will still come, to record, rest or stop."""
+        """Ask all processes, also future ones, to record, rest or stop."""
         with self._lock:
             self._control = bits
             for target in self._targets:
                 target.header.set_control(bits)
 
     def set_control_of(self, pid: int, bits: int) -> bool:
-        """Tell one process; False when it is not connected."""
+        """Ask one process; False when it is not connected."""
         with self._lock:
             found = [target for target in self._targets if target.pid == pid]
             for target in found:

@@ -89,7 +89,7 @@ class Hello:
 
     arena: str
     fd: int
-    #: JSON of somebody who wants something of the recording and is no process of it.
+    #: JSON of somebody who wants something of the recording and is not a process of it.
     request: str = ""
 
 

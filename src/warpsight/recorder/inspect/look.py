@@ -31,7 +31,7 @@ class Wait:
     pid: int
     thread: int
     function: str
-    #: Tells this wait from a later one at the same place: the stack's addresses.
+    #: Distinguishes this wait from a later one at the same place: the stack's addresses.
     where: tuple[int, ...]
 
 

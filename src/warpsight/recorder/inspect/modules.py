@@ -155,7 +155,7 @@ class Module:
         """How to find the caller at a virtual address of the file.
 
         Raises:
-            CfiError: when the file does not tell.
+            CfiError: when the file does not say.
         """
         starts, places = self._table
         at = bisect_right(starts, pc) - 1

@@ -14,7 +14,7 @@ _EVENTS = "2000"
 
 
 class NcclDumps:
-    """Tells PyTorch where to write, and looks for the files. The user's own variables win."""
+    """Asks PyTorch to write into a folder, and looks for the files. The user's own variables win."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -24,7 +24,7 @@ _ROW = np.dtype([("id", "<u4"), ("start", "<i8"), ("stream", "<u8"), ("thread", 
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Launches whose kernels have not completed, as far as the process has told."""
+    """Launches whose kernels have not completed, as far as the process has reported."""
 
     count: int
     #: Launch time of the oldest one, CLOCK_MONOTONIC ns.

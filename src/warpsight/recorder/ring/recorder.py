@@ -75,7 +75,7 @@ class RingRecorder:
         self._describe = describe
         self.progress: dict[str, progress.Progress] = {}
         self._follow = bool(triggers.hang_s)
-        #: Arena → end of its last work when it was told to hang; → when a flush was forced.
+        #: Arena → end of its last work when its hang was reported; → when a flush was forced.
         self._hung: dict[str, int] = {}
         self._flushed: dict[str, float] = {}
         self._slow = (

@@ -108,7 +108,7 @@ class CounterSampler:
         for index in indices:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
             self._describe(index, handle)
-            self._gpus.append(Gpu(self._nvml, index, handle, self._wanted))
+            self._gpus.append(Gpu(self._nvml, index, handle, self._is_chosen))
         return bool(self._gpus)
 
     def sample(self) -> None:
@@ -121,7 +121,7 @@ class CounterSampler:
             for name in set(gpu.refused) - refused:
                 self._rows.loss(
                     "counters",
-                    f"GPU {gpu.index} does not tell {name}: {gpu.refused[name]}",
+                    f"GPU {gpu.index} does not report {name}: {gpu.refused[name]}",
                     severity=LOSS_NOTE,
                 )
 
@@ -131,7 +131,7 @@ class CounterSampler:
             gpu.close()
         self._nvml.nvmlShutdown()
 
-    def _wanted(self, name: str) -> bool:
+    def _is_chosen(self, name: str) -> bool:
         """Whether a counter (or, for a name ending in `_`, any of that family) was asked for."""
         if not self._patterns:
             return True

@@ -80,7 +80,7 @@ class HostSampler:
             )
 
     def _find(self, pid: int) -> Any:
-        """A sampler for a process, or None: it is no Python program, or has not got that far yet."""
+        """A sampler for a process, or None: it is not a Python program, or has not got that far yet."""
         tries, again = self._tries.get(pid, (0, 0.0))
         now = time.monotonic()
         if tries >= _TRIES or now < again:

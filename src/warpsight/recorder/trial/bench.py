@@ -80,7 +80,7 @@ class Bench:
 
 
 def program(platform: str, launches: int | None) -> list[str]:
-    """The command line of the workload; without a number it launches when it is told to."""
+    """The command line of the workload; without a number it launches on request."""
     return [sys.executable, "-m", workload.__name__, platform, "-" if launches is None else str(launches)]
 
 
@@ -147,7 +147,7 @@ def _in_turn(commands: Sequence[list[str]], sizes: Sequence[int]) -> tuple[list[
 
 
 class _Program:
-    """A workload that launches when it is told to."""
+    """A workload that launches on request."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = " ".join(command)

@@ -38,7 +38,7 @@ _ELF = b"\x7fELF"
 
 @dataclass(frozen=True)
 class Armed:
-    """Variables that arm a program, and what is to be said about them."""
+    """Variables that arm a program, and notes about them."""
 
     variables: dict[str, str]
     notes: tuple[str, ...]
@@ -205,7 +205,7 @@ def _write_byte(pipe: Path) -> str:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
     try:
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return f"{pipe} is no pipe any more"
+            return f"{pipe} is not a pipe any more"
         os.write(descriptor, b"1")
     except OSError as error:
         return f"{pipe} cannot be written: {(error.strerror or str(error)).lower()}"
@@ -221,7 +221,7 @@ def _existing(patterns: list[str]) -> list[Path]:
 def _await(
     dump: Dump, files: list[str], before: set[Path], began: float, seconds: float, say: Callable[[str], None]
 ) -> None:
-    told, size, since = 0, -1, began
+    shown_at, size, since = 0, -1, began
     while time.monotonic() - began < seconds:
         new = [path for path in _existing(files) if path not in before]
         if new:
@@ -229,8 +229,8 @@ def _await(
             now = dump.path.stat().st_size
             if now != size:
                 size, since = now, time.monotonic()
-                if now - told > 32 << 20:
-                    told = now
+                if now - shown_at > 32 << 20:
+                    shown_at = now
                     say(f"GPU core dump of process {dump.pid}: {now >> 20} MB so far")
             elif complete(dump.path) and time.monotonic() - since > _SETTLE_S:
                 return

@@ -35,7 +35,7 @@ class Watched:
     #: Bytes drained when they last changed, and when that was.
     drained: int = -1
     heard: float = field(default_factory=time.monotonic)
-    #: A hang has been told; completions at that time, and since when nothing had completed.
+    #: A hang was reported: completions at that time, and since when nothing had completed.
     told_at: int | None = None
     told_quiet: float = 0.0
     #: Waits seen at the last inspection, and when the next one is due.
@@ -76,7 +76,7 @@ def judge(watched: Watched, progress: Progress | None, limits: Limits, now: floa
 
 
 def quiet_since(watched: Watched, progress: Progress) -> float:
-    """Since when nothing has completed, or the process could not have told.
+    """Since when nothing has completed, or since when the process was unable to report.
 
     By the times of the device, not of delivery: CUPTI keeps the records of completed kernels back while one of their
     buffer has not completed, so what a forced flush brings may be old.
@@ -85,7 +85,7 @@ def quiet_since(watched: Watched, progress: Progress) -> float:
 
 
 def stopped(pid: int) -> bool:
-    """Whether a process is stopped or held by a debugger: then it cannot tell that work has completed."""
+    """Whether a process is stopped or held by a debugger: then it cannot report that work has completed."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

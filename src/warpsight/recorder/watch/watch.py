@@ -26,7 +26,7 @@ _TICK_S = 0.25
 _FLUSH_S, _LOOK_S, _TRACE_S, _DUMP_S = 2.0, 8.0, 20.0, 60.0
 #: A process that was interrupted has this long to end by itself.
 _GRACE_S = 1.0
-#: A crash of the last process is told from its final trace.
+#: A crash of the last process is reported from its final trace.
 _CRASH_GRACE_S = 1.5
 _KILL_S = 3.0
 _MOST_DUMPS = 8
@@ -92,7 +92,7 @@ class Watch:
     def crash(self) -> Event | None:
         """After the program's end: the crash that ended it, to be reported with the final trace; None when it was none."""
         self._take_endings()
-        told = self._told()
+        told = self._reported()
         for _, ending in self._crashes:
             dumps = self._dumps(ending.pid)
             if ending.pid not in told and (dumps or self._crashed(ending)):
@@ -170,12 +170,12 @@ class Watch:
             one.told_at = None
         if now < one.inspect_after:
             return None
-        # without CUPTI no completion is ever seen: only the host's threads tell
+        # without CUPTI no completion is ever seen: only the host's threads show a hang
         found = None if self._options.dumps else suspicion.judge(one, progress, self._options.limits, now)
         return found or (self._suspect_by_threads(one, progress, now) if one.told_at is None else None)
 
     def _went_on(self, one: Watched, progress: Progress | None) -> bool:
-        """Whether it shows something that happened after it was told to hang."""
+        """Whether something happened after the hang was reported."""
         if progress is None:
             return False
         after = progress.heard_at if self._options.dumps else progress.last_end / 1e9
@@ -219,7 +219,7 @@ class Watch:
     # -- from a suspicion to a report
 
     def _confirm(self, target: Target, found: Suspicion) -> bool:
-        """Force out what there is and look at the host; True when it was a hang, and has been told."""
+        """Force out what there is and look at the host; True when it was a hang, which is then reported."""
         one, progress = self._watched[target.arena], self._progress(target.arena)
         before = _shown(progress)
         answered = self._flush(target)
@@ -243,7 +243,7 @@ class Watch:
                 one.inspect_after = time.monotonic() + self._options.limits.hang_after / 2
                 return False
             evidence.append(still)
-        self._tell(self._gather(found, evidence, processes))
+        self._report(self._gather(found, evidence, processes))
         return True
 
     def _flush(self, target: Target) -> bool:
@@ -313,7 +313,7 @@ class Watch:
                 dump.path = coredump.compress(dump.path)
             event.dumps.append(dump)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         self.events.append(event)
         self._on_event(event)
         if event.ends:
@@ -328,7 +328,7 @@ class Watch:
                 self._crashes.append((at, ending))
         del self._crashes[:-256]
 
-    def _told(self) -> set[int]:
+    def _reported(self) -> set[int]:
         """Processes whose end needs no report: theirs was made, or we ended them with a dump."""
         return {e.pid for e in self.events if e.kind == "crash"} | {
             d.pid for e in self.events for d in e.dumps if d.path
@@ -345,20 +345,20 @@ class Watch:
         return [path for path in coredump.existing(known) if path not in self._before]
 
     def _look_for_crashes(self, now: float) -> None:
-        """A process that crashed while others go on; the last one's crash is told from the final trace."""
+        """A process that crashed while others go on; the last one's crash is reported from the final trace."""
         for at, ending in list(self._crashes):
             if now - at < _CRASH_GRACE_S:
                 continue
             self._crashes.remove((at, ending))
             dumps = self._dumps(ending.pid)
-            if ending.pid in self._told() or not (dumps or self._crashed(ending)):
+            if ending.pid in self._reported() or not (dumps or self._crashed(ending)):
                 self._files.pop(ending.pid, None)
                 continue
             event = self._crash_event(ending, dumps)
             trigger = self._ring.trigger(event.reason, at=ending.end)
             trigger.done.wait(_TRACE_S)
             event.trace = trigger.path
-            self._tell(event)
+            self._report(event)
 
     def _crash_event(self, ending: Ending, dumps: list[Path]) -> Event:
         reason = f"crash: process {ending.pid} ended by {ending.exit}" + (
@@ -395,7 +395,7 @@ class Watch:
         )
         event.suspects = self._suspects(now, Suspicion("hang", now, None, 0.0))
         self._fill(event, {int(one["pid"]): one for one in processes}, now)
-        self._tell(event)
+        self._report(event)
 
 
 def _shown(progress: Progress | None) -> int:

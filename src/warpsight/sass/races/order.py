@@ -2,11 +2,11 @@
 
 The loop below goes over synchronisations only. A warp's clock counts its releases; what a warp knows of others is a row of
 `knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Atomics and strong
-accesses hand on what their warp knew at its last fence, and what they find counts from the next fence on. Fences are no events of
-the Sanitizer: they are found in the code between two instructions that were recorded.
+accesses hand on what their warp knew at its last fence, and what they find counts from the next fence on. Fences are not
+events of the Sanitizer: they are found in the code between two instructions that were recorded.
 
 Where it is not exact it sees more order than there is, so that it stays silent: all lanes of a warp count as one, and an
-mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are no events either: where a
+mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are not events either: where a
 barrier lets threads through before all were seen, any warp of the block may have arrived.
 """
 

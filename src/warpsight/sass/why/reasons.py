@@ -1,7 +1,7 @@
 """Stall reasons of PC sampling, and what each kind of them is blamed on.
 
 The names are the hardware's (`smsp__pcsamp_warps_issue_stalled_NAME`) without prefix. A sample counts a warp at the instruction
-it would issue next. `selected` is no stall: the warp issued.
+it would issue next. `selected` is not a stall: the warp issued.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _tables(opened: Trace, result: Result, top: int | None, target: IO[str], lin
 
     filled = {name: table for name, table in result.tables.items() if len(table)}
     if not filled:
-        target.write(f"no rows: {', '.join(result.tables) or 'nothing'} would be told\n")
+        target.write(f"no rows: {', '.join(result.tables) or 'nothing'} would be printed\n")
     limit = (top or None) if top is not None else findings.rows_each([len(t) for t in filled.values()], lines)
     origin = begin_of(opened)
     for name, table in filled.items():

@@ -122,7 +122,7 @@ def _triple(text: str | None, option: str) -> tuple[int, int, int] | None:
     except ValueError:
         values = []
     if not 1 <= len(values) <= 3 or min(values) < 0:
-        raise UsageError(f"{option} {text!r} is no index: write 5 or 5,0,0")
+        raise UsageError(f"{option} {text!r} is not an index: write 5 or 5,0,0")
     x, y, z = (*values, 0, 0)[:3]
     return x, y, z
 

@@ -24,7 +24,7 @@ def command(
     """List the devices of this machine.
 
     CUDA devices come from NVML and the driver, those of other vendors from the kernel and the vendors' tools, the rest from
-    OpenCL. What could not be asked is said. Exit code 1 when there is none.
+    OpenCL. Names a source that cannot be asked. Exit code 1 when there is no device.
     """
     from warpsight import machine
 
@@ -84,7 +84,7 @@ def _device_lines(device: Device) -> list[str]:
 
 def _print_processes(users: list[Process]) -> None:
     if not users:
-        print("no process is on a GPU, or NVML is not there to tell")
+        print("no process is on a GPU, or NVML is missing")
     for p in users:
         start = datetime.fromtimestamp(p.start).strftime("%Y-%m-%d %H:%M:%S") if p.start else "?"
         use = f"{p.utilisation} %" if p.utilisation is not None else "?"

@@ -44,7 +44,7 @@ def command(
         typer.Option(
             "--fail-if-slower",
             help="Exit with 4 when an iteration is slower by so much or more, beyond run-to-run noise, and with 5 when the "
-            "runs cannot tell.",
+            "runs cannot decide.",
             metavar="PERCENT",
         ),
     ] = None,
@@ -112,7 +112,8 @@ def _too_few(found: Difference) -> str:
     if not found.change:
         return f"--fail-if-slower: {found.headline}"
     return (
-        f"--fail-if-slower needs four runs a side at least to tell noise from a change, better five; there are {one} and {two}. "
+        f"--fail-if-slower needs at least four runs per side to separate noise from a change, "
+        f"better five; there are {one} and {two}. "
         "--untested judges by what they took"
     )
 
@@ -129,7 +130,7 @@ def _exit_code(found: Difference, limit: float) -> int:
         return SLOWER
     if found.high >= limit:
         terminal.warning(
-            f"cannot tell: a slowdown of {limit:.1%} is within the 99 % interval, which reaches {found.high:+.1%}; more runs, "
+            f"undecided: a slowdown of {limit:.1%} is within the 99 % interval, which reaches {found.high:+.1%}; more runs, "
             "taken in turn, narrow it"
         )
         return CANNOT_TELL
@@ -160,4 +161,4 @@ def _warn_of_loss(found: Difference) -> None:
     if found.lost:
         source, cause, count = found.lost[0]
         more = f" and {len(found.lost) - 1} more causes" if len(found.lost) > 1 else ""
-        terminal.warning(f"incomplete: {count:,} lost in {source}: {cause}{more} (warpsight info tells all)")
+        terminal.warning(f"incomplete: {count:,} lost in {source}: {cause}{more} (warpsight info shows all)")

@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight flame train.warp --weight idle --to svg", "idle GPU time instead"),
     ),
     "diff": (
-        ("warpsight diff old-*.warp -- new-*.warp", "five runs of each version tell a change from noise"),
+        ("warpsight diff old-*.warp -- new-*.warp", "five runs of each version show what is beyond noise"),
         ("warpsight diff main/ -- branch/ --fail-if-slower 3", "fail a CI job"),
     ),
     "query": (

@@ -75,7 +75,7 @@ def command(
     from warpsight.formats.registry import exporter
     from warpsight.ui.render import loss
 
-    exporter(to)  # a wrong name is told before anything is read
+    exporter(to)  # fail on a wrong name before reading anything
     options.check_times(begin, end)
     with open_trace(trace) as opened:
         written = opened.export(
@@ -84,11 +84,11 @@ def command(
             rows=not no_rows, include_paths=include_paths, include_arguments=include_arguments,
             include_environment=include_environment,
         )  # fmt: skip
-        _tell(written, to, as_json)
+        _print_result(written, to, as_json)
         loss.warn(opened)
 
 
-def _tell(written: Written, form: str, as_json: bool) -> None:
+def _print_result(written: Written, form: str, as_json: bool) -> None:
     import sys
 
     from warpsight.ui.render import numbers, terminal
@@ -99,14 +99,14 @@ def _tell(written: Written, form: str, as_json: bool) -> None:
         text = output.json_text({"format": form, "path": path, "bytes": size, **counts})
         (sys.stderr if size is None else sys.stdout).write(text)
     else:
-        told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "unplaced")
+        summary = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "unplaced")
         if "tracks" in counts:
-            told = (
+            summary = (
                 f"{counts['slices']:,} slices and {counts['samples']:,} samples on {counts['tracks']} tracks"
             )
         if "files" in counts:
-            told = f"{counts['files']} files, {told}"
-        terminal.note(f"{written.path or '-'}: {told}{'' if size is None else ', ' + numbers.size(size)}")
+            summary = f"{counts['files']} files, {summary}"
+        terminal.note(f"{written.path or '-'}: {summary}{'' if size is None else ', ' + numbers.size(size)}")
         if form == "perfetto" and size is not None:
             terminal.note("open it at https://ui.perfetto.dev (the file stays on your machine)")
     if counts.get("unplaced"):

@@ -89,10 +89,10 @@ def command(
             merge_lines=merge_lines, device=device or (), stream=stream or (), rank=rank or (), process=process or (),
             iteration=iteration, begin=begin, end=end, name=name, include_paths=include_paths,
         )  # fmt: skip
-        _tell(opened, graph, form, path, as_json)
+        _print_result(opened, graph, form, path, as_json)
 
 
-def _tell(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
+def _print_result(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool) -> None:
     from warpsight.ui.render import loss, numbers, terminal
     from warpsight.ui.render.flame_page import ROWS
     from warpsight.ui.render.flame_pictures import amount
@@ -106,12 +106,12 @@ def _tell(trace: Trace, graph: FlameGraph, form: str, path: Path, as_json: bool)
         if written is not None:
             terminal.note(f"{path}: {len(graph):,} frames, {numbers.size(written)}")
         for account, where in zip(graph.accounts, graph.traces, strict=True):
-            told = f"{where}: " if graph.differential else ""
+            prefix = f"{where}: " if graph.differential else ""
             without = f", {amount(account.without_stack, graph.unit)} of it without a host stack"
             rows = f" {ROWS[graph.weight]}" if not graph.unit else ""
             measured, shown = (f"{amount(w, graph.unit)}{rows}" for w in (account.measured, account.shown))
             terminal.note(
-                f"{told}{measured} measured, {shown} in the graph{without if account.without_stack else ''}"
+                f"{prefix}{measured} measured, {shown} in the graph{without if account.without_stack else ''}"
             )
     for account in graph.accounts:
         if account.without_time:

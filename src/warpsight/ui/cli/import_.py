@@ -56,7 +56,7 @@ def command(
         )
     target = out or Path(_stem(files[0]) + ".warp")
     made = import_files(files, target, form, force, _options(option or []))
-    _tell(made, as_json)
+    _print_result(made, as_json)
 
 
 def _options(pairs: list[str]) -> dict[str, str]:
@@ -88,7 +88,7 @@ def _list() -> None:
             sys.stdout.write(f"{'':{width}}--option {key}=…: {meaning}\n")
 
 
-def _tell(made: Imported, as_json: bool) -> None:
+def _print_result(made: Imported, as_json: bool) -> None:
     import sys
 
     from warpsight.ui.render import numbers, terminal

@@ -122,11 +122,11 @@ def command(
             }
             sys.stdout.write(output.json_text(found))
         else:
-            _tell(merged, summary)
+            _print_result(merged, summary)
         loss.warn(trace)
 
 
-def _tell(merged: Merged, full: bool) -> None:
+def _print_result(merged: Merged, full: bool) -> None:
     """The conservation line always, tables when asked for; to standard error, the stacks may be on standard output."""
     from warpsight.ui.render import loss, numbers, tables, terminal
 
@@ -153,8 +153,8 @@ def _compat(cpu: str, gpu: str, out: Path | None, tolerance: float, summary: boo
     from warpsight.analysis.merge import compat
 
     path = out or Path("merged_trace.folded")
-    told = compat.merge(cpu, gpu, str(path), tolerance, summary)
+    printed_output = compat.merge(cpu, gpu, str(path), tolerance, summary)
     with output.binary(path, force) as stream:
-        stream.write(told.folded.encode("utf-8", "surrogateescape"))
+        stream.write(printed_output.folded.encode("utf-8", "surrogateescape"))
     if str(path) != "-":
-        sys.stdout.write("".join(f"{line}\n" for line in told.lines))
+        sys.stdout.write("".join(f"{line}\n" for line in printed_output.lines))

@@ -74,7 +74,7 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
         try:
             with server:
                 loss.warn(opened)  # before the address: a Ctrl-C in a query is DuckDB's, not ours
-                _tell(server, perfetto)
+                _print_addresses(server, perfetto)
                 if browser:
                     _browse(server.perfetto if perfetto and server.perfetto else server.url)
                 terminal.note("Ctrl-C ends it")
@@ -83,7 +83,7 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
             terminal.note("")
 
 
-def _tell(server: TraceServer, perfetto: bool) -> None:
+def _print_addresses(server: TraceServer, perfetto: bool) -> None:
     """Print the addresses, the report's first."""
     from warpsight.ui.render import terminal
 

@@ -37,7 +37,7 @@ EndOrTo = Annotated[str | None, typer.Option("--until", "--to", help=END_HELP)]
 # How things are called
 Names = Annotated[str, typer.Option("--names", help="Kernel names: demangled, short or mangled.")]
 
-# What is told
+# What is printed
 IncludePaths = Annotated[
     bool, typer.Option("--include-paths", help="Keep paths, user and host names as recorded.")
 ]

@@ -193,7 +193,7 @@ def unknown_verb(name: str) -> str:
     if name in OTHER_WORDS:
         return f"there is no verb {name!r}; did you mean {OTHER_WORDS[name]}?"
     if name.endswith((".warp", ".zip", ".gz", ".json", ".sqlite")) or os.sep in name:
-        return f"{name} does not exist, and is no verb"
+        return f"{name} does not exist, and is not a verb"
     near = get_close_matches(name, VERBS, n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `warpsight help --all` lists the verbs"
     return f"there is no verb {name!r}{hint}"

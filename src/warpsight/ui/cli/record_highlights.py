@@ -24,7 +24,7 @@ class KernelShare:
 
 @dataclass(frozen=True)
 class Highlights:
-    """What the summary tells of a trace.
+    """What the summary shows of a trace.
 
     Attributes:
         stacks: Number of distinct ones.

@@ -71,8 +71,8 @@ def lines(summary: Summary, found: Highlights | None) -> list[str]:
         f"{amount(found.stacks if found else rows.get('stack', 0))} stacks, {amount(rows.get('sample', 0))} samples",
     ]
     said = (("marker", "ranges and marks"), ("op", "operators"), ("user_event", "events of its own"))
-    if told := [f"{amount(rows[table])} {what}" for table, what in said if rows.get(table)]:
-        out.append(f"  program:    {', '.join(told)}")
+    if amounts := [f"{amount(rows[table])} {what}" for table, what in said if rows.get(table)]:
+        out.append(f"  program:    {', '.join(amounts)}")
     if found and found.busy is not None:
         out.append(
             f"  GPU busy:   {found.busy:.1%} of the {seconds(found.span)} from its first work to its last"

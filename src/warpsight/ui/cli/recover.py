@@ -23,12 +23,12 @@ def command(
     if not result["recovered"]:
         typer.echo(f"{directory} is complete; there was nothing to recover")
         return
-    told = ", ".join(
+    counts = ", ".join(
         f"{rows[name]:,} {name}"
         for name in ("kernel", "launch", "memcpy", "marker", "sample")
         if rows.get(name)
     )
-    typer.echo(f"{directory}: recovered {told or 'no rows'}")
+    typer.echo(f"{directory}: recovered {counts or 'no rows'}")
     for loss in result["loss"]:
         if loss["severity"] != "note":
             typer.secho(f"lost: {loss['count']:,} × {loss['cause']} ({loss['source']})", fg="red")

@@ -49,17 +49,17 @@ def command(
             include_paths=include_paths, include_arguments=include_arguments, include_environment=include_environment,
             source=not no_source,
         )  # fmt: skip
-        _tell(written, as_json)
+        _print_result(written, as_json)
         loss.warn(opened)
 
 
-def _tell(written: Written, as_json: bool) -> None:
+def _print_result(written: Written, as_json: bool) -> None:
     import sys
 
     from warpsight.ui.render import numbers, terminal
 
     if as_json:
-        told = {"path": "-" if written.path is None else str(written.path), "bytes": written.bytes}
-        (sys.stderr if written.path is None else sys.stdout).write(output.json_text(told))
+        answer = {"path": "-" if written.path is None else str(written.path), "bytes": written.bytes}
+        (sys.stderr if written.path is None else sys.stdout).write(output.json_text(answer))
     elif written.bytes is not None:
         terminal.note(f"{written.path}: {numbers.size(written.bytes)}; open it in any browser")

@@ -115,7 +115,7 @@ def _list(trace: Trace, result: Result, csv: bool, as_json: bool) -> None:
 
 
 def _seconds(table: pa.Table) -> pa.Table:
-    """Times to the nanosecond: three digits would not tell neighbours apart."""
+    """Times to the nanosecond: three digits would not separate neighbors."""
     import pyarrow as pa
 
     told = [None if t is None else f"{t / 10**9:.9f} s" for t in table.column("time").to_pylist()]

@@ -28,7 +28,7 @@ class Places:
         """Note the roots.
 
         Raises:
-            UsageError: for a root that is no folder.
+            UsageError: for a root that is not a folder.
         """
         for root in roots:
             if not root.is_dir():

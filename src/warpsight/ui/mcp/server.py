@@ -26,7 +26,7 @@ def serve(roots: Sequence[Path]) -> None:
     """Serve until standard input closes.
 
     Raises:
-        WarpsightError: when the package mcp is missing, or a root is no folder.
+        WarpsightError: when the package mcp is missing, or a root is not a folder.
     """
     places = Places(roots)
     try:
@@ -50,11 +50,11 @@ def build(places: Places) -> Any:
         ) from None
     made = server("warpsight", instructions=_INSTRUCTIONS, version=__version__)
     for method in Tools(places).all():
-        made.tool(annotations=types.ToolAnnotations(read_only_hint=True))(_told(method))
+        made.tool(annotations=types.ToolAnnotations(read_only_hint=True))(_with_errors_as_answers(method))
     return made
 
 
-def _told(method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _with_errors_as_answers(method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """The method with errors as answers: an agent can act on the message, and needs no traceback."""
 
     @functools.wraps(method)

@@ -144,7 +144,7 @@ class Tools:
 
         from warpsight.analysis.diff import runs
         from warpsight.analysis.diff.compare import compare_runs
-        from warpsight.analysis.diff.tables import telling
+        from warpsight.analysis.diff.tables import changed_nodes
         from warpsight.errors import UsageError
 
         sides = [[side] if isinstance(side, str) else side for side in (before, after)]
@@ -157,7 +157,7 @@ class Tools:
         wanted = (by,) if by is not None else ("summary", "role" if found.by_role else "kernel", "tree")
         kept = {name: tables[name] for name in wanted if name in tables}
         if by is None:
-            nodes = [node["node"] for node in telling(tables["tree"].to_pylist())]
+            nodes = [node["node"] for node in changed_nodes(tables["tree"].to_pylist())]
             kept["tree"] = tables["tree"].take(pa.array(nodes, pa.int64()))
         return {**_bounded(found.facts()), **_result(replace(found.result, tables=kept), rows)}
 

@@ -22,7 +22,7 @@ _LEAST_TREE = 4
 
 def show(found: Difference, stream: IO[str], *, by: str | None = None, top: int | None = None) -> None:
     """Print a comparison: the headline and, without `by`, the measures and the largest changes; with it, that table."""
-    from warpsight.analysis.diff.tables import telling
+    from warpsight.analysis.diff.tables import changed_nodes
 
     color, plain = (_COLORS.get(found.verdict, ""), "\033[0m") if terminal.colored(stream) else ("", "")
     width = min(max(shutil.get_terminal_size().columns, 40), 120)
@@ -45,7 +45,7 @@ def show(found: Difference, stream: IO[str], *, by: str | None = None, top: int 
     tables.show(summary, stream=stream)
     left = LINES - len(lines) - len(summary) - 2
     name = "role" if found.by_role else "kernel"
-    tree = telling(found.result.tables["tree"].to_pylist())
+    tree = changed_nodes(found.result.tables["tree"].to_pylist())
     if name in found.result.tables:
         rows = top if top is not None else max(left - 3 - min(len(tree) + 3, left // 2), 3)
         shown = _changes(found.result.tables[name].slice(0, rows))

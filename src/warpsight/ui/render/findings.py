@@ -64,7 +64,7 @@ def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]
             shown[i] = full[i]
             room -= more
     left = len(found.findings) - len(shown)
-    return [shown[i] for i in sorted(shown)], f"… and {left} more; --all tells everything" if left else ""
+    return [shown[i] for i in sorted(shown)], f"… and {left} more; --all shows everything" if left else ""
 
 
 def describe(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from warpsight.analysis.base.frames import is_folded
 from warpsight.ui.render import pages
 from warpsight.ui.render.flame_layout import preorder, pruned
 from warpsight.ui.render.flame_pictures import title_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 #: Frames of a page of its own; more than anybody can see, few enough to open at once.
 MOST_NODES = 100_000
 STYLES = ("theme.css",)
-SCRIPTS = ("format.js", "flame.js")
+SCRIPTS = ("format.js", "flame_trees.js", "flame.js")
 #: Weight → what its rows are.
 ROWS = {
     "time": "rows",
@@ -26,7 +27,7 @@ ROWS = {
     "samples": "samples",
     "pc-samples": "samples of warps",
 }
-_HINT = "Click a frame to zoom, hover for its numbers, / searches."
+_HINT = "Click a frame to zoom or to open what is folded, hover for its numbers, / searches."
 
 
 def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> tuple[dict[str, Any], int]:
@@ -48,6 +49,10 @@ def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> t
         "columns": graph.total.shape[1],
         "labels": [text(label) for label in graph.labels],
         "kinds": list(graph.kinds),
+        "library": [
+            int(kind == "python" and is_folded(label))
+            for label, kind in zip(graph.labels, graph.kinds, strict=True)
+        ],
         "tree": {
             "depth": graph.depth[order].tolist(),
             "label": graph.label[order].tolist(),

@@ -40,7 +40,7 @@ def svg(listing: Listing) -> str:
         for number, rows in blocks.items()
     ]
     width, height = drawn.width + 2 * _MARGIN + 40, drawn.height + 2 * _MARGIN + 20
-    told = "blue: loops" + ("; the warmer, the more samples" if most else "")
+    legend = "blue: loops" + ("; the warmer, the more samples" if most else "")
     title = f"Control flow of {listing.code.short_name}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-_MARGIN:g} {-_MARGIN:g} {width:g} {height:g}" width="{width:g}" '
@@ -49,7 +49,7 @@ def svg(listing: Listing) -> str:
         '<path d="M0 0L8 4L0 8z" fill="#525d69"/></marker></defs>'
         f'<rect x="{-_MARGIN:g}" y="{-_MARGIN:g}" width="{width:g}" height="{height:g}" fill="#fff"/>'
         + "".join(parts)
-        + f'<text class="dim" x="0" y="{drawn.height + 30:.1f}">{told}</text></svg>\n'
+        + f'<text class="dim" x="0" y="{drawn.height + 30:.1f}">{legend}</text></svg>\n'
     )  # fmt: skip
 
 

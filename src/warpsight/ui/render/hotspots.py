@@ -70,9 +70,9 @@ def _kernel(kernel: Kernel, samples: int) -> str:
 def _reasons(counts: Counts) -> str:
     """`long_scoreboard 71%, barrier 12%; not issued 80%`."""
     ordered = counts.ordered()
-    told = [f"{reason} {100 * samples / max(counts.samples, 1):.0f}%" for reason, samples, _ in ordered[:_REASONS]
+    reasons = [f"{reason} {100 * samples / max(counts.samples, 1):.0f}%" for reason, samples, _ in ordered[:_REASONS]
             if samples >= _LEAST * counts.samples]  # fmt: skip
-    return f"{', '.join(told)}; not issued {100 * counts.not_issued / max(counts.samples, 1):.0f}%"
+    return f"{', '.join(reasons)}; not issued {100 * counts.not_issued / max(counts.samples, 1):.0f}%"
 
 
 def _spot(spot: Spot, level: str, kernel: Kernel, sources: tuple[str, ...]) -> list[str]:

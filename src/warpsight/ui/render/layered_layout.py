@@ -51,7 +51,7 @@ class _Drawing:
         self.chains: list[list[int]] = []
 
     def forward(self) -> list[tuple[int, int]]:
-        """The edges with those that go back turned around: a depth-first search from the first node tells which."""
+        """The edges with those that go back turned around, found by a depth-first search from the first node."""
         ahead: dict[int, list[int]] = {node: [] for node in self.sizes}
         for source, target in self.edges:
             ahead[source].append(target)

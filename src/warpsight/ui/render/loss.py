@@ -26,7 +26,7 @@ def warn(trace: Trace) -> bool:
         return False
     source, cause, count = missing[0]
     more = f" and {len(missing) - 1} more causes" if len(missing) > 1 else ""
-    terminal.warning(f"incomplete: {count:,} lost in {source}: {cause}{more} (warpsight info tells all)")
+    terminal.warning(f"incomplete: {count:,} lost in {source}: {cause}{more} (warpsight info shows all)")
     return True
 
 

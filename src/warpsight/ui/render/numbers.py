@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _WITH_UNIT = re.compile(r"(\d) ((?:[nµm]?s|h|min|%|[KMGTP]iB|[kMGT]?B/s|[kMGTP]?FLOP(?:\/[sB])?|B|MHz|W)\b)")
-#: Folders of a path that ends in a file and its line; one folder that was shortened already is no match.
+#: Folders of a path that ends in a file and its line; one folder that was shortened already is not a match.
 _FOLDERS = re.compile(r"(?<![^\s(])(?!…/[^/\s()]*:\d)[^\s()]*/(?=[^/\s()]+:\d)")
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -90,7 +90,7 @@ def shorten_paths(text: str, width: int) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Text of at most `width` characters with the middle left out: both ends of a kernel's name tell it apart."""
+    """Text of at most `width` characters with the middle left out: both ends of a kernel's name identify it."""
     if len(text) <= width:
         return text
     if width < 5:
@@ -107,10 +107,10 @@ def shorten_apart(texts: Sequence[str], width: int) -> list[str]:
         for text, short in zip(texts, out, strict=True):
             alike.setdefault(short, set()).add(text)
         groups = [group for group in alike.values() if len(group) > 1]
-        told = {text: _around(text, _common(group), width) for group in groups for text in group}
-        if all(len({told[text] for text in group}) == 1 for group in groups):
-            break  # nothing left to tell apart, or no way to
-        out = [told.get(text, short) for text, short in zip(texts, out, strict=True)]
+        shortened = {text: _around(text, _common(group), width) for group in groups for text in group}
+        if all(len({shortened[text] for text in group}) == 1 for group in groups):
+            break  # all are distinct, or cannot be
+        out = [shortened.get(text, short) for text, short in zip(texts, out, strict=True)]
     return out
 
 

@@ -48,6 +48,16 @@ def script_json(value: Any) -> str:
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")
 
 
+def column(values: NDArray[Any]) -> dict[str, str]:
+    """Whole numbers as the smallest kind of typed array that holds them: `kind` and `data`."""
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    fits = (
+        kind for kind, most in (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32)) if low >= 0 and high < most
+    )
+    kind = next(fits, "f8")
+    return {"kind": kind, "data": packed(values, kind)}
+
+
 def packed(values: NDArray[Any], kind: str) -> str:
     """An array as base64 of its little-endian bytes; `kind` is a NumPy type that a typed array of the page has."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<")).tobytes()).decode()

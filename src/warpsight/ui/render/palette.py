@@ -1,4 +1,4 @@
-"""Colours of pictures: after Okabe and Ito's palette, which all common forms of colour blindness tell apart.
+"""Colors of pictures, after Okabe and Ito's palette, which people with common color blindness can tell apart.
 
 Pages have the same colours in `assets/theme.css`, for light and dark.
 """

@@ -35,7 +35,7 @@ _HELP = """\
  ?            this help
  q            quit
 """
-#: ns; nothing shorter can be told apart.
+#: ns; shorter events cannot be distinguished.
 _LEAST_WINDOW = 64
 #: Lines of a lane at most, and of what stands above and below the lanes.
 _TALLEST, _DETAILS = 4, 14
@@ -139,7 +139,7 @@ class TimelineApp(App[None]):
         self.call_after_refresh(self.show)
 
     def show(self) -> None:
-        """Draw the window and tell about the cursor."""
+        """Draw the window and describe what is under the cursor."""
         width = max(self.size.width, 20)
         tall = self.tall
         drawn = frame(self.picture, *self.window, width, tall=tall)
@@ -373,7 +373,7 @@ class TimelineApp(App[None]):
         try:
             re.compile(self.pattern)
         except re.error as error:
-            self.notify(f"{self.pattern!r} is no regular expression: {error}", severity="error")
+            self.notify(f"{self.pattern!r} is not a regular expression: {error}", severity="error")
             return
         found = self.trace.sql(
             "SELECT id FROM name WHERE regexp_matches(demangled, $p, 'i')", p=self.pattern

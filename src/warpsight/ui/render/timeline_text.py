@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: From nothing to busy all the time.
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII = " .:-=+*%#"
-#: Kind of work → style of rich: told apart without colour vision, and on dark and light terminals.
+#: Kind of work → style of rich, distinguishable without color vision and on dark and light terminals.
 STYLES = {"kernel": "bright_blue", "communication": "magenta", "copy": "yellow", "set": "green"}
 _SHARE = 7
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
@@ -110,7 +110,7 @@ def axis(begin: int, end: int, columns: int) -> str:
     span = max(end - begin, 1)
     step = _round_step(span / max(columns // 14, 1))
     text = _ticks(begin, end, columns, step)
-    while text.count("s") < 2 and step > 1:  # one time is no scale
+    while text.count("s") < 2 and step > 1:  # one time is not a scale
         step = _round_step(step / 4)
         finer = _ticks(begin, end, columns, step)
         text = finer if finer.count("s") > text.count("s") else text
@@ -157,6 +157,6 @@ def plain(picture: Picture, begin: int, end: int, width: int, *, ascii_only: boo
             f"{picture.merged} streams that did least are drawn in their device's row only", width
         )
     bin_width = numbers.duration((end - begin) / max(drawn.columns, 1))
-    told = f"one character is {bin_width}; its height is the share of it that was busy"
-    out += textwrap.wrap(told, width)
+    legend = f"one character is {bin_width}; its height is the share of it that was busy"
+    out += textwrap.wrap(legend, width)
     return "\n".join(line.rstrip() for line in out) + "\n"

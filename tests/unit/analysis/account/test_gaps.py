@@ -98,7 +98,7 @@ def test_latency_is_what_launches_into_an_empty_queue_usually_take(build, latenc
 
 
 def test_launches_that_were_made_ahead_say_nothing_about_latency(build):
-    # The last kernel was launched 60 µs before the device fell idle: its 40 µs are no latency of a launch.
+    # The last kernel was launched 60 µs before the device fell idle: its 40 µs are not latency of a launch.
     found = limits(build, [5], more=[(-60, 40)])
     assert found == [20, 20]
 

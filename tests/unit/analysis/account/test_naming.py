@@ -241,7 +241,8 @@ def test_the_line_is_the_one_that_most_of_it_was_spent_at(build):
 def test_where_none_holds_nearly_all_of_it_the_one_that_holds_most_names_it(build):
     # Stack 5 has none of the user's functions: main and load are around 60 % of the time.
     found = sampled(build, *[2] * 6, *[5] * 4)
-    assert (found.name, found.function, found.most) == ("load", "load (m.py:7)", "")
+    assert (found.name, found.function, found.most) == ("load", "", "load (m.py:7)")
+    assert found.most_share == pytest.approx(0.6)
 
 
 def test_a_librarys_function_is_named_where_there_is_no_other(build):
@@ -265,3 +266,54 @@ def test_a_trace_without_its_frames_is_named_by_what_is_left(build, tmp_path):
     with open_trace(path) as trace:
         assert [one.name for one in account(trace).host] == [UNNAMED]
     assert [one.name for one in account(whole).host] == ["load"]
+
+
+def python(*covered):
+    """Ranges of Python functions (begin, length, text), and their texts, as torch.profiler lists them."""
+    texts = tuple(text for _, _, text in covered)
+    rows = [
+        marker(begin, length, number, category="python_function")
+        for number, (begin, length, _) in enumerate(covered, 1)
+    ]
+    return {"names": texts, "marker": rows}
+
+
+def test_where_functions_were_is_told_by_their_ranges_and_not_by_the_launches_around(build):
+    """`move` made the calls before and after; between them it had returned, and the loop prepared data."""
+    stacks = ((frame("main", "m.py", 1), frame("move", "m.py", 30)),)
+    told = python(
+        (-5_000, 9_000, "m.py(1): main"),
+        (-300, 310, "m.py(30): move"),
+        (12, 960, "m.py(50): prepare"),
+        (12, 700, "m.py(60): zoom"),
+        (990, 200, "m.py(30): move"),
+    )
+    calls = [launch(-200, 5, 0, stack=1), launch(1_000, 10, 1, stack=1)]
+    work = [kernel(-100, 100, correlation=0), kernel(1_020, 10, correlation=1)]
+    (found,) = account(build(stacks=stacks, kernel=work, launch=calls, **told)).host
+    assert (found.name, found.function) == ("m.py(50): prepare", "prepare (m.py:50)")
+    assert found.place == "prepare (m.py:50)"
+    assert (found.most, found.most_share) == ("zoom (m.py:60)", pytest.approx(0.7))
+
+
+def test_functions_of_one_name_on_other_lines_are_other_functions(build):
+    told = python(
+        (-50, 2_000, "net.py(10): forward"),
+        (0, 400, "net.py(90): forward"),
+        (400, 600, "net.py(50): forward"),
+    )
+    (found,) = host(build, **told)
+    assert found.function == "forward (net.py:10)"
+    assert (found.most, found.most_share) == ("forward (net.py:50)", pytest.approx(0.6))
+
+
+def test_the_deeper_of_functions_that_both_cover_everything_is_the_place(build):
+    told = python((-9_000, 30_000, "m.py(1): <module>"), (-800, 5_000, "m.py(9): main"))
+    (found,) = host(build, **told)
+    assert found.function == "main (m.py:9)"
+
+
+def test_the_line_is_one_of_the_functions_own_file(build):
+    stacks = ((frame("forward", "net.py", 5), frame("forward", LIBRARY, 124)),)
+    (found,) = host(build, stacks=stacks, sample=[sample(time * 100, 1) for time in range(1, 9)])
+    assert found.function == "forward (net.py:5)"

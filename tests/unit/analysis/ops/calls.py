@@ -15,7 +15,7 @@ BF16, FP32, FP8, LONG = "c10::BFloat16", "float", "c10::Float8_e4m3fn", "long in
 def attributes(
     shapes: list[Any], dtype: str | list[str] = BF16, values: dict[int, str] | None = None, **more: Any
 ) -> dict[str, str]:
-    """Columns `shapes` and `attributes` of table op. A shape of None is no tensor; `values` are those of numbers, by place."""
+    """Columns `shapes` and `attributes` of table op. A shape of None is not a tensor; `values` are those of numbers, by place."""
     told = values or {}
     types = [dtype] * len(shapes) if isinstance(dtype, str) else dtype
     kinds = ["Scalar" if i in told else "" if shape is None else types[i] for i, shape in enumerate(shapes)]
@@ -28,7 +28,7 @@ def call(
 ) -> arguments.Call:
     """The call of an operator with arguments of these shapes."""
     columns = attributes(list(shapes), dtype, values, **more)
-    return arguments.call(name, columns["shapes"], arguments.told(columns["attributes"])[0])
+    return arguments.call(name, columns["shapes"], arguments.of_attributes(columns["attributes"])[0])
 
 
 def work(name: str, *shapes: Any, **more: Any) -> Estimate:

@@ -159,6 +159,6 @@ def test_no_arguments_make_a_model_fail(seed):
         dims, types, values = (
             [choices[int(i)] for i in rng.integers(0, len(choices), count)] for choices in (odd, kinds, texts)
         )
-        told = arguments.told(json.dumps({"Input type": types, "Concrete Inputs": values}))[0]
+        told = arguments.of_attributes(json.dumps({"Input type": types, "Concrete Inputs": values}))[0]
         found = evaluate(arguments.call(name, json.dumps(dims), told))
         assert found.known or found.reason

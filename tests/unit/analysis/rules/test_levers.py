@@ -110,3 +110,15 @@ def test_only_the_time_asked_for_is_judged(program):
         whole, late = verdict(trace), verdict(trace, Rows(begin))
     assert "the GPU is idle for" in whole.headline
     assert late.headline.startswith("100% of the time is in one kernel, gemm")
+
+
+@pytest.mark.parametrize("grid", [None, 4, 400])
+def test_streams_that_never_overlap_are_found_where_their_kernels_are_known_to_be_small(program, grid):
+    shape = {} if grid is None else {"shape_id": program.writer.shape(
+        grid_x=grid, grid_y=1, grid_z=1, block_x=128, block_y=1, block_z=1)}  # fmt: skip
+    for turn in range(60):
+        program.launch("pool", 200 * US, stream=7 + turn % 3, **shape)
+        program.host = program.device
+    with program.open() as trace:
+        found = [one for one in verdict(trace).findings if one.rule == "streams/serialised"]
+    assert len(found) == (grid == 4)  # the device has 100 multiprocessors

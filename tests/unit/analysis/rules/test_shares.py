@@ -104,7 +104,7 @@ def test_one_long_stretch_of_host_time_is_said_with_its_place_in_time(program):
         program.host = program.device + 200 * US
     _, finding = first(program)
     # 49.9 ms of 55.7 ms; the stretch begins with the end of the first kernel, and time 0 is the first call.
-    assert finding.text.endswith("two launches, 90% of it in one stretch of 49.9 ms at 0.000106 s")
+    assert finding.text.endswith("two launches, 90% of it in one stretch of 49.9 ms at 0.000106s")
 
 
 def test_host_time_in_many_stretches_names_none_of_them(program):
@@ -125,3 +125,41 @@ def test_a_range_around_everything_brings_the_function_and_its_line(program):
     assert finding.name == "train"
     assert "all of it in train, at tokenise (train.py:9)" in finding.text
     assert found.account.host[0].place == "train, at tokenise (train.py:9)"
+
+
+def test_a_name_that_holds_only_most_of_the_host_time_is_not_said_to_hold_all(program):
+    """Two threads' worth of functions with no common caller: the larger names the time, with its part."""
+    stacks = [
+        program.writer.stack([(name, "train.py", 9, None, "python", None)]) for name in ("read", "tokenise")
+    ]
+    for turn in range(30):
+        program.launch("gemm", 200 * US)
+        for at in range(program.host, program.host + 900 * US, 100 * US):
+            program.add("sample", time=at, thread=1, stack=stacks[turn % 3 > 0], state="R", gil=True)
+        program.busy(900 * US)
+    _, finding = first(program)
+    assert finding.name == "tokenise"
+    part = int(finding.text.split("% of it in tokenise (train.py:9)")[0].split()[-1])
+    assert 60 <= part <= 70
+    assert "all of it" not in finding.text
+
+
+def test_a_launch_that_loads_code_is_told_from_many_launches(program):
+    program.launch("gemm", 100 * US)
+    program.host = program.device + 10 * US
+    program.call("launch", "cudaLaunchKernel", 20_000 * US, captured=False)
+    for _ in range(2):
+        program.launch("first_of_its_kind", 30 * US)
+    program.rows["kernel"][1]["correlation"] = program.correlation - 2  # by the call of 20 ms
+    _, finding = first(program)
+    assert finding.kind == "launch"
+    assert "all of it in one stretch of 20.0 ms" in finding.text
+    assert "load the code" in (finding.advice or "")
+
+
+def test_advice_for_many_launches_names_no_vendors_graphs(program):
+    for _ in range(200):
+        program.launch("tiny", 1 * US)
+    _, finding = first(program)
+    assert finding.kind == "launch"
+    assert "replay the sequence as a graph" in finding.advice

@@ -93,3 +93,13 @@ def test_where_the_loop_is_nearly_all_of_the_time_its_account_is_that_of_the_who
         found = verdict(trace)
     assert found.iterations is not None and found.iterations.first is None
     assert "in the steady state" not in found.summary
+
+
+def test_a_trace_without_device_work_says_what_it_holds_instead(program):
+    for _ in range(3):
+        program.call("api", "cudaGetDeviceCount", 10 * US)
+    program.annotated("step", program.host - 20 * US)
+    with program.open() as trace:
+        found = verdict(trace)
+    assert found.headline == "no device work was recorded"
+    assert found.summary == "the trace holds 3 calls and 1 range of the host, and no kernel, copy or fill"

@@ -163,7 +163,7 @@ def test_memory_events_are_those_of_the_file(real):
 
 
 def test_nothing_else_is_left_out(real):
-    """What is no row of its own is metadata, or an arrow that repeats the correlation."""
+    """What is not a row of its own is metadata, or an arrow that repeats the correlation."""
     _, events, _, made = real
     elsewhere = sum(e["ph"] == "M" or e.get("cat") == "ac2g" for e in events)
     rows = sum(

@@ -224,3 +224,35 @@ def test_a_negative_correlation_is_none_and_does_not_stop_the_export(tmp_path):
             (10, 700),
             (20, None),
         ]
+
+
+def test_dispatches_copies_and_calls_of_rocprofv3_are_device_work_and_its_launches(tmp_path):
+    def told(**values):
+        kinds = {int: "uint_value", str: "string_value"}
+        return [{"name": name, kinds[type(value)]: value} for name, value in values.items()]
+
+    stream = pb.TrackDescriptor(uuid=9, name='STREAM [" 1 "] ', parent_uuid=1)
+    gpu = {"agent": "Agent-4", "agent_type": "GPU", "stream_ID": 1}
+    data = trace_of(
+        *described(),
+        {"track_descriptor": stream},
+        {"timestamp": 1_000, "track_event": begin(2, name="hipModuleLaunchKernel", categories=["hip_api"],
+                                                  debug_annotations=told(begin_ns=1_000, corr_id=575))},
+        {"timestamp": 1_100, "track_event": end(2)},
+        {"timestamp": 1_500, "track_event": begin(9, name="axpy(float) [clone .kd]", categories=["kernel_dispatch"],
+                                                  debug_annotations=told(**gpu, begin_ns=1_500, corr_id=575))},
+        {"timestamp": 1_900, "track_event": end(9)},
+        {"timestamp": 2_500, "track_event": begin(9, name="MEMORY_COPY_DEVICE_TO_HOST", categories=["memory_copy"],
+                                                  debug_annotations=told(**gpu, corr_id=576))},
+        {"timestamp": 2_600, "track_event": end(9)},
+    )  # fmt: skip
+    with ws.open(imported(tmp_path, data).path) as trace:
+        kernels = (
+            "SELECT n.name, start, duration, stream, correlation FROM kernel JOIN name n ON id = name_id"
+        )
+        assert trace.sql(kernels).fetchall() == [("axpy(float)", 1_500, 400, 1, 575)]
+        assert trace.sql("SELECT kind, duration, correlation FROM memcpy").fetchall() == [("DtoH", 100, 576)]
+        assert trace.sql("SELECT function, correlation FROM launch").fetchall() == [
+            ("hipModuleLaunchKernel", 575)
+        ]
+        assert trace.count("marker") == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.unit.analysis.conftest import EPOCH, build, copy, kernel, messy  # noqa: F401 - fixtures
-from warpsight.analysis.stats.overview import Picture, overview
+from warpsight.analysis.stats.overview import Picture
 from warpsight.ui.render import timeline_text
 from warpsight.ui.render.timeline_app import Help, TimelineApp
 
@@ -42,14 +42,6 @@ def test_the_name_of_a_bin_is_what_took_most_of_it(build):  # noqa: F811
     assert [picture.names[i] for i in name[0]] == ["gemm", "softmax", "softmax"]
     _, name = picture.bins(0, 10_000, 1)
     assert picture.names[name[0, 0]] == "softmax"
-
-
-def test_events_are_all_or_those_of_a_window(build):  # noqa: F811
-    trace = build(kernel=[kernel(i * 10, 5) for i in range(100)])
-    assert len(overview(trace).events) == 100
-    some = overview(trace, events=20, window=(300, 420)).events
-    assert (some.begin, some.end) == (300, 420)
-    assert some.start.tolist() == list(range(300, 420, 10))
 
 
 def test_streams_beyond_the_limit_share_their_devices_lane(build):  # noqa: F811

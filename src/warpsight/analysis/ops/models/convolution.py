@@ -72,8 +72,8 @@ _BACKWARD: dict[str, tuple[int, int, int, int | bool, int]] = {
 }  # fmt: skip
 
 
-def _is_transposed(call: Call, told: bool | int) -> bool:
-    return told if isinstance(told, bool) else call.flag(told)
+def _is_transposed(call: Call, described: bool | int) -> bool:
+    return described if isinstance(described, bool) else call.flag(described)
 
 
 def _forward(call: Call) -> Estimate:
@@ -108,12 +108,12 @@ def _forward(call: Call) -> Estimate:
         "dilation": (dilation, 1),
         "groups": ((groups,), 1),
     }
-    told = [
+    described = [
         f"{name} {'×'.join(map(str, value))}"
         for name, (value, usual) in shown.items()
         if set(value) != {usual}
     ]
-    detail = ", ".join(["transposed"] * transposed + told)
+    detail = ", ".join(["transposed"] * transposed + described)
     return estimate(
         _FAMILY, flops, (x, weight, bias, addend, result), dtype=x.dtype, matrix=True, detail=detail
     )

@@ -59,7 +59,7 @@ def elementwise(call: Call) -> Estimate:
     found = call.tensors
     inputs = found[: max(arity, _MOST.get(base, arity))]
     if not inputs:
-        call.tensor(0)  # tells why
+        call.tensor(0)  # raises with the reason
     result = _result(call, base, inputs, found)
     types = [result.dtype, *(one.dtype for one in inputs)]
     dtype = next((one for one in types if one != "bool"), "bool")
@@ -137,7 +137,7 @@ def _mse_loss_backward(call: Call) -> Estimate:
 
 
 def _foreach(call: Call) -> Estimate:
-    """One operator over a list of tensors. Kineto does not tell the element types of lists: bytes are not known."""
+    """One operator over a list of tensors. Kineto does not record the element types of lists: bytes are not known."""
     base = _base(call.name).removeprefix("_foreach_")
     listed = call.tensor_list(0)
     count = sum(one.numel for one in listed)

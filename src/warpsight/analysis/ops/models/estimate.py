@@ -43,7 +43,7 @@ class Estimate:
         return self.flops is not None or self.bytes is not None
 
 
-#: Tells the work of a call; raises Unknown when nothing can be said.
+#: Estimates the work of a call; raises Unknown when it cannot.
 Model = Callable[[Call], Estimate]
 
 

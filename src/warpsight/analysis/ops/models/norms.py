@@ -19,7 +19,7 @@ _FAMILY = "norm"
 class _Forward:
     """Where a forward operator has its arguments; the input comes first unless `x` says otherwise.
 
-    `training`: what tells whether statistics are computed (True: always). `over`: the shape that is normalised.
+    `training`: the argument for whether statistics are computed (True: always). `over`: the shape that is normalized.
     """
 
     weight: int

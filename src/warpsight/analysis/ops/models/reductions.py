@@ -14,7 +14,7 @@ _OVER_1 = """sum nansum mean prod amax amin all any argmax argmin logsumexp max 
     var_mean std_mean"""
 #: Operator → place of the dimensions. None of them there: all dimensions.
 _DIMENSIONS = {**dict.fromkeys(_OVER_1.split(), 1), "linalg_norm": 2, "linalg_vector_norm": 2, "norm": 2}
-#: With two arguments the second is no dimension: the result's type, whether a variance is unbiased, the norm's order.
+#: With two arguments the second is not a dimension: the result's type, whether a variance is unbiased, the norm's order.
 _WITHOUT = frozenset(["sum", "nansum", "mean", "prod", "var", "std", "var_mean", "std_mean", "norm"])
 #: Operations per element, where it is not 1: none for logic; difference, square and sum for a variance; …
 _PER_ELEMENT = {"all": 0, "any": 0, "count_nonzero": 0, "var": 3, "std": 3, "var_mean": 3, "std_mean": 3, "norm": 2,

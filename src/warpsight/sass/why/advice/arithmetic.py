@@ -105,7 +105,7 @@ def tensor_cores(evidence: Evidence) -> list[Advice]:
 
 
 def _adds_up(one: Decoded) -> bool:
-    """Whether an instruction adds the product of two values that are no constants of the code onto its own result."""
+    """Whether an instruction adds the product of two values that are not constants of the code onto its own result."""
     if one.operation not in ("FFMA", "HFMA2", "DFMA", "FFMA2", "IDP") or len(one.access.operands) != 4:
         return False
     result, *factors, added = (operand.removesuffix(".reuse") for operand in one.access.operands)
@@ -149,7 +149,7 @@ def divergence(evidence: Evidence) -> list[Advice]:
     if regions:
         why = (
             f"{len(regions)} branches depend on the lane or on data; the code behind them takes {spent / evidence.total:.0%} of "
-            "the time. Samples do not tell how many lanes take each: one is assumed for an equality of lanes, half for data."
+            "the time. Samples do not show how many lanes take each: one is assumed for an equality of lanes, half for data."
         )
     title = "Take branches that all lanes of a warp agree on: sort the work, or use selects."
     saved = stalls + (idle * evidence.issue_bound if evidence.issue_bound > _ISSUE_BOUND else 0)

@@ -1,6 +1,6 @@
 """Estimated speedups, after GPA (arXiv 2009.04061), in samples.
 
-Where samples tell in which cycles the scheduler issued nothing, those alone are taken as time that can be saved: a stall
+Where samples show in which cycles the scheduler issued nothing, those alone are taken as time that can be saved: a stall
 beside which other warps issue costs nothing. GPA takes all samples of a stall.
 """
 

@@ -23,7 +23,7 @@ class Launch:
     Attributes:
         blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
         capability: of the device: `9.0`; multiprocessors: of the device.
-        busy: share of the multiprocessors that had warps while the kernel ran; None when samples do not tell.
+        busy: share of the multiprocessors that had warps while the kernel ran; None when unknown.
     """
 
     blocks: int = 0
@@ -79,8 +79,8 @@ class Evidence:
     launch: Launch
 
     @cached_property
-    def _tells_issue(self) -> bool:
-        """Whether samples tell in which cycles nothing was issued."""
+    def _has_issue_cycles(self) -> bool:
+        """Whether samples show in which cycles nothing was issued."""
         return any(row.not_issued for row in self.samples.rows if row.stalled)
 
     @property
@@ -89,8 +89,8 @@ class Evidence:
         return float(self.samples.total)
 
     def cost(self, part: Blame | Sample) -> float:
-        """The samples of a stall that cost time: those in cycles without an issue, where they are told apart."""
-        return float(part.not_issued if self._tells_issue else part.samples)
+        """The samples of a stall that cost time: those in cycles without an issue, if the recording knows them."""
+        return float(part.not_issued if self._has_issue_cycles else part.samples)
 
     @cached_property
     def waited(self) -> float:

@@ -23,8 +23,8 @@ def command(
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
                        help="Kernels whose mangled or demangled name matches; repeatable. All by default.")] = None,
     launch: Annotated[str | None, typer.Option("--launch", metavar="N or LOW..HIGH",
-                      help="Launches of those kernels, from 0, and everything between them. A graph's launch counts as one "
-                      "where no kernel is named.")] = None,
+                      help="Launches of those kernels, from 0, and everything between them. The launch of a graph with such a "
+                      "kernel counts as one.")] = None,
     named_range: Annotated[str | None, typer.Option("--range", metavar="PATTERN", help="All work in an NVTX range whose name "
                            "matches; --launch then says which of them.")] = None,
     step: Annotated[int | None, typer.Option(min=1, metavar="N",
@@ -112,6 +112,8 @@ def _summarize(recorded: Recorded) -> None:
         )
         for text in held.incomplete:
             terminal.warning(text)
+    for why in recorded.refused:
+        terminal.warning(f"another process has no capsule: {why}")
     terminal.note(
         f"the program was held for {duration(recorded.held_ns)} while {size(recorded.copied_bytes)} were copied"
     )

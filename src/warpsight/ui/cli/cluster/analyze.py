@@ -42,7 +42,7 @@ def command(
     """Say which rank of a job holds the others up, since when and why; or which rank a hung job waits for.
 
     Reads our traces, torch.profiler's and other tools' files of the ranks, and dumps of PyTorch's flight recorder. Collectives
-    are matched across ranks, clocks are made one by them, and waiting is told apart from moving bytes. What each trace comes
+    are matched across ranks, their clocks aligned, and waiting is separated from moving bytes. What each trace comes
     down to is kept beside it (`.NAME.summary.zip`): a second question reads that alone.
     """
     if not paths:

@@ -20,7 +20,7 @@ def command(
     from warpsight.ui.render import terminal
 
     found = compare(text, json)
-    if as_json or terminal.verbosity() >= 0:  # with --quiet only the exit code tells
+    if as_json or terminal.verbosity() >= 0:  # with --quiet there is only the exit code
         with output.text(None) as stream:
             if as_json:
                 stream.write(output.json_text(found.to_json()))

@@ -25,7 +25,7 @@ def command(
     if form not in ("json", "text", "delays", "auto"):
         raise UsageError(f"there is no format {form!r}; formats: json, text, delays, auto")
     found = validate(trace, form)
-    if as_json or terminal.verbosity() >= 0:  # with --quiet only the exit code tells
+    if as_json or terminal.verbosity() >= 0:  # with --quiet there is only the exit code
         with output.text(None) as stream:
             if as_json:
                 stream.write(output.json_text(found.to_json()))

@@ -21,16 +21,18 @@
       this.high = data.high ? WS.unpack(data.high, Float32Array) : this.value;
       this.most = this.high.reduce((a, b) => Math.max(a, b), 0);
       this.least = Math.min(0, this.low.reduce((a, b) => Math.min(a, b), 0));
+      this.flat = this.low.every((v) => v === this.most);
       const mean = this.value.reduce((a, b) => a + b, 0) / this.value.length;
       const peak = `peak ${WS.amount(this.most, data.unit)}`;
       this.note = data.step ? `${peak} · ${WS.amount(this.value[this.value.length - 1], data.unit)} at the end` : `mean ${WS.amount(mean, data.unit)} · ${peak}`;
-      const title = data.name + (data.device === null ? "" : ` · device ${data.device}`);
+      const title = this.title = data.name + (data.device === null ? "" : ` · device ${data.device}`);
       Object.assign(this, frame(title, this.note));
       this.canvas.setAttribute("aria-label", `${title}: ${this.note}`);
+      this.at = -1;
+      if (this.flat || !host) return;
       host.append(this.figure);
       this.canvas.addEventListener("pointermove", (e) => this.hover(e));
       this.canvas.addEventListener("pointerleave", () => { this.at = -1; WS.tip.hide(); this.draw(); });
-      this.at = -1;
       watch(this);
     }
 
@@ -51,10 +53,10 @@
         g.fillText(WS.amount(this.data.unit === "" || this.data.unit === "%" ? +v.toPrecision(3) : v, this.data.unit), LEFT - 6, y(v));
       }
       g.textAlign = "left";
-      const { out } = WS.ticks(from, to, room / 90);
+      const { out, step } = WS.ticks(from, to, room / 90);
       g.fillStyle = WS.color("--muted");
       for (const t of out) {
-        const text = WS.duration(t), w = g.measureText(text).width;
+        const text = WS.moment(t, step), w = g.measureText(text).width;
         g.fillText(text, Math.max(LEFT, Math.min(x(t) - w / 2, width - w)), HEIGHT - 8);
       }
       this.trace(g, x, y);
@@ -98,7 +100,7 @@
       this.at = lo;
       this.draw();
       const range = this.low[lo] === this.high[lo] ? "" : ` (${WS.amount(this.low[lo], this.data.unit)} to ${WS.amount(this.high[lo], this.data.unit)})`;
-      WS.tip.show(event, WS.el("b", {}, WS.amount(this.value[lo], this.data.unit)), `${range} at ${WS.duration(this.time[lo])}`);
+      WS.tip.show(event, WS.el("b", {}, WS.amount(this.value[lo], this.data.unit)), `${range} at ${WS.moment(this.time[lo], (to - from) / room)}`);
     }
   }
 
@@ -161,5 +163,13 @@
     }
   }
 
-  Object.assign(WS, { Line, Bars });
+  /* Lines of a section; those that never change are told in a sentence. */
+  const charts = (host, data, span, color) => {
+    const lines = data.map((one) => new Line(host, one, span, color)), flat = lines.filter((line) => line.flat);
+    if (flat.length && host) host.after(WS.el("details", {}, WS.el("summary", {}, `${flat.length} ${flat.length === 1 ? "never changed" : "never change"}`),
+      WS.el("ul", {}, ...flat.map((line) => WS.el("li", {}, `${line.title}: ${WS.amount(line.most, line.data.unit)}`)))));
+    return lines;
+  };
+
+  Object.assign(WS, { Line, Bars, charts });
 })();

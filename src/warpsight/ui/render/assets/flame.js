@@ -6,84 +6,33 @@
   const LEGEND = { group: "device, stream, rank, process, thread", python: "Python", native: "native", missing: "no host stack", range: "range",
     op: "operator", kernel: "kernel", copy: "copy", set: "set", allocation: "allocation",
     source: "source line on the device", instruction: "instruction", stall: "stall reason",
-    running: "running", waiting: "waiting" };
+    running: "running", waiting: "waiting", library: "libraries" };
   /* Kinds that share a colour with another. */
-  const LIKE = { allocation: "copy", source: "range", instruction: "set", stall: "copy", running: "kernel", waiting: "missing" };
+  const LIKE = { allocation: "copy", source: "range", instruction: "set", stall: "copy", running: "kernel", waiting: "missing", library: "missing" };
   const kindOf = (kind) => GROUPS.includes(kind) ? "group" : ["marker", "line"].includes(kind) ? "native" : kind;
-
-  /* Nodes in preorder; a tree is {depth, label, own: [columns], count: [columns]}; totals, ends and lefts are added. */
-  function prepare(tree) {
-    const n = tree.depth.length, columns = tree.own.length, stack = [];
-    tree.parent = new Int32Array(n);
-    tree.end = new Int32Array(n);
-    tree.total = tree.own.map((c) => Float64Array.from(c));
-    tree.rows = tree.count.map((c) => Float64Array.from(c));
-    for (let i = 0; i < n; i++) {
-      while (stack.length > tree.depth[i]) tree.end[stack.pop()] = i;
-      tree.parent[i] = stack.length ? stack[stack.length - 1] : -1;
-      stack.push(i);
-    }
-    while (stack.length) tree.end[stack.pop()] = n;
-    for (let i = n - 1; i > 0; i--)
-      for (let c = 0; c < columns; c++) {
-        tree.total[c][tree.parent[i]] += tree.total[c][i];
-        tree.rows[c][tree.parent[i]] += tree.rows[c][i];
-      }
-    return place(tree);
-  }
-
-  function place(tree) {
-    const width = tree.total[tree.total.length - 1], n = width.length, reached = new Float64Array(n);
-    tree.left = new Float64Array(n);
-    for (let i = 1; i < n; i++) {
-      const p = tree.parent[i];
-      tree.left[i] = reached[p];
-      reached[p] += width[i];
-      reached[i] = tree.left[i];
-    }
-    return tree;
-  }
-
-  /* The same weights with the leaf as the first frame and its callers below it. */
-  function inverted(tree) {
-    const columns = tree.own.length, root = { label: tree.label[0], own: Array(columns).fill(0), count: Array(columns).fill(0),
-      sum: 0, children: new Map() };
-    for (let i = 1; i < tree.depth.length; i++) {
-      const own = tree.own.map((c) => c[i]), count = tree.count.map((c) => c[i]), sum = own.reduce((a, b) => a + b, 0);
-      if (!sum && !count.some(Boolean)) continue;
-      let node = root;
-      for (let at = i; at > 0; at = tree.parent[at]) {
-        let child = node.children.get(tree.label[at]);
-        if (!child) node.children.set(tree.label[at], child = { label: tree.label[at], own: Array(columns).fill(0),
-          count: Array(columns).fill(0), sum: 0, children: new Map() });
-        child.sum += sum;
-        node = child;
-      }
-      for (let c = 0; c < columns; c++) { node.own[c] += own[c]; node.count[c] += count[c]; }
-    }
-    const out = { depth: [], label: [], own: root.own.map(() => []), count: root.own.map(() => []) };
-    const visit = [[root, 0]];
-    while (visit.length) {
-      const [node, depth] = visit.pop();
-      out.depth.push(depth);
-      out.label.push(node.label);
-      node.own.forEach((v, c) => out.own[c].push(v));
-      node.count.forEach((v, c) => out.count[c].push(v));
-      visit.push(...[...node.children.values()].sort((a, b) => a.sum - b.sum).map((child) => [child, depth + 1]));
-    }
-    return prepare(out);
-  }
 
   class Flame {
     constructor(host, data) {
       this.host = host; this.data = data;
-      this.plain = prepare(data.tree);
-      this.tree = this.plain;
+      this.plain = WS.flames.prepare(data.tree);
+      this.opened = new Set();
+      this.upper = null;
+      this.folds = (data.library || []).some(Boolean) || data.labels.some((text) => /^(nn\.Module: )?[A-Za-z]\w*_\d+$/.test(text));
+      this.arrange();
       this.focus = 0; this.chosen = -1; this.hovered = -1; this.matches = null; this.query = "";
       this.build();
       this.draw();
       new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement);
       window.addEventListener("themechange", () => { this.legendColors(); this.draw(); });
+    }
+
+    /* The tree that is drawn: folded where anything folds, and turned over when asked for. */
+    arrange() {
+      const found = this.folds ? WS.flames.folded(this.plain, this.data, this.opened) : { tree: this.plain, labels: this.data.labels, kinds: this.data.kinds, holds: new Map() };
+      this.upright = found.tree;
+      Object.assign(this, { labels: found.labels, kinds: found.kinds, holds: found.holds, turned: null, upper: null });
+      this.tree = this.inverted ? (this.turned = WS.flames.inverted(this.upright)) : this.upright;
+      this.focus = 0; this.chosen = -1; this.hovered = -1;
     }
 
     build() {
@@ -94,18 +43,21 @@
       this.found = WS.el("span", { class: "told", role: "status" });
       this.flip = WS.el("button", { type: "button", "aria-pressed": "false", title: "Leaves on top, their callers below",
         onclick: () => this.invert() }, this.data.weight === "samples" ? "Innermost first" : "Kernels first");
-      const reset = WS.el("button", { type: "button", onclick: () => this.zoom(0) }, "Reset zoom");
+      this.fold = WS.el("button", { type: "button", "aria-pressed": String(this.folds), title: "Frames of libraries and numbered instances of one module as one frame",
+        onclick: () => { this.folds = !this.folds; this.opened.clear(); this.fold.setAttribute("aria-pressed", String(this.folds)); this.arrange(); this.search(this.query); } }, "Fold libraries");
+      this.both = WS.el("button", { type: "button", title: "What calls the chosen frame, above it, and what it calls, below (c)", onclick: () => this.sandwich() }, "Callers and callees");
+      const reset = WS.el("button", { type: "button", onclick: () => this.reset() }, "Reset");
       this.crumbs = WS.el("nav", { class: "crumbs", "aria-label": "Zoomed into" });
       this.canvas = WS.el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "flame graph",
         "aria-label": `${this.data.title}. Arrow keys move between frames, Enter zooms, Escape resets, slash searches.` });
       this.status = WS.el("div", { class: "sr", role: "status", "aria-live": "polite" });
       this.legend = WS.el("ul", { class: "legend" });
       this.host.classList.add("flame");
-      this.host.replaceChildren(WS.el("div", { class: "toolbar" }, search, this.flip, reset, this.found), this.crumbs,
+      this.host.replaceChildren(WS.el("div", { class: "toolbar" }, search, this.flip, ...(this.folds ? [this.fold] : []), this.both, reset, this.found), this.crumbs,
         WS.el("div", {}, this.canvas), this.status, this.legend);
       this.canvas.addEventListener("mousemove", (e) => this.hover(e));
       this.canvas.addEventListener("mouseleave", () => { this.hovered = -1; WS.tip.hide(); this.draw(); });
-      this.canvas.addEventListener("click", (e) => { const i = this.at(e); if (i >= 0) this.zoom(i); });
+      this.canvas.addEventListener("click", (e) => this.click(e));
       this.canvas.addEventListener("keydown", (e) => this.key(e));
       this.legendColors();
     }
@@ -116,27 +68,27 @@
           .map(([name, text]) => WS.el("li", {}, WS.el("i", { style: `background:var(${name})` }), text)));
         return;
       }
-      const kinds = [...new Set(this.data.kinds.map(kindOf))].filter((k) => LEGEND[k]);
+      const kinds = [...new Set([...this.kinds.map(kindOf), ...((this.data.library || []).some(Boolean) ? ["library"] : [])])].filter((k) => LEGEND[k]);
       this.legend.replaceChildren(...Object.keys(LEGEND).filter((k) => kinds.includes(k)).map((k) =>
         WS.el("li", {}, WS.el("i", { style: `background:var(--f-${LIKE[k] || k})` }), LEGEND[k])));
     }
 
-    label(i) { return this.data.labels[this.tree.label[i]]; }
+    label(i, tree = this.tree) { return this.labels[tree.label[i]]; }
     /* What is drawn: the return type of a kernel tells nothing. */
-    short(i) { return this.label(i).replace(/^void /, ""); }
-    kind(i) { return kindOf(this.data.kinds[this.tree.label[i]]); }
-    weight(i) { return this.tree.total[this.tree.total.length - 1][i]; }
+    short(i, tree = this.tree) { return this.label(i, tree).replace(/^void /, ""); }
+    kind(i, tree = this.tree) { return (this.data.library || [])[tree.label[i]] ? "library" : kindOf(this.kinds[tree.label[i]]); }
+    weight(i, tree = this.tree) { return tree.total[tree.total.length - 1][i]; }
 
-    fill(i) {
+    fill(i, tree) {
       if (this.data.columns === 2) {
-        const before = this.tree.total[0][i], after = this.tree.total[1][i], most = Math.max(before, after);
+        const before = tree.total[0][i], after = tree.total[1][i], most = Math.max(before, after);
         const change = most ? (after - before) / most : 0;
         return WS.mix(this.colors.base, change > 0 ? this.colors.more : this.colors.less, 0.85 * Math.abs(change));
       }
-      const text = this.label(i);
+      const text = this.label(i, tree);
       let hash = 7;
       for (let c = 0; c < Math.min(text.length, 24); c++) hash = (hash * 31 + text.charCodeAt(c)) & 0xffff;
-      return WS.mix(this.colors[this.kind(i)] || this.colors.root, this.colors.surface, (hash % 17) / 17 * 0.28);
+      return WS.mix(this.colors[this.kind(i, tree)] || this.colors.root, this.colors.surface, (hash % 17) / 17 * 0.28);
     }
 
     readColors() {
@@ -147,16 +99,22 @@
       for (const [kind, other] of Object.entries(LIKE)) this.colors[kind] = this.colors[other];
     }
 
-    /* Calls visit(node, x, width, row) for what is at least half a pixel wide. */
+    /* Calls visit(node, x, width, row, tree) for what is at least half a pixel wide; callers stand above a frame in the middle. */
     layout(visit) {
-      const tree = this.tree, width = this.width, focus = this.focus, whole = this.weight(focus) || 1;
+      const base = this.upper ? Math.max(...this.upper.depth) : 0, focus = this.focus;
       const above = [];
-      for (let p = tree.parent[focus]; p >= 0; p = tree.parent[p]) above.unshift(p);
-      above.forEach((p) => visit(p, 0, width, tree.depth[p]));
+      for (let p = this.tree.parent[focus]; p >= 0; p = this.tree.parent[p]) above.unshift(p);
+      above.forEach((p) => visit(p, 0, this.width, this.tree.depth[p], this.tree));
+      this.walk(this.tree, focus, (i, x, w) => visit(i, x, w, base + this.tree.depth[i], this.tree));
+      if (this.upper) this.walk(this.upper, 0, (i, x, w) => { if (i) visit(i, x, w, base - this.upper.depth[i], this.upper); });
+    }
+
+    walk(tree, focus, visit) {
+      const whole = this.weight(focus, tree) || 1;
       for (let i = focus; i < tree.end[focus];) {
-        const w = this.weight(i) / whole * width;
+        const w = this.weight(i, tree) / whole * this.width;
         if (w < 0.5 && i !== focus) { i = tree.end[i]; continue; }
-        visit(i, (tree.left[i] - tree.left[focus]) / whole * width, w, tree.depth[i]);
+        visit(i, (tree.left[i] - tree.left[focus]) / whole * this.width, w);
         i++;
       }
     }
@@ -172,21 +130,21 @@
       g.font = `12px ${font}`;
       g.textBaseline = "middle";
       const character = g.measureText("abcdefghijklmnopqrstuvwxyz").width / 26;
-      this.layout((i, x, w, row) => {
-        const hit = this.matches && this.matches.has(this.tree.label[i]), y = row * ROW;
-        this.boxes.push([i, x, w, row]);
-        g.globalAlpha = this.tree.depth[i] < this.tree.depth[this.focus] ? 0.55 : this.matches && !hit ? 0.45 : 1;
-        g.fillStyle = hit ? this.colors.mark : this.fill(i);
+      this.layout((i, x, w, row, tree) => {
+        const hit = this.matches && this.matches.has(tree.label[i]), y = row * ROW, drawn = tree === this.tree;
+        this.boxes.push([i, x, w, row, tree]);
+        g.globalAlpha = drawn && tree.depth[i] < tree.depth[this.focus] ? 0.55 : this.matches && !hit ? 0.45 : 1;
+        g.fillStyle = hit ? this.colors.mark : this.fill(i, tree);
         g.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0), 0.5), ROW - 1);
         g.globalAlpha = this.matches && !hit ? 0.7 : 1;
-        if (i === this.hovered || i === this.chosen) {
+        if (drawn && (i === this.hovered || i === this.chosen)) {
           g.strokeStyle = this.colors.accent; g.lineWidth = 2;
           g.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), ROW - 3);
         }
         if (w > 26) {
           g.fillStyle = hit ? this.colors.markInk : this.colors.ink;
-          let text = WS.shorten(this.short(i), Math.floor((w - 8) / character));
-          while (text.length > 2 && g.measureText(text).width > w - 7) text = WS.shorten(this.short(i), text.length - 2);
+          let text = WS.shorten(this.short(i, tree), Math.floor((w - 8) / character));
+          while (text.length > 2 && g.measureText(text).width > w - 7) text = WS.shorten(this.short(i, tree), text.length - 2);
           if (text.length > 2) g.fillText(text, x + 4, y + ROW / 2);
         }
       });
@@ -198,6 +156,7 @@
     drawCrumbs() {
       const path = [];
       for (let p = this.focus; p > 0; p = this.tree.parent[p]) path.unshift(p);
+      if (this.upper) { this.crumbKey = null; this.crumbs.replaceChildren(WS.el("button", { type: "button", onclick: () => this.reset() }, "all"), `› callers and callees of ${WS.shorten(this.label(0), 90)}: ${this.told(0)}`); return; }
       const key = path.join();
       if (key === this.crumbKey && this.crumbTree === this.tree) return;
       this.crumbKey = key; this.crumbTree = this.tree;
@@ -207,28 +166,67 @@
       this.crumbs.replaceChildren(...items);
     }
 
-    at(event) {
+    box(event) {
       const r = this.canvas.getBoundingClientRect(), x = event.clientX - r.left, row = Math.floor((event.clientY - r.top) / ROW);
-      const box = this.boxes.find(([, left, w, at]) => at === row && x >= left && x < left + w);
-      return box ? box[0] : -1;
+      return this.boxes.find(([, left, w, at]) => at === row && x >= left && x < left + w) || null;
     }
 
-    told(i) {
-      const unit = this.data.unit, total = this.tree.total, rows = this.tree.rows, last = total.length - 1;
+    click(event) {
+      const found = this.box(event);
+      if (!found) return;
+      const [i, , , , tree] = found;
+      if (this.upper) { this.sandwich(tree.label[i]); return; }
+      if (!this.show(i)) this.zoom(i);
+    }
+
+    /* Opens what is folded into a frame; false where nothing is. */
+    show(i) {
+      const inside = this.tree.opens && this.tree.opens[i];
+      if (!inside || this.inverted) return false;
+      inside.forEach((node) => this.opened.add(node));
+      this.arrange();
+      this.status.textContent = `Opened: ${inside.length} frames`;
+      WS.tip.hide();
+      this.search(this.query);
+      return true;
+    }
+
+    /* The callers and callees of a frame, wherever it stands. */
+    sandwich(label = this.tree.label[this.chosen < 0 ? this.focus : this.chosen]) {
+      if (!label) { this.status.textContent = this.found.textContent = "choose a frame first"; return; }
+      const found = WS.flames.around(this.upright.label.includes(label) ? this.upright : this.plain, label);
+      this.tree = found.callees; this.upper = found.callers;
+      this.focus = 0; this.chosen = 0; this.hovered = -1;
+      this.both.setAttribute("aria-pressed", "true");
+      this.status.textContent = `Callers and callees of ${this.label(0)}: ${this.told(0)}`;
+      WS.tip.hide();
+      this.search(this.query);
+    }
+
+    reset() {
+      this.both.removeAttribute("aria-pressed");
+      if (this.upper) { this.tree = this.inverted ? this.turned : this.upright; this.upper = null; this.crumbKey = null; }
+      this.focus = 0; this.chosen = -1;
+      this.zoom(0);
+    }
+
+    told(i, tree = this.tree) {
+      const unit = this.data.unit, total = tree.total, rows = tree.rows, last = total.length - 1;
       const parts = [this.data.columns === 2
         ? `${WS.amount(total[0][i], unit)} → ${WS.amount(total[1][i], unit)} (${total[1][i] >= total[0][i] ? "+" : "−"}${WS.amount(Math.abs(total[1][i] - total[0][i]), unit)})`
         : WS.amount(total[0][i], unit)];
-      parts.push(`${WS.percent(total[last][i], total[last][0])} of all`);
-      if (this.tree.parent[i] > 0) parts.push(`${WS.percent(total[last][i], total[last][this.tree.parent[i]])} of the frame above`);
+      parts.push(`${WS.percent(total[last][i], this.plain.total[last][0])} of all`);
+      if (tree.parent[i] > 0) parts.push(`${WS.percent(total[last][i], total[last][tree.parent[i]])} of the frame above`);
       if (!["launches", "samples"].includes(this.data.weight)) parts.push(`${WS.count(rows[last][i])} ${this.data.rows}`);
       return parts.join(" · ");
     }
 
     hover(event) {
-      const i = this.at(event);
+      const found = this.box(event), i = found && found[4] === this.tree ? found[0] : -1;
       if (i !== this.hovered) { this.hovered = i; this.draw(); }
-      if (i < 0) { WS.tip.hide(); return; }
-      WS.tip.show(event, WS.el("b", {}, WS.shorten(this.label(i), 400)), WS.el("br"), WS.el("small", {}, this.told(i)));
+      if (!found) { WS.tip.hide(); return; }
+      const [node, , , , tree] = found, opens = tree.opens && tree.opens[node] && !this.upper ? [WS.el("br"), WS.el("small", {}, "click to open")] : [];
+      WS.tip.show(event, WS.el("b", {}, WS.shorten(this.label(node, tree), 400)), WS.el("br"), WS.el("small", {}, this.told(node, tree)), ...opens);
     }
 
     zoom(i) {
@@ -257,8 +255,8 @@
       const at = this.chosen < 0 ? this.focus : this.chosen, parent = this.tree.parent[at];
       const around = parent >= 0 ? this.children(parent) : [at], place = around.indexOf(at);
       const moves = { ArrowDown: () => this.choose(this.children(at)[0]), ArrowUp: () => this.choose(parent),
-        ArrowRight: () => this.choose(around[place + 1]), ArrowLeft: () => this.choose(around[place - 1]), Enter: () => this.zoom(at),
-        Escape: () => this.zoom(0), "/": () => this.searchBox.focus() };
+        ArrowRight: () => this.choose(around[place + 1]), ArrowLeft: () => this.choose(around[place - 1]), Enter: () => this.show(at) || this.zoom(at),
+        c: () => this.sandwich(), Escape: () => this.reset(), "/": () => this.searchBox.focus() };
       if (!moves[event.key] || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       moves[event.key]();
@@ -273,6 +271,7 @@
         try { pattern = new RegExp(text, "i"); } catch { pattern = { test: (s) => s.toLowerCase().includes(text.toLowerCase()) }; }
         this.matches = new Set();
         this.data.labels.forEach((label, i) => { if (i && pattern.test(label)) this.matches.add(i); });
+        for (const [label, inside] of this.holds) if (inside.some((one) => this.matches.has(one))) this.matches.add(label);
         let sum = 0, frames = 0;
         for (let i = 0; i < this.tree.depth.length;) {  // a match inside a match counts once
           if (this.matches.has(this.tree.label[i])) { sum += this.weight(i); i = this.tree.end[i]; frames++; } else i++;
@@ -283,9 +282,10 @@
     }
 
     invert() {
-      const on = this.tree === this.plain;
-      this.tree = on ? (this.turned = this.turned || inverted(this.plain)) : this.plain;
-      this.flip.setAttribute("aria-pressed", String(on));
+      this.inverted = !this.inverted;
+      this.tree = this.inverted ? (this.turned = this.turned || WS.flames.inverted(this.upright)) : this.upright;
+      this.upper = null;
+      this.flip.setAttribute("aria-pressed", String(this.inverted));
       this.focus = 0; this.chosen = -1; this.hovered = -1;
       this.search(this.query);
     }

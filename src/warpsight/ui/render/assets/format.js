@@ -10,6 +10,21 @@ WS.duration = (ns) => {
     if (a >= least * 0.9995) return `${WS.digits(ns / scale)} ${unit}`;
   return `${Math.round(ns)} ns`;
 };
+/* A moment as `--from` and `--until` take it: seconds since the begin of the trace, with digits enough for a resolution (ns). */
+WS.moment = (ns, resolution = 1) => {
+  const digits = Math.max(0, Math.min(9, 9 - Math.floor(Math.log10(Math.max(resolution, 1)) + 1e-9)));
+  const step = 10 ** (9 - digits), whole = Math.round(ns / step), sign = whole < 0 ? "-" : "";
+  const text = String(Math.abs(whole)).padStart(digits + 1, "0");
+  return `${sign}${digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text}s`;
+};
+/* The reverse, in ns; also of other units. */
+WS.parseMoment = (text) => {
+  const found = /^(-?\d+)(?:\.(\d+))?(ns|us|µs|ms|s)?$/.exec(text || "");
+  if (!found) return null;
+  const scale = { ns: 0, us: 3, "µs": 3, ms: 6, s: 9 }[found[3] || "s"];
+  const sign = found[1].startsWith("-") ? -1 : 1;
+  return Math.round(Number(`${found[1]}${(found[2] || "").slice(0, scale).padEnd(scale, "0")}`)) || (sign < 0 ? -0 : 0);
+};
 WS.size = (b) => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let i = 0;
@@ -106,3 +121,9 @@ WS.theme = (() => {
     },
   };
 })();
+/* The library that a frame belongs to, as far as its file tells. */
+WS.library = (text) => {
+  const file = /\(([^()]*)\)$/.exec(text), path = (file ? file[1] : text).replace(/^.*(site|dist)-packages\//, "").replace(/^.*lib\/python[\d.]*\//, "");
+  const found = /^<?([A-Za-z_]\w*)(?=[/.>])/.exec(path);
+  return !found ? "library" : ["string", "frozen", "built"].includes(found[1]) ? "Python" : found[1];
+};

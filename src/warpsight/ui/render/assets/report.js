@@ -3,17 +3,17 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent), by = (id) => document.getElementById(id);
   by("theme").addEventListener("click", WS.theme.toggle);
-  const page = window.report = { data };
-  const span = [0, data.timeline ? data.timeline.end : 1];
+  const page = window.report = { data, lines: new Map(Object.entries(data.lines || {})) };
+  const span = data.timeline ? [data.timeline.begin, data.timeline.end] : [Infinity, -Infinity];
   for (const s of [...data.memory, ...data.counters]) {
     const t = WS.unpack(s.time, Float64Array);
     span[0] = Math.min(span[0], t[0]); span[1] = Math.max(span[1], t[t.length - 1]);
   }
-  if (data.timeline && by("timeline-view")) page.timeline = new WS.Timeline(by("timeline-view"), data.timeline);
   if (data.flame && by("flame-view")) page.flame = new WS.Flame(by("flame-view"), data.flame);
-  page.lines = [...data.memory.map((s) => new WS.Line(by("memory-view"), s, span, "--host")),
-    ...data.counters.map((s) => new WS.Line(by("counters-view"), s, span, "--kernel"))];
+  page.charts = [...WS.charts(by("memory-view"), data.memory, span, "--host"), ...WS.charts(by("counters-view"), data.counters, span, "--kernel")];
+  if (data.timeline && by("timeline-view")) page.timeline = new WS.Timeline(by("timeline-view"), data.timeline, page.charts);
   if (by("iterations-view")) page.bars = (data.iterations || []).map((d) => new WS.Bars(by("iterations-view"), d));
+  if (by("share")) by("share").addEventListener("click", () => { by("share").textContent = "Making the file…"; setTimeout(() => { by("share").textContent = "Share"; }, 4000); });
 
   for (const table of document.querySelectorAll("table.sortable"))
     table.querySelectorAll("th").forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
@@ -60,6 +60,9 @@
 
   document.addEventListener("keydown", (e) => {
     if (e.target.matches("input, select, textarea") || e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
+    // The timeline's keys work wherever the focus is, while the timeline is in view; arrows and Enter only with the focus on it.
+    const seen = page.timeline && page.timeline.view.getBoundingClientRect();
+    if (seen && seen.top < innerHeight * 0.75 && seen.bottom > innerHeight * 0.25 && "wasdf0nN+-/".includes(e.key) && !e.target.closest(".flame") && page.timeline.key(e)) return;
     const go = (to) => { const s = sections[Math.max(0, Math.min(sections.length - 1, to))]; s.scrollIntoView(); s.querySelector("h1, h2").setAttribute("tabindex", "-1"); s.querySelector("h1, h2").focus({ preventScroll: true }); };
     const acts = { j: () => go(current() + 1), k: () => go(current() - 1), t: WS.theme.toggle, "/": () => search && (search.scrollIntoView({ block: "center" }), search.focus()) };
     if (acts[e.key]) { e.preventDefault(); acts[e.key](); }

@@ -1,283 +1,813 @@
-/* The timeline overview on a canvas: bins of busy time far away, single events close by. Data: render/report/figures.py. */
+/* The timeline on one canvas: findings, steps, ranges, threads with stacks, devices, counters, on one axis. */
 "use strict";
 (() => {
-  const AXIS = 24, GAP = 5, MOST_EVENTS = 8000;
-  const KINDS = { kernel: "kernels", communication: "communication", copy: "copies", set: "fills" };
-
+  const AXIS = 26, GAP = 3, LEAST = 50, MOST_LABELS = 600;
+  const HEIGHT = { marks: 20, steps: 18, ranges: 16, ops: 16, calls: 16, stacks: 15, device: 30, stream: 20, copies: 16, line: 40 };
+  const LEGEND = { kernel: "kernels", communication: "communication", copy: "copies", set: "fills", launch: "launch calls", blocked: "calls that hold the host",
+    call: "other calls", range: "ranges", op: "operators", stack: "own code", library: "libraries" };
+  const PAINT = { kernel: "kernel", communication: "communication", copy: "copy", set: "set", launch: "launch", blocked: "blocked", call: "other", range: "host",
+    op: "t-op", step: "idle", outlier: "copy", stack: "t-own", library: "t-library" };
+  
   /* Ticks at 1, 2 or 5 times a power of ten. */
   WS.ticks = (from, to, most) => {
     const raw = (to - from) / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(Math.max(raw, 1e-9)));
-    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw) || power;
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * (1 - 1e-9)) || power;
     const out = [];
     for (let t = Math.ceil(from / step) * step; t <= to + step * 1e-9; t += step) out.push(t);
     return { step, out };
   };
 
   class Timeline {
-    constructor(host, data) {
-      this.host = host; this.data = data;
-      this.levels = this.pyramid();
-      const e = data.events;
-      this.events = { begin: e.begin, end: e.end, count: e.count, start: WS.unpack(e.start, Float64Array),
-        duration: WS.unpack(e.duration, Float32Array), lane: WS.unpack(e.lane, Uint8Array), name: WS.unpack(e.name, Uint8Array) };
-      this.longest = this.events.duration.reduce((a, b) => Math.max(a, b), 0);
-      this.from = data.begin; this.to = data.end; this.pointer = null;
+    constructor(host, data, series) {
+      Object.assign(this, { host, data, begin: data.begin, end: data.end, live: data.live || "" });
+      this.lines = new WS.Timelines(data);
+      this.pointer = null; this.hovered = null; this.chosen = null; this.selection = null; this.search = ""; this.matches = null;
+      this.open = new Set();
+      this.tracks = this.arranged(series);
+      [this.from, this.to] = this.padded(...data.window);
       this.build();
-      this.draw();
-      new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement);
-      window.addEventListener("themechange", () => this.draw());
+      this.restore();
+      this.resize();
+      new ResizeObserver(() => this.resize()).observe(this.host);
+      window.addEventListener("themechange", () => { this.paint = this.shades = null; this.draw(); });
+      window.addEventListener("hashchange", () => this.restore(true));
     }
 
-    /* Each level halves the bins: the mean of the busy shares, the name of the busier half. */
-    pyramid() {
-      const lanes = this.data.lanes.length;
-      let bins = this.data.bins;
-      let busy = Float32Array.from(WS.unpack(this.data.busy, Uint8Array), (v) => v / 255), name = WS.unpack(this.data.name, Uint8Array);
-      const out = [{ bins, busy, name }];
-      while (bins > 64) {
-        const half = bins / 2, b = new Float32Array(lanes * half), n = new Uint8Array(lanes * half);
-        for (let i = 0; i < lanes * half; i++) {
-          const at = Math.floor(i / half) * bins + (i % half) * 2;
-          b[i] = (busy[at] + busy[at + 1]) / 2;
-          n[i] = busy[at] >= busy[at + 1] ? name[at] : name[at + 1];
-        }
-        out.push({ bins: half, busy: b, name: n });
-        bins = half; busy = b; name = n;
-      }
+    padded(from, to) { const room = (to - from) * 0.01; return [Math.max(this.begin, from - room), Math.min(this.end, to + room)]; }
+
+    /* Tracks from top to bottom; the rows of one group are the levels of one track. */
+    arranged(series) {
+      const out = [], known = new Map();
+      if (this.data.marks.length) out.push({ key: "findings", label: "findings", role: "marks", rows: [] });
+      this.data.rows.forEach((row, i) => {
+        if (!known.has(row.group)) { known.set(row.group, { key: row.group, label: row.label, role: row.role, rows: [] }); out.push(known.get(row.group)); }
+        known.get(row.group).rows.push(i);
+      });
+      series.forEach((line, i) => { if (line.most > line.least) out.push({ key: `line${i}`, label: line.title, role: "line", rows: [], line }); });
+      // The busiest thread is open; so is the first track of each kind.
+      const first = out.find((t) => t.role === "calls");
+      const thread = first ? first.key.replace(/\.calls$/, "") : "";
+      for (const t of out) if (!["ranges", "ops", "stacks"].includes(t.role) || t.key.startsWith(`${thread}.`) || t === out.find((one) => one.role === t.role)) this.open.add(t.key);
       return out;
     }
 
+    /* Levels of a track that are drawn: ranges by their nesting, stacks by their depth. */
+    levels(track) {
+      if (!this.open.has(track.key)) return 1;
+      if (track.role === "ranges" || track.role === "ops") return track.rows.length;
+      if (track.role !== "stacks") return 1;
+      const key = `${track.key} ${this.lines.parts.length} ${this.libraries}`;
+      if (track.measured !== key) {
+        track.measured = key;
+        track.depth = 1;
+        for (const part of this.lines.of(track.rows[0])) {
+          const used = part.slices.has(track.rows[0]) ? part.slices.get(track.rows[0]).name : part.bins.get(track.rows[0])[0].name;
+          for (const stack of new Set(used)) if (stack) track.depth = Math.max(track.depth, this.frames(part, stack).length);
+        }
+        track.depth = Math.min(track.depth, 24);
+      }
+      return track.depth;
+    }
+
+    frames(part, stack) {
+      part.shown = part.shown || new Map();
+      const key = stack * 2 + (this.libraries ? 1 : 0);
+      if (!part.shown.has(key)) part.shown.set(key, WS.folded(part.stack(stack), this.libraries));
+      return part.shown.get(key);
+    }
+
     build() {
-      const button = (text, title, act) => WS.el("button", { type: "button", title, "aria-label": title, onclick: act }, text);
-      this.told = WS.el("span", { class: "told", role: "status" });
+      const button = (text, title, act) => WS.el("button", { type: "button", title, onclick: act }, text);
+      this.told = WS.el("code", { class: "told", role: "status" });
+      this.box = WS.el("input", { type: "search", placeholder: "Search the timeline", "aria-label": "Search the timeline: text or regular expression; in: before a file and line searches stacks",
+        spellcheck: "false", oninput: (e) => this.find(e.target.value) });
+      this.found = WS.el("span", { class: "told", role: "status" });
+      this.box.addEventListener("keydown", (e) => {
+        if (e.key === "Enter") { e.preventDefault(); this.goTo(e.shiftKey ? -1 : 1); }
+        if (e.key === "Escape") { this.box.value = ""; this.find(""); this.canvas.focus({ preventScroll: true }); }
+      });
+      this.folding = WS.el("button", { type: "button", "aria-pressed": "false", title: "Show every frame of libraries", onclick: () => this.unfold() }, "Library frames");
       this.canvas = WS.el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "timeline",
-        "aria-label": `Timeline of ${this.data.lanes.length} rows over ${WS.duration(this.data.end)}. Plus and minus zoom, arrows move, 0 shows all.` });
-      const legend = WS.el("ul", { class: "legend" }, ...Object.entries(KINDS).filter(([k]) => this.data.kinds.includes(k))
-        .map(([k, text]) => WS.el("li", {}, WS.el("i", { style: `background:var(--${k})` }), text)));
+        "aria-label": `Timeline of ${this.tracks.length} rows over ${WS.duration(this.end - this.begin)}. W and S zoom, A and D move, F fits, 0 shows all, arrows step, Enter selects, Escape clears, slash searches.` });
+      this.spacer = WS.el("div");
+      this.view = WS.el("div", { class: "view", tabindex: "-1" }, this.canvas, this.spacer);
+      this.status = WS.el("div", { class: "sr", role: "status", "aria-live": "polite" });
+      const kinds = new Set(this.lines.parts.flatMap((p) => p.kinds.map((k) => this.lines.kinds[k])));
+      if (this.tracks.some((t) => t.role === "stacks")) kinds.add("stack").add("library");
+      const legend = WS.el("ul", { class: "legend" }, ...Object.entries(LEGEND).filter(([k]) => kinds.has(k))
+        .map(([k, text]) => WS.el("li", {}, WS.el("i", { style: `background:var(--${PAINT[k]})` }), text)));
+      this.panel = WS.el("div", { class: "panel" });
       this.host.classList.add("timeline");
-      const bar = WS.el("div", { class: "toolbar" }, button("−", "Zoom out", () => this.zoom(2)), button("+", "Zoom in", () => this.zoom(0.5)),
-        button("All", "Show all", () => this.show(this.data.begin, this.data.end)));
-      if (this.events.count) bar.append(button("Single events", "Zoom to where single events are shown", () => this.detail()));
-      bar.append(this.told);
-      this.host.replaceChildren(bar, WS.el("div", {}, this.canvas), legend);
-      if (this.data.merged) this.host.append(WS.el("p", { class: "small muted" }, `${this.data.merged} streams that did least have no row of their own; they are in their device's.`));
+      this.host.replaceChildren(WS.el("div", { class: "toolbar" }, button("−", "Zoom out (s)", () => this.zoom(2)), button("+", "Zoom in (w)", () => this.zoom(0.5)),
+        button("All", "Show all (0)", () => this.show(this.begin, this.end)), button("Judged", "Show the time that the verdict is about", () => this.show(...this.padded(...this.data.window))),
+        this.folding, this.box, this.found), this.told, this.view, this.status, legend, this.panel);
+      const left = [];
+      if (this.data.merged) left.push(`${this.data.merged} streams that did least have no row of their own; they are in their device's`);
+      if (this.data.threads) left.push(`${this.data.threads} threads that did least have no rows`);
+      if (left.length) this.host.append(WS.el("p", { class: "small muted" }, `${left.join("; ")}.`));
+      this.details = new WS.Details(this, this.panel);
       this.listen();
     }
 
     listen() {
       const c = this.canvas;
+      this.view.addEventListener("scroll", () => this.draw(), { passive: true });
       c.addEventListener("wheel", (e) => {
-        if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) { e.preventDefault(); this.pan(e.deltaX / this.room * (this.to - this.from)); return; }
-        if (!e.ctrlKey && document.activeElement !== c) return;  // the page scrolls unless the timeline has the focus
+        const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
+        if (sideways) { e.preventDefault(); this.pan(sideways / this.room * (this.to - this.from)); return; }
+        if (!e.ctrlKey && !e.metaKey) return;  // the rows and the page scroll
         e.preventDefault();
-        this.zoom(Math.exp(Math.max(-80, Math.min(80, e.deltaY)) * (e.ctrlKey ? 0.012 : 0.004)), this.timeAt(e));
+        this.zoom(Math.exp(Math.max(-80, Math.min(80, e.deltaY)) * 0.012), this.timeAt(e));
       }, { passive: false });
-      c.addEventListener("pointerdown", (e) => { this.drag = { x: e.clientX, from: this.from, to: this.to }; c.setPointerCapture(e.pointerId); c.focus({ preventScroll: true }); });
-      c.addEventListener("pointermove", (e) => {
-        if (this.drag) {
-          const shift = (this.drag.x - e.clientX) / this.room * (this.drag.to - this.drag.from);
-          if (Math.abs(this.drag.x - e.clientX) > 2) { c.classList.add("moving"); WS.tip.hide(); this.show(this.drag.from + shift, this.drag.to + shift); }
-        } else this.hover(e);
-      });
-      for (const end of ["pointerup", "pointercancel"]) c.addEventListener(end, () => { this.drag = null; c.classList.remove("moving"); });
-      c.addEventListener("pointerleave", () => { this.pointer = null; WS.tip.hide(); this.draw(); });
-      c.addEventListener("dblclick", (e) => this.zoom(0.25, this.timeAt(e)));
-      c.addEventListener("keydown", (e) => {
-        const width = this.to - this.from;
-        const acts = { "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), "0": () => this.show(this.data.begin, this.data.end),
-          ArrowLeft: () => this.pan(-width / 5), ArrowRight: () => this.pan(width / 5) };
-        if (acts[e.key] && !e.ctrlKey && !e.metaKey) { e.preventDefault(); acts[e.key](); }
-      });
+      c.addEventListener("pointerdown", (e) => this.press(e));
+      c.addEventListener("pointermove", (e) => (this.drag ? this.move(e) : this.hover(e)));
+      for (const end of ["pointerup", "pointercancel"]) c.addEventListener(end, (e) => this.release(e, end === "pointerup"));
+      c.addEventListener("pointerleave", () => { if (!this.drag) { this.pointer = null; this.hovered = null; WS.tip.hide(); this.draw(); } });
+      c.addEventListener("dblclick", (e) => { if (this.place(e).x > this.gutter) this.zoom(0.25, this.timeAt(e)); });
+      c.addEventListener("keydown", (e) => this.key(e));
     }
 
-    timeAt(event) {
-      const x = event.clientX - this.canvas.getBoundingClientRect().left - this.gutter;
-      return this.from + Math.max(0, Math.min(1, x / this.room)) * (this.to - this.from);
+    key(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return false;
+      const width = this.to - this.from, around = this.pointer ? this.timeOf(this.pointer.x) : undefined;
+      const acts = { w: () => this.zoom(0.5, around), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), s: () => this.zoom(2, around), "-": () => this.zoom(2),
+        a: () => this.pan(-width / 4), d: () => this.pan(width / 4), 0: () => this.show(this.begin, this.end), Home: () => this.show(this.begin, this.end),
+        f: () => this.fit(), "/": () => this.box.focus(), n: () => this.goTo(1), N: () => this.goTo(-1), Escape: () => this.clear(),
+        ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), ArrowUp: () => this.climb(-1), ArrowDown: () => this.climb(1),
+        Enter: () => { if (this.chosen) this.panel.querySelector("a, button, summary")?.focus(); else this.step(1); } };
+      if (!acts[event.key]) return false;
+      event.preventDefault();
+      acts[event.key]();
+      return true;
     }
 
-    show(from, to) {
-      const whole = this.data.end - this.data.begin, width = Math.max(Math.min(to - from, whole), Math.min(100, whole));
-      this.from = Math.max(this.data.begin, Math.min(from, this.data.end - width));
-      this.to = this.from + width;
+    press(e) {
+      const at = this.place(e);
+      this.canvas.focus({ preventScroll: true });
+      if (at.x < this.gutter || (this.narrow && at.track && at.inLabel)) { if (at.track) this.toggle(at.track); return; }
+      this.canvas.setPointerCapture(e.pointerId);
+      const pan = e.shiftKey || at.y < AXIS;
+      this.drag = { x: at.x, time: this.timeOf(at.x), from: this.from, to: this.to, pan, moved: false };
+    }
+
+    move(e) {
+      const d = this.drag, at = this.place(e);
+      if (Math.abs(at.x - d.x) > 3) d.moved = true;
+      if (!d.moved) return;
+      WS.tip.hide();
+      if (d.pan) {
+        const shift = (d.x - at.x) / this.room * (d.to - d.from);
+        this.show(d.from + shift, d.to + shift);
+        return;
+      }
+      const t = this.timeOf(Math.max(this.gutter, Math.min(at.x, this.width)));
+      this.selection = [Math.min(t, d.time), Math.max(t, d.time)].map(Math.round);
       this.draw();
     }
 
+    release(e, done) {
+      const d = this.drag;
+      this.drag = null;
+      if (!d || !done) return;
+      if (!d.moved) { this.choose(this.under(this.place(e))); return; }
+      if (!d.pan) { this.chosen = null; this.details.selection(...this.selection); }
+      this.note();
+    }
+
+    toggle(track) {
+      if (this.open.has(track.key)) this.open.delete(track.key); else this.open.add(track.key);
+      this.resize();
+    }
+
+    unfold() {
+      this.libraries = !this.libraries;
+      this.folding.setAttribute("aria-pressed", String(this.libraries));
+      this.resize();
+    }
+
+    timeOf(x) { return this.from + (x - this.gutter) / this.room * (this.to - this.from); }
+    timeAt(event) { return this.timeOf(Math.max(this.gutter, this.place(event).x)); }
+    x(t) { return this.gutter + (t - this.from) / (this.to - this.from) * this.room; }
+
+    show(from, to, quiet = false) {
+      const whole = this.end - this.begin, width = Math.max(Math.min(to - from, whole), Math.min(LEAST, whole));
+      this.from = Math.max(this.begin, Math.min(from, this.end - width));
+      this.to = this.from + width;
+      this.draw();
+      if (!quiet) this.note();
+    }
+
     zoom(factor, around) {
-      const at = around === undefined ? (this.from + this.to) / 2 : around;
+      const at = around === undefined ? (this.chosen ? Math.max(this.from, Math.min(this.to, (this.chosen.start + this.chosen.end) / 2)) : (this.from + this.to) / 2) : around;
       this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
     }
 
     pan(by) { this.show(this.from + by, this.to + by); }
 
-    /* A window in which about 60 events of the fullest row lie: their names can be read. */
-    detail() {
-      const e = this.events, middle = e.start[Math.floor(e.count / 2)], mean = (e.end - e.begin) / e.count;
-      this.show(middle, middle + Math.max(mean * Math.min(60, e.count), 200));
+    fit() {
+      const [a, b] = this.selection || (this.chosen ? [this.chosen.start, this.chosen.end] : this.data.window), room = Math.max((b - a) * 0.1, 20);
+      this.show(a - room, b + room);
     }
 
-    place() {
-      const width = Math.max(this.canvas.parentElement.clientWidth, 80);
+    clear() {
+      this.chosen = null; this.selection = null;
+      this.box.value = "";
+      this.find("");
+      this.details.clear();
+      this.note();
+    }
+
+    /* The slice under a place: of a track of ranges the one of its level. */
+    under(at) {
+      if (!at.track || at.x < this.gutter) return null;
+      const t = this.timeOf(at.x), role = at.track.role;
+      if (role === "marks") {
+        const near = 7 / this.room * (this.to - this.from);
+        return this.data.marks.filter((m) => t >= m.begin - near && t <= Math.max(m.end, m.begin + 2 * near)).sort((a, b) => (a.end - a.begin) - (b.end - b.begin))[0] || null;
+      }
+      if (role === "line") return null;
+      const row = at.track.rows[["ranges", "ops"].includes(role) ? at.level : 0];
+      if (row === undefined) return null;
+      const reach = 2 / this.room * (this.to - this.from);
+      const slice = this.lines.at(row, t) || this.lines.at(row, t + reach) || this.lines.at(row, t - reach);
+      return slice && { ...slice, level: at.level, track: at.track };
+    }
+
+    choose(slice, quiet = false) {
+      if (slice && slice.number) { location.hash = `finding-${slice.number}`; return; }
+      this.chosen = slice;
+      if (slice) {
+        this.selection = null;
+        slice.track = slice.track || this.tracks.find((t) => t.rows.includes(slice.row));
+        this.status.textContent = `${slice.name}, ${WS.duration(slice.end - slice.start)} from ${WS.moment(slice.start)}`;
+        this.details.slice(slice);
+      } else this.details.clear();
+      this.draw();
+      if (!quiet) this.note();
+    }
+
+    /* The neighbour in the row of the chosen slice; without one the first that is in view. */
+    step(by) {
+      const next = this.chosen ? this.lines.next(this.chosen, by) : this.first();
+      if (!next) { if (!this.chosen) this.pan(by * (this.to - this.from) / 4); return; }
+      this.choose(next);
+      if (next.start < this.from || next.end > this.to) this.show(next.start - (this.to - this.from) / 2, next.start + (this.to - this.from) / 2);
+    }
+
+    first(tracks = this.tracks.filter((t) => ["device", "stream"].includes(t.role))) {
+      for (const track of tracks) {
+        for (const part of track.rows.length ? this.lines.of(track.rows[0]) : []) {
+          const own = part.slices.get(track.rows[0]);
+          if (!own) continue;
+          const k = WS.lower(own.start, this.from, 0, own.start.length);
+          if (k < own.start.length && own.start[k] < this.to) return this.lines.slice(part, track.rows[0], k);
+        }
+      }
+      return null;
+    }
+
+    /* To the row above or below, at the same moment or the next slice there. */
+    climb(by) {
+      const rows = this.tracks.flatMap((t) => (this.open.has(t.key) && t.role !== "stacks" ? t.rows : t.rows.slice(0, 1)).map((row) => [t, row]));
+      if (!rows.length) return;
+      if (!this.chosen) { this.step(1); return; }
+      const t = this.chosen.start;
+      for (let i = rows.findIndex(([, row]) => row === this.chosen.row) + by; i >= 0 && i < rows.length; i += by) {
+        const [track, row] = rows[i];
+        const found = this.lines.at(row, t) || (() => {
+          for (const part of this.lines.of(row)) {
+            const own = part.slices.get(row), k = own ? WS.lower(own.start, t, 0, own.start.length) : 0;
+            if (own && k < own.start.length) return this.lines.slice(part, row, k);
+          }
+          return null;
+        })();
+        if (found) { this.choose({ ...found, track }); return; }
+      }
+    }
+
+    /* Search: names, or with `in:` stacks that hold a frame; what does not match is dimmed. */
+    find(text, quiet = false) {
+      this.search = text;
+      this.matches = null;
+      this.places = null;
+      this.found.textContent = "";
+      if (text) {
+        const inside = text.startsWith("in:"), words = inside ? text.slice(3).trim() : text;
+        let pattern;
+        try { pattern = inside ? null : new RegExp(words, "i"); } catch { pattern = null; }
+        const test = (s) => (pattern ? pattern.test(s) : s.toLowerCase().includes(words.toLowerCase()));
+        this.matches = new Map();
+        this.matching = { inside, test };
+        this.collect(inside ? null : words);
+      }
+      this.draw();
+      if (!quiet) this.note();
+    }
+
+    hits(part) {
+      if (!this.matches.has(part)) {
+        const { inside, test } = this.matching, frame = part.frames.map(([text]) => test(text)), stack = new Uint8Array(part.parent.length + 1);
+        const holds = (number) => {
+          if (!number) return false;
+          if (!stack[number]) stack[number] = frame[part.frame[number - 1]] || holds(part.parent[number - 1]) ? 2 : 1;
+          return stack[number] === 2;
+        };
+        for (let i = 1; i < stack.length; i++) holds(i);
+        this.matches.set(part, { inside, name: part.names.map((text) => !inside && test(text)), stack });
+      }
+      return this.matches.get(part);
+    }
+
+    /* Whether a slice or bin matches; `name` is a number of a name or, on rows of stacks, of a stack. */
+    hit(part, row, name, stack) {
+      const h = this.hits(part);
+      if (this.data.rows[row].role === "stacks") return h.stack[name] === 2;
+      return h.inside ? h.stack[stack] === 2 : h.name[name];
+    }
+
+    /* Device work that matches: here as far as slices are here, of a server all of it. */
+    async collect(words) {
+      const places = [], role = this.tracks.some((t) => t.role === "device") ? "device" : "calls";
+      let exact = true, time = 0;
+      this.data.rows.forEach((row, i) => {
+        if (row.role !== role) return;
+        this.lines.cover(i, this.begin, this.end, (part, a, b) => {
+          const own = part.slices.get(i);
+          if (!own) { exact = false; return; }
+          const [lo, hi] = part.range(own, a, b);
+          for (let k = lo; k < hi; k++) if (own.start[k] >= a && this.hit(part, i, own.name[k], own.stack[k])) { places.push([i, own.start[k], own.end[k]]); time += own.end[k] - own.start[k]; }
+        });
+      });
+      this.places = places.sort((a, b) => a[1] - b[1]);
+      let count = places.length;
+      if (!exact && this.live && words) {
+        const asked = this.search, answer = await this.ask(`${this.live}/search?pattern=${encodeURIComponent(words)}`);
+        if (asked !== this.search) return;
+        if (answer) { exact = true; ({ count, time } = answer); this.places = answer.start.map((t, i) => [answer.row[i], t, answer.end[i]]); }
+      }
+      this.found.textContent = count ? `${WS.count(count)}× ${WS.duration(time)}${exact ? "" : " among the single kernels of this file"}; Enter goes to the next` : exact ? "no match" : "no match among the single kernels of this file";
+    }
+
+    goTo(by) {
+      if (!this.places || !this.places.length) return;
+      const at = this.chosen ? this.chosen.start : by > 0 ? this.from - 1 : this.to;
+      const next = (by > 0 ? this.places.find(([, start]) => start > at) : this.places.findLast(([, start]) => start < at)) || this.places[by > 0 ? 0 : this.places.length - 1];
+      this.goal = next;
+      const width = Math.min(this.to - this.from, Math.max((next[2] - next[1]) * 60, 20_000));
+      this.show(next[1] - width / 2, next[1] + width / 2);
+      this.settle();
+    }
+
+    /* Chooses what was asked for once its slices are here. */
+    settle() {
+      if (!this.goal) return;
+      const [row, start] = this.goal, slice = this.lines.at(row, start + 0.5);
+      if (slice && slice.start === start) { this.goal = null; this.choose(slice); }
+    }
+
+    /* The fragment of the address: window, selection, chosen slice, search. */
+    note() {
+      clearTimeout(this.noting);
+      this.noting = setTimeout(() => {
+        const digit = (this.to - this.from) / 1e4, parts = [`from=${WS.moment(this.from, digit)}`, `until=${WS.moment(this.to, digit)}`];
+        if (this.selection) parts.push(`select=${this.selection.map((t) => WS.moment(t)).join("..")}`);
+        if (this.chosen) parts.push(`row=${this.data.rows[this.chosen.row].key}`, `at=${WS.moment(this.chosen.start)}`);
+        if (this.search) parts.push(`search=${encodeURIComponent(this.search)}`);
+        this.own = `#timeline?${parts.join("&")}`;
+        try { history.replaceState(null, "", this.own); } catch { /* a page in a frame may not */ }
+      }, 150);
+    }
+
+    restore(moved = false) {
+      if (!location.hash.startsWith("#timeline?")) return;
+      const section = document.getElementById("timeline");
+      if (section) section.scrollIntoView({ behavior: "instant" });
+      if (location.hash === this.own) return;
+      const asked = new URLSearchParams(location.hash.slice("#timeline?".length).replace(/\+/g, "%2B")), time = (name) => WS.parseMoment(asked.get(name));
+      const from = time("from"), until = time("until"), select = (asked.get("select") || "").split("..").map(WS.parseMoment);
+      this.selection = select.length === 2 && select.every((t) => t !== null) ? select : null;
+      this.chosen = null;
+      this.box.value = asked.get("search") || "";
+      if (from !== null && until !== null && until > from) { this.from = Math.max(this.begin, from); this.to = Math.min(this.end, until); if (this.to - this.from < 1) this.show(from, until, true); }
+      const row = this.data.rows.findIndex((r) => r.key === asked.get("row")), at = time("at");
+      if (this.box.value !== this.search) this.find(this.box.value, true);
+      if (this.selection) this.details.selection(...this.selection); else this.details.clear();
+      if (row >= 0 && at !== null) {
+        const slice = this.lines.at(row, at + 0.5);
+        if (slice) this.choose(slice, true); else this.goal = [row, at];
+      }
+      if (moved) this.draw();
+    }
+
+    resize() {
+      const width = Math.max(this.host.clientWidth, 80);
       this.width = width;
       this.narrow = width < 640;
-      this.gutter = this.narrow ? 0 : Math.min(300, Math.round(width * 0.29));
+      this.gutter = this.narrow ? 0 : Math.min(250, Math.round(width * 0.22));
       this.room = width - this.gutter;
-      const label = this.narrow ? 16 : 0;
+      const label = this.narrow ? 15 : 0;
       let y = AXIS;
-      this.rows = this.data.lanes.map((lane) => {
-        const h = lane.stream === null ? 38 : 24, row = { y: y + label, h, label };
-        y += h + GAP + label;
-        return row;
-      });
-      return y;
+      for (const track of this.tracks) {
+        const levels = this.levels(track);
+        Object.assign(track, { y: y + label, label_: label, deep: levels, h: HEIGHT[track.role] * levels });
+        y += label + track.h + GAP;
+      }
+      this.total = y;
+      this.height = Math.min(y, Math.max(260, Math.round(window.innerHeight * 0.72)));
+      this.view.style.height = `${this.height}px`;
+      this.spacer.style.height = `${Math.max(0, y - this.height)}px`;
+      this.draw();
     }
 
+    place(event) {
+      const r = this.canvas.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top, down = y + this.view.scrollTop;
+      const track = y < AXIS ? null : this.tracks.find((t) => down >= t.y - t.label_ && down < t.y + t.h + GAP) || null;
+      return { x, y, track, inLabel: track && down < track.y, level: track ? Math.max(0, Math.min(track.deep - 1, Math.floor((down - track.y) / HEIGHT[track.role]))) : 0 };
+    }
+
+    /* One drawing a frame, however often something changed. */
     draw() {
-      const height = this.place(), g = WS.canvas(this.canvas, this.width, height);
+      if (this.waiting) return;
+      this.waiting = true;
+      requestAnimationFrame(() => { this.waiting = false; this.render(); });
+    }
+
+    colors() {
       this.font = WS.color("--sans");
       this.paint = {};
-      for (const kind of [...Object.keys(KINDS), "ink", "muted", "line", "raised", "accent", "surface"]) this.paint[kind] = WS.color(`--${kind}`);
-      this.axis(g, height);
-      this.data.lanes.forEach((lane, i) => this.lane(g, lane, i));
-      if (this.pointer) {
-        g.fillStyle = this.paint.accent;
-        g.fillRect(this.pointer.x, AXIS, 1, height - AXIS);
-      }
-      this.told.textContent = `${WS.duration(this.from)} to ${WS.duration(this.to)} · ${WS.duration(this.to - this.from)} shown`;
+      for (const [kind, name] of Object.entries(PAINT)) this.paint[kind] = WS.color(`--${name}`);
+      for (const name of ["ink", "muted", "line", "raised", "accent", "surface", "bad", "warn", "f-ink", "mark"]) this.paint[`-${name}`] = WS.color(`--${name}`);
+      this.onColor = document.documentElement.dataset.theme === "dark" ? "#0c1014" : "#ffffff";
     }
 
-    x(t) { return this.gutter + (t - this.from) / (this.to - this.from) * this.room; }
-
-    axis(g, height) {
-      const { step, out } = WS.ticks(this.from, this.to, this.room / 110);
-      // the unit of the times, not of the step, as long as four digits tell neighbours apart
-      const unit = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([s]) => (this.to >= s * 0.999 && step >= s * 1e-4) || s === 1);
-      const digits = Math.max(0, -Math.floor(Math.log10(step / unit[0]) + 1e-9));
-      g.font = `11px ${this.font}`;
+    render() {
+      const began = performance.now(), g = WS.canvas(this.canvas, this.width, this.height);
+      if (!this.paint) this.colors();
+      this.labels = 0;
+      this.coarse = false;
+      this.top = this.view.scrollTop;
       g.textBaseline = "middle";
+      this.grid(g);
+      for (const track of this.tracks) {
+        const y = track.y - this.top;
+        if (y + track.h < AXIS || y - track.label_ > this.height) continue;
+        this.heading(g, track, y);
+        g.save();
+        g.beginPath();
+        g.rect(this.gutter, y, this.room, track.h);
+        g.clip();
+        this.track(g, track, y);
+        g.restore();
+      }
+      this.overlays(g);
+      this.axis(g);
+      this.told.textContent = `--from ${WS.moment(this.from, (this.to - this.from) / 1e4)} --until ${WS.moment(this.to, (this.to - this.from) / 1e4)}`;
+      this.told.title = `${WS.duration(this.to - this.from)} shown; options of analyze, report, view, export`;
+      this.spent = performance.now() - began;
+      if (this.coarse && this.live) this.fetch();
+    }
+
+    grid(g) {
+      const { out } = WS.ticks(this.from, this.to, this.room / 120);
+      g.fillStyle = this.paint["-line"];
+      for (const t of out) g.fillRect(Math.round(this.x(t)), AXIS, 1, this.height - AXIS);
+    }
+
+    axis(g) {
+      const { step, out } = WS.ticks(this.from, this.to, this.room / 120);
+      g.fillStyle = this.paint["-surface"];
+      g.fillRect(0, 0, this.width, AXIS);
+      g.font = `11px ${this.font}`;
       for (const t of out) {
-        const x = Math.round(this.x(t));
-        g.fillStyle = this.paint.line;
-        g.fillRect(x, AXIS - 5, 1, height - AXIS + 5);
-        const text = `${(t / unit[0]).toLocaleString("en-US", { minimumFractionDigits: Math.min(digits, 6), maximumFractionDigits: Math.min(digits, 6) })} ${unit[1]}`;
-        const w = g.measureText(text).width;
-        g.fillStyle = this.paint.muted;
+        const x = Math.round(this.x(t)), text = WS.moment(t, step), w = g.measureText(text).width;
+        g.fillStyle = this.paint["-line"];
+        g.fillRect(x, AXIS - 6, 1, 6);
+        g.fillStyle = this.paint["-muted"];
         g.fillText(text, Math.max(this.gutter, Math.min(x - w / 2, this.width - w - 1)), 10);
       }
     }
 
-    lane(g, lane, i) {
-      const row = this.rows[i], device = lane.stream === null;
-      g.font = `${device ? 600 : 400} 12px ${this.font}`;
-      const share = WS.percent(lane.busy, this.data.end - this.data.begin);
-      const space = this.narrow ? this.width - 70 : this.gutter - 54, indent = device ? 0 : 12;
-      let text = lane.label;
-      while (text.length > 4 && g.measureText(text).width > space - indent) text = WS.shorten(lane.label, text.length - 2);
-      const middle = this.narrow ? row.y - 8 : row.y + row.h / 2;
-      g.fillStyle = device ? this.paint.ink : this.paint.muted;
+    heading(g, track, y) {
+      const main = ["device", "calls", "steps", "marks"].includes(track.role), folds = ["ranges", "ops", "stacks"].includes(track.role) && (track.rows.length > 1 || track.role === "stacks");
+      const indent = main || track.role === "line" ? 0 : 12, row = this.data.rows[track.rows[0]];
+      const share = row && track.role !== "stacks" && track.role !== "steps" ? WS.percent(row.busy, this.end - this.begin) : track.role === "line" ? WS.amount(track.line.most, track.line.data.unit) : "";
+      let text = (folds ? (this.open.has(track.key) ? "▾ " : "▸ ") : "") + this.labelOf(track);
+      g.font = `${main ? 600 : 400} 12px ${this.font}`;
+      const space = (this.narrow ? this.width : this.gutter - 10) - g.measureText(share).width - 10 - indent;
+      while (text.length > 4 && g.measureText(text).width > space) text = WS.shorten(text, text.length - 2);
+      const middle = this.narrow ? y - 7 : y + Math.min(track.h, HEIGHT[track.role]) / 2;
+      g.fillStyle = main ? this.paint["-ink"] : this.paint["-muted"];
       g.fillText(text, indent, middle);
       g.font = `11px ${this.font}`;
       g.textAlign = "right";
-      g.fillStyle = this.paint.muted;
+      g.fillStyle = this.paint["-muted"];
       g.fillText(share, this.narrow ? this.width : this.gutter - 10, middle);
       g.textAlign = "left";
-      g.fillStyle = this.paint.raised;
-      g.fillRect(this.gutter, row.y, this.room, row.h);
-      g.save();
-      g.beginPath();
-      g.rect(this.gutter, row.y, this.room, row.h);
-      g.clip();
-      const inside = this.visible();
-      const [a, b] = inside ? [Math.max(this.from, this.events.begin), Math.min(this.to, this.events.end)] : [this.to, this.to];
-      this.bins(g, i, row, this.from, a);
-      this.bins(g, i, row, b, this.to);
-      if (b > a) this.singles(g, i, row, inside, a, b);
-      g.restore();
+      if (!["marks", "stacks", "ranges", "ops"].includes(track.role)) { g.fillStyle = this.paint["-raised"]; g.globalAlpha = 0.6; g.fillRect(this.gutter, y, this.room, track.h); g.globalAlpha = 1; }
     }
 
-    /* Whether an event stands in a row: a device's row shows those of all its streams. */
-    has(i, k) {
-      const lane = this.data.lanes[i], e = this.events;
-      return e.lane[k] === i || (lane.stream === null && this.data.lanes[e.lane[k]].device === lane.device);
+    /* Below a thread's or device's own row the name need not be said again. */
+    labelOf(track) {
+      const told = { ranges: "ranges", ops: "operators", stacks: track.label.split(" · ").pop() }[track.role], first = this.tracks.find((t) => t.key.replace(/\.\w+$/, "") === track.key.replace(/\.\w+$/, ""));
+      return told && first !== track ? told : track.label;
     }
 
-    /* A device with rows for its streams shows their work without names: they stand there. */
-    only(lane) { return !this.data.lanes.some((l) => l.device === lane.device && l.stream !== null); }
-
-    /* Range of events in view, null where there are none or too many to tell apart. */
-    visible() {
-      const e = this.events;
-      if (!e.count || this.to <= e.begin || this.from >= e.end) return null;
-      const find = (t) => { let lo = 0, hi = e.count; while (lo < hi) { const m = (lo + hi) >> 1; if (e.start[m] < t) lo = m + 1; else hi = m; } return lo; };
-      const range = [find(this.from - this.longest), find(this.to)];
-      const busy = range[1] - range[0];
-      return busy <= MOST_EVENTS && busy <= this.room * 4 ? range : null;
+    track(g, track, y) {
+      if (track.role === "marks") { this.marks(g, y); return; }
+      if (track.role === "line") { this.line(g, track, y); return; }
+      if (track.role === "stacks") { this.stacks(g, track, y); return; }
+      const h = HEIGHT[track.role], filled = ["ranges", "ops", "steps"].includes(track.role);
+      for (let level = 0; level < track.deep; level++)
+        this.lines.cover(track.rows[level], this.from, this.to, (part, a, b) => {
+          const own = part.slices.get(track.rows[level]);
+          if (own) this.slices(g, part, own, track, track.rows[level], y + level * h, h - 1, a, b, filled);
+          else this.bins(g, part, track.rows[level], y + level * h, h - 1, a, b);
+        });
     }
 
-    bins(g, i, row, from, to) {
-      if (to <= from) return;
-      const whole = this.data.end - this.data.begin, pixel = (this.to - this.from) / this.room;
+    bins(g, part, row, y, h, from, to) {
+      const levels = part.bins.get(row), whole = part.end - part.begin, pixel = (this.to - this.from) / this.room;
       let level = 0;
-      while (level + 1 < this.levels.length && whole / this.levels[level].bins < pixel) level++;
-      const { bins, busy, name } = this.levels[level], width = whole / bins;
-      const first = Math.max(0, Math.floor((from - this.data.begin) / width)), last = Math.min(bins, Math.ceil((to - this.data.begin) / width));
+      while (level + 1 < levels.length && whole / levels[level].bins < pixel) level++;
+      const { bins, busy, name } = levels[level], width = whole / bins;
+      if (level === 0) this.coarse = true;
+      const first = Math.max(0, Math.floor((from - part.begin) / width)), last = Math.min(bins, Math.ceil((to - part.begin) / width));
+      let color = "";
       for (let b = first; b < last; b++) {
-        const share = busy[i * bins + b];
+        const share = busy[b];
         if (!share) continue;
-        const x = this.x(Math.max(this.data.begin + b * width, from)), end = this.x(Math.min(this.data.begin + (b + 1) * width, to));
-        const h = Math.max(1, row.h * share);
-        g.fillStyle = this.paint[this.data.kinds[name[i * bins + b]]];
-        const left = Math.round(x);  // whole pixels: neighbours meet without a seam
-        g.fillRect(left, row.y + row.h - h, Math.max(Math.round(end) - left, 1), h);
+        const left = Math.round(this.x(Math.max(part.begin + b * width, from))), right = Math.round(this.x(Math.min(part.begin + (b + 1) * width, to)));
+        const paint = this.paint[this.lines.kinds[part.kinds[name[b] - 1]] || "kernel"];
+        if (paint !== color) g.fillStyle = color = paint;
+        if (this.matches) g.globalAlpha = name[b] && this.hit(part, row, name[b] - 1, 0) ? 1 : 0.22;
+        const tall = Math.max(1.5, h * share);
+        g.fillRect(left, y + h - tall, Math.max(right - left, 1), tall);
+      }
+      g.globalAlpha = 1;
+    }
+
+    /* Slices of at least a pixel one by one; smaller ones add up to the share of their pixel that they cover. */
+    slices(g, part, own, track, row, y, h, from, to, filled) {
+      const [lo, hi] = part.range(own, from, to), scale = this.room / (this.to - this.from), base = this.gutter - this.from * scale;
+      const cover = this.cover && this.cover.length >= this.width + 2 ? this.cover.fill(0) : this.cover = new Float32Array(this.width + 2);
+      const best = this.best && this.best.length >= this.width + 2 ? this.best : this.best = new Int32Array(this.width + 2);
+      const dim = this.matches, wide = [];
+      let color = "", smallest = this.width + 2, largest = -1;
+      for (let k = lo; k < hi; k++) {
+        const x0 = Math.max(base + Math.max(own.start[k], from) * scale, this.gutter), w = base + Math.min(own.end[k], to) * scale - x0;
+        if (w >= 1) {
+          const paint = this.paint[this.lines.kinds[part.kinds[own.name[k]]]];
+          if (paint !== color) g.fillStyle = color = paint;
+          if (dim) g.globalAlpha = this.hit(part, row, own.name[k], own.stack[k]) ? 1 : 0.22;
+          g.fillRect(x0, y, w > 3 ? w - 0.75 : w, h);
+          if (w > 32) wide.push(k, x0, w);
+          continue;
+        }
+        const c = x0 | 0;
+        if (c < 0 || c > this.width) continue;
+        if (!cover[c]) best[c] = k;
+        else if (dim && this.hit(part, row, own.name[k], own.stack[k])) best[c] = k;
+        cover[c] += Math.max(w, 1e-9);
+        if (c < smallest) smallest = c;
+        if (c > largest) largest = c;
+      }
+      for (let c = smallest; c <= largest; c++) {
+        if (!cover[c]) continue;
+        const k = best[c], paint = this.paint[this.lines.kinds[part.kinds[own.name[k]]]];
+        if (paint !== color) g.fillStyle = color = paint;
+        if (dim) g.globalAlpha = this.hit(part, row, own.name[k], own.stack[k]) ? 1 : 0.22;
+        const tall = filled ? h : Math.max(1.5, h * Math.min(1, cover[c]));
+        g.fillRect(c, y + h - tall, 1, tall);
+        cover[c] = 0;
+      }
+      g.globalAlpha = 1;
+      g.font = `11px ${this.font}`;
+      g.fillStyle = track.role === "steps" ? this.paint["-ink"] : track.role === "ops" ? this.paint["-f-ink"] : this.onColor;
+      // A device with rows for its streams shows their work without names: they stand there.
+      const named = track.role !== "device" || !this.tracks.some((t) => t.role === "stream" && t.key.startsWith(`${track.key}.`));
+      for (let i = 0; named && i < wide.length && this.labels < MOST_LABELS; i += 3) this.text(g, part.names[own.name[wide[i]]], wide[i + 1], wide[i + 2], y + h / 2);
+    }
+
+    text(g, whole, x, w, middle) {
+      const left = Math.max(x, this.gutter), space = Math.min(x + w, this.width) - left - 7;
+      if (space < 22) return;
+      let text = WS.shorten(whole, Math.max(Math.floor(space / 5.4), 0));
+      while (text.length > 2 && g.measureText(text).width > space) text = WS.shorten(whole, text.length - 1);
+      if (text.length > 2) { g.fillText(text, left + 4, middle); this.labels++; }
+    }
+
+    /* Stacks over time: equal frames of neighbours are one, from the first moment they were seen to the last. */
+    stacks(g, track, y) {
+      const row = track.rows[0], runs = [], scale = this.room / (this.to - this.from), h = HEIGHT.stacks, single = track.deep === 1;
+      const add = (part, stack, a, b) => {
+        const x0 = this.gutter + (a - this.from) * scale, x1 = this.gutter + (b - this.from) * scale, last = runs[runs.length - 1];
+        if (last && x1 - last.x0 < 1) return;  // several in one pixel: the first stands for them
+        if (last && last.x1 > x0) last.x1 = Math.max(last.x0, x0);
+        if (last && last.part === part && last.stack === stack) { last.x1 = x1; return; }
+        runs.push({ x0, x1, part, stack });
+      };
+      this.lines.cover(row, this.from, this.to, (part, a, b) => {
+        const own = part.slices.get(row);
+        if (own) {
+          let [lo, hi] = part.range(own, a, b);
+          for (let k = lo; k < hi; k++) if (own.end[k] > a || k === hi - 1) add(part, own.name[k], Math.max(own.start[k], a), Math.min(Math.max(own.end[k], own.start[k]), b));
+          return;
+        }
+        const levels = part.bins.get(row), whole = part.end - part.begin;
+        let level = 0;
+        while (level + 1 < levels.length && whole / levels[level].bins < 1 / scale) level++;
+        if (level === 0) this.coarse = true;
+        const { bins, name } = levels[level], width = whole / bins, last = Math.min(bins, Math.ceil((b - part.begin) / width));
+        for (let i = Math.max(0, Math.floor((a - part.begin) / width)); i < last; i++)
+          if (name[i]) add(part, name[i], Math.max(part.begin + i * width, a), Math.min(part.begin + (i + 1) * width, b));
+      });
+      g.font = `11px ${this.font}`;
+      const chains = runs.map((run) => {
+        const frames = this.frames(run.part, run.stack);
+        return single ? [frames.findLast((f) => !f.library) || frames[frames.length - 1]].filter(Boolean) : frames;
+      });
+      track.drawn = [];
+      for (let d = 0; d < track.deep; d++)
+        for (let i = 0; i < runs.length;) {
+          const frame = chains[i][d];
+          if (!frame) { i++; continue; }
+          let j = i + 1;
+          while (j < runs.length && chains[j][d] && chains[j][d].path === frame.path) j++;
+          const x = Math.max(runs[i].x0, this.gutter), w = Math.max(runs[j - 1].x1 - x, 1);
+          const hit = this.matches && this.hits(runs[i].part).stack[frame.number] === 2;
+          g.globalAlpha = this.matches && !hit ? 0.3 : 1;
+          g.fillStyle = frame.library ? this.paint.library : this.shade(frame.label);
+          g.fillRect(x, y + d * h, w > 3 ? w - 0.75 : w, h - 1);
+          if (w > 30 && this.labels < MOST_LABELS) { g.fillStyle = this.paint["-f-ink"]; this.text(g, frame.label, x, w, y + d * h + h / 2); }
+          track.drawn.push({ d, x, w, frame, part: runs[i].part, from: runs[i].x0, to: runs[j - 1].x1 });
+          i = j;
+        }
+      g.globalAlpha = 1;
+    }
+
+    /* Neighbours differ: one of four tints of own code by the frame's text. */
+    shade(label) {
+      if (!this.shades) this.shades = [0, 0.14, 0.28, 0.42].map((share) => WS.mix(this.paint.stack, this.paint["-surface"], share));
+      let hash = 7;
+      for (let i = 0; i < label.length; i++) hash = (hash * 31 + label.charCodeAt(i)) & 0xffff;
+      return this.shades[hash % 4];
+    }
+
+    marks(g, y) {
+      let free = -99;
+      for (const mark of [...this.data.marks].sort((a, b) => a.begin - b.begin)) {
+        if (mark.end < this.from || mark.begin > this.to) continue;
+        const x = this.x(mark.begin), w = Math.max(this.x(mark.end) - x, 2), color = this.paint[mark.severity === "error" || mark.severity === "loss" ? "-bad" : mark.severity === "warning" ? "-warn" : "-muted"];
+        g.fillStyle = color;
+        g.globalAlpha = 0.28;
+        g.fillRect(Math.max(x, this.gutter), y + 14, Math.min(w, this.width), 4);
+        g.globalAlpha = 1;
+        const cx = Math.max(x, this.gutter + 7, free + 15);
+        free = cx;
+        g.beginPath();
+        g.arc(cx, y + 8, 7, 0, 7);
+        g.fill();
+        g.fillStyle = this.onColor;
+        g.font = `600 10px ${this.font}`;
+        g.textAlign = "center";
+        g.fillText(String(mark.number), cx, y + 8.5);
+        g.textAlign = "left";
       }
     }
 
-    singles(g, i, row, [first, last], from, to) {
-      const e = this.events, lane = this.data.lanes[i], named = lane.stream !== null || this.only(lane);
-      g.font = `11px ${this.font}`;
-      for (let k = first; k < last; k++) {
-        if (!this.has(i, k) || e.start[k] + e.duration[k] < from || e.start[k] > to) continue;
-        const x = this.x(e.start[k]), w = Math.max(e.duration[k] / (this.to - this.from) * this.room, 0.7);
-        g.fillStyle = this.paint[this.data.kinds[e.name[k]]];
-        g.fillRect(x, row.y + 2, Math.max(w - (w > 4 ? 1 : 0), 0.7), row.h - 4);
-        if (w > 34 && named) {
-          const left = Math.max(x, this.gutter), space = Math.min(x + w, this.width) - left - 8;
-          let text = WS.shorten(this.data.names[e.name[k]], Math.max(Math.floor(space / 5.6), 0));
-          while (text.length > 2 && g.measureText(text).width > space) text = WS.shorten(this.data.names[e.name[k]], text.length - 1);
-          g.fillStyle = document.documentElement.dataset.theme === "dark" ? "#0c1014" : "#ffffff";
-          if (text.length > 2) g.fillText(text, left + 4, row.y + row.h / 2);
-        }
+    line(g, track, y) {
+      const { time, value, high, least, most, data } = track.line, h = HEIGHT.line - 4, top = (v) => y + 2 + h * (1 - (v - least) / (most - least));
+      const values = data.step ? high : value, first = Math.max(0, WS.lower(time, this.from, 0, time.length) - 1), last = Math.min(time.length - 1, WS.lower(time, this.to, 0, time.length));
+      if (last < first) return;
+      g.beginPath();
+      g.moveTo(this.x(time[first]), top(values[first]));
+      for (let i = first + 1; i <= last; i++) {
+        if (data.step) g.lineTo(this.x(time[i]), top(values[i - 1]));
+        g.lineTo(this.x(time[i]), top(values[i]));
+      }
+      const end = data.step ? this.width : this.x(time[last]);
+      if (data.step) g.lineTo(end, top(values[last]));
+      g.strokeStyle = this.paint[data.unit === "B" ? "range" : "kernel"];
+      g.lineWidth = 1.25;
+      g.stroke();
+      g.lineTo(end, y + h + 2);
+      g.lineTo(this.x(time[first]), y + h + 2);
+      g.globalAlpha = 0.14;
+      g.fillStyle = g.strokeStyle;
+      g.fill();
+      g.globalAlpha = 1;
+    }
+
+    overlays(g) {
+      g.save();
+      g.beginPath();
+      g.rect(this.gutter, AXIS, this.room, this.height - AXIS);
+      g.clip();
+      if (this.selection) {
+        const x = this.x(this.selection[0]), w = this.x(this.selection[1]) - x;
+        g.fillStyle = this.paint["-accent"];
+        g.globalAlpha = 0.13;
+        g.fillRect(x, AXIS, w, this.height);
+        g.globalAlpha = 0.8;
+        g.fillRect(x, AXIS, 1, this.height);
+        g.fillRect(x + w, AXIS, 1, this.height);
+        g.globalAlpha = 1;
+      }
+      for (const slice of [this.chosen, this.hovered]) if (slice && slice.row !== undefined) this.outlined(g, slice, slice === this.chosen);
+      if (this.pointer && !this.drag) { g.fillStyle = this.paint["-accent"]; g.globalAlpha = 0.6; g.fillRect(Math.round(this.pointer.x), AXIS, 1, this.height); g.globalAlpha = 1; }
+      g.restore();
+    }
+
+    middle(row) {
+      const track = this.tracks.find((t) => t.rows.includes(row)), level = ["ranges", "ops"].includes(track.role) ? track.rows.indexOf(row) : 0;
+      return { track, y: track.y - this.top + Math.min(level, track.deep - 1) * HEIGHT[track.role], h: HEIGHT[track.role] };
+    }
+
+    /* Its frame, and arrows from the call to what it asked for. */
+    outlined(g, slice, chosen) {
+      const at = this.middle(slice.row), x = this.x(slice.start), w = Math.max(this.x(slice.end) - x, 2);
+      if (at.track.role !== "stacks") {
+        g.strokeStyle = chosen ? this.paint["-ink"] : this.paint["-accent"];
+        g.lineWidth = chosen ? 2 : 1.5;
+        g.strokeRect(x - 0.5, at.y - 0.5, w + 1, at.h);
+      }
+      const arrow = (fromRow, fromTime, toRow, toTime) => {
+        const a = this.middle(fromRow), b = this.middle(toRow), x0 = this.x(fromTime), x1 = this.x(toTime), y0 = a.y + a.h / 2, y1 = b.y + b.h / 2;
+        g.strokeStyle = this.paint["-ink"];
+        g.lineWidth = 1.25;
+        g.beginPath();
+        g.moveTo(x0, y0);
+        g.bezierCurveTo(x0 + 30, y0 + (y1 - y0) * 0.3, x1 - 30, y0 + (y1 - y0) * 0.7, x1, y1);
+        g.stroke();
+        g.fillStyle = this.paint["-ink"];
+        g.beginPath();
+        g.moveTo(x1, y1); g.lineTo(x1 - 7, y1 - 4); g.lineTo(x1 - 7, y1 + 4);
+        g.fill();
+      };
+      if (slice.caller >= 0) arrow(slice.caller, slice.start - slice.lag, slice.row, slice.start);
+      if (at.track.role === "calls") {
+        slice.kernels = slice.kernels || this.lines.asked(slice.row, slice.start);
+        for (const kernel of slice.kernels.slice(0, 40)) arrow(slice.row, slice.start, kernel.row, kernel.start);
       }
     }
 
     hover(event) {
-      const r = this.canvas.getBoundingClientRect(), x = event.clientX - r.left, y = event.clientY - r.top;
-      const i = this.rows.findIndex((row) => y >= row.y - row.label && y < row.y + row.h + GAP);
-      if (i < 0 || x < this.gutter) { this.pointer = null; WS.tip.hide(); this.draw(); return; }
-      this.pointer = { x };
-      this.draw();
-      const t = this.timeAt(event), lane = this.data.lanes[i], found = this.eventAt(t, i);
-      if (found >= 0) {
-        const e = this.events;
-        WS.tip.show(event, WS.el("b", {}, this.data.names[e.name[found]]), WS.el("br"),
-          WS.el("small", {}, `${WS.duration(e.duration[found])} from ${WS.duration(e.start[found])} · ${lane.label}`));
+      const at = this.place(event);
+      if (!at.track || at.x < this.gutter) {
+        if (this.pointer || this.hovered) { this.pointer = null; this.hovered = null; this.draw(); }
+        WS.tip.hide();
+        this.canvas.style.cursor = at.track ? "pointer" : at.y < AXIS ? "grab" : "default";
         return;
       }
-      const { bins, busy, name } = this.levels[0], whole = this.data.end - this.data.begin;
-      const pixel = Math.max((this.to - this.from) / this.room, whole / bins);
-      const first = Math.floor((t - this.data.begin) / whole * bins), last = Math.min(bins, Math.max(first + 1, Math.ceil((t + pixel - this.data.begin) / whole * bins)));
-      let sum = 0, best = first;
-      for (let b = first; b < last; b++) { sum += busy[i * bins + b]; if (busy[i * bins + b] > busy[i * bins + best]) best = b; }
-      const share = sum / Math.max(last - first, 1);
-      WS.tip.show(event, WS.el("b", {}, share ? this.data.names[name[i * bins + best]] : "idle"), WS.el("br"),
-        WS.el("small", {}, `${WS.percent(share, 1)} busy at ${WS.duration(t)} · ${lane.label}`));
+      this.canvas.style.cursor = "crosshair";
+      this.pointer = { x: at.x };
+      const t = this.timeOf(at.x), when = WS.moment(t, (this.to - this.from) / this.room), found = this.under(at);
+      this.hovered = found && found.row !== undefined ? found : null;
+      this.draw();
+      this.tell(event, at, t, when, found);
     }
 
-    eventAt(t, lane) {
-      const range = this.visible(), e = this.events;
-      if (!range || t < e.begin || t > e.end) return -1;
-      for (let k = range[1] - 1; k >= range[0]; k--)
-        if (this.has(lane, k) && e.start[k] <= t && t <= e.start[k] + e.duration[k]) return k;
-      return -1;
+    tell(event, at, t, when, found) {
+      const tip = (title, ...rest) => WS.tip.show(event, WS.el("b", {}, WS.shorten(title, 300)), ...rest.flatMap((text) => [WS.el("br"), WS.el("small", {}, text)]));
+      if (at.track.role === "marks") { if (found) tip(`${found.number}. ${found.text}`, `${WS.duration(found.end - found.begin)} from ${WS.moment(found.begin)}; click for the finding`); else WS.tip.hide(); return; }
+      if (at.track.role === "line") {
+        const { time, value, low, high, data } = at.track.line, i = Math.max(0, Math.min(time.length - 1, WS.lower(time, t, 0, time.length) - (data.step ? 1 : 0)));
+        tip(`${WS.amount(value[i], data.unit)}`, `${at.track.label}${low[i] === high[i] ? "" : ` (${WS.amount(low[i], data.unit)} to ${WS.amount(high[i], data.unit)})`} at ${when}`);
+        return;
+      }
+      if (at.track.role === "stacks") {
+        const box = (at.track.drawn || []).find((b) => b.d === at.level && at.x >= b.x && at.x < b.x + b.w);
+        if (!box) { WS.tip.hide(); return; }
+        const inside = box.frame.frames ? box.frame.frames.slice(-8).map(([text]) => text) : [];
+        tip(box.frame.label, `${WS.duration((box.to - box.from) / this.room * (this.to - this.from))} around ${when} · ${at.track.label}`, ...inside);
+        return;
+      }
+      const row = at.track.rows[Math.min(at.level, at.track.rows.length - 1)], label = this.data.rows[row].label;
+      if (found) {
+        const own = found.stack ? this.lines.own(found.part, found.stack) : "";
+        tip(found.name, `${WS.duration(found.end - found.start)} from ${WS.moment(found.start)} · ${label}`, ...(found.caller >= 0 ? [`launched ${WS.duration(found.lag)} before`] : []), ...(own ? [own] : []));
+        return;
+      }
+      const pixel = (this.to - this.from) / this.room, { busy, names } = this.lines.sums(row, Math.max(this.begin, t - pixel), Math.min(this.end, t + pixel));
+      const most = [...names].sort((a, b) => b[1].time - a[1].time)[0];
+      tip(most ? most[0] : "idle", `${WS.percent(busy, 2 * pixel)} busy at ${when} · ${label}`);
+    }
+
+    /* Of a server: the window in view with room at both sides, once the view has come to rest. */
+    fetch() {
+      clearTimeout(this.fetching);
+      this.fetching = setTimeout(async () => {
+        const width = this.to - this.from, from = Math.floor(this.from - width / 2), until = Math.ceil(this.to + width / 2), key = `${from} ${until}`;
+        if (this.asking === key || this.lines.parts.some((p) => p.begin <= this.from && p.end >= this.to && p.end - p.begin <= 2.2 * width)) return;
+        this.asking = key;
+        const sent = await this.ask(`${this.live}?begin=${from}&end=${until}`);
+        this.asking = null;
+        if (sent) { this.lines.add(sent); this.settle(); this.resize(); }
+      }, 90);
+    }
+
+    async ask(address) {
+      try { const answer = await fetch(address); return answer.ok ? await answer.json() : null; } catch { return null; }
     }
   }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight.model.selection import Rows
 from warpsight.model.sharing.redaction import Redactor
 from warpsight.ui.render import flame_page, numbers, pages
-from warpsight.ui.render.report import cells, figures, shares, sources
+from warpsight.ui.render.report import cells, figures, shares, sources, timeline
 from warpsight.ui.render.report.collect import Material, collect
 
 if TYPE_CHECKING:
@@ -19,19 +19,29 @@ if TYPE_CHECKING:
 
 #: Rows of tables and frames of the flame graph: enough to answer, few enough to stay far below 5 MB.
 _KERNELS, _GAPS, _FRAMES, _FINDINGS, _EVIDENCE, _ACCOUNT = 200, 50, 12_000, 40, 8, 60
+_SCRIPTS = (
+    *flame_page.SCRIPTS,
+    "timeline_data.js",
+    "timeline_details.js",
+    "timeline.js",
+    "charts.js",
+    "report.js",
+)
 _ALL = Rows()
 _Text = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What may be told: by default nothing about people, machines and arguments. `source` embeds lines of source."""
+    """What the report may show: by default nothing about people, machines and arguments. `source` embeds lines of source."""
 
     include: Sequence[str] = ()
     source: bool = True
     title: str | None = None
     #: Text and address of links in the page's head, for a page that is served with others beside it.
     links: Sequence[tuple[str, str]] = ()
+    #: Address, relative to the page's, that gives any window of the timeline; "" where nobody serves it.
+    live: str = ""
 
 
 def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str:
@@ -40,18 +50,22 @@ def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str
     Args:
         trace: The trace.
         rows: Which rows count.
-        options: What may be told.
+        options: What the report may show.
     """
     material = collect(trace, rows)
     redactor = Redactor.of(trace, include=options.include)
     text = redactor.text
-    data, dropped = _data(material, text)
+    data, dropped = _data(trace, material, text)
     tables = _tables(material, text)
     lines = sources.hot_lines(material.flame, text, read=options.source) if material.flame is not None else []
+    data["lines"] = {f"{line.file}:{line.line}": f"line-{number}" for number, line in enumerate(lines, 1)}
+    if options.live and "timeline" in data:
+        data["timeline"]["live"] = options.live
     return pages.page(
         "report.html.j2", css=("theme.css", "report.css"),
-        js=("format.js", "flame.js", "timeline.js", "charts.js", "report.js"), data=data,
-        links=options.links, title=text(options.title or Path(trace.path.rstrip("/")).name), head=_head(material, redactor),
+        data=data, live=options.live,
+        js=_SCRIPTS, links=options.links, head=_head(material, redactor),
+        title=text(options.title or Path(trace.path.rstrip("/")).name),
         verdict=_verdict(material, text), tiles=_tiles(material), account=shares.of(material.account),
         findings=_findings(material, text), tables=tables,
         lost=[(numbers.cell(count), text(source), text(cause)) for source, cause, count in material.lost],
@@ -61,15 +75,18 @@ def render(trace: Trace, rows: Rows = _ALL, options: Options = Options()) -> str
     )  # fmt: skip
 
 
-def _data(material: Material, text: _Text) -> tuple[dict[str, Any], int]:
-    origin = material.overview.begin if material.overview is not None else material.begin
+def _data(trace: Trace, material: Material, text: _Text) -> tuple[dict[str, Any], int]:
+    origin = material.begin
     data: dict[str, Any] = {
         "memory": figures.lines(material.memory, origin, text),
         "counters": figures.lines(material.counters, origin, text),
     }
     dropped = 0
-    if material.overview is not None:
-        data["timeline"] = figures.timeline(material.overview, text)
+    if material.scene is not None and material.scene.rows:
+        shown = timeline.Timeline(trace, material.scene, text)
+        data["timeline"] = shown.data(_judged(material)) | {
+            "marks": shown.marks(material.findings[:_FINDINGS])
+        }
     if material.flame is not None and len(material.flame) > 1:
         data["flame"], dropped = flame_page.data_of(material.flame, _FRAMES, text)
     found = material.iterations.tables.get("iterations")
@@ -82,6 +99,15 @@ def _data(material: Material, text: _Text) -> tuple[dict[str, Any], int]:
             for process, own in rows.items()
         ]
     return data, dropped
+
+
+def _judged(material: Material) -> tuple[int, int] | None:
+    """The time that the verdict is about most: the steady state of the loop, else all of the devices' work."""
+    found = material.verdict
+    if found is None:
+        return None
+    loop = found.iterations
+    return loop.steady if loop is not None and loop.steady is not None else found.window
 
 
 def _head(material: Material, redactor: Redactor) -> dict[str, str]:
@@ -177,6 +203,7 @@ def _findings(material: Material, text: _Text) -> list[dict[str, Any]]:
             "rule": finding.rule or "", "cost": numbers.duration(time) if time else "",
             "share": min(time / whole, 1.0) if time and whole else None, "saves": not share,
             "evidence": [_evidence(e, text) for e in finding.evidence[:_EVIDENCE]],
+            "place": timeline.place(finding.at[0] - material.begin, finding.at[1] - material.begin) if finding.at else "",
         })  # fmt: skip
     return out
 
@@ -189,7 +216,7 @@ def _evidence(shown: Any, text: _Text) -> str:
 
 def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
     """The tables by name; None for those the trace has no rows for."""
-    origin = material.overview.begin if material.overview is not None else material.begin
+    origin = material.begin
     out: dict[str, cells.Table | None] = dict.fromkeys(
         ("account", "kernels", "copies", "causes", "gaps", "iterations")
     )
@@ -243,7 +270,13 @@ def _tables(material: Material, text: _Text) -> dict[str, cells.Table | None]:
         head = {"process": "Process", "source": "Found by", "iterations": "All", "steady": "Steady", "median": "Median",
                 "mean": "Mean", "std": "Deviation", "min": "Min", "max": "Max", "outliers": "Outliers"}  # fmt: skip
         out["iterations"] = cells.table(
-            "iteration-table", "Iterations", summary, head, top=100, text=text, wide=("source",)
+            "iteration-table",
+            "Iterations of each process",
+            summary,
+            head,
+            top=100,
+            text=text,
+            wide=("source",),
         )
     return out
 
@@ -325,7 +358,7 @@ def _sections(
     """Sections the page has, for its navigation: id and title."""
     there = {
         "verdict": True, "account": tables["account"] is not None, "findings": bool(material.findings),
-        "timeline": material.overview is not None,
+        "timeline": material.scene is not None and bool(material.scene.rows),
         "flame": _flame_note(material, 0) is not None, "kernels": tables["kernels"] is not None,
         "idle": bool(tables["causes"] or tables["gaps"]), "iterations": tables["iterations"] is not None,
         "memory": bool(material.memory), "copies": tables["copies"] is not None, "counters": bool(material.counters),

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from warpsight.analysis.base.words import moment
 from warpsight.ui.render import numbers
+from warpsight.ui.render.report.timeline import place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,12 +19,16 @@ _IDENTITIES = ("device", "stream", "process", "thread", "pid", "context", "numbe
 
 @dataclass(frozen=True)
 class Cell:
-    """`sort` is what the column sorts by; `bar` (0 to 1) is drawn behind the text; `title` is shown under the pointer."""
+    """`sort` is what the column sorts by, `bar` (0 to 1) is drawn behind the text, `title` is shown under the pointer.
+
+    `place` is an address within the page that the text leads to.
+    """
 
     text: str
     sort: float | str
     bar: float | None = None
     title: str = ""
+    place: str = ""
 
 
 #: Characters of a kernel's name.
@@ -77,17 +83,32 @@ def table(
             isinstance(v, (int, float)) and not isinstance(v, bool) for v in values
         )
         if name in ("start", "begin"):
-            values = [None if v is None else v - origin for v in values]
+            heads.append(Head(heading, True))
+            cells.append(_moments(chosen, values, origin))
+            continue
         most = max((abs(v) for v in values if isinstance(v, (int, float))), default=0) if name == bar else 0
         heads.append(Head(heading, number, name in wide))
         cells.append([_cell(name, v, unit, most, text) for v in values])
     return Table(identity, caption, heads, list(zip(*cells, strict=True)), len(source) - len(chosen))
 
 
+def _moments(chosen: pa.Table, values: Sequence[int | None], origin: int) -> list[Cell]:
+    """Moments as options take them, leading to the timeline where the rows tell how long they last."""
+    lasts = (
+        chosen.column("duration").to_pylist() if "duration" in chosen.column_names else [None] * len(values)
+    )
+    out = []
+    for begin, last in zip(values, lasts, strict=True):
+        at = 0 if begin is None else begin - origin
+        where = place(at, at + last) if last else ""
+        out.append(Cell("", -1) if begin is None else Cell(moment(at), float(at), place=where))
+    return out
+
+
 def _cell(name: str, value: Any, unit: str, most: float, text: Callable[[str], str]) -> Cell:
     if isinstance(value, str):
         whole = text(value)
-        # Both ends of a kernel's name tell it apart; two lines hold this much of it.
+        # Both ends of a kernel's name identify it; two lines hold this much of it.
         shown = numbers.shorten(whole, _NAME) if name == "name" else whole
         return Cell(shown, whole.lower(), title=whole if shown != whole else "")
     if value is None:

@@ -14,8 +14,8 @@ from warpsight.model.selection import Rows, begin_of
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.analysis.rules.verdict import Verdict
-    from warpsight.analysis.stats.overview import Overview
     from warpsight.analysis.stats.overview_series import Series
+    from warpsight.analysis.timeline.scene import Scene
     from warpsight.model import Trace
 
 _NONE = Result({})
@@ -37,7 +37,7 @@ class Material:
     gaps: Result = _NONE
     iterations: Result = _NONE
     flame: FlameGraph | None = None
-    overview: Overview | None = None
+    scene: Scene | None = None
     memory: list[Series] = field(default_factory=list)
     counters: list[Series] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -61,15 +61,12 @@ def collect(trace: Trace, rows: Rows) -> Material:
     events = sum(trace.count(table) for table in ("kernel", "launch", "api"))
     with ThreadPoolExecutor(1 if events > _LARGE else 2, thread_name_prefix="report") as pool:
         # the longest first: nothing long is left alone at the end
-        jobs = {names: pool.submit(job, trace, rows) for names, job in _JOBS.items()}
-        for names, job in jobs.items():
+        jobs = {name: pool.submit(job, trace, rows) for name, job in _JOBS.items()}
+        for name, job in jobs.items():
             try:
-                results = job.result()
+                setattr(material, name, job.result())
             except WarpsightError as error:
-                material.failed[names[0]] = str(error)
-                continue
-            for name, result in zip(names, results if len(names) > 1 else (results,), strict=True):
-                setattr(material, name, result)
+                material.failed[name] = str(error)
     return material
 
 
@@ -97,25 +94,16 @@ def _flame(trace: Trace, rows: Rows) -> FlameGraph:
     return flame(trace, rows)
 
 
-def _arranged(trace: Trace, rows: Rows) -> tuple[Result, Overview]:
-    """Iterations and the timeline, which share the device work and the window that single events are of."""
-    from warpsight.analysis.stats.overview import overview
+def _iterations(trace: Trace, rows: Rows) -> Result:
     from warpsight.analysis.steps.iterations import iterations
-    from warpsight.model import work as device_work
 
-    work = device_work.load(trace, rows)
-    found = iterations(trace, rows, work)
-    return found, overview(trace, rows, window=_steady(found), work=work)
+    return iterations(trace, rows)
 
 
-def _steady(found: Result) -> tuple[int, int] | None:
-    """The longest steady state of any process: what is looked at closely is what happens all the time."""
-    windows: dict[int, tuple[int, int]] = {}
-    for row in found.tables["iterations"].to_pylist():
-        if row["steady"]:
-            first, last = windows.get(row["process"], (row["start"], 0))
-            windows[row["process"]] = min(first, row["start"]), max(last, row["start"] + row["duration"])
-    return max(windows.values(), key=lambda w: w[1] - w[0], default=None)
+def _scene(trace: Trace, rows: Rows) -> Scene:
+    from warpsight.analysis.timeline.scene import scene
+
+    return scene(trace, rows)
 
 
 def _kernels(trace: Trace, rows: Rows) -> Result:
@@ -154,17 +142,18 @@ def _lost(trace: Trace, rows: Rows) -> list[tuple[str, str, int]]:
     return lost(trace)
 
 
-#: What is collected → who answers it; several names take the items of one answer.
-_JOBS: dict[tuple[str, ...], Callable[[Any, Any], Any]] = {
-    ("verdict",): _verdict,
-    ("iterations", "overview"): _arranged,
-    ("account",): _account,
-    ("gaps",): _gaps,
-    ("flame",): _flame,
-    ("kernels",): _kernels,
-    ("copies",): _copies,
-    ("memory",): _memory,
-    ("counters",): _counters,
-    ("contents",): _contents,
-    ("lost",): _lost,
+#: What is collected → who answers it.
+_JOBS: dict[str, Callable[[Any, Any], Any]] = {
+    "verdict": _verdict,
+    "iterations": _iterations,
+    "scene": _scene,
+    "account": _account,
+    "gaps": _gaps,
+    "flame": _flame,
+    "kernels": _kernels,
+    "copies": _copies,
+    "memory": _memory,
+    "counters": _counters,
+    "contents": _contents,
+    "lost": _lost,
 }

@@ -5,41 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from warpsight.ui.render.pages import packed
 
 if TYPE_CHECKING:
-    from warpsight.analysis.stats.overview import Overview
     from warpsight.analysis.stats.overview_series import Series
 
 #: Iterations drawn one by one; more are drawn as bins of neighbours.
 _MOST_ITERATIONS = 600
-
-
-def timeline(over: Overview, text: Callable[[str], str]) -> dict[str, Any]:
-    """What `timeline.js` draws. Shares are bytes (255 is busy all the time), names are bytes too: there are 251 at most."""
-    from warpsight.model.work import KINDS
-
-    share = np.ceil(over.busy * 255).clip(0, 255)  # work is never rounded away
-    events = over.events
-    return {
-        "begin": 0,
-        "end": over.end - over.begin,
-        "lanes": [{"label": text(lane.label), "device": lane.device, "stream": lane.stream, "busy": lane.busy, "rows": lane.rows}
-                  for lane in over.lanes],
-        "bins": int(over.busy.shape[1]),
-        "busy": packed(share, "u1"),
-        "name": packed(over.name, "u1"),
-        "names": [text(name) for name in over.names],
-        "kinds": [KINDS[kind] for kind in over.kinds],
-        "merged": over.merged,
-        "events": {
-            "begin": events.begin - over.begin, "end": events.end - over.begin, "count": len(events),
-            "start": packed(events.start - over.begin, "f8"), "duration": packed(events.duration, "f4"),
-            "lane": packed(events.lane, "u1"), "name": packed(events.name, "u1"),
-        },
-    }  # fmt: skip
 
 
 def lines(series: Sequence[Series], origin: int, text: Callable[[str], str]) -> list[dict[str, Any]]:

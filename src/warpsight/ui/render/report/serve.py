@@ -10,26 +10,33 @@ from __future__ import annotations
 import http.server
 import importlib.util
 import mimetypes
+import re
 import secrets
 import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
+import msgspec
+
+from warpsight.analysis.timeline.scene import scene
 from warpsight.model.selection import Rows
+from warpsight.model.sharing.redaction import Redactor
 from warpsight.ui.render.report.build import Options, render
+from warpsight.ui.render.report.timeline import Timeline
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
+_HTML = "text/html; charset=utf-8"
 #: Nothing outside: scripts of the UI are compiled at run time (WebAssembly) and run in workers.
 _POLICY = (
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; connect-src 'self' data: blob:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-_TRACE, _UI = "trace.pftrace", "perfetto/"
+_TRACE, _UI, _TIMELINE, _SHARED = "trace.pftrace", "perfetto/", "timeline", "share.html"
 
 
 def perfetto_ui() -> Path | None:
@@ -61,8 +68,10 @@ class TraceServer:
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         links = (("Perfetto", self.perfetto),) if self.perfetto else ()
-        own = Options(options.include, options.source, options.title, links)
+        own = Options(options.include, options.source, options.title, links, _TIMELINE)
+        self._rows, self._options = rows, options
         self._report = render(trace, rows, own).encode()
+        self._timeline = Timeline(trace, scene(trace, rows), Redactor.of(trace, include=options.include).text)
         self._thread = threading.Thread(target=self._server.serve_forever, name="serve", daemon=True)
         self._thread.start()
 
@@ -88,10 +97,15 @@ class TraceServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def answer(self, path: str) -> tuple[bytes, str] | None:
+    def answer(self, path: str, query: str = "") -> tuple[bytes, str] | None:
         """Body and type of what lies at a path below the token, None when there is nothing."""
         if path in ("", "index.html"):
-            return self._report, "text/html; charset=utf-8"
+            return self._report, _HTML
+        if path == _SHARED:
+            return self._shared(), _HTML
+        if path.split("/")[0] == _TIMELINE:
+            found = self._asked(path, {key: values[0] for key, values in parse_qs(query).items()})
+            return None if found is None else (msgspec.json.encode(found), "application/json")
         if path == _TRACE:
             return self._exported(), "application/octet-stream"
         if path.startswith(_UI) and self._ui is not None:
@@ -101,6 +115,25 @@ class TraceServer:
                 kind = "application/wasm" if file.suffix == ".wasm" else mimetypes.guess_type(file.name)[0]
                 return file.read_bytes(), kind or "application/octet-stream"
         return None
+
+    def _asked(self, path: str, given: dict[str, str]) -> dict[str, Any] | None:
+        """A window of the timeline, its sums, or what a search finds; None for what was not asked properly."""
+        try:
+            if path == f"{_TIMELINE}/search":
+                return self._timeline.matches(given["pattern"])
+            begin, end = int(given["begin"]), int(given["end"])
+        except (KeyError, ValueError, re.error):
+            return None
+        if path == _TIMELINE:
+            return self._timeline.asked(begin, end)
+        return self._timeline.sums(begin, end) if path == f"{_TIMELINE}/sums" else None
+
+    def _shared(self) -> bytes:
+        """The report as `report` writes it: one file, redacted."""
+        with self._lock:
+            return render(
+                self._trace, self._rows, Options((), self._options.source, self._options.title)
+            ).encode()
 
     def _exported(self) -> bytes:
         from warpsight.formats.registry import exporter
@@ -132,15 +165,16 @@ class TraceServer:
                 self._send(body=False)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Requests are nobody's news."""
+                """Never log requests."""
 
             def _send(self, *, body: bool) -> None:
                 host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-                first, _, rest = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+                asked = urlsplit(self.path)
+                first, _, rest = unquote(asked.path).lstrip("/").partition("/")
                 known = host in ("127.0.0.1", "localhost") and secrets.compare_digest(
                     first.encode(), server.token.encode()
                 )
-                found = server.answer(rest) if known else None
+                found = server.answer(rest, asked.query) if known else None
                 if found is None:
                     self.send_error(404 if known else 403)
                     return

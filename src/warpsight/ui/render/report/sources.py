@@ -84,8 +84,8 @@ def _excerpt(file: str, line: int) -> tuple[tuple[int, str], ...]:
     if path.suffix not in _SUFFIXES or not path.is_absolute():
         return ()
     try:
-        told = path.stat()
-        if not stat.S_ISREG(told.st_mode) or told.st_size > _MOST_BYTES:
+        file_stat = path.stat()
+        if not stat.S_ISREG(file_stat.st_mode) or file_stat.st_size > _MOST_BYTES:
             return ()
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

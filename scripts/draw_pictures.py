@@ -1,0 +1,89 @@
+"""Photograph the pages that the docs show, in a headless Chromium: part of `make docs`.
+
+The report, its timeline and the flame graph as on a phone, in a small and in a large window, in both colours, and the page of a
+kernel. PNG with a palette keeps all of them small.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.conftest import browser_path  # noqa: E402
+from tests.integration.chromium import Chromium  # noqa: E402
+
+GOLDEN, IMAGES = ROOT / "tests" / "golden", ROOT / "docs" / "images"
+_TRACE, _KERNELS = str(GOLDEN / "planted_slow_step.warp.zip"), str(GOLDEN / "h100_hot_lines.warp.zip")
+#: Page -> the command that writes it.
+_PAGES = {"report": ["report", _TRACE], "flame": ["flame", _TRACE],
+          "kernel": ["sass", "list", _KERNELS, "bank_conflict", "--format", "html"]}  # fmt: skip
+#: Width and height of the windows, and the height of the pictures that the pages of the docs show.
+_WINDOWS = ((390, 844), (1100, 800), (1440, 900))
+_SHOWN = {"report": (1280, 1250), "timeline": (1280, 860), "flame": (1280, 470), "kernel": (1280, 640)}
+#: The timeline on the slow iteration, with its first kernel chosen.
+_TIMELINE = """(() => { const m = report.data.timeline.marks.find(m => m.text.includes('slow iteration')), t = report.timeline;
+    t.show(m.begin - 5e7, m.end + 2e7); t.step(1); document.documentElement.style.scrollBehavior = 'auto';
+    document.getElementById('timeline').scrollIntoView(); })()"""
+
+
+def draw() -> int:
+    """Draw all pictures; their size in bytes, 0 without a browser.
+
+    Raises:
+        subprocess.CalledProcessError: when a page cannot be made.
+    """
+    program = browser_path()
+    if program is None:
+        print("==> no Chromium here: pictures are not renewed")
+        return 0
+    with tempfile.TemporaryDirectory() as folder, Chromium(program) as browser:
+        for name, command in _PAGES.items():
+            page = Path(folder) / f"{name}.html"
+            subprocess.run([sys.executable, "-m", "warpsight", "-q", *command, "-o", page], check=True)
+        size = sum(
+            _drawn(browser, Path(folder), name, *window, "light", name) for name, window in _SHOWN.items()
+        )
+        for width, height in _WINDOWS:
+            for scheme in ("light", "dark"):
+                for name in ("report", "timeline", "flame"):
+                    size += _drawn(
+                        browser, Path(folder), name, width, height, scheme, f"{name}-{width}-{scheme}"
+                    )
+    return size
+
+
+def _drawn(
+    browser: Chromium, folder: Path, name: str, width: int, height: int, scheme: str, picture: str
+) -> int:
+    browser.colors(scheme)
+    browser.resize(width, height)
+    page = folder / f"{'report' if name == 'timeline' else name}.html"
+    browser.open(page.as_uri(), "window.report || window.flame || document.querySelector('pre, table')")
+    if name == "timeline":
+        browser.evaluate(_TIMELINE)
+        browser.settle()
+    return _saved(browser, IMAGES / f"{picture}.png")
+
+
+def _saved(browser: Chromium, path: Path) -> int:
+    """Save what is on the screen with 256 colours, rare ones among them; the size of the file."""
+    from PIL import Image
+
+    with tempfile.NamedTemporaryFile(suffix=".png") as file:
+        browser.screenshot(Path(file.name))
+        taken = Image.open(file.name).convert("RGB")
+    out = io.BytesIO()
+    colors = taken.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    colors.save(out, "PNG", optimize=True)
+    path.write_bytes(out.getvalue())
+    return len(out.getvalue())
+
+
+if __name__ == "__main__":
+    print(f"{IMAGES}: {draw() / 1e6:.2f} MB")

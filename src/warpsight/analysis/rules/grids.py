@@ -1,0 +1,42 @@
+"""How many blocks kernels were launched with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.model.work import everything, wanted
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+    from warpsight.model.selection import Rows
+
+Column = npt.NDArray[Any]
+
+
+def blocks(trace: Trace) -> Column:
+    """Blocks of each launch shape by its id, 0 where they were not recorded; the last one stands for no shape."""
+    shapes, _ = trace.columns("shape", {"id": 0, "grid_x": 0, "grid_y": 0, "grid_z": 0})
+    out = np.zeros(int(shapes["id"].max(initial=0)) + 2, np.int64)
+    out[shapes["id"]] = shapes["grid_x"].astype(np.int64) * shapes["grid_y"] * shapes["grid_z"]
+    return out
+
+
+def kernels(trace: Trace, rows: Rows, window: tuple[int, int]) -> dict[str, Column]:
+    """Kernels that began in a window: `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown)."""
+    whole = everything(trace)
+    work = whole.work
+    places, source = whole.kernels
+    start = work.start[places]
+    chosen = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue[places]]
+    keep = np.flatnonzero(chosen & (start >= window[0]) & (start < window[1]))
+    places, shape = places[keep], trace.columns("kernel", {"shape_id": -1})[0]["shape_id"][source[keep]]
+    devices = np.array([-1 if queue.device is None else queue.device for queue in work.queues], np.int64)
+    return {
+        "duration": work.end[places] - work.start[places],
+        "name_id": work.name_id[places],
+        "device": devices[work.queue[places]],
+        "blocks": blocks(trace)[np.where(shape < 0, -1, shape)],
+    }

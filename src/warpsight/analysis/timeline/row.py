@@ -1,0 +1,96 @@
+"""Rows of the timeline, and the names of what stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsight.model import intervals
+from warpsight.model.intervals import Intervals
+
+Column = NDArray[Any]
+#: What a slice is; a page gives each kind a colour. A sample stands for a host stack.
+KINDS = (
+    "kernel",
+    "communication",
+    "copy",
+    "set",
+    "launch",
+    "blocked",
+    "call",
+    "range",
+    "op",
+    "step",
+    "outlier",
+    "stack",
+)
+
+
+@dataclass
+class Names:
+    """Distinct (kind, text) pairs, numbered."""
+
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __call__(self, kind: str, text: str) -> int:
+        """The number of a pair."""
+        return self.numbers.setdefault((kind, text), len(self.numbers))
+
+    def all(self, kind: str, texts: Iterable[str]) -> Column:
+        """The numbers of several texts of one kind."""
+        return np.array([self(kind, text) for text in texts], np.int32)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Slices that do not nest, by begin (ns).
+
+    Attributes:
+        key: Names the row in addresses of a page: the same row of the same trace has the same key.
+        label: What it is called.
+        role: steps, ranges, ops, calls, stacks, device, stream or copies; one role of one `group` is drawn as one track.
+        group: Key of the track that the row belongs to; nested ranges take a row for each level.
+        name: Number of the name of each slice; of role stacks the host stack itself.
+        stack: Host stack of each slice, 0 none; None where the row has none.
+        call: Index of the call that asked for each slice (:func:`warpsight.model.calls.load` with `api`), -1 none.
+        device: Device of the row; None for the host's.
+    """
+
+    key: str
+    label: str
+    role: str
+    group: str
+    start: Column
+    end: Column
+    name: Column
+    stack: Column | None = None
+    call: Column | None = None
+    device: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def covered(self) -> Intervals:
+        """The moments in which something stands here."""
+        return intervals.union(self.start, self.end)
+
+    @cached_property
+    def reach(self) -> Column:
+        """The furthest end so far: slices of a device overlap."""
+        reach: Column = np.maximum.accumulate(self.end) if len(self.end) else self.end
+        return reach
+
+    def between(self, begin: int, end: int) -> slice:
+        """The slices that may reach into [begin, end)."""
+        return slice(int(np.searchsorted(self.reach, begin, "right")), int(np.searchsorted(self.start, end)))
+
+    def busy(self, begin: int, end: int) -> int:
+        """Time of [begin, end) in which something stands here, ns."""
+        before, after = intervals.measure(self.covered, np.array([begin, end]))
+        return int(after - before)

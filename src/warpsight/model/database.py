@@ -1,0 +1,140 @@
+"""The database behind a trace's SQL: DuckDB over its Parquet parts, opened and filled with views as statements need them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsight.errors import TraceError, UsageError
+from warpsight.model import views
+
+if TYPE_CHECKING:
+    import duckdb
+
+_WORD = re.compile(r"\w+")
+#: Statements that ask which views there are.
+_ASKS_FOR_ALL = re.compile(
+    r"\b(information_schema|duckdb_\w+|pg_\w+|sqlite_\w+|show|describe|summarize)\b", re.I
+)
+
+
+class Database:
+    """An in-memory DuckDB that can read the trace's folders and nothing else. Threads may share it: each has its own cursor.
+
+    Most questions touch a few of the tables, and some none: the connection is made for the first statement, and a view for
+    the first statement that names it.
+    """
+
+    def __init__(self, folders: Sequence[Path], files: Mapping[str, Sequence[str]]) -> None:
+        """Parts of each table, and the folders that they lie in."""
+        self._folders = folders
+        self._files = files
+        self._lock = threading.Lock()  # protects the connection and which views it has
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._made: set[str] = set()
+        self._local = threading.local()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """This thread's cursor."""
+        if not hasattr(self._local, "cursor"):
+            with self._lock:
+                if self._connection is None:
+                    self._connection = _connected(self._folders)
+                self._local.cursor = self._connection.cursor()
+                self._local.texts = set()
+        cursor: duckdb.DuckDBPyConnection = self._local.cursor
+        return cursor
+
+    def ready(self, statement: str) -> duckdb.DuckDBPyConnection:
+        """This thread's cursor, with every view that the statement could name.
+
+        Raises:
+            TraceError: when a part of one of them is damaged.
+        """
+        every = views.names()
+        if _ASKS_FOR_ALL.search(statement):
+            return self.with_views(every)
+        words = {word.lower() for word in _WORD.findall(statement)}
+        return self.with_views([name for name in every if name in words])
+
+    def with_all(self) -> duckdb.DuckDBPyConnection:
+        """This thread's cursor, with all views."""
+        return self.with_views(views.names())
+
+    def with_views(self, names: Sequence[str]) -> duckdb.DuckDBPyConnection:
+        """This thread's cursor, with some views.
+
+        Raises:
+            TraceError: when a part of one of them is damaged.
+        """
+        import duckdb
+
+        cursor = self.cursor()
+        try:
+            for name in names:
+                for table in views.looks_up_in(name):
+                    self._text(cursor, table)
+                self._view(cursor, name)
+        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
+            raise
+        except (duckdb.Error, OSError, LookupError, TypeError, ValueError) as error:  # Arrow's are among them
+            raise TraceError(f"{self._folders[0]} cannot be read: {error}") from None
+        return cursor
+
+    def close(self) -> None:
+        """Close the connection; closing twice is allowed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _view(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
+        with self._lock:
+            if name in self._made:
+                return
+            raw = name if name in views.RAW else f"{name}_ids"
+            for one in dict.fromkeys((raw, name)):
+                if one not in self._made:
+                    cursor.execute(views.create(one, self._files))
+                    self._made.add(one)
+
+    def _text(self, cursor: duckdb.DuckDBPyConnection, table: str) -> None:
+        """Variables are the cursor's own, and a view's types are known when it is created."""
+        if table not in self._local.texts:
+            self._view(cursor, table)
+            cursor.execute(views.variable(table))
+            self._local.texts.add(table)
+
+
+def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""}
+    )
+    for statement in (
+        f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
+        "SET autoload_known_extensions = false",
+        "SET allow_community_extensions = false",
+        "SET python_enable_replacements = false",
+        "SET enable_progress_bar = false",
+        "SET enable_external_access = false",
+        "SET lock_configuration = true",
+    ):
+        connection.execute(statement)
+    return connection
+
+
+def check(statements: Sequence[duckdb.Statement], allowed: tuple[str, ...] = ("SELECT", "EXPLAIN")) -> None:
+    """Refuse anything but one statement that reads.
+
+    Raises:
+        UsageError: saying what it is instead.
+    """
+    if len(statements) != 1:
+        raise UsageError(f"one SQL statement is expected, {len(statements)} were given")
+    kind = statements[0].type.name
+    if kind not in allowed:
+        raise UsageError(f"a trace can only be read: {kind} statements are not allowed")
