@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.kernel_info import parameters
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Writer
 
@@ -158,9 +160,12 @@ def main(cubin: Path, folder: Path) -> None:
     simple("clusters", grid=((COUNT // 512) * 2, 1, 1), cluster=(2, 1, 1), attributes=[cluster(2)])
     simple("cooperative", attributes=[m.LaunchAttribute(2, struct.pack("<I", 1).ljust(64, b"\0"))])
     simple("reads_beyond")
-    padded = struct.pack("<Q", gpu.y).ljust(112, b"\0") + tensor_map(gpu)
+    places = parameters(
+        Cubin(gpu.cubin, "kernels"), "tensor"
+    )  # alignment counts from where the architecture puts them
+    padded = struct.pack("<Q", gpu.y).ljust(places[1][0], b"\0") + tensor_map(gpu)
     gpu.capsule(
-        folder / "tensor.capsule", m.Function(0, "tensor", [m.Parameter(0, 8), m.Parameter(112, 128)]),
+        folder / "tensor.capsule", m.Function(0, "tensor", [m.Parameter(*place) for place in places]),
         [m.Launch(0, 0, (10, 1, 1), (256, 1, 1), padded)],
     )  # fmt: skip
     (kept, kept_size), (factor, factor_size) = gpu.variable("kept"), gpu.variable("factor")
