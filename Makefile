@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: help demo test soak soak-readers sanitize setup lint format docs bench clean
+.PHONY: help demo test soak soak-recordings soak-readers sanitize setup lint format docs bench clean
 
 help:
 	@echo "make demo    set up, then record a real program on the best device here and show the summary"
 	@echo "make test    set up, then run every check and every test; one table at the end"
 	@echo "make soak    set up, then kill parts of 300 recordings at random moments, from seeds, and account for every row"
+	@echo "make soak-recordings  200 short recordings, 8 at a time (of PyTorch where it has a GPU); the stacks of one that does not end"
 	@echo "make sanitize  set up, then run the native parts under ASan, UBSan, TSan and valgrind"
 	@echo "make lint    the static checks alone"
 	@echo "make format  format Python and C++"
@@ -28,6 +29,10 @@ test:
 soak:
 	@$(PYTHON) scripts/set_up.py test
 	@$(VENV)/python -m tests.faults 300
+
+soak-recordings:
+	@$(PYTHON) scripts/set_up.py test
+	@$(VENV)/python -m tests.faults.recordings 200 --keep build/soak
 
 sanitize:
 	@$(PYTHON) scripts/set_up.py test

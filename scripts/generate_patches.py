@@ -13,7 +13,7 @@ from pathlib import Path
 
 _NATIVE = Path(__file__).resolve().parents[1] / "native"
 SOURCES = (_NATIVE / "sanitizer" / "patches.cu", _NATIVE / "capsule" / "scan.cu")
-_COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", "-o", "-")
+_COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", f"-I{_NATIVE}", "-o", "-")
 
 
 def generated(source: Path) -> str:

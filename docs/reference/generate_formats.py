@@ -46,13 +46,17 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def written() -> Iterator[tuple[str, str, Coverage | None]]:
-    """Names, summaries and coverage of the formats that are written; those that one module writes alike stand together."""
-    modules: dict[str, list[str]] = {}
+    """Names, summaries and coverage of the formats that are written; those with equal coverage stand together."""
+    alike: list[tuple[Coverage | None, list[str]]] = []
     for name, exporter in EXPORTERS.items():
-        modules.setdefault(exporter.module, []).append(name)
-    for module, names in modules.items():
+        coverage = getattr(importlib.import_module(exporter.module), "WRITTEN", None)
+        if alike and coverage is not None and alike[-1][0] == coverage:
+            alike[-1][1].append(name)
+        else:
+            alike.append((coverage, [name]))
+    for coverage, names in alike:
         texts = [f"{EXPORTERS[name].summary} (`{EXPORTERS[name].suffix}`)" for name in names]
-        yield ", ".join(names), joined(texts), getattr(importlib.import_module(module), "WRITTEN", None)
+        yield ", ".join(names), joined(texts), coverage
 
 
 if __name__ == "__main__":

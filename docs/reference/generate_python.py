@@ -119,6 +119,22 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "time": "timing = ws.time(lambda: sum(range(1000)), iterations=5)\nprint(timing.median)",
         "memory.read_torch_snapshot": "",
     }),
+    ("Find timing bugs", "What `race stress` and `race reduce` do ([how they decide](../explanation/race-search.md)); results "
+     "have the fields of `--json`. Without `inject=False` plans are carried out in the kernels of a program on an NVIDIA GPU.", {
+        "race.trial": '@ws.race.trial\ndef step() -> None:\n    ws.race.output("sum", [1.0, 2.0])\n\n\nstep()',
+        "race.output": "",
+        "race.use_switch": "",
+        "race.Experiment.of": 'import sys\n\nprogram = [sys.executable, "-c", "print(3)"]\n'
+                              'experiment = ws.race.Experiment.of(program, "print.stress", inject=False, same_output=True)',
+        "race.stress": 'point = ws.race.Point(kernel="k", code="0" * 64, pc=0x40, kind="global")\n'
+                       'plan = ws.race.Plan(mode="random", seed=0, floor_ns=0, ceiling_ns=50_000, points=(point,))\n'
+                       "found = ws.race.stress(experiment, plan, limits=ws.race.Limits(runs=3))\n"
+                       'assert found.verdict == "not reproduced" and found.rate_below < 1',
+        "race.reduce": 'ws.race.write_plan(plan, "print.plan.json")\n'
+                       'experiment = ws.race.Experiment.of(program, "print.reduce", inject=False)\n'
+                       'reduced = ws.race.reduce(experiment, ws.race.read_plan("print.plan.json"), deterministic=True)\n'
+                       'assert reduced.verdict == "not reproduced"  # the plan does not make it fail',
+    }),
 ]  # fmt: skip
 INTRODUCTION = """# Python
 

@@ -19,6 +19,8 @@ from warpsight.machine.checks import Check
 from warpsight.machine.device import Device
 from warpsight.machine.links import Link
 from warpsight.machine.processes import Process
+from warpsight.race.reduction import ReduceResult
+from warpsight.race.stressing import StressResult
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
@@ -763,6 +765,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
     "replay": ("`replay --json`", Replay),
     "capsule_export": ("`capsule export --json`", CapsuleExport),
+    "race_reduce": ("`race reduce --json`", ReduceResult),
+    "race_stress": ("`race stress --json`", StressResult),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),
     "sass_memory": ("`sass memory --json`", SassMemory),
     "sass_races": ("`sass races --json`", SassRaces),

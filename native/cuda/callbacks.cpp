@@ -16,12 +16,14 @@
 #include "cuda/modules.h"
 #include "cuda/node_types.h"
 #include "cuda/resources.h"
+#include "ring/hot.h"
 #include "ring/shape_cache.h"
 #include "runtime/kernel_filter.h"
 #include "runtime/own_time.h"
 #include "runtime/runtime.h"
 #include "runtime/ticks.h"
 #include "stacks/stacks.h"
+#include "stacks/thread_cache.h"
 
 namespace warpsight {
 namespace {
@@ -32,67 +34,96 @@ constexpr uint16_t kOwnCall = 0xffff;  // no callback has this id
 static_assert(offsetof(CopyCall, source) == sizeof(Api), "a CopyCall begins with an Api row");
 
 // What a thread knows of the call it is in. CUDA calls nest one level: a runtime function calls driver
-// functions, which we skip, since the program asked for the outer one.
-struct ThreadCall {
-  uint64_t start;       // of the open call; 0 for a launch that is timed by ticks
-  uint64_t ticks;       // at its start
-  const ApiRule* rule;  // of the open call
-  uint32_t stack;       // taken early because the call created graph nodes; 0 not yet
-  uint32_t session;     // of the open call
-  uint32_t launches;    // not yet added to g_launches
-  uint16_t cbid;        // of the open call
-  uint8_t domain;       // of the open call; 0 none is open
-  bool captured;        // the call created graph nodes
-  uint8_t nodes;        // graph nodes that it made or changed, at most 2
-  uint64_t node;        // the last of them
-  const void* params;   // its arguments
+// functions, which we skip, since the program asked for the outer one. All that a launch needs is in the
+// first 64 bytes.
+struct alignas(64) ThreadCall {
+  uint64_t start;        // of the open call; 0 for a launch that is timed by ticks
+  uint64_t ticks;        // at its start
+  const void* params;    // its arguments
+  Cursor** cursors;      // where this thread has its own; the address stays for as long as it lives
+  ThreadCache** stacks;  // likewise
+  uint32_t session;      // of the open call
+  uint32_t launches;     // not yet added to g_launches
+  uint32_t stack;        // taken early because the call created graph nodes; 0 not yet
+  uint16_t cbid;         // of the open call
+  uint8_t domain;        // of the open call; 0 none is open
+  uint8_t nodes : 2;     // graph nodes that it made or changed, at most 2
+  bool captured : 1;     // the call created graph nodes
   OwnTime::Next own;
+  uint64_t node;    // the last of them
   Addresses inner;  // of the driver's call inside a runtime call that copies
   LaunchMemo memo;
   ShapeCache shapes;
 };
-thread_local ThreadCall t_call;
+thread_local ThreadCall t_call;  // zeros: anything else is looked for, and made, at each use
 
 // Its address costs a call of the loader, which the compiler, not knowing that, makes again at each use.
-inline ThreadCall& this_thread() {
+WARPSIGHT_INLINE ThreadCall& this_thread() {
   ThreadCall* t = &t_call;
   asm("" : "+r"(t));
   return *t;
 }
 
 alignas(64) std::atomic<uint64_t> g_launches{0};  // in steps of kLaunchesPerStep
-alignas(64)                                       // read by every call, written by none
-    std::atomic<uint32_t> g_session{0};           // of the recording, by our count
+// Of the recording, by our count; read by every call.
+WARPSIGHT_HOT_DATA std::atomic<uint32_t> g_session{0};
 
-void enter(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+// How the launches that programs make all the time pass their arguments; none for any other call.
+WARPSIGHT_INLINE LaunchForm usual_launch(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  if (domain != CUPTI_CB_DOMAIN_DRIVER_API) return LaunchForm::none;
+  if (cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel || cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz)
+    return LaunchForm::driver_arguments;
+  if (cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx ||
+      cbid == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz)
+    return LaunchForm::driver_config;
+  return LaunchForm::none;
+}
+
+// A thread's first call of a recording.
+WARPSIGHT_COLD void begin_session(ThreadCall& t, uint32_t session) {
+  t.domain = 0;  // an open call belongs to a recording that has ended
+  t.session = session;
+  t.own = OwnTime::kFirst;
+  t.memo.clear();
+  t.cursors = &t_cursors;
+  t.stacks = &t_stack_cache;
+}
+
+// Opens a call. False for a driver call inside a recorded runtime call, which is part of it. Anything else
+// that finds a call open replaces it: that one never returned here.
+WARPSIGHT_INLINE bool open_call(ThreadCall& t, uint8_t domain, uint32_t cbid,
+                                const CUpti_CallbackData& call) {
   const uint32_t session = g_session.load(std::memory_order_relaxed);
-  if (t.session != session) {  // an open call belongs to a recording that has ended
-    t.domain = 0;
-    t.session = session;
-    t.memo.clear();
-  }
-  // A driver call inside a recorded runtime call is part of it. Anything else that finds a call open replaces
-  // it: that one never returned here.
-  if (t.domain == CUPTI_CB_DOMAIN_RUNTIME_API && domain == CUPTI_CB_DOMAIN_DRIVER_API) return;
+  if (__builtin_expect(t.session != session, 0)) begin_session(t, session);
+  if (t.domain == CUPTI_CB_DOMAIN_RUNTIME_API && domain == CUPTI_CB_DOMAIN_DRIVER_API) return false;
   t.domain = domain;
   t.cbid = static_cast<uint16_t>(cbid);
   t.stack = 0;
   t.captured = false;
   t.nodes = 0;
   t.params = call.functionParams;
-  const ApiRule& rule = rule_of(domain, cbid);
-  t.rule = &rule;
-  if (rule.group == CallGroup::copy) t.inner = {};
-  if (rule.form == LaunchForm::graph) graph_launch_starts();
-  // Launches are many and short; a call that waits is timed by the clock alone.
-  const bool by_ticks = rule.group == CallGroup::launch && ticks_known();
+  return true;
+}
+
+// Launches are many and short; a call that waits is timed by the clock alone.
+WARPSIGHT_INLINE void start_launch(ThreadCall& t) {
+  const bool by_ticks = ticks_known();
   t.start = by_ticks ? 0 : now_ns();
   if (by_ticks) t.ticks = ticks();
 }
 
+void enter(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+  if (!open_call(t, domain, cbid, call)) return;
+  const ApiRule& rule = rule_of(domain, cbid);
+  if (rule.group == CallGroup::copy) t.inner = {};
+  if (rule.form == LaunchForm::graph) graph_launch_starts();
+  if (rule.group == CallGroup::launch) return start_launch(t);
+  t.start = now_ns();
+}
+
 // A launch that was timed by ticks ends now by both counter and clock, read together: a thread that loses its
 // processor between the two reads them again.
-void take_times(const ThreadCall& t, Api* row) {
+WARPSIGHT_INLINE void take_times(const ThreadCall& t, Api* row) {
   constexpr uint64_t kTogetherNs = 5000;
   uint64_t end = 0;
   if (t.start != 0) {
@@ -112,8 +143,8 @@ void take_times(const ThreadCall& t, Api* row) {
 }
 
 // Name, shape and stream of a launch that this thread made before.
-bool remembered(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackData& call, Api* row) {
-  const Dimensions* dimensions = plain_dimensions(rule.form, call.functionParams, &row->object);
+WARPSIGHT_INLINE bool remembered(ThreadCall* t, LaunchForm form, const CUpti_CallbackData& call, Api* row) {
+  const Dimensions* dimensions = plain_dimensions(form, call.functionParams, &row->object);
   if (dimensions == nullptr || call.symbolName == nullptr) return false;
   const LaunchMemo::Entry& entry = t->memo.entry(call.symbolName, *dimensions);
   if (!LaunchMemo::holds(entry, call.symbolName, names_generation(), *dimensions)) return false;
@@ -122,30 +153,57 @@ bool remembered(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackData& ca
   return true;
 }
 
-void remember(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackData& call, const Api& row) {
+void remember(ThreadCall* t, LaunchForm form, const CUpti_CallbackData& call, const Api& row) {
   uint64_t stream;
-  const Dimensions* dimensions = plain_dimensions(rule.form, call.functionParams, &stream);
+  const Dimensions* dimensions = plain_dimensions(form, call.functionParams, &stream);
   if (dimensions == nullptr || call.symbolName == nullptr || row.name == 0 || row.shape == 0) return;
   t->memo.entry(call.symbolName, *dimensions) = {call.symbolName, names_generation(), row.name, row.shape,
                                                  *dimensions};
 }
 
-// Adds what only launches have; false when the kernel is not wanted.
-bool describe_launch(ThreadCall* t, const ApiRule& rule, const CUpti_CallbackData& call, Api* row) {
-  row->flags |= kLaunchFlag;
-  if (!t->captured && ++t->launches == kLaunchesPerStep) {
-    t->launches = 0;
-    g_launches.fetch_add(kLaunchesPerStep, std::memory_order_relaxed);
-  }
-  if (remembered(t, rule, call, row)) return true;
-  if (call.symbolName != nullptr && rule.form != LaunchForm::graph) row->name = intern_c(call.symbolName);
-  if (kernels_filtered() && rule.form != LaunchForm::graph && !kernel_wanted(row->name, call.symbolName))
+// Name, shape and stream of a launch; false when the kernel is not wanted.
+WARPSIGHT_COLD bool describe_launch(ThreadCall* t, LaunchForm form, const CUpti_CallbackData& call,
+                                    Api* row) {
+  if (call.symbolName != nullptr && form != LaunchForm::graph) row->name = intern_c(call.symbolName);
+  if (kernels_filtered() && form != LaunchForm::graph && !kernel_wanted(row->name, call.symbolName))
     return false;
   Shape shape = {};
-  if (launch_arguments(rule.form, call.functionParams, &shape, &row->object))
-    row->shape = t->shapes.id(shape);
-  remember(t, rule, call, *row);  // only what is wanted
+  if (launch_arguments(form, call.functionParams, &shape, &row->object)) row->shape = t->shapes.id(shape);
+  remember(t, form, call, *row);  // only what is wanted
   return true;
+}
+
+WARPSIGHT_INLINE void count_launch(ThreadCall& t) {
+  if (t.captured || ++t.launches != kLaunchesPerStep) return;
+  t.launches = 0;
+  g_launches.fetch_add(kLaunchesPerStep, std::memory_order_relaxed);
+}
+
+// Ends the open call: what the rows of all calls have.
+WARPSIGHT_INLINE Api close_call(ThreadCall& t, const CUpti_CallbackData& call) {
+  Api row = {};
+  take_times(t, &row);
+  row.correlation = call.correlationId;
+  row.function = t.cbid;
+  row.domain = t.domain == CUPTI_CB_DOMAIN_RUNTIME_API ? kApiCudaRuntime : kApiCudaDriver;
+  t.domain = 0;
+  if (call.functionReturnValue != nullptr)
+    row.result = *static_cast<const int32_t*>(call.functionReturnValue);
+  if (t.captured) row.flags |= kCapturedFlag;
+  return row;
+}
+
+WARPSIGHT_INLINE uint32_t stack_of(const ThreadCall& t) {
+  return t.stack != 0 ? t.stack : capture_stack_with(*t.stacks, 1);
+}
+
+WARPSIGHT_INLINE void leave_launch(ThreadCall& t, LaunchForm form, const CUpti_CallbackData& call) {
+  Api row = close_call(t, call);
+  row.flags |= kLaunchFlag;
+  count_launch(t);
+  if (!remembered(&t, form, call, &row) && !describe_launch(&t, form, call, &row)) return;
+  row.stack = stack_of(t);
+  write(row, OnFull::drop, *t.cursors);
 }
 
 // The driver's copy inside of the runtime's: it knows where a symbol is.
@@ -182,44 +240,49 @@ void write_call(const ThreadCall& t, uint8_t domain, const ApiRule& rule, const 
 void leave(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   // Nested, or entered before the recording.
   if (t.domain != domain || t.cbid != cbid) return leave_inner(t, domain, cbid, call);
-  t.domain = 0;
-  Api row = {};
-  take_times(t, &row);
-  row.correlation = call.correlationId;
-  row.function = t.cbid;
-  row.domain = domain == CUPTI_CB_DOMAIN_RUNTIME_API ? kApiCudaRuntime : kApiCudaDriver;
-  if (call.functionReturnValue != nullptr)
-    row.result = *static_cast<const int32_t*>(call.functionReturnValue);
-  if (t.captured) row.flags |= kCapturedFlag;
-  const ApiRule& rule = *t.rule;
-  if (rule.group == CallGroup::launch) {
-    if (!describe_launch(&t, rule, call, &row)) return;
-    row.stack = t.stack != 0 ? t.stack : capture_stack();
-    write(row);
-    return;
-  }
+  const ApiRule& rule = rule_of(domain, cbid);
+  if (rule.group == CallGroup::launch) return leave_launch(t, rule.form, call);
+  Api row = close_call(t, call);
   const CallArguments arguments = call_arguments(rule, call.functionParams, row.result == 0);
   row.object = arguments.object;
   row.bytes = arguments.bytes;
-  row.stack = t.stack != 0 ? t.stack : capture_stack();
+  row.stack = stack_of(t);
   write_call(t, domain, rule, call, row);
   if (rule.group == CallGroup::profiler) return range_call(rule, call.correlationId);
   // What is captured happens at each launch of the graph, not now.
   if (!(t.captured && rule.group == CallGroup::memory)) write_derived(rule, call, row);
 }
 
+// Any call but a usual launch.
+WARPSIGHT_COLD void on_call(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+  if (call.callbackSite == CUPTI_API_ENTER) return enter(t, domain, cbid, call);
+  return leave(t, domain, cbid, call);
+}
+
+WARPSIGHT_COLD void on_call_while_idle(uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
+  if (detach_wanted()) return detach_at(call);
+  return outside_of_range(domain, cbid, call);
+}
+
 }  // namespace
 
-void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void* data) {
+WARPSIGHT_HOT void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+                                        const void* data) {
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API || domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
     const auto& call = *static_cast<const CUpti_CallbackData*>(data);
-    if (__builtin_expect(detach_wanted(), false)) return detach_at(call);
     const auto domain_id = static_cast<uint8_t>(domain);
-    if (!recording()) return outside_of_range(domain_id, cbid, call);
+    if (__builtin_expect(detach_wanted() || !recording(), 0))
+      return on_call_while_idle(domain_id, cbid, call);
     ThreadCall& t = this_thread();
     const OwnTime own(OwnSite::cuda, t.own);
-    if (call.callbackSite == CUPTI_API_ENTER) return enter(t, domain_id, cbid, call);
-    return leave(t, domain_id, cbid, call);
+    const LaunchForm form = usual_launch(domain, cbid);
+    if (__builtin_expect(form == LaunchForm::none, 0)) return on_call(t, domain_id, cbid, call);
+    if (call.callbackSite == CUPTI_API_ENTER) {
+      if (open_call(t, domain_id, cbid, call)) start_launch(t);
+    } else if (t.domain == domain_id && t.cbid == cbid) {  // else nested, or entered before the recording
+      leave_launch(t, form, call);
+    }
+    return;
   }
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && (recording() || awaiting_range())) on_resource(cbid, data);
 }

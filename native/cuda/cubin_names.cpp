@@ -22,8 +22,15 @@ Elf64_Shdr header_at(const char* image, const Elf64_Ehdr& elf, uint32_t index) {
 
 }  // namespace
 
-bool kernels_of_cubin(const void* image, size_t size, void (*found)(void* context, std::string_view name),
+bool kernels_of_cubin(const void* image, size_t size,
+                      void (*found)(void* context, std::string_view name, std::string_view code),
                       void* context) {
+  return sections_of_cubin(image, size, kPrefix, found, context);
+}
+
+bool sections_of_cubin(const void* image, size_t size, std::string_view prefix,
+                       void (*found)(void* context, std::string_view name, std::string_view bytes),
+                       void* context) {
   const char* const bytes = static_cast<const char*>(image);
   Elf64_Ehdr elf;
   if (bytes == nullptr || size < sizeof elf) return false;
@@ -36,11 +43,13 @@ bool kernels_of_cubin(const void* image, size_t size, void (*found)(void* contex
   if (!inside(names.sh_offset, names.sh_size, 1, size)) return false;
   for (uint32_t i = 0; i < elf.e_shnum; ++i) {
     const Elf64_Shdr section = header_at(bytes, elf, i);
-    if (section.sh_name >= names.sh_size || (section.sh_flags & SHF_EXECINSTR) == 0) continue;
+    if (section.sh_name >= names.sh_size) continue;
     const char* text = bytes + names.sh_offset + section.sh_name;
     const std::string_view name(text, strnlen(text, names.sh_size - section.sh_name));
-    if (name.size() > kPrefix.size() && name.substr(0, kPrefix.size()) == kPrefix)
-      found(context, name.substr(kPrefix.size()));
+    if (name.size() <= prefix.size() || name.substr(0, prefix.size()) != prefix) continue;
+    const bool whole = section.sh_type != SHT_NOBITS && inside(section.sh_offset, section.sh_size, 1, size);
+    found(context, name.substr(prefix.size()),
+          whole ? std::string_view(bytes + section.sh_offset, section.sh_size) : std::string_view());
   }
   return true;
 }

@@ -1,11 +1,12 @@
 #include "cuda/detach.h"
 
 #include "cuda/functions.h"
+#include "ring/hot.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
 
-std::atomic<bool> g_detach_wanted{false};
+WARPSIGHT_HOT_DATA std::atomic<bool> g_detach_wanted{false};
 
 namespace {
 thread_local bool t_detaching = false;  // this thread is inside detach(): only its own call finalises

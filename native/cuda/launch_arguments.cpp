@@ -113,27 +113,6 @@ CallArguments call_arguments(const ApiRule& rule, const void* params, bool succe
   return arguments;
 }
 
-const Dimensions* plain_dimensions(LaunchForm form, const void* params, uint64_t* stream) {
-  static_assert(offsetof(cuLaunchKernel_params, sharedMemBytes) - offsetof(cuLaunchKernel_params, gridDimX) ==
-                    offsetof(Dimensions, shared) &&
-                offsetof(CUlaunchConfig, sharedMemBytes) - offsetof(CUlaunchConfig, gridDimX) ==
-                    offsetof(Dimensions, shared));
-  if (params == nullptr) return nullptr;
-  if (form == LaunchForm::driver_arguments) {
-    const auto& p = *static_cast<const cuLaunchKernel_params*>(params);
-    *stream = number(p.hStream);
-    return reinterpret_cast<const Dimensions*>(&p.gridDimX);
-  }
-  if (form != LaunchForm::driver_config) return nullptr;
-  const CUlaunchConfig* config = static_cast<const cuLaunchKernelEx_params*>(params)->config;
-  if (config == nullptr) return nullptr;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return nullptr;
-  }
-  *stream = number(config->hStream);
-  return reinterpret_cast<const Dimensions*>(&config->gridDimX);
-}
-
 bool launch_arguments(LaunchForm form, const void* params, Shape* shape, uint64_t* stream) {
   if (params == nullptr) return false;
   switch (form) {

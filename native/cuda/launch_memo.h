@@ -11,7 +11,7 @@ namespace warpsight {
 
 class LaunchMemo {
  public:
-  struct Entry {
+  struct alignas(64) Entry {
     const char* symbol;
     uint64_t names;  // names_generation() when it was made; CUPTI may reuse a name's address later
     uint32_t name, shape;

@@ -15,9 +15,13 @@
 #include "cuda/functions.h"
 #include "cuda/machine.h"
 #include "ring/crc32.h"
+#include "ring/hot.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
+
+WARPSIGHT_HOT_DATA std::atomic<uint64_t> g_module_generation{0};
+
 namespace {
 
 // A large image's first MiB and its size tell it apart well enough.
@@ -47,8 +51,7 @@ Known& known() {
   return *value;
 }
 std::atomic<bool> g_incomplete{false};
-std::atomic<uint32_t> g_modules{0};     // last module id given
-std::atomic<uint64_t> g_generation{0};  // goes up when a kernel's module may have changed
+std::atomic<uint32_t> g_modules{0};  // last module id given
 
 struct Guard {
   Guard() { pthread_mutex_lock(&g_lock); }
@@ -61,7 +64,7 @@ uint64_t key_of(uint32_t context, std::string_view name) {
 
 uint64_t pair_of(uint32_t context, uint32_t number) { return static_cast<uint64_t>(context) << 32 | number; }
 
-void take_kernel(void* data, std::string_view name) {
+void take_kernel(void* data, std::string_view name, std::string_view) {
   auto* loaded = static_cast<Loaded*>(data);
   loaded->kernels.push_back(key_of(loaded->context, name));
 }
@@ -96,7 +99,7 @@ void remember(uint32_t number, uint64_t checksum, uint64_t time, Loaded loaded) 
     }
   }
   before = std::move(loaded);
-  g_generation.fetch_add(1, std::memory_order_release);
+  g_module_generation.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace
@@ -134,23 +137,19 @@ void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module) {
 void module_unloading(CUcontext context, const CUpti_ModuleResourceData& module) {
   const uint32_t id = context_id(context);
   Guard guard;
-  g_generation.fetch_add(1, std::memory_order_release);
+  g_module_generation.fetch_add(1, std::memory_order_release);
   const auto found = known().modules.find(pair_of(id, module.moduleId));
   if (found == known().modules.end()) return;
   forget(found->second);
   known().modules.erase(found);
 }
 
-uint64_t names_generation() {
-  return g_generation.load(std::memory_order_relaxed) << 32 | definitions_generation();
-}
-
-void context_ends() { g_generation.fetch_add(1, std::memory_order_release); }
+void context_ends() { g_module_generation.fetch_add(1, std::memory_order_release); }
 
 void set_modules_incomplete(bool incomplete) { g_incomplete.store(incomplete, std::memory_order_relaxed); }
 
 uint32_t ModuleCache::module_of(uint32_t context, uint32_t name_id, const char* name, uint64_t start) {
-  const uint64_t generation = g_generation.load(std::memory_order_acquire);
+  const uint64_t generation = g_module_generation.load(std::memory_order_acquire);
   loaded_unheard_ = false;
   if (name == nullptr || (generation == 0 && !g_incomplete.load(std::memory_order_relaxed))) return 0;
   if (generation != generation_) {

@@ -3,10 +3,15 @@
 
 #include <cupti.h>
 
+#include <atomic>
 #include <cstdint>
 #include <unordered_map>
 
+#include "ring/ring.h"
+
 namespace warpsight {
+
+extern std::atomic<uint64_t> g_module_generation;  // goes up when a kernel's module may have changed
 
 // From CUPTI's resource callbacks, on the program's thread.
 void module_loaded(CUcontext context, const CUpti_ModuleResourceData& module);
@@ -48,7 +53,9 @@ class ModuleCache {
 // Changes before CUPTI frees the name of any kernel, and when ids of texts begin anew: as long as it stays, a
 // name that CUPTI gave at an address is the one that it gave there before. Only between callbacks of one
 // recording.
-uint64_t names_generation();
+inline uint64_t names_generation() {
+  return g_module_generation.load(std::memory_order_relaxed) << 32 | definitions_generation();
+}
 // A context goes, and its modules with it.
 void context_ends();
 

@@ -19,11 +19,12 @@
 #include <new>
 
 #include "ring/descriptors.h"
+#include "ring/hot.h"
 
 namespace warpsight {
 
 SpinLock g_arena_lock;
-uint64_t g_epoch = 1ull << 32;
+WARPSIGHT_HOT_DATA uint64_t g_epoch = 1ull << 32;
 
 namespace {
 

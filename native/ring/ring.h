@@ -134,10 +134,10 @@ inline uint32_t definitions_generation() {
   return static_cast<uint32_t>(__atomic_load_n(&g_epoch, __ATOMIC_RELAXED) >> 32);
 }
 
+// `cursors`: t_cursors of the calling thread, for callers that have it at hand.
 template <class Row>
-inline bool write(const Row& row, OnFull on_full = OnFull::drop) {
+inline bool write(const Row& row, OnFull on_full, Cursor* cursors) {
   static_assert(Row::kKind < kKinds, "kKinds is too small");
-  Cursor* cursors = t_cursors;
   if (!is_definition(Row::kKind) && __builtin_expect(cursors != nullptr, 1)) {
     Cursor& cursor = cursors[Row::kKind];
     if (__builtin_expect(static_cast<size_t>(cursor.end - cursor.position) >= sizeof(Row) &&
@@ -153,6 +153,11 @@ inline bool write(const Row& row, OnFull on_full = OnFull::drop) {
     }
   }
   return write_row(Row::kKind, &row, sizeof(Row), on_full);
+}
+
+template <class Row>
+inline bool write(const Row& row, OnFull on_full = OnFull::drop) {
+  return write(row, on_full, t_cursors);
 }
 
 }  // namespace warpsight

@@ -8,7 +8,7 @@ constexpr uint64_t kUsualMost = 50'000;
 
 }  // namespace
 
-thread_local OwnTime::Next OwnTime::t_next[4];
+thread_local OwnTime::Next OwnTime::t_next[4] = {kFirst, kFirst, kFirst, kFirst};
 
 void OwnTime::add() {
   const uint64_t took = now_ns() - start_;

@@ -18,8 +18,9 @@ class OwnTime {
   // The distances between timed stays vary around kOwnSampled: stays come in pairs (the begin and the end of
   // a call) and in the program's own rhythm, and a fixed distance would meet the same one each time.
   struct Next {
-    uint32_t left = kOwnSampled, distance = kOwnSampled, random = 1;
+    uint32_t left, distance, random;
   };
+  static constexpr Next kFirst = {kOwnSampled, kOwnSampled, 1};
 
   explicit OwnTime(OwnSite site) : OwnTime(site, t_next[static_cast<uint32_t>(site)]) {}
   // For a caller that keeps the calling thread's `next` beside other things it needs.

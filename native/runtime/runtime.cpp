@@ -16,6 +16,7 @@
 
 #include "backends.h"  // generated from warpsight_plugins/backends.py
 #include "cuda/cuda.h"
+#include "ring/hot.h"
 #include "ring/thread_hook.h"
 #include "runtime/attach.h"
 #include "runtime/identity.h"
@@ -25,7 +26,7 @@
 
 namespace warpsight {
 
-volatile bool g_recording = false;
+WARPSIGHT_HOT_DATA volatile bool g_recording = false;
 
 namespace {
 
@@ -240,7 +241,7 @@ std::string launcher_socket() {
   return path;
 }
 
-uint64_t now_ns() {
+WARPSIGHT_HOT uint64_t now_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);

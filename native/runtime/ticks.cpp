@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/hot.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
 
-std::atomic<uint64_t> g_tick_length{0};
+WARPSIGHT_HOT_DATA std::atomic<uint64_t> g_tick_length{0};
 
 #if defined(__x86_64__)
 namespace {

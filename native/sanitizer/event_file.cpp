@@ -39,8 +39,10 @@ bool write_all(int file, const void* data, size_t bytes) {
 
 }  // namespace
 
-bool EventFile::create(const std::string& path) {
+bool EventFile::create(const std::string& path, uint64_t limit) {
   std::lock_guard<std::mutex> lock(mutex_);
+  limit_ = limit;
+  if (path.empty()) return true;  // nothing is written
   file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file_ < 0) return false;
   size_ = sizeof kMagic;
@@ -70,6 +72,17 @@ void EventFile::describe(const std::string& json) {
   add(kDescription, &piece, 1);
 }
 
+void EventFile::describe_launch(const std::string& json) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (size_ >= limit_) {
+      ++left_out_;
+      return;
+    }
+  }
+  describe(json);
+}
+
 void EventFile::add_cubin(uint32_t module, const char* image, size_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (file_ < 0) return;
@@ -81,6 +94,10 @@ void EventFile::add_events(uint32_t ring, uint64_t sequence, const std::vector<u
                            const std::vector<uint64_t>& words) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (file_ < 0) return;
+  if (size_ >= limit_) {
+    left_out_ += lengths.size();
+    return;
+  }
   constexpr uint64_t kPadding = 0;
   const EventsHeader header = {sequence, ring, static_cast<uint32_t>(lengths.size())};
   const Piece pieces[] = {{&header, sizeof header},
@@ -96,11 +113,13 @@ void EventFile::lose(const std::string& cause, uint64_t count) {
 }
 
 void EventFile::end() {
-  uint64_t lost = 0;
+  uint64_t lost = 0, left_out = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     lost = lost_;
+    left_out = left_out_;
   }
+  if (left_out > 0) lose("records and launches were left out at the size limit of the file", left_out);
   if (lost > 0) lose("the event file could not be written", lost);
   describe("{\"kind\":\"end\"}");
 }

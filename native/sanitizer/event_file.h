@@ -11,10 +11,13 @@ namespace warpsight {
 
 class EventFile {
  public:
-  // Creates `path`; false, with errno, when that fails.
-  bool create(const std::string& path);
+  // Creates `path`; false, with errno, when that fails. Past `limit` bytes, records and launches are left out
+  // and counted.
+  bool create(const std::string& path, uint64_t limit);
   // One description: an object in JSON.
   void describe(const std::string& json);
+  // A launch's, which the limit may leave out.
+  void describe_launch(const std::string& json);
   void add_cubin(uint32_t module, const char* image, size_t bytes);
   // Records as they lay in a ring: their lengths in words, and the words.
   void add_events(uint32_t ring, uint64_t sequence, const std::vector<uint8_t>& lengths,
@@ -36,6 +39,8 @@ class EventFile {
   uint64_t size_ = 0;    // whole blocks
   uint64_t lost_ = 0;    // records that could not be written
   bool failed_ = false;  // the last write did
+  uint64_t limit_ = ~0ull;
+  uint64_t left_out_ = 0;  // records and launches beyond the limit
 };
 
 // A text as a JSON string, with its quotes.

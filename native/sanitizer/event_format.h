@@ -12,6 +12,8 @@
 // class. warpsight/formats/events/records.py reads this layout.
 #pragma once
 
+#include "sanitizer/delay_rule.h"
+
 #define WS_EVENT_HEADER_WORDS 4
 #define WS_EVENT_LARGEST 132  // header, two operands of 32 words each, 32 values of 16 bytes
 
@@ -27,6 +29,29 @@
 // What operand A and B are is said per kind in records.py. Flags of memory accesses are the Sanitizer's.
 
 #define WS_PC_RANGES 4
+
+// What patches do with an instruction.
+#define WS_RECORD 0  // record what it does
+#define WS_NOTE 1    // record that it exists, once
+#define WS_DELAY 2   // wait before it, and record how long (kind WS_DELAY_KIND)
+
+#define WS_DELAY_KIND 64  // no class of the Sanitizer's: operand A is the delay in ns, B the occurrence
+#define WS_UNCOUNTED 0xffffffffu  // the occurrence where the launch is too large to count them
+#define WS_NOTES (1u << 18)       // places for notes: a power of two
+
+// An instruction before which warps wait.
+struct WsPoint {
+  unsigned int pc;      // low half of the address; a table of them ascends by it, then by the kind
+  unsigned int kind;    // the Sanitizer's class
+  unsigned int number;  // its number in random numbers
+  unsigned int place;   // among the context's points: where its occurrences are counted
+};
+
+// low <= block < high; a table of them ascends.
+struct WsBlocks {
+  unsigned int low;
+  unsigned int high;
+};
 
 // What a patch is given (userdata): one for each launch that is recorded, in device memory.
 struct WsLaunch {
@@ -48,5 +73,21 @@ struct WsLaunch {
   unsigned int block_low;  // blocks low <= block < high
   unsigned int block_high;
   unsigned int values;  // whether values are recorded
+  unsigned int mode;    // WS_RECORD, WS_NOTE or WS_DELAY
+
+  unsigned long long* notes;  // WS_NOTE: a hash table of the instructions noted so far
+  // WS_DELAY. A counter of occurrences is the launch's `stamp` in its high half and the count in the low one.
+  WsRule rule;
+  const WsPoint* points;
+  const WsBlocks* blocks;              // none: all
+  unsigned long long* occurrences;     // by (block, warp, place of the point)
+  unsigned long long occurrence_size;  // counters there
+  unsigned int point_count;
+  unsigned int places;  // points that are counted for a warp
+  unsigned int block_count;
+  unsigned int stamp;
+  unsigned int index;       // of the launch among those of its kernel
+  unsigned int ranks;       // bit r: the block of rank r of a cluster waits
+  unsigned int cluster[3];  // blocks of a cluster
   unsigned int unused;
 };

@@ -31,6 +31,16 @@ void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, c
     const auto* node = static_cast<const Sanitizer_GraphNodeLaunchData*>(data);
     if (node->nodeType == CU_GRAPH_NODE_TYPE_KERNEL && node->isGraphUpload == 0)
       tracer->launch_begins(node->launchData, t_graph);
+  } else if (domain == SANITIZER_CB_DOMAIN_EVENTS) {
+    const auto* event = static_cast<const Sanitizer_EventData*>(data);
+    if (id == SANITIZER_CBID_EVENTS_RECORD) tracer->ordered("record", event->event, event->stream);
+    if (id == SANITIZER_CBID_EVENTS_STREAM_WAIT) tracer->ordered("wait", event->event, event->stream);
+    if (id == SANITIZER_CBID_EVENTS_SYNCHRONIZE) tracer->ordered("event", event->event, nullptr);
+  } else if (domain == SANITIZER_CB_DOMAIN_SYNCHRONIZE) {
+    const auto* done = static_cast<const Sanitizer_SynchronizeData*>(data);
+    if (id == SANITIZER_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED)
+      tracer->ordered("stream", nullptr, done->stream);
+    if (id == SANITIZER_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED) tracer->ordered("context", nullptr, nullptr);
   }
 }
 
@@ -50,7 +60,8 @@ bool subscribe(const SanitizerFunctions& functions, Tracer* tracer) {
   Sanitizer_SubscriberHandle subscriber = nullptr;
   SanitizerResult result = functions.subscribe(&subscriber, on_event, nullptr);
   for (const auto domain :
-       {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS}) {
+       {SANITIZER_CB_DOMAIN_RESOURCE, SANITIZER_CB_DOMAIN_LAUNCH, SANITIZER_CB_DOMAIN_GRAPHS,
+        SANITIZER_CB_DOMAIN_EVENTS, SANITIZER_CB_DOMAIN_SYNCHRONIZE}) {
     if (result == SANITIZER_SUCCESS) result = functions.enable_domain(1, subscriber, domain);
   }
   if (result == SANITIZER_SUCCESS) return true;
@@ -90,4 +101,12 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   atexit(at_exit);
   pthread_atfork(nullptr, nullptr, in_child);
   return 1;
+}
+
+// Begins a trial in a process that makes several: launches count from 0 again, and delays follow from this
+// seed; `on` 0: patched code runs, and nothing waits. False when this process has no delay plan. Kernels
+// that were launched before keep what they have.
+extern "C" __attribute__((visibility("default"))) int warpsight_race_set(uint64_t seed, int on) {
+  warpsight::Tracer* const tracer = warpsight::g_tracer.load(std::memory_order_acquire);
+  return tracer != nullptr && tracer->begin_trial(seed, on != 0) ? 1 : 0;
 }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "sanitizer/event_format.h"
+
 namespace warpsight {
 namespace {
 
@@ -23,6 +25,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "library") request->library = value;
   if (key == "patches") request->patches.push_back(value);
   if (key == "kernel") request->kernels.push_back(value);
+  if (key == "mode") request->mode = static_cast<uint32_t>(number(value));
+  if (key == "plan") request->plan = value;
+  if (key == "limit") request->limit = number(value);
   if (key == "description") request->description = value;
   if (key == "launches") request->launches = range(value);
   if (key == "blocks") request->blocks = range(value);
@@ -54,7 +59,7 @@ bool read_request(EventRequest* request) {
     if (equals != std::string_view::npos)
       set(request, line.substr(0, equals), std::string(line.substr(equals + 1)));
   }
-  return !request->file.empty() && !request->library.empty();
+  return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 
 bool kernel_requested(const EventRequest& request, const std::string& name) {

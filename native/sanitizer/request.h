@@ -1,4 +1,4 @@
-// What is traced: the launcher's request, lines of `key=value` in WARPSIGHT_EVENTS.
+// What is traced or delayed: the launcher's request, lines of `key=value` in WARPSIGHT_EVENTS.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,14 @@ struct Range {
 };
 
 struct EventRequest {
-  std::string file;                  // path of the event file without its pid
+  std::string file;                  // path of the event file without its pid; none: delays are not logged
   std::string library;               // libsanitizer-public.so
   std::vector<std::string> patches;  // cubins of the patches, one for each architecture of the machine
   std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
   std::vector<std::pair<int, std::string>> instructions;  // Sanitizer_InstructionId and the patch's name
+  uint32_t mode = 0;                                      // WS_RECORD, WS_NOTE or WS_DELAY
+  std::string plan;                                       // file of a delay plan (delay_plan.h)
+  uint64_t limit = ~0ull;                                 // bytes of the event file at most
   std::string description;                                // JSON, goes into the file as it is
   Range launches, blocks, addresses;
   std::vector<Range> offsets;  // in the kernel

@@ -1,5 +1,6 @@
 #include "sanitizer/tracer.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 
 #include "cuda/cubin_names.h"
+#include "sanitizer/sha256.h"
 
 namespace warpsight {
 namespace {
@@ -18,6 +20,8 @@ constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;  // words of a
 constexpr uint32_t kLaunches = 1 << 14;                            // more than a context can have in flight
 constexpr uint32_t kMostFunctions = 1024;
 constexpr int kQuietMs = 20, kLongestMs = 10'000;
+constexpr uint64_t kNoDelay = ~0ull;
+constexpr int kOtherCode = 125;  // exit code where a kernel's code is not the plan's
 
 uint64_t now_ns() {
   timespec now;
@@ -52,10 +56,24 @@ Tracer::Tracer(EventRequest request, const SanitizerFunctions& functions)
     : request_(std::move(request)), functions_(functions), zero_(random_word()) {}
 
 bool Tracer::start() {
-  if (!file_.create(request_.file + "." + std::to_string(getpid()))) return false;
+  const std::string path = request_.file.empty() ? "" : request_.file + "." + std::to_string(getpid());
+  if (!file_.create(path, request_.limit)) return false;
   file_.describe("{\"kind\":\"process\",\"pid\":" + std::to_string(getpid()) + "," + clocks() +
                  ",\"request\":" + (request_.description.empty() ? "{}" : request_.description) + "}");
+  if (request_.mode == WS_DELAY && !plan_.read(request_.plan))
+    file_.lose("the delay plan " + request_.plan + " cannot be read: nothing is delayed", 0);
+  threshold_ = plan_.rule.threshold;
   thread_ = std::thread([this] { drain_loop(); });
+  return true;
+}
+
+bool Tracer::begin_trial(uint64_t seed, bool delays) {
+  if (request_.mode != WS_DELAY) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  plan_.rule.seed = seed;
+  plan_.rule.threshold = delays ? threshold_ : 0;
+  for (const auto& known : contexts_)
+    if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->restart();
   return true;
 }
 
@@ -85,6 +103,12 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   if (result == SANITIZER_SUCCESS) result = functions_.alloc(handle, &launches, kLaunches * sizeof(WsLaunch));
   if (result == SANITIZER_SUCCESS) result = functions_.alloc(handle, &counters, counter_bytes);
   if (result == SANITIZER_SUCCESS) result = functions_.memset(counters, 0, counter_bytes, nullptr);
+  void* notes = nullptr;
+  constexpr size_t kNoteBytes = WS_NOTES * sizeof(uint64_t);
+  if (request_.mode == WS_NOTE && result == SANITIZER_SUCCESS)
+    result = functions_.alloc(handle, &notes, kNoteBytes);
+  if (notes != nullptr && result == SANITIZER_SUCCESS)
+    result = functions_.memset(notes, 0, kNoteBytes, nullptr);
   if (result != SANITIZER_SUCCESS) {
     trouble("no memory for the ring of events", result);
     return false;
@@ -94,6 +118,8 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   context->tail = reinterpret_cast<uint64_t*>(static_cast<char*>(host) + request_.ring_bytes);
   context->launches = static_cast<WsLaunch*>(launches);
   context->counters = static_cast<char*>(counters);
+  context->notes = static_cast<unsigned long long*>(notes);
+  if (request_.mode == WS_DELAY) context->delays = std::make_unique<Delays>(plan_, functions_, handle);
   std::lock_guard<std::mutex> lock(drain_mutex_);
   context->ring =
       std::make_unique<EventRing>(static_cast<uint32_t>(rings_.size()), context->words,
@@ -112,6 +138,7 @@ Tracer::Context* Tracer::context_of(CUcontext handle) {
 }
 
 bool Tracer::patch(CUmodule handle) {
+  if (request_.instructions.empty()) return true;  // a plan with points of the host alone
   bool any = false;
   for (const auto& [id, name] : request_.instructions) {
     const auto result =
@@ -125,29 +152,78 @@ bool Tracer::patch(CUmodule handle) {
   return result == SANITIZER_SUCCESS;
 }
 
+// Whether the module has code with points. A function that the plan knows with other code ends the program:
+// what its offsets mean there is not known.
+bool Tracer::take_points(const Sanitizer_ResourceModuleData& data, Module* module) {
+  struct Search {
+    const DelayPlan* plan;
+    Module* module;
+    uint32_t points = 0;
+    std::string other;
+  } search = {&plan_, module, 0, ""};
+  const auto take = [](void* context, std::string_view name, std::string_view code) {
+    auto* const own = static_cast<Search*>(context);
+    const auto known = own->plan->known.find(std::string(name));
+    if (known == own->plan->known.end()) return;
+    const Code found(name, sha256(code));
+    if (known->second.count(found.second) == 0) own->other = found.first;
+    const auto points = own->plan->functions.find(found);
+    if (points == own->plan->functions.end()) return;
+    own->module->delayed[found.first] = {found, own->points, false};
+    own->points += static_cast<uint32_t>(points->second.size());
+  };
+  kernels_of_cubin(data.pCubin, data.cubinSize, take, &search);
+  if (!search.other.empty()) {
+    const std::string why = "the code of " + search.other + " is not the code that the delay plan is for";
+    fprintf(stderr, "warpsight: %s; the program is ended\n", why.c_str());
+    file_.lose(why, 1);
+    file_.end();
+    _exit(kOtherCode);
+  }
+  return !module->delayed.empty();
+}
+
 void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
   Module module;
-  const auto add = [](void* names, std::string_view name) {
+  const auto add = [](void* names, std::string_view name, std::string_view) {
     static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   };
   if (!kernels_of_cubin(data.pCubin, data.cubinSize, add, &module.functions)) return;
-  bool wanted = false;
-  for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
+  const auto add_kernel = [](void* names, std::string_view name, std::string_view) {
+    static_cast<std::set<std::string>*>(names)->emplace(name);
+  };
+  sections_of_cubin(data.pCubin, data.cubinSize, ".nv.constant0.", add_kernel, &module.kernels);
+  bool wanted = request_.mode == WS_DELAY && take_points(data, &module);
+  if (request_.mode != WS_DELAY)
+    for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
   if (!wanted) return;  // stays unpatched
   std::lock_guard<std::mutex> lock(mutex_);
   if (context_of(data.context) == nullptr || !patch(data.module)) return;
   module.number = modules_seen_++;
-  file_.add_cubin(module.number, data.pCubin, data.cubinSize);
+  if (request_.mode != WS_DELAY) file_.add_cubin(module.number, data.pCubin, data.cubinSize);
   modules_[data.module] = std::move(module);
 }
 
 void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
   std::lock_guard<std::mutex> lock(mutex_);
   modules_.erase(data.module);
+  for (const auto& known : contexts_)
+    if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->forget(data.module);
 }
 
-// Writes where the module's functions are, once for each kernel: functions are loaded when they are first
-// used.
+// Tells the device where the points of a kernel are, and those of functions that are none.
+void Tracer::place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel) {
+  for (auto& [name, delayed] : module->delayed) {
+    uint64_t pc = 0, size = 0;
+    if (delayed.placed || (name != kernel && module->kernels.count(name) != 0)) continue;
+    if (functions_.function_pc(handle, name.c_str(), &pc, &size) != SANITIZER_SUCCESS || size == 0) continue;
+    context->delays->place(handle, pc, delayed.place, plan_.functions.at(delayed.code));
+    delayed.placed = true;
+  }
+}
+
+// Writes where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet, and
+// to ask where they are would load them, for which the driver waits for ever inside of a launch.
 uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
   uint64_t begin = 0, bytes = 0;
   if (functions_.function_pc(handle, kernel.c_str(), &begin, &bytes) != SANITIZER_SUCCESS) begin = 0;
@@ -156,6 +232,7 @@ uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::str
   for (const auto& name : module->functions) {
     uint64_t pc = 0, size = 0;
     if (name != kernel && (told >= kMostFunctions || module->placed.count(name) != 0)) continue;
+    if (name != kernel && module->kernels.count(name) != 0) continue;
     if (functions_.function_pc(handle, name.c_str(), &pc, &size) != SANITIZER_SUCCESS || size == 0) continue;
     ++told;
     if (name != kernel) module->placed.insert(name);
@@ -167,24 +244,61 @@ uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::str
 }
 
 void Tracer::describe_launch(const Sanitizer_LaunchData& data, const Module& module, const std::string& name,
-                             uint64_t pc, uint64_t graph) {
-  file_.describe("{\"kind\":\"launch\",\"launch\":" + std::to_string(recorded_) +
-                 ",\"index\":" + std::to_string(matching_) + ",\"module\":" + std::to_string(module.number) +
-                 ",\"name\":" + quoted(name) + ",\"pc\":" + std::to_string(pc) +
-                 ",\"grid\":" + triple(data.gridDim_x, data.gridDim_y, data.gridDim_z) +
-                 ",\"block\":" + triple(data.blockDim_x, data.blockDim_y, data.blockDim_z) +
-                 ",\"cluster\":" + triple(data.clusterDim_x, data.clusterDim_y, data.clusterDim_z) +
-                 ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(data.stream)) +
-                 ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(data.context)) +
-                 ",\"device\":" + std::to_string(data.device) +
-                 ",\"thread\":" + std::to_string(syscall(SYS_gettid)) + "," + clocks() +
-                 ",\"graph\":" + std::to_string(graph) + "}");
+                             uint64_t pc, uint64_t index, uint64_t graph) {
+  const uint64_t waits = host_delay(module, name, index);
+  file_.describe_launch(
+      "{\"kind\":\"launch\",\"launch\":" + std::to_string(recorded_) + ",\"index\":" + std::to_string(index) +
+      ",\"module\":" + std::to_string(module.number) + ",\"name\":" + quoted(name) + ",\"pc\":" +
+      std::to_string(pc) + ",\"grid\":" + triple(data.gridDim_x, data.gridDim_y, data.gridDim_z) +
+      ",\"block\":" + triple(data.blockDim_x, data.blockDim_y, data.blockDim_z) +
+      ",\"cluster\":" + triple(data.clusterDim_x, data.clusterDim_y, data.clusterDim_z) +
+      ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(data.stream)) +
+      ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(data.context)) +
+      ",\"device\":" + std::to_string(data.device) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
+      "," + clocks() + (waits != kNoDelay ? ",\"host_delay_ns\":" + std::to_string(waits) : "") +
+      ",\"graph\":" + std::to_string(graph) + "}");
 }
 
-// Gives the launch its description on the device; false when it is not to be recorded.
-bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std::string& name,
+// What the launch's patches are to do.
+SanitizerResult Tracer::fill(const Sanitizer_LaunchData& data, uint64_t pc, uint64_t index, uint64_t graph,
+                             Sanitizer_StreamHandle stream, Context* context, WsLaunch* launch) {
+  launch->mode = request_.mode;
+  launch->notes = context->notes;
+  launch->ring = reinterpret_cast<unsigned long long*>(context->words);
+  launch->mask = request_.ring_bytes / sizeof(uint64_t) - 1;
+  launch->head = reinterpret_cast<unsigned long long*>(context->counters) + kHead;
+  launch->tail = reinterpret_cast<const volatile unsigned long long*>(context->tail);
+  launch->tail_seen = launch->head + kTailSeen;
+  launch->zero = zero_;
+  launch->first = request_.first;
+  launch->address_low = request_.addresses.low;
+  launch->address_high = request_.addresses.high;
+  for (const auto& range : request_.offsets) {
+    launch->pc[2 * launch->pc_ranges] = pc + range.low;
+    launch->pc[2 * launch->pc_ranges + 1] = pc + range.high;
+    if (++launch->pc_ranges == WS_PC_RANGES) break;
+  }
+  launch->launch = recorded_;
+  launch->every = request_.every;
+  launch->warps = request_.warps;
+  launch->block_low = static_cast<uint32_t>(std::min<uint64_t>(request_.blocks.low, ~0u));
+  launch->block_high = static_cast<uint32_t>(std::min<uint64_t>(request_.blocks.high, ~0u));
+  launch->values = request_.values ? 1 : 0;
+  if (request_.mode != WS_DELAY) return SANITIZER_SUCCESS;
+  launch->index = static_cast<uint32_t>(index);
+  launch->stamp = recorded_ + 1;
+  launch->cluster[0] = std::max(data.clusterDim_x, 1u);
+  launch->cluster[1] = std::max(data.clusterDim_y, 1u);
+  launch->cluster[2] = std::max(data.clusterDim_z, 1u);
+  const uint64_t threads = 1ull * data.blockDim_x * data.blockDim_y * data.blockDim_z;
+  const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;
+  return context->delays->describe(graph != 0 ? data.apiStream : data.stream, stream,
+                                   blocks * ((threads + 31) / 32), launch);
+}
+
+// Gives the launch its description on the device; false when it is not to be recorded or delayed.
+bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t index,
                     uint64_t graph) {
-  const uint64_t index = matching_;
   if (index < request_.launches.low || index >= request_.launches.high) return false;
   const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;
   if (blocks > ~0u) {
@@ -194,32 +308,13 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   Context* context = context_of(data.context);
   if (context == nullptr) return false;
   const uint64_t pc = place_functions(data.module, module, name);
+  if (request_.mode == WS_DELAY) place_points(data.module, context, module, name);
   const uint32_t slot = context->next++ % kLaunches;
-  WsLaunch launch = {};
-  launch.ring = reinterpret_cast<unsigned long long*>(context->words);
-  launch.mask = request_.ring_bytes / sizeof(uint64_t) - 1;
-  launch.head = reinterpret_cast<unsigned long long*>(context->counters) + kHead;
-  launch.tail = reinterpret_cast<const volatile unsigned long long*>(context->tail);
-  launch.tail_seen = launch.head + kTailSeen;
-  launch.counter = launch.head + kFirstCounter + slot;
-  launch.zero = zero_;
-  launch.first = request_.first;
-  launch.address_low = request_.addresses.low;
-  launch.address_high = request_.addresses.high;
-  for (const auto& range : request_.offsets) {
-    launch.pc[2 * launch.pc_ranges] = pc + range.low;
-    launch.pc[2 * launch.pc_ranges + 1] = pc + range.high;
-    if (++launch.pc_ranges == WS_PC_RANGES) break;
-  }
-  launch.launch = recorded_;
-  launch.every = request_.every;
-  launch.warps = request_.warps;
-  launch.block_low = static_cast<uint32_t>(std::min<uint64_t>(request_.blocks.low, ~0u));
-  launch.block_high = static_cast<uint32_t>(std::min<uint64_t>(request_.blocks.high, ~0u));
-  launch.values = request_.values ? 1 : 0;
   const Sanitizer_StreamHandle stream = graph != 0 ? data.hApiStream : data.hStream;
-  SanitizerResult result = SANITIZER_SUCCESS;
-  if (request_.every > 1 || request_.first != ~0ull)
+  WsLaunch launch = {};
+  SanitizerResult result = fill(data, pc, index, graph, stream, context, &launch);
+  launch.counter = launch.head + kFirstCounter + slot;
+  if (result == SANITIZER_SUCCESS && (request_.every > 1 || request_.first != ~0ull))
     result = functions_.memset(launch.counter, 0, sizeof(uint64_t), stream);
   if (result == SANITIZER_SUCCESS)
     result = functions_.copy_to_device(context->launches + slot, &launch, sizeof launch, stream);
@@ -229,26 +324,74 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
     trouble("a launch cannot be recorded", result);
     return false;
   }
-  describe_launch(data, *module, name, pc, graph);
+  describe_launch(data, *module, name, pc, index, graph);
+  recorded_slot_ = context->launches + slot;
   ++recorded_;
   return true;
 }
 
-void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto module = modules_.find(data.module);
-  if (module == modules_.end()) return;
-  const std::string name = data.functionName != nullptr ? data.functionName : "";
-  const auto known = module->second.requested.try_emplace(name, false);
+// Whether the plan may delay a launch: it has points itself, or its module has some in functions that are no
+// kernels.
+bool Tracer::delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name,
+                          uint64_t graph, uint64_t* index) {
+  const auto own = module->delayed.find(name);
+  bool called = false;
+  for (const auto& known : module->delayed) called |= module->kernels.count(known.first) == 0;
+  if (own == module->delayed.end() && !called) return false;
+  Context* context = context_of(data.context);
+  if (context == nullptr) return false;
+  *index = context->delays->next_launch(own != module->delayed.end() ? own->second.code : Code(name, ""));
+  return context->delays->stream_waits(graph != 0 ? data.apiStream : data.stream);
+}
+
+// How long the host waits before it launches; kNoDelay where it has no such point.
+uint64_t Tracer::host_delay(const Module& module, const std::string& name, uint64_t index) const {
+  const auto own = module.delayed.find(name);
+  if (own == module.delayed.end()) return kNoDelay;
+  for (const DelayPoint& point : plan_.functions.at(own->second.code)) {
+    if (point.kind != kHostLaunch) continue;
+    const int64_t ns = ws_delay_of(plan_.rule, point.number, 0, static_cast<uint32_t>(index), 0, 0);
+    return ns < 0 ? kNoDelay : static_cast<uint64_t>(ns);
+  }
+  return kNoDelay;
+}
+
+// Whether a launch is recorded or delayed; its number among those of requested kernels, or of its kernel.
+bool Tracer::wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t graph,
+                    uint64_t* index) {
+  if (request_.mode == WS_DELAY) return delay_wanted(data, module, name, graph, index);
+  const auto known = module->requested.try_emplace(name, false);
   if (known.second) known.first->second = kernel_requested(request_, name);
-  const bool wanted = known.first->second;
-  const bool recorded = wanted && record(data, &module->second, name, graph);
-  // The kernels of one launch of a graph share what their patches are given: what the last of them says
-  // holds.
-  if (!recorded && (graph == 0 || graph != recorded_graph_))
-    functions_.set_launch_data(data.hLaunch, data.function, data.hStream, nullptr);
-  if (recorded) recorded_graph_ = graph;
-  if (wanted) ++matching_;
+  if (known.first->second) *index = matching_++;
+  return known.first->second;
+}
+
+void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
+  uint64_t waits = kNoDelay;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto module = modules_.find(data.module);
+    if (module == modules_.end()) return;
+    const std::string name = data.functionName != nullptr ? data.functionName : "";
+    uint64_t index = 0;
+    const bool recorded = wanted(data, &module->second, name, graph, &index) &&
+                          record(data, &module->second, name, index, graph);
+    // The kernels of one launch of a graph share what their patches are given: what the last of them says
+    // holds.
+    if (!recorded)
+      functions_.set_launch_data(data.hLaunch, data.function, data.hStream,
+                                 graph != 0 && graph == recorded_graph_ ? recorded_slot_ : nullptr);
+    if (recorded) recorded_graph_ = graph;
+    if (recorded) waits = host_delay(module->second, name, index);
+  }
+  if (waits != kNoDelay) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
+}
+
+void Tracer::ordered(const char* what, CUevent event, CUstream stream) {
+  if (request_.mode != WS_RECORD) return;
+  file_.describe_launch("{\"kind\":\"order\",\"what\":\"" + std::string(what) +
+                        "\",\"event\":" + std::to_string(reinterpret_cast<uintptr_t>(event)) +
+                        ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(stream)) + "}");
 }
 
 size_t Tracer::drain_all() {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ring/hot.h"
 #include "ring/lock.h"
 #include "runtime/runtime.h"
 #include "stacks/frame_ids.h"
@@ -16,13 +17,14 @@ namespace warpsight {
 
 namespace {
 
-StackMode g_mode = StackMode::off;  // off until prepare_stacks
-uint32_t g_depth = 128;
-uint32_t g_unloads = 0;  // atomic: times that a library was unloaded; remembered native stacks are void then
+WARPSIGHT_HOT_DATA StackMode g_mode = StackMode::off;  // off until prepare_stacks
+WARPSIGHT_HOT_DATA uint32_t g_depth = 128;
+// atomic: times that a library was unloaded; remembered native stacks are void then
+WARPSIGHT_HOT_DATA uint32_t g_unloads = 0;
 constexpr PythonLayout k310 = compiled_layout(10), k311 = compiled_layout(11);
 constexpr PythonLayout k312 = compiled_layout(12), k313 = compiled_layout(13);
-uint32_t g_compiled = 0;          // which of these is the interpreter's layout, 0 none
-SpinLock g_ids_lock;              // protects g_frame_ids and the tables of native_frames.cpp
+WARPSIGHT_HOT_DATA uint32_t g_compiled = 0;  // which of these is the interpreter's layout, 0 none
+SpinLock g_ids_lock;                         // protects g_frame_ids and the tables of native_frames.cpp
 FrameIds* g_frame_ids = nullptr;  // never freed: other threads may be launching while the process exits
 
 // One stack as it was read, before it has an id.
@@ -145,7 +147,7 @@ WARPSIGHT_INLINE bool walk_own_frames(const PythonLayout& layout, uint64_t threa
 }
 
 // Reads the thread's Python frames into `chain`; false when there is nothing to be had.
-bool take_python(Chain* chain) {
+WARPSIGHT_HOT bool take_python(Chain* chain) {
   const Interpreter& python = g_interpreter;
   if (__builtin_expect(python.now() != Interpreter::State::ready, 0) && !check_interpreter()) return false;
   const uint64_t thread_state = own_thread_state(python);
@@ -165,13 +167,6 @@ bool take_python(Chain* chain) {
 }
 
 uint64_t finished(uint64_t hash) { return (hash ^ hash >> 32) * kMixE; }
-
-// A Python stack taken before, found without storing its frames: half of the memory that a walk touches.
-uint32_t known_python(const ThreadCache& cache) {
-  Chain chain = {};
-  if (!take_python(&chain) || !chain.count) return 0;
-  return cache.find_hash(finished(chain.hash + chain.cut), chain.count * ThreadCache::kPlaceWords + 1);
-}
 
 void tell(bool* told, const char* cause) {
   if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
@@ -235,21 +230,13 @@ uint32_t stack_of_pass(ThreadCache* cache) {
   return id;
 }
 
-uint32_t capture_with(ThreadCache* cache, int skip_native) {
-  const uint32_t generation = definition_generation() + (__atomic_load_n(&g_unloads, __ATOMIC_RELAXED) << 8);
-  if (cache->generation != generation) {
-    cache->clear();
-    cache->generation = generation;
-  }
-  if (g_mode == StackMode::python) {
-    if (const uint32_t known = known_python(*cache)) return known;
-  }
+// A stack that was not found by its hash.
+WARPSIGHT_COLD uint32_t capture_whole(ThreadCache* cache, int skip_native) {
   Taken taken = {{reinterpret_cast<Place*>(cache->scratch), 0, false, 0}, nullptr, 0, 0};
   if (g_mode != StackMode::native && !take_python(&taken.python)) {
     if (g_mode == StackMode::python) return 0;
     taken.python.count = 0;
   }
-  if (g_mode == StackMode::python && !taken.python.count) return stack_of_pass(cache);
   uint32_t words = taken.python.count * ThreadCache::kPlaceWords;
   if (g_mode != StackMode::python) {
     taken.addresses = &cache->scratch[words];
@@ -265,6 +252,17 @@ uint32_t capture_with(ThreadCache* cache, int skip_native) {
   const uint32_t id = define_taken(taken);
   if (id) cache->add(hash, words, id);
   return id;
+}
+
+// A stack of Python frames alone. One taken before is found without storing its frames: half of the memory
+// that a walk touches.
+WARPSIGHT_INLINE uint32_t capture_python(ThreadCache* cache, int skip_native) {
+  Chain chain = {};
+  if (!take_python(&chain)) return 0;
+  if (!chain.count) return stack_of_pass(cache);
+  const uint32_t words = chain.count * ThreadCache::kPlaceWords + 1;
+  const uint32_t known = cache->find_hash(finished(chain.hash + chain.cut), words);
+  return __builtin_expect(known != 0, 1) ? known : capture_whole(cache, skip_native);
 }
 
 }  // namespace
@@ -283,19 +281,27 @@ void prepare_stacks() {
   g_mode = wanted.stacks;
 }
 
-uint32_t capture_stack(int skip_native) {
+WARPSIGHT_HOT uint32_t capture_stack_with(ThreadCache* cache, int skip_native) {
   if (g_mode == StackMode::off) return 0;
   const Interpreter::State python = g_interpreter.now();
   if (g_mode == StackMode::python &&
       (python == Interpreter::State::absent || python == Interpreter::State::refused)) {
     return 0;
   }
-  ThreadCache* cache = thread_cache();
+  if (__builtin_expect(!cache, 0)) cache = make_thread_cache();
   if (!cache || cache->busy) return 0;
   cache->busy = true;
-  const uint32_t id = capture_with(cache, skip_native);
+  const uint32_t generation = definition_generation() + (__atomic_load_n(&g_unloads, __ATOMIC_RELAXED) << 8);
+  if (__builtin_expect(cache->generation != generation, 0)) {
+    cache->clear();
+    cache->generation = generation;
+  }
+  const uint32_t id =
+      g_mode == StackMode::python ? capture_python(cache, skip_native) : capture_whole(cache, skip_native);
   cache->busy = false;
   return id;
 }
+
+uint32_t capture_stack(int skip_native) { return capture_stack_with(t_stack_cache, skip_native); }
 
 }  // namespace warpsight

@@ -1,10 +1,13 @@
 #include "stacks/definitions.h"
 
+#include "ring/hot.h"
 #include "ring/lock.h"
 #include "runtime/runtime.h"
 #include "stacks/flat_table.h"
 
 namespace warpsight {
+
+WARPSIGHT_HOT_DATA std::atomic<uint32_t> g_definition_generation{1};
 
 namespace {
 
@@ -23,7 +26,6 @@ FlatTable<FrameKey> g_frames;
 FlatTable<StackKey> g_stacks;
 uint32_t g_next_frame = 1;
 uint32_t g_next_stack = 1;
-uint32_t g_generation = 1;     // atomic
 bool g_full_reported = false;  // atomic
 
 void report_full(const char* what) {
@@ -62,15 +64,13 @@ uint32_t define_stack(uint32_t parent, uint32_t frame, uint8_t method, bool cut)
   return 0;
 }
 
-uint32_t definition_generation() { return __atomic_load_n(&g_generation, __ATOMIC_RELAXED); }
-
 void forget_stack_definitions() {
   g_lock.reset();
   g_frames.abandon();
   g_stacks.abandon();
   g_next_frame = g_next_stack = 1;
   g_full_reported = false;
-  __atomic_fetch_add(&g_generation, 1u, __ATOMIC_RELAXED);
+  g_definition_generation.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace warpsight

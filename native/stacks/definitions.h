@@ -1,6 +1,7 @@
 // The frames and stacks of this process, each defined once: ids by content, rows written at first sight.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace warpsight {
@@ -23,7 +24,8 @@ uint32_t define_frame(const FrameKey& key);
 uint32_t define_stack(uint32_t parent, uint32_t frame, uint8_t method, bool cut);
 
 // Changes whenever ids handed out before have lost their meaning (a forked child that records itself).
-uint32_t definition_generation();
+extern std::atomic<uint32_t> g_definition_generation;
+inline uint32_t definition_generation() { return g_definition_generation.load(std::memory_order_relaxed); }
 // In a forked child.
 void forget_stack_definitions();
 

@@ -7,13 +7,14 @@
 
 #include <string>
 
+#include "ring/hot.h"
 #include "ring/lock.h"
 #include "runtime/runtime.h"
 #include "stacks/code_table.h"
 
 namespace warpsight {
 
-Interpreter g_interpreter = {};
+alignas(64) WARPSIGHT_HOT_DATA Interpreter g_interpreter = {};
 
 namespace {
 
@@ -122,6 +123,7 @@ void find_interpreter() {
       refuse((std::string(problem) + "; no Python stacks are taken").c_str());
       return;
     }
+    python.finalizing = python.runtime + python.layout.finalizing;
     python.state.store(Interpreter::State::pending, std::memory_order_release);
   }
   check_interpreter();

@@ -18,11 +18,12 @@ struct Interpreter {
   std::atomic<State> state;
   State now() const { return state.load(std::memory_order_acquire); }
 
-  PythonLayout layout;
   uint64_t runtime;         // _PyRuntime
+  uint64_t finalizing;      // address of the thread state that ends the interpreter, 0 there until then
   uint64_t code_type;       // PyCode_Type
   uint64_t evaluator;       // _PyEval_EvalFrameDefault, 0 when its symbol is not exported
   void* (*thread_state)();  // PyGILState_GetThisThreadState: a thread-local read, no lock
+  PythonLayout layout;
 };
 extern Interpreter g_interpreter;
 
@@ -38,8 +39,7 @@ bool check_interpreter();
 inline uint64_t own_thread_state(const Interpreter& python) {
   const uint64_t state = reinterpret_cast<uint64_t>(python.thread_state());
   // While the interpreter ends, the states of other threads are freed under them.
-  const uint64_t finalizing =
-      *reinterpret_cast<const volatile uint64_t*>(python.runtime + python.layout.finalizing);
+  const uint64_t finalizing = *reinterpret_cast<const volatile uint64_t*>(python.finalizing);
   return finalizing == 0 || finalizing == state ? state : 0;
 }
 

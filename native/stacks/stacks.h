@@ -14,4 +14,8 @@ void prepare_stacks();
 // never allocates after warm-up, never throws. `skip_native`: innermost native frames that belong to us.
 uint32_t capture_stack(int skip_native = 1);
 
+struct ThreadCache;
+// The same, for callers that know where the calling thread's cache (t_stack_cache) is.
+uint32_t capture_stack_with(ThreadCache* cache, int skip_native);
+
 }  // namespace warpsight

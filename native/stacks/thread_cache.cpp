@@ -4,36 +4,37 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ring/hot.h"
+
 namespace warpsight {
+
+__thread ThreadCache* t_stack_cache = nullptr;
 
 namespace {
 
-__thread ThreadCache* t_cache = nullptr;
 pthread_key_t g_key;
 pthread_once_t g_once = PTHREAD_ONCE_INIT;
 
 void release(void* cache) {
-  t_cache = nullptr;
+  t_stack_cache = nullptr;
   munmap(cache, sizeof(ThreadCache));
 }
 
 void make_key() { pthread_key_create(&g_key, release); }
 
-__attribute__((noinline)) ThreadCache* make_cache() {
+}  // namespace
+
+WARPSIGHT_COLD ThreadCache* make_thread_cache() {
   pthread_once(&g_once, make_key);
   // Mapped, not allocated: the caller may be inside the program's allocator. Untouched pages cost nothing.
   void* memory =
       mmap(nullptr, sizeof(ThreadCache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
-  t_cache = static_cast<ThreadCache*>(memory);
-  t_cache->pass = t_cache->pass_tried = -1;
+  t_stack_cache = static_cast<ThreadCache*>(memory);
+  t_stack_cache->pass = t_stack_cache->pass_tried = -1;
   pthread_setspecific(g_key, memory);
-  return t_cache;
+  return t_stack_cache;
 }
-
-}  // namespace
-
-ThreadCache* thread_cache() { return __builtin_expect(t_cache != nullptr, 1) ? t_cache : make_cache(); }
 
 uint64_t hash_words(const uint64_t* words, uint32_t count) {
   // Four independent lanes: the multiplications overlap.
@@ -62,7 +63,7 @@ uint32_t ThreadCache::find(uint64_t hash, uint32_t words) const {
   return 0;
 }
 
-uint32_t ThreadCache::find_hash(uint64_t hash, uint32_t words) const {
+uint32_t ThreadCache::find_slot(uint64_t hash, uint32_t words) const {
   for (uint32_t probe = 0; probe < kProbes; ++probe) {
     const Slot& slot = slots[((hash >> 32) + probe) & (kSlots - 1)];
     if (slot.id && slot.hash == hash && slot.words == words) return slot.id;
@@ -82,6 +83,7 @@ void ThreadCache::add(uint64_t hash, uint32_t words, uint32_t id) {
 
 void ThreadCache::clear() {
   memset(slots, 0, sizeof(slots));
+  memset(recent, 0, sizeof(recent));
   log_used = 0;
   pass = pass_tried = -1;
 }

@@ -29,6 +29,14 @@ struct ThreadCache {
   int64_t pass_tried;   // the pass whose stack was looked for last, found or not
   uint64_t look_again;  // ns: not for this one before
   uint32_t pass_stack;  // the stack of `pass`
+  // Stacks found by hash alone, the newest of each place: a loop has few, and these lie together.
+  struct Recent {
+    uint64_t hash;
+    uint32_t words;
+    uint32_t id;  // 0 = empty
+  };
+  static constexpr uint32_t kRecentBits = 7;
+  alignas(64) Recent recent[1 << kRecentBits];
   Slot slots[kSlots];
   // The stack being taken: Python places, then native addresses, then one word of flags.
   static constexpr uint32_t kPlaceWords = sizeof(Place) / 8;
@@ -39,13 +47,22 @@ struct ThreadCache {
   uint32_t find(uint64_t hash, uint32_t words) const;
   // The same by hash and length alone. For hashes of Chain::hash's kind: each step is a bijection of the hash
   // so far, so stacks that differ in one place never meet, and others do once in 2^64.
-  uint32_t find_hash(uint64_t hash, uint32_t words) const;
+  uint32_t find_hash(uint64_t hash, uint32_t words) {
+    Recent& kept = recent[hash >> (64 - kRecentBits)];
+    if (__builtin_expect(kept.hash == hash && kept.words == words, 1)) return kept.id;
+    const uint32_t id = find_slot(hash, words);
+    if (id) kept = {hash, words, id};
+    return id;
+  }
   void add(uint64_t hash, uint32_t words, uint32_t id);
   void clear();
+
+ private:
+  uint32_t find_slot(uint64_t hash, uint32_t words) const;
 };
 
-// The calling thread's cache, made at its first use; nullptr without memory.
-ThreadCache* thread_cache();
+extern __thread ThreadCache* t_stack_cache;  // nullptr before its first use
+ThreadCache* make_thread_cache();            // nullptr without memory
 
 uint64_t hash_words(const uint64_t* words, uint32_t count);
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from warpsight._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from warpsight import race as race
     from warpsight.api.differences import diff as diff
     from warpsight.api.made import import_files as import_files
     from warpsight.api.made import recover as recover
@@ -67,6 +68,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "diff": ("warpsight.api.differences", "diff"),
     "doctor": ("warpsight.machine.checks", "run"),
     "memory": ("warpsight.inside.memory", ""),
+    "race": ("warpsight.race", ""),
     "TraceWriter": ("warpsight.model", "TraceWriter"),
     "run": ("warpsight.api.run", "run"),
     "time": ("warpsight.inside.timing", "time"),

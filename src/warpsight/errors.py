@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WarpsightError(Exception):
-    """Something the user can act on. The message says what happened, to which file or process, and what to do next."""
+    """An error that the user can act on. The message says what happened, to which file or process, and what to do next."""
 
     #: Exit code of the command line when this error ends a verb.
     exit_code = 1

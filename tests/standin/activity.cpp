@@ -78,12 +78,14 @@ ThreadBuffer* thread_buffer() {
   return t_buffer;
 }
 
-// Takes the memory out of the buffer, so that the callback can be made without the lock.
-void hand_over(ThreadBuffer* buffer) {
+// Takes the memory out of the buffer, so that the callback can be made without the lock. `whole`: only if no
+// record of it is incomplete.
+void hand_over(ThreadBuffer* buffer, bool whole) {
   uint8_t* memory;
   size_t size, used;
   {
     std::lock_guard<std::mutex> guard(g_lock);
+    if (whole && !buffer->incomplete.empty()) return;
     memory = buffer->memory;
     size = buffer->size;
     used = buffer->used;
@@ -133,7 +135,7 @@ void append(const Record& record, bool incomplete) {
     }
     if (full) {
       complete_everything();  // CUPTI waits for the GPU before it returns a full buffer
-      hand_over(buffer);
+      hand_over(buffer, false);
     }
     if (!full && !get_buffer(buffer)) return;
   }
@@ -293,10 +295,10 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
   {
     std::lock_guard<std::mutex> guard(g_lock);
     for (ThreadBuffer* buffer : g_buffers) {
-      if (buffer->used != 0 && (flag != 0 || buffer->incomplete.empty())) buffers.push_back(buffer);
+      if (buffer->used != 0) buffers.push_back(buffer);
     }
   }
-  for (ThreadBuffer* buffer : buffers) hand_over(buffer);
+  for (ThreadBuffer* buffer : buffers) hand_over(buffer, flag == 0);
   return CUPTI_SUCCESS;
 }
 

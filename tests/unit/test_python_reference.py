@@ -28,7 +28,8 @@ METHODS: dict[str, tuple[str, ...]] = {
 #: Verb -> what has it in Python, where it is not a method of a trace.
 FUNCTIONS = {
     "record": ("record", "start", "stop", "run"), "trigger": ("trigger",), "recover": ("recover",),
-    "import": ("import_files",), "devices": ("devices", "detect_platform"), "doctor": ("doctor",), "version": ("__version__",),
+    "import": ("import_files",), "devices": ("devices", "detect_platform"), "race": ("race",),
+    "doctor": ("doctor",), "version": ("__version__",),
 }  # fmt: skip
 WITHOUT = {
     "capsule": "cuts work out of a program: warpsight.replay", "replay": "runs a capsule: warpsight.replay.replaying.replay",
@@ -110,7 +111,9 @@ def test_the_reference_page_is_current() -> None:
 def test_the_page_has_everything_that_is_public() -> None:
     shown = {name for _, _, names in generate_python.SECTIONS for name in names}
     public = {
-        name for name in warpsight.__all__ if not name[0].isupper() and name not in ("__version__", "memory")
+        name
+        for name in warpsight.__all__
+        if not name[0].isupper() and name not in ("__version__", "memory", "race")
     }
     methods = {
         f"Trace.{name}" for name, found in vars(Trace).items() if not name.startswith("_") and callable(found)

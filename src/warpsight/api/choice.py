@@ -50,12 +50,12 @@ def nanoseconds(value: Time | None, name: str) -> int | None:
 
 
 def numbers(value: Numbers | None) -> tuple[int, ...]:
-    """One number or several as a tuple; None is none."""
+    """One number or several as a tuple; None becomes an empty one."""
     return () if value is None else (value,) if isinstance(value, int) else tuple(value)
 
 
 def words(value: Words | None) -> tuple[str, ...]:
-    """One text or several as a tuple; None is none."""
+    """One text or several as a tuple; None becomes an empty one."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 

@@ -120,7 +120,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _check_distinct(side: Sequence[Side]) -> None:
-    """Refuse a run that is there twice: it would look like a run that came out the same."""
+    """Refuse a run that is given twice: it would look like a second run with identical times."""
     seen: set[object] = set()
     for one in side:
         key = os.path.realpath(os.fspath(one)) if not isinstance(one, StoredTrace) else str(one.folder)

@@ -1,4 +1,4 @@
-"""New private files and folders: they take their name when they are whole, and never replace anything unasked."""
+"""New private files and folders: they get their name when complete, and never replace anything unasked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def binary(path: Path, force: bool = False) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def folder(path: Path, suffix: str, force: bool = False) -> Iterator[Path]:
-    """A new folder of mode 0700 that takes its name when everything is in it.
+    """A new folder of mode 0700 that gets its name when everything is in it.
 
     With `force` it replaces a folder that holds nothing but files whose names end with `suffix`; links are never followed.
     """

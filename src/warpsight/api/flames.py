@@ -125,7 +125,7 @@ def drawn(
 
 
 def form_of(to: str | None, out: Path | None) -> str:
-    """The form that is asked for by name, else by the name of the file.
+    """The requested form, or the one that the file's name implies.
 
     Raises:
         UsageError: when neither says one.
@@ -145,7 +145,7 @@ def form_of(to: str | None, out: Path | None) -> str:
 
 
 def redacted(trace: Trace, graph: FlameGraph, include_paths: bool) -> FlameGraph:
-    """The graph without what is private: paths unless they are wanted, names of people and hosts, secrets."""
+    """The graph without private data: paths unless wanted, names of people and hosts, secrets."""
     from warpsight.model.sharing.redaction import Redactor
 
     redactor = Redactor.of(trace, include=("paths",) if include_paths else ())

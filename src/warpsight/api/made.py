@@ -1,4 +1,4 @@
-"""Traces from what is there already: other tools' files, and what an interrupted recording left."""
+"""Traces from existing data: other tools' files, and what an interrupted recording left."""
 
 from __future__ import annotations
 

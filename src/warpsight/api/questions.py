@@ -137,7 +137,7 @@ class Questions(StoredTrace):
 
     @staticmethod
     def analyses() -> dict[str, str]:
-        """The analyses that :meth:`analyze` knows, with what each is about."""
+        """Names of the analyses for :meth:`analyze`, each with a description."""
         from warpsight.analysis.base.registry import ANALYSES
 
         return {name: one.meaning for name, one in ANALYSES.items()}
@@ -155,7 +155,7 @@ class Questions(StoredTrace):
         head: int | None = None,
         tail: int | None = None,
     ) -> pa.Table:
-        """Rows that DuckDB's SQL or simple filters choose; nothing but the trace can be read.
+        """Rows chosen by DuckDB's SQL or by simple filters; nothing but the trace can be read.
 
         Args:
             sql: one statement that reads; views are named like the tables. Only `head` goes with it.
@@ -202,7 +202,7 @@ class Questions(StoredTrace):
         head: int | None = None,
         tail: int | None = None,
     ) -> duckdb.DuckDBPyRelation:
-        """The same as :meth:`query` before anything is read: a relation of DuckDB, to go on with.
+        """The same as :meth:`query`, but lazy: a DuckDB relation to continue with.
 
         Raises:
             UsageError: as :meth:`query`.

@@ -117,7 +117,7 @@ class Arena:
         return self._processes.by_arena.get(self.name)
 
     def process_of_pid(self, pid: int) -> int:
-        """The process that has a pid on this host."""
+        """The process with this pid on this host."""
         return self._processes.of_pid(pid)
 
     def device(self, index: int) -> int:
@@ -136,7 +136,7 @@ class Arena:
 
     @property
     def device_library(self) -> str:
-        """Who hands over the records of device work in this process: the source of what it loses."""
+        """The source to name for lost device records: whoever hands them over in this process."""
         platforms = {int(row["platform"]) for rows in self.kept["Device"] for row in rows}
         backend = registry.of_platform(platforms.pop()) if len(platforms) == 1 else None
         return (backend.library if backend is not None else "") or "cupti"
@@ -148,7 +148,7 @@ class Arena:
     # -- definitions
 
     def define(self, found: Found, text: list[tuple[int, str]]) -> None:
-        """Take up definition rows, in the order in which they refer to each other."""
+        """Add definition rows, in the order in which they refer to each other."""
         for number, value in text:
             self.local.strings[number] = value
         batches = {kind: gather(parts, kind) for kind, parts in found.items()}
@@ -238,7 +238,7 @@ class Arena:
         )
 
     def finish(self) -> None:
-        """Write what still waits: rows without a call, launches without a kernel, open ranges."""
+        """Write everything that still waits: rows without a call, launches without a kernel, open ranges."""
         self._convert({}, final=True)
         device_rows.never_arrived(self)
 
@@ -249,7 +249,7 @@ class Arena:
         self._writer.add(table, self.process_id() if process == -1 else process, self.part, count, values)
 
     def expect(self, launches: Mapping[str, Array], expected: Array) -> None:
-        """Watch for the kernels of those launches that are `expected` to have one."""
+        """Track the kernels of launches that are `expected` to have one."""
         self._new_expected.append((launches, expected))
 
     def take_expected(self) -> dict[str, Array]:
@@ -307,7 +307,7 @@ class Arena:
     # -- going on in another process
 
     def state(self) -> dict[str, Array]:
-        """Everything that definitions and written parts do not hold, as named arrays."""
+        """All state beyond definitions and written parts, as named arrays."""
         out = {
             "blocks": self.data_blocks.state(),
             "threads": np.array(sorted(self.threads), np.int64),

@@ -1,4 +1,4 @@
-"""Arenas as files in memory: what a recording that was killed had not yet written is still in them.
+"""Arenas as files in memory: they keep what a killed recording had not yet written.
 
 A recording has a folder in a tmpfs, and each recorded process makes its arena there. Who drains an arena to its end
 removes it, so what is found when launcher and program are gone holds the rows that neither wrote. Not in a file on
@@ -50,7 +50,7 @@ def _sweep(before: float) -> None:
 
 
 def adopt(arenas: Path, raw: Path) -> int:
-    """Write what the arenas of a recording still hold to its folder `raw`, and remove them; how many there were.
+    """Write what the arenas of a recording still hold to its folder `raw`, and remove them; returns how many there were.
 
     Interrupted, it can be done again: rows are written once, or twice so that it shows.
 
@@ -82,7 +82,7 @@ def users(arenas: Path) -> Iterator[int]:
 
 
 def _ours(arenas: Path) -> bool:
-    """Whether it is a folder of this module's and this user's, and not what a damaged recording names."""
+    """Whether a folder belongs to this module and this user, rather than being named by a damaged recording."""
     try:
         status = arenas.lstat()
     except OSError:

@@ -36,7 +36,7 @@ _ARROW_TYPES = {
 
 
 def spread(value: Any, count: int, kind: Any = None) -> Array:
-    """`count` rows of one value: a read-only array of stride 0, which costs nothing and :func:`one_value` knows."""
+    """`count` rows of one value: a read-only array of stride 0, which costs nothing and which :func:`one_value` recognizes."""
     return np.broadcast_to(np.asarray(value, kind), (count,))
 
 
@@ -64,7 +64,7 @@ def bits(values: Array, mask: int) -> Array:
 
 
 class Nullable:
-    """Values with a mask of the rows that are null; `null` None stands for none."""
+    """Values with a mask of the rows that are null; a `null` of None means no row."""
 
     __slots__ = ("null", "values")
 

@@ -64,7 +64,7 @@ class Converter:
     """The conversion of one recording folder. One at a time: the folder is locked while it exists."""
 
     def __init__(self, root: Path) -> None:
-        """Take up where the last commit left off.
+        """Continue after the last commit.
 
         Raises:
             TraceError: when the folder has no `raw`, or another converter works on it.
@@ -156,7 +156,7 @@ class Converter:
         return summary
 
     def close(self) -> None:
-        """Give the folder back without finishing."""
+        """Unlock the folder without finishing."""
         self._writer.close()
         if self._log is not None:
             self._log.close()
@@ -164,7 +164,7 @@ class Converter:
 
     @contextlib.contextmanager
     def _recovering(self) -> Any:
-        """After a failure go back to the last commit: the next attempt starts from what is on disk."""
+        """After a failure go back to the last commit: the next attempt starts from the state on disk."""
         try:
             yield
         except BaseException:
@@ -199,7 +199,7 @@ class Converter:
         self._settle()
 
     def _take_segment(self, arena: Arena, path: Path) -> None:
-        """Convert one segment; one that holds what no recorder writes costs itself, not the trace."""
+        """Convert one segment; one with impossible contents is dropped and does not harm the trace."""
         segment = open_segment(path)
         try:
             arena.take_events(segment)
@@ -213,7 +213,7 @@ class Converter:
             arena.loss.add("converter", f"segment {where} could not be converted: {error}", segment.slots)
 
     def _define(self, folder: Path) -> None:
-        """Read definition files as far as they are written."""
+        """Read definition files as far as they have been written."""
         arena = self._arena(folder.name)
         found: Found = {}
         text: list[tuple[int, str]] = []
@@ -250,7 +250,7 @@ class Converter:
             arena.loss.add("segment", cause, 1, kind="definition")
 
     def _end_round(self) -> None:
-        """Note what is to be committed once the round's parts are on disk, so that the next can begin."""
+        """Note what to commit once the round's parts are on disk, so that the next round can begin."""
         self._settle()
         self._write_definitions()
         commit = Commit(
@@ -268,7 +268,7 @@ class Converter:
             self._settle()
 
     def _settle(self) -> None:
-        """Commit the round that ended, if one waits for that, and remove its segments."""
+        """Commit the round that ended, if one is waiting, and remove its segments."""
         if self._pending is None:
             return
         commit, parts = self._pending
@@ -349,7 +349,7 @@ class Converter:
 
 
 def _note_unknown_functions(arena: Arena, settings: str | None) -> None:
-    """Say which names of WARPSIGHT_API are none; `record` refuses them, a variable set inside reaches the recorder."""
+    """Report unknown names in WARPSIGHT_API: `record` refuses them, but a variable set inside reaches the recorder."""
     try:
         api = json.loads(settings or "{}").get("api")
     except (ValueError, AttributeError):
@@ -359,7 +359,7 @@ def _note_unknown_functions(arena: Arena, settings: str | None) -> None:
 
 
 def _window(raw: Path) -> dict[str, Any] | None:
-    """What a flight recorder says about the window its segments are; None when they are a whole recording."""
+    """The window of a flight recorder's segments; None for a whole recording."""
     try:
         content = json.loads((raw / WINDOW).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -31,7 +31,7 @@ _TYPES = {"call": np.int32, "start": np.int64, "flags": np.uint8}
 
 
 class Window:
-    """What is known of the calls of one session, by unwrapped low id."""
+    """The known calls of one session, by unwrapped low id."""
 
     def __init__(self, session: int) -> None:
         self.session = session
@@ -178,7 +178,7 @@ class Window:
         self._size = size
 
     def state(self) -> dict[str, Array]:
-        """Everything needed to go on in another process; of old ids only launches without a kernel."""
+        """Everything needed to continue in another process; of old ids only launches without a kernel."""
         reference = -1 if self.reference is None else self.reference
         if self._size > 2 * SAVED_IDS:
             self._close(self.base + self._size - SAVED_IDS)
@@ -246,7 +246,7 @@ class Correlations:
 
     @classmethod
     def restore(cls, state: Mapping[str, Array]) -> Correlations:
-        """The windows that gave `state`, among whatever else it holds."""
+        """Restore the windows from the arrays of `state`."""
         out = cls()
         for key in state:
             if key.startswith("window_") and key.endswith("_window"):

@@ -1,4 +1,4 @@
-"""What is the same across the processes of a recording: process numbers and physical devices."""
+"""Identities shared by the processes of a recording: process numbers and physical devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST_OPENCL_DEVICE = 256
 
 
 def driver_index(number: int) -> int:
-    """What the driver calls the device that recorded rows call `number`: they count OpenCL's from 256, apart from CUDA's."""
+    """The driver's index of a device that recorded rows number `number`: OpenCL's count from 256, apart from CUDA's."""
     return number - _FIRST_OPENCL_DEVICE if number >= _FIRST_OPENCL_DEVICE else number
 
 

@@ -1,4 +1,4 @@
-"""What a conversion has safely done: a crash at any point loses no row and writes none twice.
+"""What a conversion has safely finished: a crash at any point loses no row and writes none twice.
 
 A round is: write parts numbered above the last commit, commit, delete the segments that went into them. After
 a crash parts above the committed number are removed (their segments are still there), and segments the commit
@@ -66,7 +66,7 @@ class Journal:
             np.savez(file, **named)
 
     def commit(self, commit: Commit) -> None:
-        """Make a round final whose arrays are saved and whose parts are on disk; then the old arrays go.
+        """Make a round final whose arrays are saved and whose parts are on disk; then remove the old arrays.
 
         Raises:
             OSError: when it cannot be written; the commit before it stays in force.

@@ -37,7 +37,7 @@ class LossLog:
         end: int | None = None,
         told: Told | None = None,
     ) -> None:
-        """One report as it is; one with the same `told`, by a drainer that was killed right after it, is replaced."""
+        """Add one report; one with the same `told`, from a drainer that was killed right afterwards, replaces the earlier one."""
         earlier = self._told.get(told) if told else None
         if earlier is not None:
             earlier |= {"count": max(earlier["count"], count), "end": end}

@@ -78,7 +78,7 @@ class PartWriter:
             self._room.release()
 
     def queued(self) -> list[Future[None]]:
-        """The parts queued since this was last asked, for :func:`wait`; later ones need other part numbers."""
+        """The parts queued since the last call, for :func:`wait`; later ones need other part numbers."""
         futures, self._futures = self._futures, []
         self._pieces.clear()
         return futures

@@ -1,4 +1,4 @@
-"""Completing a recording whose launcher did not: what is in `raw` becomes a trace."""
+"""Completing a recording that its launcher left unfinished: the segments in `raw` become a trace."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _check_ended(root: Path) -> None:
 
 
 def _adopt(root: Path) -> list[dict[str, Any]]:
-    """Take the rows that launcher and programs still had in memory when they ended; a loss where that cannot be."""
+    """Write the rows that launcher and programs still had in memory when they ended; note a loss if that fails."""
     recording = _recording(root)
     arenas = recording.get("arenas")
     if isinstance(arenas, str) and arenas:

@@ -1,1 +1,1 @@
-"""Jobs of many ranks: one clock, matched collectives, and which rank holds the others up."""
+"""Jobs of many ranks: aligned clocks, matched collectives, and which rank holds the others up."""

@@ -1,4 +1,4 @@
-"""Why a rank comes last: what its one account has more of than the other ranks', in the steps that it holds up."""
+"""Why a rank comes last: what its account has more of than the other ranks', in the steps that it holds up."""
 
 from __future__ import annotations
 

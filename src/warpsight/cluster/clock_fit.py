@@ -172,7 +172,7 @@ def _two_sided(found: Constraints) -> bool:
 
 
 def _thinned(found: Constraints) -> Constraints:
-    """The tightest constraints of each of some hundred equal parts of the time: the others change nothing much."""
+    """The tightest constraints of each of some hundred equal parts of the time: the others hardly matter."""
     if len(found) <= _BUCKETS:
         return found
     span = max(float(found.at[-1] - found.at[0]), 1.0)

@@ -1,4 +1,4 @@
-"""One clock for all ranks of a job: measured from what they did together, else taken from the wall clocks.
+"""One clock for all ranks of a job: measured from joint collectives, else taken from the wall clocks.
 
 Ranks of one boot of one host share CLOCK_MONOTONIC and need nothing. Every other clock gets the offset to that of the reference,
 directly where both took part in the same collectives, else over the chain of clocks with the least error bound. Wall clocks
@@ -147,7 +147,7 @@ _Parts = tuple[Column, Column, Column, Column]
 
 
 def fit_of(parts: Sequence[_Parts]) -> Fit | None:
-    """The fit of what several groups say: moments, least and most offsets, differences of ends, all int64 ns."""
+    """The fit of the constraints of several groups: moments, least and most offsets, differences of ends, all int64 ns."""
     at, low, high, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(at) < 2:
         return None
@@ -163,7 +163,7 @@ def fit_of(parts: Sequence[_Parts]) -> Fit | None:
 def _constraints(
     group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
 ) -> _Parts:
-    """What a group's operations say about the offset from one clock to another."""
+    """The constraints that a group's operations put on the offset from one clock to another."""
     clock = np.array([of[rank] for rank in group.ranks])
     there = group.row >= 0
     sides = []
@@ -182,7 +182,7 @@ def _constraints(
 def _messages(
     group: Group, start: Column, end: Column, of: tuple[int, ...], theirs: int, ours: int
 ) -> _Parts:
-    """What sends and receives between two ranks say: nobody has received before the other began to send."""
+    """The constraints from sends and receives between two ranks: no message is received before it was sent."""
     clock = [of[rank] for rank in group.ranks]
     codes = {name: number for number, name in enumerate(group.operations)}
     if sorted(clock) != sorted((theirs, ours)) or "send" not in codes or "receive" not in codes:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
-    """What became of one item, by its place: a value, or the reason why there is none."""
+    """The outcome for one item, by its place: a value, or the reason why there is none."""
 
     place: int
     value: R | None
@@ -28,7 +28,7 @@ class Outcome(Generic[R]):
 
 
 class Executor(Protocol):
-    """Something that runs a function over items; what one item's failure costs is that item alone."""
+    """Runs a function over items; the failure of one item affects that item only."""
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Outcome[R]]:
         """One outcome for each item, in the order in which they end. Function and items are pickled."""

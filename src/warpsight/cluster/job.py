@@ -1,4 +1,4 @@
-"""A job: the summaries of its ranks, their collectives matched, their clocks made one."""
+"""A job: the summaries of its ranks, their collectives matched, their clocks aligned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True)
 class Job:
-    """What is known of a job.
+    """Everything known about a job.
 
     Attributes:
         summaries: One per rank, by rank.
@@ -115,7 +115,7 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
 
 
 def _ranked(summaries: Sequence[Summary]) -> list[Summary]:
-    """By rank; those that nobody numbered, or with a number that another has, get the next free numbers."""
+    """Summaries by rank; those without a number, or with another's number, get the next free ones."""
     ordered = sorted(
         summaries, key=lambda one: (one.about.rank < 0, one.about.rank, one.about.path, one.about.process)
     )

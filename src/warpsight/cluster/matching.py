@@ -206,7 +206,7 @@ def _numbered(sequence: Column) -> Column:
 
 
 def _move(one: dict[str, Column], other: dict[str, Column]) -> int:
-    """By how many places the other rank's operations lie behind: its i-th is our (i + move)-th."""
+    """How many places the other rank's operations lag behind: its i-th is our (i + move)-th."""
     count, most = len(other["row"]), len(one["row"])
     if count == most and (one["like"] == other["like"]).all() and (one["bytes"] == other["bytes"]).all():
         return 0

@@ -1,4 +1,4 @@
-"""One trace of all ranks of a job, on one clock: what every other verb then shows and exports."""
+"""One trace of all ranks of a job, on one clock, for every other verb to show and export."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def merge(job: Job, path: str | os.PathLike[str], *, force: bool = False) -> dic
 
 
 class _Joining:
-    """Takes one trace after the other into a new one."""
+    """Copies one trace after the other into a new one."""
 
     def __init__(self, job: Job, writer: TraceWriter) -> None:
         self._job = job

@@ -1,4 +1,4 @@
-"""What the cluster's questions need of one rank: its collectives, its time between them by cause, its kernels and clocks.
+"""One rank reduced to what the cluster's questions need: collectives, time between them by cause, kernels and clocks.
 
 It is some megabytes where the trace is gigabytes, and everything that joins ranks starts from it.
 """

@@ -1,4 +1,4 @@
-"""Collectives that some ranks waited in and others never came to, from the recordings alone."""
+"""Collectives that some ranks waited in and others never joined, from the recordings alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIMES, _SHARE = 10, 0.05
 
 
 def unmet(job: Job) -> list[Finding]:
-    """The first operation of each group that a rank never came to, where others waited long in it."""
+    """The first operation of each group that a rank never joined while others waited long in it."""
     out = []
     for group in job.groups:
         found = _of(job, group)

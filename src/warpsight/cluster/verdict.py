@@ -35,7 +35,7 @@ _RANKS = """rank:int32 host:string device:string span:int64:ns compute:int64:ns 
 
 @dataclass(frozen=True)
 class JobVerdict:
-    """What a job's recordings say.
+    """The verdict on a job's recordings.
 
     Attributes:
         headline: One sentence: what to look at first.
@@ -90,7 +90,7 @@ def judge(job: Job) -> JobVerdict:
 
 
 def _ordered(found: list[Finding]) -> tuple[Finding, ...]:
-    """Errors first in the order found: the first names the cause; then the others as everywhere."""
+    """Errors first in the order found: the first names the cause; then the others in the usual order."""
     errors = [one for one in found if one.severity == "error"]
     return (*errors, *in_order([one for one in found if one.severity != "error"]))
 
@@ -122,7 +122,7 @@ def _summary(job: Job, listed: Steps) -> str:
 
 
 def rank_name(job: Job, place: int) -> str:
-    """A rank with what is known of where it ran."""
+    """A rank with its host and device, as far as known."""
     about = job.summaries[place].about
     several = len({one.about.host for one in job.summaries}) > 1
     where = ", ".join(text for text in (about.host if several else "", about.device.split(" (")[0]) if text)

@@ -63,10 +63,10 @@ class GroupOperations:
 
 
 class Waiting:
-    """The waiting of a job, all of it computed when first asked for."""
+    """The waiting of a job, computed on first use."""
 
     def __init__(self, job: Job) -> None:
-        """Note the job; nothing is computed yet."""
+        """Keep the job; nothing is computed yet."""
         self.job = job
 
     @cached_property

@@ -203,7 +203,7 @@ def run(commands: Sequence[str], timeout_s: float, pid: int | None = None) -> st
 
 
 def core_commands(core: Path, kernels: int) -> list[str]:
-    """What to ask about a dump: its kernels, and every thread of the first so many."""
+    """Commands for a dump: its kernels, and every thread of the first so many."""
     quoted = str(core).replace("\\", "\\\\").replace('"', '\\"')
     asked = [f"info cuda threads kernel {number}" for number in range(kernels)]
     return [

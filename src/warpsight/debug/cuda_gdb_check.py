@@ -1,4 +1,4 @@
-"""Our reading of a core dump against cuda-gdb's."""
+"""Our reading of a core dump, compared with cuda-gdb's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compare(core: GpuCore) -> tuple[int, dict[str, Any]]:
 
 
 def compare_view(core: GpuCore, view: cuda_gdb.View) -> tuple[int, dict[str, Any]]:
-    """The same with what cuda-gdb has printed."""
+    """The same comparison with given output of cuda-gdb."""
     checks = [*_kernels(core, view), *_exception(core, view), *_threads(core, view)]
     differences = sum(not check["equal"] for check in checks)
     lines = [_line(check) for check in checks]

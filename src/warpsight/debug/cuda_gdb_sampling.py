@@ -1,4 +1,4 @@
-"""What a process that hangs is doing on the GPU, asked of cuda-gdb several times.
+"""What a hanging process is doing on the GPU, found by asking cuda-gdb several times.
 
 Attaching stops the process for half a second and lets it go on. It works only where no other CUDA tool is in the process:
 the debugger and CUPTI exclude each other, so a process that warpsight records cannot be sampled, which the answer says.
@@ -91,7 +91,7 @@ def sample_process(
 
 
 def _commands(samples: Sequence[Sample]) -> list[str]:
-    """What to ask; from the second look on also the instructions at the places seen before."""
+    """The commands; from the second look on also the instructions at the places seen before."""
     commands = ["info cuda kernels", *(f"info cuda threads kernel {number}" for number in range(_KERNELS))]
     known = {address for sample in samples for address in sample.code}
     wanted = {pc for sample in samples for _, pc, _ in sample.places}
@@ -110,7 +110,7 @@ def _sample(view: cuda_gdb.View) -> Sample:
 
 
 def classify(samples: Sequence[Sample], note: str = "") -> HangSampling:
-    """The verdict on looks at a process.
+    """The verdict on several looks at a process.
 
     Kernels hang when the same grids, with the same blocks, are there in every look; a grid that came or went, or a block
     that changed, is progress. Of a hang, threads wait when the instruction before their PC, or at it, is a barrier or

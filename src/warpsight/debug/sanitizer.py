@@ -27,7 +27,7 @@ _PROGRAM_ENDED = "process didn't terminate successfully"
 
 @dataclass(frozen=True)
 class SanitizerRun:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         code: exit code of the program, or of the tool where it could not run it.

@@ -56,7 +56,7 @@ class HostFrame:
 
 @dataclass
 class Finding:
-    """What the tool found, once.
+    """A finding of the tool, once.
 
     Attributes:
         kind: the tool's own word: `Precise`, `Initcheck`, `Synccheck`, `Analysis` (a race), `Api`, `Leak`, ….

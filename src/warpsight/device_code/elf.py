@@ -39,7 +39,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def readable(raw: bytes) -> str:
-    """Bytes of a file as text that can be shown: names of damaged or hostile files do not reach a terminal's controls."""
+    """Bytes of a file as printable text: names from damaged or hostile files cannot control the terminal."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", raw.decode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""Errors of the readers: which file is wrong, where, and what stood there instead of what."""
+"""Errors of the readers: which file is wrong, where, and what was found instead of what."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a reader makes of its format, as sentences for the reference page."""
+    """A reader's coverage of its format, as sentences for the reference page."""
 
     kept: Sequence[str]
     lost: Sequence[str]
@@ -50,7 +50,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user said beside the file: `--option KEY=VALUE`, only keys that the reader lists."""
+    """The user's settings for a reader: `--option KEY=VALUE`, only keys that the reader lists."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class Exporter:
         return function(trace, file, selection)
 
     def parts(self, trace: Trace, selection: Selection) -> dict[str, Selection]:
-        """What goes into which file, by name without suffix, when one file cannot hold the selection; else empty."""
+        """The split over several files, by name without suffix, when one file cannot hold the selection; else empty."""
         function: Callable[[Trace, Selection], dict[str, Selection]] | None = getattr(
             importlib.import_module(self.module), "parts", None
         )
@@ -240,7 +240,7 @@ def exporter(name: str) -> Exporter:
 
 
 def files_of_ranks(folder: Path) -> list[Path]:
-    """The files in a folder that are of a format which a job leaves a file per rank of, by name and number; often none."""
+    """Files in a folder whose format has a file per rank of a job, by name and number; often none."""
     from warpsight.formats.source import Source
 
     found = []
@@ -272,7 +272,7 @@ def sniff(source: Source) -> str | None:
 
 
 def _knows(one: Reader, source: Source) -> bool:
-    """Whether a reader takes a source for its own; content that it stumbles over is not."""
+    """Whether a reader claims a source; content that makes it fail is not claimed."""
     try:
         return one.sniff(source)
     except (WarpsightError, OSError, MemoryError):

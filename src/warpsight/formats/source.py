@@ -98,7 +98,7 @@ class Source:
         return io.BufferedReader(_Decompressed(self, file, decoder), _READ_BYTES)
 
     def local(self) -> Path:
-        """Path of an uncompressed file, for what must seek or map: the file itself or a temporary copy."""
+        """Path of an uncompressed file, for readers that seek or map: the file itself or a temporary copy."""
         if not self.compression:
             return self.path
         if self._temporary is None:
@@ -109,7 +109,7 @@ class Source:
         return Path(self._temporary.name) / (self.path.stem or "copy")
 
     def member(self, path: Path) -> Source:
-        """A file of this folder as a source of its own; close it too, or let it have no copies."""
+        """A file of this folder as a source of its own; close it too, unless it makes no copies."""
         return Source(path)
 
     def error(self, problem: str, *, offset: int | None = None, line: int | None = None) -> FormatError:
@@ -137,7 +137,7 @@ class Source:
 
 
 class _Damaged(Exception):
-    """The compressed data is not what it should be; `salvaged` came out before."""
+    """The compressed data is damaged; `salvaged` was decoded before."""
 
     def __init__(self, problem: str, salvaged: bytes) -> None:
         super().__init__(problem)
@@ -219,7 +219,7 @@ class _Zstd:
 
 
 def _slowly(stream: Any, data: bytes) -> bytes:
-    """What deflate gives before the damage: a call that fails gives nothing, so the calls are small."""
+    """The data that deflate gives before the damage: a failing call gives nothing, so the calls are small."""
     parts = []
     for first in range(0, len(data), 64):
         try:

@@ -1,4 +1,4 @@
-"""What a reader writes to: a new trace, with ids of processes, threads, devices and streams by the source's own keys."""
+"""The trace that a reader writes to, with ids of processes, threads, devices and streams by the source's own keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Target:
     """
 
     def __init__(self, writer: TraceWriter, scope: str = "") -> None:
-        """Rows go to `writer`, which stays the caller's to close."""
+        """Rows go to `writer`, which the caller closes."""
         self._writer = writer
         #: Separates sources: the same pid in two files is two processes unless the reader says otherwise.
         self.scope = scope
@@ -68,7 +68,7 @@ class Target:
         self._pool.shutdown(wait=True)
 
     def begin(self, scope: str) -> None:
-        """Rows of the next source follow."""
+        """Begin with the rows of the next source."""
         self.scope = scope
         self.source = {}
 
@@ -103,7 +103,7 @@ class Target:
         return self._writer.shape(**columns)
 
     def _note_once(self, cause: str) -> None:
-        """Note something once, whatever the number of rows it is true of."""
+        """Add a note once, whatever the number of rows it applies to."""
         if not any(row["cause"] == cause for row in self.losses):
             self.note(cause)
 
@@ -170,7 +170,7 @@ class Target:
             self._flush_small("attribute")
 
     def note(self, text: str, kind: str | None = None) -> None:
-        """Say something about how the trace was taken or read; nothing is missing because of it."""
+        """Add a note about how the trace was recorded or read; nothing is missing because of it."""
         self.lost(0, text, kind, severity="note")
 
     def lost(
@@ -182,7 +182,7 @@ class Target:
         severity: str = "lost",
         process: int | None = None,
     ) -> None:
-        """Say that `count` rows (of record kind `kind`) are missing, and why."""
+        """Record that `count` rows (of record kind `kind`) are missing, and why."""
         row = {
             "source": "import",
             "cause": cause,
@@ -201,7 +201,7 @@ class Target:
     # The end
 
     def close(self) -> None:
-        """Write what waits and the tables of processes, threads, devices, contexts and streams.
+        """Write all waiting rows and the tables of processes, threads, devices, contexts and streams.
 
         Raises:
             OSError: when a part could not be written.
@@ -222,7 +222,7 @@ class Target:
             self.add(table, rows)
 
     def _write(self, table: str) -> None:
-        """Hand the rows of a table to a thread that writes, when there is room and its rows before are written."""
+        """Hand the rows of a table to a writing thread, when there is room and its earlier rows are written."""
         self._sizes.pop(table, None)
         tables = self._waiting.pop(table, [])
         if not tables:

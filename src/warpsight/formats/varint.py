@@ -86,7 +86,7 @@ def lengths(values: Column) -> Column:
 
 
 def encode_into(out: Column, at: Column, values: Column, size: Column) -> None:
-    """Write numbers at the given places of `out`; `size` is what :func:`lengths` says of them."""
+    """Write numbers at the given places of `out`; `size` comes from :func:`lengths`."""
     longest = int(size.max(initial=1))
     if longest == 1:
         out[at] = values

@@ -1,4 +1,4 @@
-"""What a program says about itself while it is recorded: ranges, events, counters, marks. Free when nothing records."""
+"""A program's own ranges, events, counters and marks while it is recorded. Free when nothing records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SOCKET = "WARPSIGHT_SOCKET"
 
 
 class _Library:
-    """libwarpsight in this process, loaded when there is something to record to."""
+    """libwarpsight in this process, loaded when there is a recording."""
 
     def __init__(self) -> None:
         self.loaded: ctypes.CDLL | None = None
@@ -65,7 +65,7 @@ class _Library:
         return found
 
     def forget(self) -> None:
-        """In a forked child: it connects for itself when it has something to say."""
+        """In a forked child: it connects for itself on its first event."""
         self._tried = False
         self._first = threading.Lock()
         self.loaded = None
@@ -154,7 +154,7 @@ def emit(
 
 
 def counter(name: str, value: float, unit: str = "1") -> None:
-    """Add a value of a counter of your own, as it is now, to table `counter`.
+    """Add the current value of a counter of your own to table `counter`.
 
     `value` may be a number of any library, not finite too; a tensor of one element is read only while something records.
 

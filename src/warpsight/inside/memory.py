@@ -33,7 +33,7 @@ def allocate(address: int, size: int, *, allocator: str = "user", tag: str = "",
 
 
 def free(address: int, size: int = 0, *, allocator: str = "user", device: int = _HOST) -> None:
-    """Report that an allocation was given back; `size` may be left out. Raises as :func:`allocate` does."""
+    """Report a free; `size` may be left out. Raises as :func:`allocate` does."""
     _report(_FREE, address, size, allocator, "", "unknown", device)
 
 

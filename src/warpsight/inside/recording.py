@@ -145,7 +145,7 @@ class Recording:
         return out
 
     def _attach(self) -> None:
-        """Connect this process to the server: what happens from here on is recorded."""
+        """Connect this process to the server: everything from here on is recorded."""
         assert self._server is not None
         result = library.use().ws_start(self._server.socket.encode())
         if result:
@@ -168,7 +168,7 @@ class Recording:
         return int(found.ws_statistics(0)), int(found.ws_statistics(1))
 
     def _set_environment(self, variables: dict[str, str]) -> None:
-        """For children started meanwhile, and for libraries that read it when they are first used."""
+        """For children started meanwhile, and for libraries that read it at first use."""
         self._before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
 
@@ -190,7 +190,7 @@ class Recording:
 
 
 def _check_unchanged(settings: Settings) -> None:
-    """The library reads its options once; refuse others later rather than ignore them."""
+    """The library reads its options once; refuse different ones later rather than ignore them."""
     wanted = settings.variables()
     if not _effective:
         _effective.append(wanted)
@@ -261,7 +261,7 @@ def _mark_step(number: int) -> None:
 
 
 def step() -> None:
-    """Say that an iteration of the program's main loop has ended; free when nothing records."""
+    """Mark the end of an iteration of the program's main loop; free when nothing records."""
     capsules.step_ended()
     if _current:
         _current[-1].step()

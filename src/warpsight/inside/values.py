@@ -1,4 +1,4 @@
-"""Values that a program reports about itself: what odd ones become, and which are refused, recorded or not.
+"""Checks values that a program reports about itself: how unusual ones are stored, and which are refused.
 
 A name may hold anything: what UTF-8 or C cannot hold is escaped, what is too long is cut. Numbers may be of any library.
 Attributes never fail: what JSON has no form for becomes text. What has no meaning at all (a length below zero, a text where
@@ -34,7 +34,7 @@ def check_text(value: Any, argument: str) -> None:
 
 
 def encoded(text: str) -> bytes:
-    """A text as the recorder takes it: lone surrogates and NUL as backslash escapes, at most MOST_TEXT_BYTES."""
+    """A text in the recorder's encoding: lone surrogates and NUL as backslash escapes, at most MOST_TEXT_BYTES."""
     out = text[:MOST_TEXT_BYTES].encode("utf-8", "backslashreplace")
     if b"\0" in out:
         out = out.replace(b"\0", b"\\x00")
@@ -142,7 +142,7 @@ def attributes(values: Mapping[str, Any]) -> bytes | None:
 
 
 def _plain(value: Any, above: tuple[int, ...]) -> Any:
-    """A value as JSON has it; what it has no form for, and what contains itself, as text."""
+    """A value as JSON; values without a JSON form, and those that contain themselves, as text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -194,7 +194,7 @@ def _text_of(value: Any) -> str:
 
 
 def _shortened(values: Mapping[str, Any]) -> bytes:
-    """An object that is too long: long values as the begin of their text, then as many keys as there is room for."""
+    """An object that is too long: the beginnings of long values, then as many keys as there is room for."""
     kept: dict[str, Any] = {}
     left, room = len(values), MOST_TEXT_BYTES - 64
     for key, value in values.items():
@@ -211,7 +211,7 @@ def _shortened(values: Mapping[str, Any]) -> bytes:
 
 
 def _kind(value: Any) -> str:
-    """What somebody gave, for a message."""
+    """The given value, for a message."""
     if isinstance(value, (str, bytes)) and len(value) <= 40:
         return repr(value)
     return f"a {type(value).__name__}" if value is not None else "None"

@@ -70,7 +70,7 @@ def _failed(feature: str, error: Exception) -> Check:
 
 
 def other_system() -> Check:
-    """What there is in place of the recorder where it cannot run."""
+    """The reason why there is no recorder here."""
     return Check("recorder", MISSING, "recording needs Linux: what was recorded there is read here")
 
 

@@ -1,4 +1,4 @@
-"""Where libcupti is, which version it is, and what is wrong with it; the recorder looks there too."""
+"""Where libcupti is, which version it has, and its problems; the recorder searches in the same order."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Cupti:
 
 
 def known_problems(version: int) -> list[str]:
-    """What is wrong with a version."""
+    """Known problems of a version."""
     return [text for first, last, text in KNOWN_PROBLEMS if first <= version <= last]
 
 
 def find(driver_major: int | None) -> Cupti | None:
-    """The library the recorder would take: never of a newer major version than the driver's."""
+    """The library the recorder would use: never of a newer major version than the driver's."""
     override = os.environ.get("WARPSIGHT_CUPTI")
     candidates = [Path(override)] if override else [*_wheels(), *_toolkits()]
     for path in candidates:

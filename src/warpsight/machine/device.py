@@ -1,4 +1,4 @@
-"""What is known of one device, whatever its source."""
+"""The known facts of one device, whatever their source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Device:
-    """One physical device (or one MIG instance). None means that no interface of this machine says.
+    """One physical device (or one MIG instance). None means that no interface of this machine reports the value.
 
     Memory sizes are bytes, bandwidth bytes per second, clocks kHz.
     """

@@ -34,7 +34,7 @@ def detect_platform() -> str:
 
 
 def not_asked(found: list[Device]) -> list[str]:
-    """What could not be asked about devices of other vendors, one clause each."""
+    """Why devices of other vendors could not be asked about, one clause each."""
     return other_devices.missing(found)
 
 

@@ -22,7 +22,7 @@ print("layer" if here else "no layer", count.value)
 
 @dataclass(frozen=True)
 class LayerSupport:
-    """What the loader did: `works` is None when it could not be tried; `reason` says why, in a sentence."""
+    """The result of the trial: `works` is None when it could not be tried; `reason` says why, in a sentence."""
 
     works: bool | None
     platforms: int

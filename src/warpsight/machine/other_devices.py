@@ -1,4 +1,4 @@
-"""Devices of vendors other than NVIDIA. What the kernel says is read; vendors' tools add names where they are installed.
+"""Devices of vendors other than NVIDIA, from the kernel's data; vendors' tools add names where they are installed.
 
 A vendor's hardware is never left out because its tool is absent: the PCI bus shows that it is there. :func:`missing` says what
 could not be asked.
@@ -22,7 +22,7 @@ def devices(first: int = 0, root: Path = Path("/sys")) -> list[Device]:
 
 
 def missing(found: list[Device], root: Path = Path("/sys")) -> list[str]:
-    """What could not be asked, one clause per vendor: nobody should take an absent tool for absent hardware."""
+    """Why a vendor's tool could not be asked, one clause each: an absent tool must not look like absent hardware."""
     clauses = []
     readable = pci.readable(root / "bus/pci/devices")
     for vendor, module in _describers():

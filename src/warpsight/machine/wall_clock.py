@@ -1,4 +1,4 @@
-"""How well this host's wall clock is kept, as the kernel knows it from NTP or PTP daemons (adjtimex)."""
+"""The accuracy of this host's wall clock, from the kernel's NTP or PTP state (adjtimex)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the C library does with memory that is free again."""
+"""Keeping freed memory in the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SETTINGS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 1 << 30, _TOP_PAD: 64 <
 
 
 def keep_freed_memory() -> None:
-    """Keep what is freed for the next array; for programs of our own that end soon, never for a library's user.
+    """Keep freed memory for the next array; for programs of our own that end soon, never for a library's user.
 
     Columns of a million rows live for a moment each. By default every one of them is mapped anew, and its pages are faulted in
     one by one: a tenth of the time of `analyze`.

@@ -1,4 +1,4 @@
-"""Names, paths and arguments are bytes to the system; in a trace they are text, and what is not UTF-8 shows in hexadecimal."""
+"""Names, paths and arguments are bytes to the system and text in a trace; bytes that are not UTF-8 appear in hexadecimal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def decoded(data: bytes) -> str:
 
 
 def storable(text: str) -> str:
-    """The same of text as Python has it from the system: with surrogates for what is not UTF-8."""
+    """The same for text from Python: with surrogates for bytes that are not UTF-8."""
     try:
         return decoded(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:  # a surrogate that stands for no byte

@@ -38,7 +38,7 @@ def is_gpu_api(function: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def blocks(function: str) -> bool:
-    """Whether a function of a GPU API holds its caller by what it is for, however long that takes."""
+    """Whether a function of a GPU API holds its caller by design, however long that takes."""
     if not is_gpu_api(function):
         return False
     asynchronous = _ASYNCHRONOUS.search(function) is not None

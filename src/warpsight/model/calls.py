@@ -89,7 +89,7 @@ class ByThread:
 
 
 def by_thread(trace: Trace, rows: Rows = _ALL) -> ByThread:
-    """The calls that began in the time asked for, of the processes asked for; kept while the trace is open."""
+    """The calls that began in the requested time, of the requested processes; kept while the trace is open."""
     key = Rows(rows.begin, rows.end, processes=rows.processes).key()
     return trace.kept.get(("calls by thread", key), lambda: _by_thread(load(trace, api=True), rows))
 

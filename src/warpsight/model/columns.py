@@ -169,7 +169,7 @@ def _missing(chunk: pa.Array) -> Column | None:
 
 
 def _values(chunk: pa.Array, kind: np.dtype[Any]) -> Column:
-    """The values of a chunk as they lie in its buffer; what stands at a null is anything."""
+    """The values of a chunk from its buffer; values at nulls are undefined."""
     buffer = chunk.buffers()[1]
     if kind.kind == "b":
         return _bits(buffer, chunk.offset, len(chunk))

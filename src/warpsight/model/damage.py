@@ -1,4 +1,4 @@
-"""What is wrong with a trace whose reading failed: values that no writer of traces gives, found when somebody has to know."""
+"""What is wrong with a trace whose reading failed: impossible values, searched for only after an error."""
 
 from __future__ import annotations
 

@@ -114,12 +114,14 @@ def _connected(folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": "false", "temp_directory": ""}
     )
+    # In a notebook without ipywidgets it is off, and any change of it is an error.
+    if connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+        connection.execute("SET enable_progress_bar = false")
     for statement in (
         f"SET allowed_directories = [{', '.join(views.quote(str(folder)) for folder in folders)}]",
         "SET autoload_known_extensions = false",
         "SET allow_community_extensions = false",
         "SET python_enable_replacements = false",
-        "SET enable_progress_bar = false",
         "SET enable_external_access = false",
         "SET lock_configuration = true",
     ):

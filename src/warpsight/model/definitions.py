@@ -64,7 +64,7 @@ class Definitions:
         return stack
 
     def listed(self, table: str, first: int) -> list[Any]:
-        """What was interned after the first `first` rows of a table: texts of names, tuples of all others."""
+        """Definitions after the first `first` rows of a table: texts of names, tuples of all others."""
         interned: dict[str, Any] = {
             "name": self._names,
             "shape": self._shapes,
@@ -83,7 +83,7 @@ class Definitions:
         }
 
     def take(self) -> dict[str, pa.Table]:
-        """Rows that were not taken before, by table; tables without new rows are absent."""
+        """Rows added since the last call, by table; tables without new rows are absent."""
         makers = {
             "name": self._name_rows,
             "shape": self._shape_rows,
@@ -124,7 +124,7 @@ class Definitions:
         }
 
     def load(self, root: Path) -> None:
-        """Take up the definitions a trace folder already holds; must be called on a new object."""
+        """Load the definitions a trace folder already holds; must be called on a new object."""
         for table in ("name", "shape", "frame", "stack"):
             files = list(store.parts(root, table))
             if not files:

@@ -1,4 +1,4 @@
-"""What several questions about one trace have in common, made once and kept while the trace is open."""
+"""Values that several questions about one trace share, computed once and kept while the trace is open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 20
 
 
 class Kept:
-    """Values by key; threads that ask for the same one at the same time wait for one making of it."""
+    """Values by key; threads that need the same one at the same time wait for one computation."""
 
     def __init__(self) -> None:
         """Nothing is kept yet."""
@@ -41,7 +41,7 @@ class Kept:
         return value
 
     def forget(self, *keys: Hashable) -> None:
-        """Let go of some values, or of all of them when no key is given; who still uses one keeps it alive."""
+        """Drop some values, or all of them when no key is given; users of a value keep it alive."""
         with self._lock:
             for key in keys or tuple(self._values):
                 self._values.pop(key, None)

@@ -25,7 +25,7 @@ def family(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def short(name: str) -> str:
-    """A name for a sentence: without return type and arguments, its template arguments only where it is nothing without."""
+    """A name for a sentence: without return type and arguments, with template arguments only if nothing else is left."""
     text, depth = name.removeprefix("void "), 0
     for place, letter in enumerate(text):
         depth += (letter == "<") - (letter == ">" and text[place - 1 : place] != "-")

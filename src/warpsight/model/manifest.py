@@ -14,7 +14,7 @@ from warpsight.model.sharing import secrets
 
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
-_KINDS: dict[str, type] = {"processes": list, "devices": list, "rows": dict, "loss": list, "overhead": dict}
+_KINDS: dict[str, type] = {"processes": list, "devices": list, "rows": dict, "loss": list, "overhead": dict, "settings": dict}
 
 
 def version() -> str:

@@ -1,4 +1,4 @@
-"""Keeping pandas out of processes that have no use for it.
+"""Keeping pandas out of processes that do not need it.
 
 Arrow imports pandas, where it is installed, as soon as it is given a NumPy array, to find out whether it is a pandas
 object: a quarter of a second and 40 MB in every converter and command.
@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 
 
 class _NoPandas:
-    """A finder that knows one thing: that there is no pandas."""
+    """A finder that reports pandas as absent."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:

@@ -29,7 +29,7 @@ class Rows:
     name: str | None = None
 
     def key(self) -> tuple[Any, ...]:
-        """The conditions as something that can be a key: equal for equal conditions."""
+        """The conditions as a hashable key: equal for equal conditions."""
         lists = (self.devices, self.streams, self.processes)
         return (self.begin, self.end, *(tuple(values) for values in lists), self.name)
 
@@ -66,7 +66,7 @@ class Rows:
 
 
 def begin_of(trace: Trace) -> int:
-    """The first moment anything was recorded: 0 of the times that users give and see.
+    """The first recorded moment: 0 of the times that users give and see.
 
     Samples of host threads count only where there is nothing else: they begin before the program does anything of its own.
     """

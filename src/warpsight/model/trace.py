@@ -70,7 +70,7 @@ class Trace:
         self._database: Database | None = Database(folders, self._files)
 
     def _named(self, folder: Path) -> Path:
-        """The folder under a name in UTF-8, which DuckDB and Arrow want."""
+        """The folder under a name in UTF-8, which DuckDB and Arrow need."""
         try:
             str(folder).encode()
         except UnicodeEncodeError:
@@ -149,7 +149,7 @@ class Trace:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Whatever this thread asks the trace inside ends after so long, with an error.
+        """Limit the time of this thread's statements inside the block; they end with an error.
 
         Raises:
             UsageError: when a statement had not finished by then.
@@ -291,7 +291,7 @@ class Trace:
             self.close()
 
     def _blame(self, error: BaseException | None) -> None:
-        """When something failed that must not, see whether the trace itself is to blame; it is not looked at before.
+        """After an unexpected failure, check whether the trace itself is damaged; it is not checked before.
 
         Raises:
             TraceError: when it holds what no writer of traces gives.
@@ -314,7 +314,7 @@ class Trace:
         return f"<Trace {self.path}: {described or 'no device work'}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
         from importlib import import_module
 
         return str(import_module("warpsight.ui.jupyter.display").trace_html(self))

@@ -56,7 +56,7 @@ def create(name: str, files: Mapping[str, Sequence[str]]) -> str:
 
 
 def variable(table: str) -> str:
-    """The statement that gives a connection (each cursor is one) what views look text up in: table `name` or `shape`.
+    """The statement that gives a connection (each cursor is one) the lists for look-ups in table `name` or `shape`.
 
     One variable per table, with a list of all values of each column; the value of id n is at place n. Unlike a join a
     look-up costs nothing when a statement does not use the column, is evaluated once per distinct id of a

@@ -71,7 +71,7 @@ class Waits:
 
     @property
     def of_the_host(self) -> Column:
-        """Indices of the waits in which a thread stood still."""
+        """Indices of the waits in which a thread was blocked."""
         return self.of(*OF_STREAM, *OF_CONTEXT, *OF_EVENT, *OF_LIST)
 
     @property

@@ -89,7 +89,7 @@ class Work:
 
     @property
     def window(self) -> int:
-        """Length of the time looked at, ns."""
+        """Length of the analyzed time, ns."""
         return max(self.finish - self.begin, 0)
 
     def device_index(self) -> tuple[list[int | None], Column]:
@@ -235,7 +235,7 @@ def _read(trace: Trace) -> tuple[dict[str, Column], dict[str, Column], Column | 
 
 
 def _selected(trace: Trace, whole: Everything, rows: Rows, cut: bool) -> Work:
-    """The rows of all work that conditions select. Queues are those with rows before the end of the time asked for."""
+    """The rows of all work that conditions select. Queues are those with rows before the end of the requested time."""
     work = whole.work
     keep = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
     if rows.end is not None:

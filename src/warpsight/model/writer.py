@@ -187,7 +187,7 @@ class TraceWriter:
 
 
 def _ascending(values: pa.ChunkedArray) -> bool:
-    """Whether rows need no sorting by this column; with nulls it is not looked at."""
+    """Whether rows need no sorting by this column; a column with nulls is not checked."""
     if values.null_count:
         return False
     plain = values.to_numpy()

@@ -1,4 +1,4 @@
-"""Recording a process that runs already: one that was started dormant, or a CPython from 3.14 on."""
+"""Recording a process that is already running: one that was started dormant, or a CPython from 3.14 on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ctypes.CDLL({library!r}).ws_start({socket!r})
 
 
 def check_allowed(pid: int) -> None:
-    """Refuse processes that could turn against us: those of another user, of whom root would run what he can write.
+    """Refuse processes that could attack us: those of another user, of whom root would run what he can write.
 
     Neither could they connect: the recording's socket is for its own user.
 
@@ -49,7 +49,7 @@ def check_allowed(pid: int) -> None:
 
 
 def _same_file_system(pid: int) -> bool:
-    """Whether a process sees the files that we see, and not those of a container."""
+    """Whether a process sees our files, not those of a container."""
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt") and os.path.samefile(
             f"/proc/{pid}/root", "/"
@@ -74,7 +74,7 @@ def door(pid: int) -> Path | None:
 
 
 def knock(path: Path, message: str) -> str:
-    """Say something at the door of a dormant process; its answer.
+    """Send a request to a dormant process; returns its answer.
 
     Raises:
         WarpsightError: when nobody answers, or the answer is no.
@@ -98,7 +98,7 @@ def knock(path: Path, message: str) -> str:
 
 @contextlib.contextmanager
 def _short(path: Path):  # type: ignore[no-untyped-def]
-    """A name of a socket that fits into an address, which holds 107 bytes."""
+    """A socket name that fits into an address, which holds 107 bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -107,7 +107,7 @@ def _short(path: Path):  # type: ignore[no-untyped-def]
 
 
 def start(pid: int, launcher: str) -> str:
-    """Have a process connect to the launcher that listens at a socket; how it was done.
+    """Make a process connect to the launcher that listens at a socket; returns how it was done.
 
     Raises:
         WarpsightError: when it cannot be, with what would make it possible.
@@ -162,7 +162,7 @@ def python_version(pid: int) -> tuple[int, int] | None:
 
 
 def remote_exec(pid: int, launcher: str) -> None:
-    """Run the few lines that begin a recording inside a CPython of 3.14 or later, by its own interpreter's means.
+    """Run the few lines that begin a recording inside a CPython of 3.14 or later, through its own remote execution.
 
     They run when its main thread next comes by a call or a loop in Python.
 
@@ -192,7 +192,7 @@ def remote_exec(pid: int, launcher: str) -> None:
 
 
 def announce(pid: int, launcher: str) -> Path | None:
-    """Leave word where a process without a door is recorded, for `detach`; what :func:`withdraw` takes."""
+    """Leave a note where a process without a socket of its own is recorded, for `detach`; :func:`withdraw` removes it."""
     if door(pid) is not None:
         return None
     place = _word(pid)

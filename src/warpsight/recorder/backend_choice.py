@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(given: Given) -> Choice:
-    """The recorder that the options ask for.
+    """The recorder that the options request.
 
     Raises:
         UsageError: when the backend has no such recorder.
@@ -53,7 +53,7 @@ def choose(given: Given) -> Choice:
 
 
 def _asks_for_external(given: Given) -> bool:
-    """Whether options were given that only vendors' recorders have; a file's are defaults for when one is used."""
+    """Whether options were given that only vendors' recorders have; those of a file count as defaults."""
     only = [option.name for option in options.of_scope(options.VENDOR) if option.name != "recorder"]
     return any(given.get(name) and name not in given.from_file() for name in only)
 
@@ -110,7 +110,7 @@ def _refusal(option: Option, choice: Choice) -> str:
 
 
 def request(backend: Backend, given: Given) -> Request:
-    """What is asked of a vendor's recorder.
+    """The request to a vendor's recorder.
 
     Raises:
         UsageError: for something it cannot do.

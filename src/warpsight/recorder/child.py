@@ -1,4 +1,4 @@
-"""Command lines of warpsight's own child processes: this interpreter, this package, nothing of the user's folder."""
+"""Command lines of warpsight's own child processes: this interpreter, this package, nothing from the user's folder."""
 
 from __future__ import annotations
 

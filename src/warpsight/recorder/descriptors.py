@@ -11,7 +11,7 @@ _ENOUGH = 1024
 
 
 def fill_standard() -> None:
-    """Open 0, 1 and 2 where they are closed, on nothing: otherwise a file of ours becomes somebody's output.
+    """Open 0, 1 and 2 on /dev/null where they are closed: otherwise a file of ours becomes somebody's output.
 
     Programs that are started from here find them closed as they would without us.
     """
@@ -28,7 +28,7 @@ def fill_standard() -> None:
 
 
 def raise_limit() -> Callable[[], None] | None:
-    """Allow this process more open files; what restores the limit in a child, None when it was not changed."""
+    """Allow this process more open files; returns what restores the limit in a child, None when it was not changed."""
     import resource  # not on every system that this module is imported on
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

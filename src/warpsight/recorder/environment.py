@@ -57,7 +57,7 @@ def _directives(settings: Settings, environment: Mapping[str, str], library: str
 
 
 def without_recorder(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would record a process of the recorder's own."""
+    """The environment without the variables that would record a process of the recorder's own."""
     from warpsight.machine.backends.cuda.in_process import INJECTION
     from warpsight.machine.backends.opencl.in_process import LAYERS
 

@@ -1,4 +1,4 @@
-"""What a user asked for, and where: on the command line, else by a variable, else in a configuration file."""
+"""The user's options, and where each was given: on the command line, else by a variable, else in a configuration file."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def job_of(environment: Mapping[str, str]) -> str:
 
 
 def enclosing(environment: Mapping[str, str]) -> str | None:
-    """The socket of the recording that this process already runs inside of, after it agreed to wait for us."""
+    """The socket of the recording that this process already runs in, after it agreed to wait for us."""
     path = environment.get(SOCKET)
     return path if path and _join(path) else None
 

@@ -17,7 +17,7 @@ _MARK = "        options: "
 
 
 def keyword_type(option: Option) -> str:
-    """What a keyword takes, as a type."""
+    """The type of a keyword."""
     if option.type == options.CHOICE:
         return "Literal[" + ", ".join(f'"{choice}"' for choice in option.choices) + "]"
     return option.python or _TYPES[option.type]

@@ -1,4 +1,4 @@
-"""Running a program under a recording: its terminal, signals and exit code stay as they would be without us."""
+"""Running a program under a recording: its terminal, signals and exit code stay the same."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def become(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 
 
 def start_error(program: str, error: OSError) -> StartError:
-    """What a shell would say and return."""
+    """A shell's message and exit code."""
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return StartError(f"{program}: not found", NOT_FOUND)
     return StartError(f"{program}: cannot be run: {(error.strerror or str(error)).lower()}", NOT_EXECUTABLE)

@@ -165,7 +165,7 @@ class Live:
         self._first = time.monotonic_ns() - int((time.time() - self._started) * 1e9)
 
     def look(self, top: int = 10) -> Snapshot:
-        """Read what is new and say how it goes."""
+        """Read the new rows and return a snapshot."""
         raw = self.folder / output.RAW
         for place in sorted(p for p in raw.glob("*") if p.is_dir()):
             arena = self._arenas.setdefault(place.name, _Arena())
@@ -297,7 +297,7 @@ class Live:
 
 
 def _noted(folder: Path) -> dict[str, int]:
-    """What conversion has noted as lost so far."""
+    """Losses that the conversion has noted so far."""
     try:
         commit = json.loads((folder / output.RAW / "journal.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

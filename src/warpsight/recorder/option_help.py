@@ -27,12 +27,12 @@ def filled(marked: str) -> str:
 
 
 def metavar(option: Option) -> str:
-    """What stands for the value."""
+    """The placeholder for the value."""
     return option.metavar or "|".join(option.choices)
 
 
 def default(option: Option) -> str:
-    """The default for reading; "" where there is nothing to say."""
+    """The default as text; "" where there is none to show."""
     if option.shown:
         return option.shown.strip("-")
     if option.type == options.SWITCH or option.default in (None, "", ()):

@@ -1,4 +1,4 @@
-"""The folder a recording is written to: made privately, never through links, never over something else by accident."""
+"""The folder a recording is written to: private, never through links, never replacing anything by accident."""
 
 from __future__ import annotations
 

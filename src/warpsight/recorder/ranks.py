@@ -70,7 +70,7 @@ def partition(path: Path, environment: Mapping[str, str]) -> Path:
 
 
 def own_partition(path: Path, environment: Mapping[str, str]) -> Path:
-    """The same for a recording that a program starts itself: each rank of a job has its own, also on one host.
+    """The same for a recording that a program starts itself: each rank of a job has its own, even on one host.
 
     Raises:
         WarpsightError: as :func:`partition` does.

@@ -18,7 +18,7 @@ class Requests:
     """Answers requests, each in a thread of its own: a trace may take seconds to write."""
 
     def __init__(self, answers: dict[str, Answer]) -> None:
-        """`answers`: what `do` may be, and who does it."""
+        """`answers` maps each allowed `do` to its function."""
         self._answers = answers
 
     def take(self, connection: socket.socket, text: str) -> None:

@@ -28,6 +28,7 @@ from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.left_out import left_out
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
 from warpsight.recorder.sampling.threads import HostSampler
@@ -53,7 +54,7 @@ _UNHEARD = {
 
 
 class CannotRecordError(WarpsightError):
-    """This process lacks something that recording takes: descriptors, addresses, room for a file."""
+    """This process lacks something that recording needs: descriptors, addresses, room for a file."""
 
 
 class Server:
@@ -93,13 +94,15 @@ class Server:
             control = 0 if settings.delay else RECORD
             self._converter: Converter | None = None
             self.ring: RingRecorder | None = None
+            self._bound: RawBound | None = None
             if settings.ring:
                 self._loop, self.ring = self._ringed(control)
             else:
                 self._converter = Converter(self.folder, *self._kernel_log(force, undo))
                 undo.callback(self._converter.close)
-                bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000)
-                self._loop = DrainLoop(self.folder, self._listener, self.own, bound, control)
+                self._bound = RawBound(self.folder, self.own, self._converter, settings.max_size * 1_000_000,
+                                       lambda: self.statistics()["bytes"])  # fmt: skip
+                self._loop = DrainLoop(self.folder, self._listener, self.own, self._bound, control)
                 self._loop.on_segments = self._converter.convert
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
@@ -156,7 +159,7 @@ class Server:
         return {**out, **self.ring.environment(out)} if self.ring is not None else out
 
     def _check_dumps(self, base: Mapping[str, str]) -> None:
-        """The driver refuses GPU core dumps to a process in which CUPTI is at work: not without a word."""
+        """Note that the driver writes no GPU core dumps for a process in which CUPTI is at work."""
         armed = [name for name in _DUMPS if base.get(name) == "1"]
         if not armed or self.settings.leave_cupti or self.settings.backend not in ("auto", "cuda"):
             return
@@ -220,9 +223,9 @@ class Server:
             ConverterError: when the trace could not be made; the raw data is kept.
         """
         duration, cpu = time.monotonic_ns() - self._began, time.process_time_ns() - self._cpu
-        if duration < self.settings.delay * 1e9:
-            ended = f"the program had ended after {duration / 1e9:.2f} s, so nothing it did was recorded"
-            self.note_loss("recorder", f"--delay {self.settings.delay:g}: {ended}")
+        full = self._bound.full_at if self._bound is not None else None
+        for cause in left_out(self.settings, self._began, self._began + duration, full):
+            self.note_loss("recorder", cause)
         for kind, runtime in _UNHEARD.items():
             if kind in self.settings.trace and not self._loop.seen:
                 self.note_loss(kind, f"{runtime} began in the program, and nothing in it used a GPU")
@@ -275,7 +278,7 @@ class Server:
             self._log_path.unlink(missing_ok=True)
 
     def _ringed(self, control: int) -> tuple[DrainLoop, RingRecorder]:
-        """The drain loop and the recorder of a ring; imported here because it brings NumPy and Arrow along."""
+        """The drain loop and the recorder of a ring; imported here because it loads NumPy and Arrow."""
         from warpsight.recorder.ring.bound import parse as parse_bound
         from warpsight.recorder.ring.recorder import RingRecorder
         from warpsight.recorder.ring.store import ROTATE_S, RingStore
@@ -290,7 +293,7 @@ class Server:
         return loop, ring
 
     def _request(self) -> dict[str, Any]:
-        """What the converter is to write of processes, loss and settings, as of now."""
+        """The converter's input about processes, loss and settings, as of now."""
         return {
             "processes": [ending.to_json() for ending in map(self._with_status, list(self._loop.endings))],
             "loss": list(self._losses),
@@ -367,7 +370,7 @@ class Server:
 
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
-    """Name what a process with low limits runs into by what it means."""
+    """Explain a limit that a process runs into."""
     try:
         yield
     except (OSError, MemoryError, RuntimeError) as error:

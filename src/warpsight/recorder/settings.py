@@ -1,4 +1,4 @@
-"""What a recording was asked to do."""
+"""The settings of a recording."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ROWS = options.of_scope(options.RECORDING)
 
 @dataclass(frozen=True)
 class Settings(RecordingValues):
-    """Options of a recording that go with each other."""
+    """The options of a recording that depend on each other."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no part of the recorder would understand, or that do not go together.
+        """Refuse values that no part of the recorder would understand, or that contradict each other.
 
         Raises:
             UsageError: naming the option and what it takes.
@@ -41,7 +41,7 @@ class Settings(RecordingValues):
             raise UsageError("--after and --trigger belong to a ring: give --ring 30s too")
 
     def _check_backend(self) -> None:
-        """Refuse what the backend's recorder would not act on."""
+        """Refuse options that the backend's recorder would ignore."""
         if self.capture_range != "off" and self.leave_cupti:
             raise UsageError(
                 f"--capture-range {self.capture_range} is the CUDA recorder's: it does not go with --yield"
@@ -72,7 +72,7 @@ class Settings(RecordingValues):
         return cls(**keyword_values(given, options.RECORDING))
 
     def variables(self) -> dict[str, str]:
-        """The variable of every option that a recorded process reads; an empty one says what the absent one says."""
+        """The variable of every option that a recorded process reads; an empty one means the same as an absent one."""
         out = {option.environment: self._sent(option) for option in _ROWS if option.reader in (PROCESS, BOTH)}
         out["WARPSIGHT_RING"] = "1" if self.ring else ""
         return out

@@ -36,7 +36,7 @@ class Signals:
 
     @contextlib.contextmanager
     def open_for_child(self) -> Iterator[None]:
-        """The program must start with the mask we were started with: it inherits ours at this moment.
+        """The program must start with our original signal mask: it inherits the mask of this moment.
 
         A signal that arrives within is remembered by a handler and comes back to :meth:`wait`.
         """

@@ -1,4 +1,4 @@
-"""What a finished recording holds, in about ten lines."""
+"""A finished recording in about ten lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Summary:
 
     @property
     def losses(self) -> list[dict[str, Any]]:
-        """What the manifest says is missing."""
+        """The manifest's entries about missing rows."""
         found = self.finished.get("loss", [])
         return list(found) if isinstance(found, list) else []
 

@@ -30,7 +30,7 @@ class _Suspect:
 
 
 def _suspects(name: str) -> list[_Suspect]:
-    """What to look for under `--backend NAME`."""
+    """What to look for with `--backend NAME`."""
     chosen = registry.selected(name)
     backends = [b for b in registry.all_backends().values() if b.in_process] if name == "auto" else chosen
     found: list[_Suspect] = []

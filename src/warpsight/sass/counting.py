@@ -67,7 +67,7 @@ _Counted = list[tuple[tuple[Any, ...], int]]
 
 
 def _parted(conditions: Filter) -> tuple[Filter, Filter]:
-    """Conditions on one field as it stands in the record, which each record is tested by, and the others."""
+    """Conditions that each record is tested by, because they are on one raw field, and the others."""
     alone = (g for g in conditions.groups if len({c.field for c in g}) == 1)
     early = tuple(g for g in alone if g[0].field not in _MADE_FROM)
     return Filter(early), Filter(tuple(g for g in conditions.groups if g not in early))

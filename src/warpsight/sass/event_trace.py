@@ -100,7 +100,7 @@ class EventTrace:
         self.events: Events = self._placed(_by_graph(decode(self.file.records), self.file))
 
     def _placed(self, events: Events) -> Events:
-        """The events that lie in a launch of the file and in its grid; that others are missing is noted."""
+        """The events that lie in a launch of the file and in its grid; others are noted."""
         inside = np.zeros(len(events), bool)
         for number, launch in self.launches.items():
             blocks_of_grid = launch.grid[0] * launch.grid[1] * launch.grid[2]
@@ -128,7 +128,7 @@ class EventTrace:
         """Conditions that left out events of the recorded launches."""
         request = self.file.process.get("request") or {}
         return [
-            key for key in ("blocks", "warps", "addresses", "offsets", "every", "first") if key in request
+            key for key in ("blocks", "warps", "addresses", "offsets", "every", "first", "once") if key in request
         ]
 
     def places(self, launch: Launch, pc: npt.NDArray[np.uint32]) -> list[Place]:

@@ -79,7 +79,7 @@ def _condition(text: str) -> Condition:
 
 
 def limits(text: str) -> tuple[int, int] | None:
-    """The two ends of a range of numbers `a..b`; None for what is none."""
+    """The two ends of a range of numbers `a..b`; None for anything else."""
     found = _RANGE.match(text)
     low, high = (number(found[1]), number(found[2])) if found else (None, None)
     return None if low is None or high is None else (low, high)

@@ -1,4 +1,4 @@
-"""`sass list`: a kernel's instructions with everything that is known of each."""
+"""`sass list`: a kernel's instructions with everything known about each."""
 
 from __future__ import annotations
 

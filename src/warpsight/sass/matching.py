@@ -1,4 +1,4 @@
-"""Records of a file that fulfil conditions, found by all cores: lines that match are decoded whole, others as far as asked."""
+"""Records of a file that fulfil conditions, found by all cores: matching lines are decoded whole, others as far as needed."""
 
 from __future__ import annotations
 

@@ -30,19 +30,22 @@ INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 SANITIZER = "WARPSIGHT_SANITIZER"
+#: What patches do with an instruction (native/sanitizer/event_format.h).
+RECORD, NOTE, DELAY = 0, 1, 2
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What of a program is traced; ranges are (low, high) without high.
+    """What to trace in a program; ranges are (low, high) without high.
 
     Attributes:
         events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`.
         kernels: patterns of mangled or demangled names; launches: of those kernels, from 0; blocks: of the grid, x fastest.
         warps: of a block; addresses: of accesses; offsets: bytes from the kernel's begin.
         every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
+        once: each instruction is recorded when it is first executed, without what it accesses.
     """
 
     events: tuple[str, ...] = ("memory",)
@@ -55,25 +58,36 @@ class Selection:
     every: int = 1
     first: int | None = None
     ring_mib: int = 64
+    once: bool = False
 
     def described(self) -> dict[str, Any]:
-        """What the event file says of it: what was given."""
+        """The request as the event file records it: only what was given."""
         said: dict[str, Any] = {"events": list(self.events)}
         for name in ("kernels", "launches", "blocks", "warps", "addresses", "offsets", "first"):
             if getattr(self, name):
                 said[name] = getattr(self, name)
         if self.every > 1:
             said["every"] = self.every
+        if self.once:
+            said["once"] = True
         return said
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What came of a run: the program's exit code and the event files, one for each process that used a GPU."""
+    """The outcome of a run: the program's exit code and the event files, one for each process that used a GPU."""
 
     code: int
     files: tuple[Path, ...]
     command: tuple[str, ...] = field(default=())
+
+
+def refuse_other_tools() -> None:
+    """Raise WarpsightError where another tool is to be loaded into programs."""
+    if os.environ.get(INJECTION):
+        raise WarpsightError(
+            f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to trace events"
+        )
 
 
 def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
@@ -86,13 +100,10 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
         WarpsightError: when something is missing that tracing needs, or another tool is injected.
     """
     check_runnable(program[0])
-    if os.environ.get(INJECTION):
-        raise WarpsightError(
-            f"{INJECTION} names {os.environ[INJECTION]}: another tool is in the program already; unset it to trace events"
-        )
-    library, sanitizer = _library(), _sanitizer()
+    refuse_other_tools()
+    library, sanitizer = injected_library(), sanitizer_library()
     with tempfile.TemporaryDirectory(prefix=".events-", dir=out.parent.resolve()) as temporary:
-        patches = assemble(Path(temporary), _architectures())
+        patches = assemble(Path(temporary), architectures())
         lines = request(selection, Path(temporary, "events"), sanitizer, patches)
         code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
         made = sorted(Path(temporary).glob("events.*"))
@@ -101,11 +112,12 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
 
 
 def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
-    """What the library is asked for: lines of `key=value` (native/sanitizer/request.cpp)."""
+    """The request to the library: lines of `key=value` (native/sanitizer/request.cpp)."""
     lines = [f"file={file}", f"library={sanitizer}", f"description={json.dumps(selection.described())}"]
     lines += [f"patches={path}" for path in patches]
     kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
-    lines += [f"instruction={kind.number}:{kind.patch}" for kind in kinds]
+    kinds = [kind for kind in kinds if not (selection.once and kind.name == "local")]
+    lines += [f"instruction={kind.number}:{kind.visit if selection.once else kind.patch}" for kind in kinds]
     lines += [f"kernel={pattern}" for pattern in selection.kernels]
     for key in ("launches", "blocks", "addresses"):
         if getattr(selection, key):
@@ -113,7 +125,7 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
     lines += [f"offsets={low}..{high}" for low, high in selection.offsets]
     if selection.warps:
         lines.append(f"warps={sum(1 << warp for warp in set(selection.warps))}")
-    lines += [f"every={selection.every}", f"ring={selection.ring_mib << 20}"]
+    lines += [f"every={selection.every}", f"ring={selection.ring_mib << 20}", f"mode={NOTE if selection.once else RECORD}"]
     if selection.first is not None:
         lines.append(f"first={selection.first}")
     return [*lines, f"values={int(VALUES in selection.events)}"]
@@ -161,7 +173,8 @@ def _patches() -> Path:
     return found
 
 
-def _library() -> Path:
+def injected_library() -> Path:
+    """Our library that the CUDA driver loads into the program."""
     library = _native.library_path()
     found = library.with_name("libwarpsight_events.so") if library else None
     if found is None or not found.is_file():
@@ -172,7 +185,7 @@ def _library() -> Path:
     return found
 
 
-def _sanitizer() -> Path:
+def sanitizer_library() -> Path:
     """NVIDIA's library: from the variable, a wheel, or a toolkit."""
     named = os.environ.get(SANITIZER)
     folders: list[Path] = []
@@ -192,7 +205,7 @@ def _sanitizer() -> Path:
     return found.resolve()
 
 
-def _architectures() -> list[int]:
+def architectures() -> list[int]:
     """The architectures of this machine's GPUs, as in `sm_90`."""
     from warpsight.machine import nvml
 

@@ -32,7 +32,7 @@ _UNCOUNTED = frozenset({"kernel_metadata", "capture_completion"})
 
 @dataclass
 class Validation:
-    """What a file holds and what is wrong with it."""
+    """The contents of a file and its errors."""
 
     file_size: int = 0
     compression: str = "none"
@@ -47,7 +47,7 @@ class Validation:
 
     @property
     def valid(self) -> bool:
-        """Whether the file has records and all of them are as they should be."""
+        """Whether the file has records and all of them are valid."""
         return not self.error_count and self.record_count > 0
 
     def to_json(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Validation:
 
 
 def form_of(path: Path | str) -> str:
-    """`json`, `text` or `delays`, by the name and, where that says nothing, by the first bytes.
+    """`json`, `text` or `delays`, by the name or else by the first bytes.
 
     Raises:
         UsageError: when it is neither.

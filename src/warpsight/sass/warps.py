@@ -22,7 +22,7 @@ _SASS = attrgetter("sass")
 
 @dataclass(frozen=True)
 class Warps:
-    """Ids of warps by what became of them; `expected` is the number of the whole grid when the trace says it."""
+    """Ids of warps by outcome; `expected` is the number of the whole grid when the trace has it."""
 
     completed: Sequence[int]
     in_progress: Sequence[int]
@@ -145,7 +145,7 @@ def by_columns(path: Path | str) -> Warps:
 
 
 def _sorted(last: dict[int, bool], expected: int | None, notes: tuple[str, ...]) -> Warps:
-    """Warps by whether their last instruction ended them, and those of the grid that never came."""
+    """Warps by whether their last instruction ended them, and warps of the grid that never appeared."""
     seen = sorted(last)
     highest = max(expected or 0, seen[-1] + 1 if seen else 0)
     return Warps(

@@ -22,7 +22,7 @@ _HALVINGS = 14
 
 
 def calibrated(program: Program, target_ns: float, step: Callable[[Times], float]) -> Program:
-    """The program whose step takes so long.
+    """The program whose step takes the given time.
 
     Where the recorded step is longer, its calls become cheaper, and where that is not enough all of the host's code. Where the
     recorded step is shorter, the device's work changes in proportion. A note says by how much.
@@ -57,7 +57,7 @@ def _solved(length: Callable[[float], float], target: float, low: float, high: f
 
 
 def _cheaper(program: Program, cost: float) -> Program:
-    """Calls that take so much less: their own time and that of the code before them, in proportion."""
+    """Calls that take that much less: their own time and that of the code before them, in proportion."""
     calls = program.base // 2
     before, own = program.lag[0 : 2 * calls : 2], program.lag[1 : 2 * calls : 2]
     whole = np.maximum(before, 0) + np.maximum(own, 0)

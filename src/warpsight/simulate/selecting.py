@@ -1,4 +1,4 @@
-"""What a change is about: device work by name, calls by function, and stretches of the threads by the ranges over them."""
+"""The subject of a change: device work by name, calls by function, and stretches of the threads by the ranges over them."""
 
 from __future__ import annotations
 

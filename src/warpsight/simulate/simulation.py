@@ -1,4 +1,4 @@
-"""Re-times a recording with what-ifs applied: how long its steps would have taken, and how sure that is."""
+"""Re-times a recording with what-ifs applied: how long its steps would have taken, and how certain that is."""
 
 from __future__ import annotations
 

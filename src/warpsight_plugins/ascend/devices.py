@@ -20,7 +20,7 @@ _MEMORY = re.compile(r"(\d+)\s*/\s*(\d+)\s*\|?\s*$")
 
 
 def devices(root: Path) -> list[Device]:
-    """Every Ascend NPU on the bus; Huawei's display controllers of servers are none."""
+    """Every Ascend NPU on the bus, without Huawei's display controllers of servers."""
     found = list(pci.devices(_VENDOR_ID, (pci.ACCELERATOR,), root / "bus/pci/devices"))
     known = _listed() if found else {}
     return [

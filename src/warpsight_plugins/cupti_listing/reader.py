@@ -106,7 +106,7 @@ class _Reader:
         return 1
 
     def close(self) -> None:
-        """Hand over the rest and say what fits nowhere."""
+        """Hand over the rest and note what fits nowhere."""
         self._rows.close()
         if self._left_out:
             said = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(self._left_out.items()))

@@ -86,7 +86,7 @@ class _Unpacked(Source):
 
 
 def _run(tool: str, *arguments: str) -> str:
-    """Run clp-s; its last words when it failed, empty when it did not."""
+    """Run clp-s; returns its last words when it failed, else ""."""
     try:
         done = subprocess.run(
             [tool, *arguments],

@@ -44,7 +44,7 @@ _TYPE = attrgetter("type")
 
 
 class Unusual(Exception):
-    """A record is not as usual, or a fold gives up: the general reader's business."""
+    """A record is unusual, or a fold gives up: use the general reader."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Part(Generic[S]):
 
 @dataclass(frozen=True)
 class Folded(Generic[S]):
-    """States of the file's parts, in order, what describing records said, and what is missing of the file."""
+    """States of the file's parts, in order, the describing records, and what is missing of the file."""
 
     states: list[S]
     header: Header
@@ -189,7 +189,7 @@ class _Folder(Generic[S]):
         self._take(part.state, events, own)
 
     def _tail(self, part: _Part[S], line: bytes) -> None:
-        """The last line when it has no newline: a whole record, or what a hang left of one."""
+        """The last line when it has no newline: a whole record, or part of one after a hang."""
         if not line.strip():
             return
         try:

@@ -1,4 +1,4 @@
-"""What the describing records of an instruction trace say of the others."""
+"""What the describing records of an instruction trace say about the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Header:
-    """What describing records said: the kernel, its instructions by opcode id, host stacks, completion."""
+    """The contents of the describing records: the kernel, its instructions by opcode id, host stacks, completion."""
 
     kernel: dict[str, Any] = field(default_factory=dict)
     sass: dict[int, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Header:
         return record
 
     def notes(self) -> list[str]:
-        """What the capture itself says is missing."""
+        """What the capture itself reports as missing."""
         said = self.completion
         if not said or (said.get("status") == "complete" and not said.get("dropped_records")):
             return []

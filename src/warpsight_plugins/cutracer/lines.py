@@ -1,4 +1,4 @@
-"""Lines of an NDJSON file in large chunks, compressed or not; what a hang or a kill left of it is taken as far as it goes."""
+"""Lines of an NDJSON file in large chunks, compressed or not; a truncated file is read as far as it goes."""
 
 from __future__ import annotations
 

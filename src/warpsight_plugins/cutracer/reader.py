@@ -72,7 +72,7 @@ def read(source: Source, target: Target, options: Options) -> None:
 
 
 class _Reading:
-    """What the describing records said, and rows as they come."""
+    """The describing records, and rows as they come."""
 
     def __init__(self, source: Source, target: Target) -> None:
         self._source = source
@@ -291,7 +291,7 @@ class _Reading:
         }
 
     def check_completion(self) -> None:
-        """Say what the capture itself says it lost."""
+        """Note the losses that the capture itself reports."""
         said = self._completion
         if said and (said.get("status") != "complete" or said.get("dropped_records")):
             dropped = said.get("dropped_records")

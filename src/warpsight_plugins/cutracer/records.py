@@ -28,7 +28,7 @@ class _Record(
 
 
 class Event(_Record, kw_only=True, frozen=True, gc=False):
-    """What every record of an instruction has."""
+    """The fields of every record of an instruction."""
 
     trace_index: Natural
     cta: Triple
@@ -40,7 +40,7 @@ class Event(_Record, kw_only=True, frozen=True, gc=False):
 
 
 class Traced(Event, kw_only=True, frozen=True, gc=False):
-    """What every record of an executed instruction has."""
+    """The fields of every record of an executed instruction."""
 
     ctx: Hex
     timestamp: Natural

@@ -101,7 +101,7 @@ def rows(relation: Any) -> Iterator[list[dict[str, Any]]]:
 
 
 class _Kernels:
-    """What the sources said of their kernels, and the instruction tables."""
+    """The sources' descriptions of their kernels, and the instruction tables."""
 
     def __init__(self, trace: Trace) -> None:
         sources = trace.manifest.get("source") or []
@@ -153,7 +153,7 @@ _Fields = dict[int, dict[str, Any]]
 
 
 def _others(trace: Trace, batch: list[dict[str, Any]]) -> tuple[_Fields, _Fields]:
-    """What other tables hold of one launch's records: accesses and registers by event."""
+    """Rows of other tables about one launch's records: accesses and registers by event."""
     window = (
         f"WHERE process = {batch[0]['process']} AND grid_launch = {batch[0]['grid_launch']} "
         f"AND event BETWEEN {batch[0]['event']} AND {batch[-1]['event']}"

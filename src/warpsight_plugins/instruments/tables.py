@@ -45,7 +45,7 @@ class Reader:
                 handle(self, row)
 
     def close(self) -> None:
-        """Rows that waited, and what was left out."""
+        """Rows that waited, and notes about rows left out."""
         for row, process in self._intervals:
             self._interval(row, process)
         if not self._intervals:

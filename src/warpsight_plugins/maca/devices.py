@@ -40,7 +40,7 @@ def missing(there: bool, readable: bool) -> str | None:
 
 
 def _recording() -> str | None:
-    """What programs on these GPUs are recorded through in the process."""
+    """The library that records programs on these GPUs in the process."""
     found = library.find()
     return None if found is None else f"MCPTI ({found}); recording in process is {library.UNTESTED}"
 

@@ -1,4 +1,4 @@
-"""What `warpsight doctor` says about MACA."""
+"""MACA's part of `warpsight doctor`."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class _Reader:
         self.rows = Rows(target)
 
     def take(self, event: Event) -> None:
-        """Put an event where it belongs."""
+        """Put an event into its table."""
         stream = _given(event.args, "stream", "streamid", "queue", "queueid")
         if _CALL.match(event.name) and stream is None:
             self._call(event)

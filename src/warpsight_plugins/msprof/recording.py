@@ -1,4 +1,4 @@
-"""What the three forms of Ascend's results share."""
+"""The parts that the three forms of Ascend's results share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def element_bytes(dtype: str) -> int:
 
 
 class Recording:
-    """Tasks on their way to the tables that their type says."""
+    """Tasks on their way to the tables of their types."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -41,7 +41,7 @@ class _Reader:
         self._left_out: dict[str, int] = {}
 
     def take(self, event: Event) -> None:
-        """Put an event where its layer says."""
+        """Put an event into the table of its layer."""
         layer = self._names.processes.get(event.pid, "")
         if event.phase == "C":
             self._counter(event, layer)
@@ -61,7 +61,7 @@ class _Reader:
             self._range(event, layer)
 
     def close(self) -> None:
-        """Hand over the rest and say what was left out."""
+        """Hand over the rest and note what was left out."""
         self._recording.rows.close()
         if self._left_out:
             said = ", ".join(f"{layer} ({count:,} events)" for layer, count in sorted(self._left_out.items()))

@@ -1,4 +1,4 @@
-"""What `warpsight doctor` and `warpsight version` say about ROCm."""
+"""ROCm's part of `warpsight doctor` and `warpsight version`."""
 
 from __future__ import annotations
 

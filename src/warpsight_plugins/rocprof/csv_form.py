@@ -1,4 +1,4 @@
-"""CSV of rocprofv3, rocprofv2 and rocprof: which kind of rows a file holds is known by its columns."""
+"""CSV of rocprofv3, rocprofv2 and rocprof; the columns show which kind of rows a file holds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FILE_PID = re.compile(r"^(\d+)_")
 
 
 def _role(names: list[str]) -> str | None:
-    """What the rows of a file with these columns are."""
+    """The kind of rows of a file with these columns."""
     there = set(names)
     timed = there.intersection(_START) and there.intersection(_END)
     if "countername" in there and "countervalue" in there:

@@ -1,4 +1,4 @@
-"""What all of rocprof's forms have in common: agents, streams and the rows they end in."""
+"""The parts that all of rocprof's forms share: agents, streams and the rows they end in."""
 
 from __future__ import annotations
 

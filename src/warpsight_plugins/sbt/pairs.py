@@ -1,4 +1,4 @@
-"""Launches and ends that TraceSmith's recorders write as two events without a duration, put together again."""
+"""Launches and ends that TraceSmith's recorders write as two events without a duration, joined again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which table an event of an SBT file becomes a row of, and what has to be kept beside the row."""
+"""The table that an event of an SBT file belongs to, and what has to be kept beside the row."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Placer:
         self._place(ready)
 
     def finish(self) -> None:
-        """Add what still waited for its end."""
+        """Add events that still waited for their end."""
         self._place(self._pairs.rest())
         if self._texts.missing:
             cause = "some names are numbers that the string table does not have"

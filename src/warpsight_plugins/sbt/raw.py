@@ -1,4 +1,4 @@
-"""Whole events as JSON, for those that no row can hold: what is kept is what the file says."""
+"""Whole events as JSON, for those that no row can hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def text_of(kind: int) -> str:
-    """The name of events of a type that say none."""
+    """The name of events whose type has none."""
     return layout.EVENT_TYPES.get(kind, f"type {kind}")
 
 

@@ -1,4 +1,4 @@
-"""SBT files into traces. What a row cannot hold is kept in table `attribute`, so that writing SBT gives the file again.
+"""SBT files into traces. Data that a row cannot hold is kept in table `attribute`, so that writing SBT restores the file.
 
 Attributes of table `sbt` belong to the whole file (row 0: `header`, `metadata`, `devices`, `strings`, `order`) or to one
 event (row: its place in the file): `addresses`, `name`, `thread`, the whole `event` where it differs from its row, or an

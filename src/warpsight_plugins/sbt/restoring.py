@@ -1,4 +1,4 @@
-"""An imported SBT file as it was: rows of the trace together with what the import kept beside them."""
+"""Restores an imported SBT file from rows of the trace and the data that the import kept beside them."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _slice(done: events.Events, first: int, last: int) -> events.Events:
 
 
 def _file_attributes(trace: Trace) -> dict[str, str]:
-    """What an import kept of the file as a whole; nothing when the trace was not made of one SBT file."""
+    """The import's data about the file as a whole; nothing when the trace was not made of one SBT file."""
     source = trace.manifest.get("source")
     if not isinstance(source, dict) or source.get("format") != "sbt":
         return {}

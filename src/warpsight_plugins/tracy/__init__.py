@@ -1,4 +1,4 @@
-"""Tracy: captures are recognised and refused with what to do; what tracy-csvexport makes of them is read.
+"""Tracy: captures are recognized and refused with advice; the output of tracy-csvexport is read.
 
 A capture is a memory image of Tracy's server that changes with nearly every version (its loader has a branch for each), is
 compressed in interleaved streams, and has no description but that loader. A reader of one version would misread the next,

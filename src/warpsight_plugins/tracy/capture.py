@@ -1,4 +1,4 @@
-"""Tracy captures: recognised by their magic, refused by name and version; see :mod:`warpsight_plugins.tracy`."""
+"""Tracy captures: recognized by their magic, refused by name and version; see :mod:`warpsight_plugins.tracy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tracy-csvexport` prints: zones (-u), GPU zones (-g), messages (-m). Its fields are not quoted."""
+"""The output of `tracy-csvexport`: zones (-u), GPU zones (-g), messages (-m). Its fields are not quoted."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Launch stacks of processes that nobody injected anything into, through perf's uprobes."""
+"""Launch stacks of processes without any injected code, through perf's uprobes."""

@@ -1,4 +1,4 @@
-"""Uprobes on the GPU runtimes' functions: launch stacks of a process that nobody injected anything into.
+"""Uprobes on the GPU runtimes' functions: launch stacks of a process without any injected code.
 
 Probes are placed through tracefs and perf takes the stacks, so root is needed. Frames are found by frame pointers. In a
 function without one the kernel skips the caller; `--backend-args "--call-graph dwarf"` finds it, at a higher cost.

@@ -62,6 +62,7 @@ COVERAGE = Coverage(
         "GPU planes: kernels with grid, block, registers and shared memory; copies, fills, allocations, by stream",
         "TPU and other device planes: the operations of their lines as kernels; modules and steps as ranges",
         "host threads' events as ranges with their stats; driver calls (launches apart) joined by correlation id",
+        "the two lines that one thread has (driver calls, ranges) as one, where all its calls lie inside its ranges",
         "HLO operation and module, framework operation and NVTX range of a kernel as attributes",
         "devices with compute capability, memory, bandwidth, clock; host names; errors and warnings as notes",
         "of a file that ends early, the planes before the end",

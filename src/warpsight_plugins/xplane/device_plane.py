@@ -95,7 +95,7 @@ class _Device:
         return device
 
     def work(self, line: Any, stream: int) -> None:
-        """Events of a stream: what they are is in their details."""
+        """Events of a stream; their details say what they are."""
         number = self._target.stream(
             self._process, self._index, stream, device=self._device, name=line.display_name or line.name
         )

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from warpsight.formats.reading.json_pieces import PIECE
+from warpsight_plugins.xplane import threads
 
 if TYPE_CHECKING:
     from warpsight.formats.target import Target
@@ -20,8 +21,9 @@ _LAUNCH = re.compile(r"^(cu(da)?|hip(Ext|Module|ExtModule)?)(Graph)?Launch(?!Hos
 def read_host(plane: Plane, process: int, target: Target) -> None:
     """Ranges of a host plane's threads to table marker, API calls with a correlation id to launch and api."""
     rows: dict[str, list[dict[str, Any]]] = {"marker": [], "launch": [], "api": []}
+    numbers = threads.numbers(plane, lambda name: _CALL.match(name) is not None)
     for line in plane.lines():
-        thread = _thread(plane, line, process, target)
+        thread = _thread(plane, line, process, target, numbers.get(line.id))
         for event in line.events:
             if event.num_occurrences:
                 target.lost(event.num_occurrences, "aggregated events have no time", "marker")
@@ -67,9 +69,11 @@ def _placed(plane: Plane, name: str, stats: dict[str, Any], target: Target) -> t
     }
 
 
-def _thread(plane: Plane, line: Any, process: int, target: Target) -> int:
-    """Thread id of a line: its own id is the thread's where it is one (`python3/12345`)."""
+def _thread(plane: Plane, line: Any, process: int, target: Target, number: int | None) -> int:
+    """Thread id of a line: that of its thread's driver calls, or its own where it is a thread's (`python3/12345`)."""
     name = line.display_name or line.name
-    number = re.search(r"/(\d+)$", line.name)
-    key = int(number[1]) if number else line.id if 0 < line.id < 2**31 else f"{plane.name} {line.id}"
+    if number is not None:
+        return target.thread(process, number, name or plane.name)
+    found = re.search(r"/(\d+)$", line.name)
+    key = int(found[1]) if found else line.id if 0 < line.id < 2**31 else f"{plane.name} {line.id}"
     return target.thread(process, key, name or plane.name)

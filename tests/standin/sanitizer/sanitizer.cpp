@@ -2,8 +2,9 @@
 // injected library as the CUDA driver does, and its "kernels" are threads that write records to the ring as
 // the patches do.
 //
-// Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many), quit (without
-// exit handlers). STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory.
+// Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many, or comes so
+// often to each point of a delay plan), quit (without exit handlers). STANDIN, a comma list:
+// refuse_subscribe, refuse_patches, refuse_memory.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -67,6 +68,31 @@ void write_record(const WsLaunch& launch, uint32_t thread, uint64_t number) {
     const uint64_t word = words[i] != 0 ? words[i] : launch.zero;
     __atomic_store_n(&launch.ring[(at + i) & launch.mask], word, __ATOMIC_RELAXED);
   }
+}
+
+// A warp comes to an instruction: if it is to wait, the record of that, as the patches write it (one lane).
+void come_to(const WsLaunch& launch, uint32_t warp, const WsPoint& point) {
+  constexpr uint64_t kWords = WS_EVENT_HEADER_WORDS + 2;
+  if ((launch.warps >> (warp & 31) & 1) == 0 || (launch.ranks & 1) == 0) return;
+  if (launch.block_count > 0 && launch.blocks[0].low > 0) return;  // the only block is 0
+  unsigned long long& counter = launch.occurrences[warp * launch.places + point.place];
+  const uint32_t occurrence = counter >> 32 == launch.stamp ? static_cast<uint32_t>(counter) : 0;
+  counter = static_cast<uint64_t>(launch.stamp) << 32 | (occurrence + 1);
+  const int64_t ns = ws_delay_of(launch.rule, point.number, occurrence, launch.index, 0, warp);
+  if (ns < 0) return;
+  const uint64_t at = __atomic_fetch_add(launch.head, kWords, __ATOMIC_RELAXED);
+  while (static_cast<int64_t>(at + kWords - *launch.tail) > static_cast<int64_t>(launch.mask + 1)) usleep(10);
+  const uint64_t kind = WS_DELAY_KIND;
+  const uint64_t words[kWords] = {
+      1 | kind << 32 | kWords << 40 | 5ull << 48,
+      point.pc,
+      launch.launch | static_cast<uint64_t>(warp) << 32 | static_cast<uint64_t>(point.kind) << 40,
+      1000 + occurrence,
+      static_cast<uint64_t>(ns),
+      occurrence};
+  for (uint64_t i = kWords; i-- > 0;)
+    __atomic_store_n(&launch.ring[(at + i) & launch.mask], words[i] != 0 ? words[i] : launch.zero,
+                     __ATOMIC_RELAXED);
 }
 
 }  // namespace
@@ -134,7 +160,12 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
   std::vector<std::thread> warps;
   for (int warp = 0; warp < threads; ++warp) {
     warps.emplace_back([warp, records] {
-      for (uint64_t i = 0; i < records; ++i) write_record(*g_userdata, static_cast<uint32_t>(warp), i);
+      const WsLaunch& launch = *g_userdata;
+      for (uint64_t i = 0; i < records; ++i) {
+        if (launch.mode != WS_DELAY) write_record(launch, static_cast<uint32_t>(warp), i);
+        for (uint32_t at = 0; launch.mode == WS_DELAY && at < launch.point_count; ++at)
+          come_to(launch, static_cast<uint32_t>(warp), launch.points[at]);
+      }
     });
   }
   for (auto& warp : warps) warp.join();

@@ -29,6 +29,7 @@ def told(path, tmp_path):
             "is JSON (its keys: 'hello', 'day') of no format known (`warpsight import --formats`",
         ),
         (b"[1, 2, 3", "looks like JSON that is cut off"),
+        (b"[" * 4000 + b"]" * 4000, "looks like JSON that is cut off, damaged"),
         (b"dear diary\ntoday nothing ran\n", "is text of no format known"),
         (bytes(300), "holds zero bytes only"),
         (b"\xff\xfe\x80\x81" * 50, "holds binary data"),

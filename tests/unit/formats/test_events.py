@@ -161,12 +161,23 @@ def test_records_that_no_patch_writes_are_left_out_and_counted(whole: Path) -> N
     assert any("no patch writes" in note and "(2)" in note for note in trace.notes)
 
 
+def points_kinds() -> list[kinds.Kind]:
+    """The kinds that delay plans can have."""
+    from warpsight.race.points import PATCHED
+
+    return [kind for name in PATCHED for kind in kinds.CLASSES[name] if kind.name != "local"]
+
+
 def test_each_kind_has_its_patch_and_number() -> None:
     source = (NATIVE / "patches.cu").read_text()
     patches = dict(re.findall(r"^PATCH (ws_\w+)\([^{]*\{[^}]*?\{pc, (\d+)", source, re.MULTILINE))
-    assert {kind.patch: str(kind.number) for kind in kinds.KINDS.values()} == patches
+    patched = [kind for kind in kinds.KINDS.values() if kind != kinds.DELAY]
+    assert {kind.patch: str(kind.number) for kind in patched} == patches
+    assert f"#define WS_DELAY_KIND {kinds.DELAY.number} " in (NATIVE / "event_format.h").read_text()
     shipped = (NATIVE / "patches.ptx").read_text()
-    for kind in kinds.KINDS.values():
+    for kind in points_kinds():
+        assert f") {kind.visit}(" in shipped
+    for kind in patched:
         assert f") {kind.patch}(" in shipped
 
 
@@ -186,7 +197,7 @@ def test_patches_do_not_branch_themselves() -> None:
     for text in functions:
         name = re.search(r"\) (ws_\w+)\(", text)
         assert name is not None
-        if name.group(1) != "ws_record":
+        if name.group(1) not in ("ws_record", "ws_visit"):
             assert "bra" not in text.split(), name.group(1)
 
 

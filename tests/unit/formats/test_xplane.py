@@ -135,3 +135,25 @@ def test_register_counts_that_were_never_set_are_left_out(tmp_path: Path) -> Non
     assert stored(tmp_path / "out.warp", text) == [(8, 0, 0, 1024)]
     ((cause,),) = stored(tmp_path / "out.warp", "select cause from loss")
     assert "registers and static shared memory of these are 0" in str(cause)
+
+
+def test_the_two_lines_of_one_thread_are_one(tmp_path: Path) -> None:
+    """XLA numbers driver calls by the system's threads, ranges by the library's: only their nesting tells whose they are."""
+    event, stat, line = xplane_file.event, xplane_file.stat, xplane_file.line
+    us = 1_000_000  # ps
+    calls = [event(1, (100 + 50 * i) * us, 5 * us, stat(1, 200 + i)) for i in range(20)]
+    steps = [event(2, (95 + 50 * i) * us, 20 * us) for i in range(20)]
+    others = [event(3, (91 + 50 * i) * us, 11 * us) for i in range(20)]  # each ends inside a call
+    lines = [
+        line(2356, "Host Threads/2356", EPOCH, *calls),
+        line(-6803497964841705189, "python", EPOCH, event(2, 0, 2_000 * us), *steps),
+        line(7512490089272390147, "pool/7512490089272390147", EPOCH, event(3, 0, 2_000 * us), *others),
+    ]
+    events = {1: "hipModuleLaunchKernel", 2: "PjitFunction(step)", 3: "callback"}
+    plane = xplane_file.plane("/host:CPU", lines, events, xplane_file._STATS, [])
+    (tmp_path / "x.xplane.pb").write_bytes(xplane_file.text(1, plane) + xplane_file.text(4, "host-a"))
+    import_files([tmp_path / "x.xplane.pb"], tmp_path / "out.warp")
+    launching = "select distinct thread from launch"
+    stepping = "select distinct thread from marker join name on id = name_id where name like 'Pjit%'"
+    assert stored(tmp_path / "out.warp", launching) == stored(tmp_path / "out.warp", stepping) == [(2356,)]
+    assert stored(tmp_path / "out.warp", "select name from thread where thread = 2356") == [("python",)]

@@ -117,7 +117,7 @@ def blocking_calls(trace: Trace, work: Work, calls: Calls, on: Axis) -> Held:
 
 
 def _waits_without_call(trace: Trace, on: Axis, first: int) -> tuple[Column, ...]:
-    """Host waits of table sync whose call is not in the trace: nobody says which thread waited, so all of the process did."""
+    """Host waits of table sync whose call is not in the trace: the waiting thread is unknown, so all of the process waits."""
     none = np.zeros(0, np.int64)
     waits = model_waits.load(trace)
     lone = waits.of(*_WAITS)

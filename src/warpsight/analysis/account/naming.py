@@ -68,7 +68,7 @@ class HostTime:
 
 
 def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[HostTime]:
-    """All host time by name, the most first; the times add up to the host time of the account."""
+    """All host time by name, largest first; the times add up to the host time of the account."""
     rows = pieces.of(HOST)
     if not len(rows):
         return []
@@ -180,7 +180,7 @@ def _innermost(
 def _functions_at(
     trace: Trace, on: Axis, calls: Calls, pieces: Pieces, rows: Column, number: Column, call: Column
 ) -> Callable[[Column], Places]:
-    """A function that names the user's functions that some pieces were in, by stacks."""
+    """A function that names, from stacks, the user's functions that some pieces were in."""
     if not trace.count("stack"):
         return lambda chosen: _NOWHERE
     tree = stacks_over.functions(trace)

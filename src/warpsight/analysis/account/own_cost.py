@@ -28,7 +28,7 @@ class OwnCost:
 
     @property
     def longer(self) -> float:
-        """By which part of its bare time recording made the run longer."""
+        """The cost relative to the run's bare time."""
         return self.waited / max(self.span - self.waited, 1)
 
     def as_dict(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Pieces:
 
 
 def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
-    """All idle time in pieces, by class; host pieces have no name yet, since that is found by all of them together."""
+    """All idle time in pieces, by class; host pieces have no name yet, because they are named all together."""
     names = [*calls.functions, "", NO_CALL]
     small = np.int32 if len(gaps) < 1 << 31 else np.int64
     known = np.flatnonzero(gaps.known).astype(small)
@@ -92,7 +92,7 @@ def cut(trace: Trace, work: Work, calls: Calls, gaps: Gaps) -> Pieces:
 def _of_the_thread(
     trace: Trace, work: Work, calls: Calls, gaps: Gaps, known: Column, names: list[str]
 ) -> tuple[Column, ...]:
-    """From the moment the device falls idle to the call's return, by what the launching thread was in.
+    """From the moment the device becomes idle to the call's return, by what the launching thread was doing.
 
     The recorder's own work comes first, then the call itself, then calls that hold the host; the rest is the host's own code.
     """

@@ -116,7 +116,7 @@ def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], Mapping[int
 
 
 class measure:
-    """Gives, for moments of an axis, the time of some stretches before them; stretches may overlap and count each then."""
+    """Gives, for moments of an axis, the time of some stretches before them; overlapping stretches each count."""
 
     def __init__(self, begin: Column, end: Column) -> None:
         """Sort the ends of the stretches."""

@@ -1,4 +1,4 @@
-"""Exact summaries of millions of durations per group, by way of a histogram of distinct values.
+"""Exact summaries of millions of durations per group, computed from a histogram of distinct values.
 
 GPU timestamps are coarse, so a kernel has few distinct durations. Rows become one integer (group above, value below),
 are sorted and counted; every statistic follows from the small histogram. Ten million rows take a third of the time of

@@ -1,4 +1,4 @@
-"""What is doubtful about device work, whoever looks at it."""
+"""Doubts about device work that concern every analysis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building a query from simple parts, and running SQL with errors that point at the near column name."""
+"""Building a query from simple parts, and running SQL with errors that name similar columns."""
 
 from __future__ import annotations
 

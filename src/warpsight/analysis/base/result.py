@@ -88,7 +88,7 @@ class Result:
         }
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
         from importlib import import_module
 
         return str(import_module("warpsight.ui.jupyter.display").result_html(self))

@@ -1,4 +1,4 @@
-"""What lengths are typical where many are next to nothing."""
+"""Typical lengths where many are nearly zero."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def half(lengths: NDArray[Any]) -> int:
-    """The length of the piece in which half of the time is reached, from the longest down; 0 without time.
+    """The length of the piece at which half of the time is reached, counted from the longest down; 0 without time.
 
     Formats round times, which sets kernels 1 ns apart that ran back to back. A median over 1, 1, 1, 500 and 700 ns would be 1 ns;
     of the 1,203 ns, half are in pieces of 700 ns or more.

@@ -63,7 +63,7 @@ def loop(runs: Sequence[Run]) -> Loop:
 
 
 def _per_turn(runs: Sequence[Run], values: Sequence[Values]) -> list[Values] | None:
-    """Values per turn of the shortest loop: what repeats in one run may be several turns of what repeats in another."""
+    """Values per turn of the shortest loop: one turn of the loop in one run may be several turns in another."""
     kernels: dict[str, int] = {}
     for run in runs:
         for kind, text in run.labels:

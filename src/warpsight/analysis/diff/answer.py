@@ -1,4 +1,4 @@
-"""What a comparison answers: a verdict, one sentence, tables, and what to know before believing them."""
+"""The answer of a comparison: a verdict, one sentence, tables, and notes on how far to trust them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Compared:
-    """All that a comparison measured and tested; `headline` has the test of an iteration and what it could have seen (log)."""
+    """Everything a comparison measured and tested; `headline` has the test of an iteration, the smallest visible change (log)."""
 
     every: Sequence[Run]
     design: Design

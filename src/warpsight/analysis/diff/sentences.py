@@ -1,4 +1,4 @@
-"""What a comparison says in words: the headline, and what to know before believing it."""
+"""The words of a comparison: the headline, and notes on how far to trust it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _number(count: int) -> str:
 
 
 def notes(design: Design, runs: Sequence[Run]) -> Iterator[Finding]:
-    """What to know about how the runs were taken."""
+    """Notes on how the runs were taken."""
     one, two = design.counts
     least = min(one, two)
     if not design.testable:

@@ -1,4 +1,4 @@
-"""The iterations of a run that count, and how much each does: the one place where `diff` asks for iterations.
+"""The iterations of a run that count, and how much each counts: the only place where `diff` looks for iterations.
 
 What else the machine does makes some iterations slower and none faster, so the faster half counts: of iterations for the time of
 an iteration, and of alike launches for device time (:meth:`Turns.undisturbed`). Iterations of different kinds (every tenth

@@ -76,7 +76,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Account:
-    """What went in and came out: `measured` is summed from the tables, `shown` from the graph; they are equal."""
+    """What was measured and what is drawn: `measured` is summed from the tables, `shown` from the graph; they are equal."""
 
     measured: int
     shown: int
@@ -130,7 +130,7 @@ class FlameGraph:
         return bool(self.total.shape[1] == 2)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; asked for by name, because pages belong to a layer above this one."""
+        """What a notebook shows; looked up by name, because pages belong to a layer above this one."""
         from importlib import import_module
 
         return str(import_module("warpsight.ui.jupyter.display").flame_html(self))

@@ -70,7 +70,7 @@ class Leaves:
 
 
 def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
-    """The rows of one weight; those that reach into the time asked for are cut at its ends, copies by time too."""
+    """The rows of one weight; those that reach into the window are cut at its ends, copies by time too."""
     if weight == "samples":
         return _samples(trace, rows)
     if weight == "pc-samples":
@@ -109,7 +109,7 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
 
 
 def _cut(rows: Rows) -> str:
-    """SQL for the part of a row's duration that lies in the time asked for; an end before the begin counts nothing."""
+    """SQL for the part of a row's duration that lies in the window; an end before the begin counts nothing."""
     first = "start" if rows.begin is None else f"greatest(start, {int(rows.begin)})"
     last = "start + duration" if rows.end is None else f"least(start + duration, {int(rows.end)})"
     return (

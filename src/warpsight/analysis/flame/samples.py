@@ -49,7 +49,7 @@ def count(trace: Trace) -> int:
 
 
 def threads(trace: Trace, process: Column, thread: Column) -> tuple[Column, list[str]]:
-    """Which thread each row belongs to, numbered, and what the threads are called; thread 0 is one nobody knows."""
+    """Which thread each row belongs to, numbered, and the names of the threads; thread 0 is unknown."""
     rows = np.stack([process, thread], axis=1).astype(np.int64)
     distinct, back = np.unique(rows, axis=0, return_inverse=True)
     names = {(p, t): name for p, t, name in trace.sql("SELECT process, thread, name FROM thread").fetchall()}

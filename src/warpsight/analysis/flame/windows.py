@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def iteration_window(trace: Trace, number: int, begin: int | None, end: int | None) -> tuple[int, int]:
-    """Begin and end of an iteration, cut to the time asked for.
+    """Begin and end of an iteration, cut to the requested window.
 
     Raises:
         UsageError: when the trace has no iterations, or not this one.

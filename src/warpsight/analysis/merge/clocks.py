@@ -1,4 +1,4 @@
-"""How far apart two clocks are and how they drift, from two lists of moments of the same calls.
+"""The offset and drift between two clocks, from the times of the same calls on both.
 
 Neither list is complete, nothing is known of the offset, and the moments differ by some jitter. A stretch of one list is
 correlated with the whole other one (binned, by FFT); the best few offsets are refined by the mode of their residuals and
@@ -43,7 +43,7 @@ class Clock:
         return self.explained >= 0.5 and self.rival < 0.9 * self.explained
 
     def corrected(self, moments: Column) -> Column:
-        """Moments on the other clock, float ns relative to nothing lost: int64[n]."""
+        """Moments on the other clock, as int64 ns."""
         base = int(self.at[0])
         x, at, relative = (
             (moments - base).astype(np.float64),
@@ -100,7 +100,7 @@ class _Fit:
 
 
 def _fit(stretch: Column, theirs: Column, offset: int, width: int, drift: float | None = None) -> _Fit:
-    """Try drifts (or the one given) so far apart that one leaves no moment further than `width` from its partner."""
+    """Try drifts (or the one given), spaced so that no moment is further than `width` from its partner."""
     middle = int(stretch[len(stretch) // 2])
     half = max(int(stretch[-1]) - middle, middle - int(stretch[0]), 1)
     step = max(width / half, _MOST_DRIFT / 32)
@@ -124,7 +124,7 @@ def _detrended(moments: Column, middle: int, drift: float) -> Column:
 
 
 def _few(ours: Column, theirs: Column) -> Clock:
-    """Too few moments to find an offset: the clocks are taken to be one."""
+    """Too few moments to find an offset: both clocks are taken as the same."""
     step = _width(theirs)
     explained = _explained(ours, theirs, 0, max(step, 1_000_000))
     return Clock(ours[:1], np.zeros(1, np.int64), explained, 0.0)
@@ -137,7 +137,7 @@ def _busiest(moments: Column) -> tuple[Column, int]:
 
 
 def _width(moments: Column) -> int:
-    """How near to its place a partner must be: a fraction of the usual distance of calls."""
+    """How close to its place a partner must be: a fraction of the usual distance between calls."""
     gaps = np.diff(moments)
     usual = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1_000.0
     return int(min(max(usual / 8, 200), 1_000_000))

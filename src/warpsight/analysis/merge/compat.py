@@ -1,4 +1,4 @@
-"""The output of an older script, byte for byte, on its own inputs: for those who compare with results they have.
+"""The output of an older script, byte for byte, on its own inputs, for comparison with existing results.
 
 That script matches every stack with the launch whose start is nearest in absolute time, whatever process or thread it is
 of and however many stacks chose it before, and counts launches. Use :func:`warpsight.analysis.merge.merge.merge` to
@@ -77,7 +77,7 @@ def merge(cpu: str, gpu: str, output: str, tolerance_ms: float = 10.0, summary: 
 
 
 def _stacks(path: str, say: Callable[[str], None]) -> list[tuple[int, list[str]]]:
-    """Time and cleaned frames of every line that has six fields and whole numbers where they belong."""
+    """Time and cleaned frames of every line that has six fields and integers where they belong."""
     found = []
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for raw in file.readlines():

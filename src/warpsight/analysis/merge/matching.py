@@ -1,4 +1,4 @@
-"""Which stack belongs to which call: one to one and in order, or not at all.
+"""Which stack belongs to which call: pairs are unique and in order, or not made at all.
 
 A probe fires at a function's entry, just before the call begins, so on one thread stacks and calls alternate. A stack
 is matched when exactly one call lies where the clocks say and no other stack claims it. Between two such pairs the
@@ -23,7 +23,7 @@ MATCHED, AMBIGUOUS, ALONE, FOREIGN = 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Window:
-    """How far from its expected place (ns) a stack's call begins: what nearly all unquestionable pairs keep to."""
+    """How far from its expected place (ns) a stack's call begins: the distance of nearly all certain pairs."""
 
     early: int
     late: int

@@ -1,4 +1,4 @@
-"""Stacks and GPU work put together: which stack launched what, how sure that is, and that no time got lost."""
+"""Stacks and GPU work joined: which stack launched what, how certain that is, and a check that no time got lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DROPPED = frozenset(("", "_start", "__libc_start_main", "__libc_start_call_main"
 
 @dataclass(frozen=True)
 class Merged:
-    """A merge: `call` is the call of each stack or -1, `state` what became of it (see `matching`)."""
+    """A merge: `call` is the call of each stack or -1, `state` the outcome for each stack (see `matching`)."""
 
     samples: Samples
     calls: Calls
@@ -100,7 +100,7 @@ class Merged:
         return found
 
     def _unsure_calls(self) -> Column:
-        """Calls without a stack of which an ambiguous stack may be the one."""
+        """Calls without a stack that an ambiguous stack may belong to."""
         if self.clock is None or not (self.state == AMBIGUOUS).any():
             return np.empty(0, np.int64)
         free = np.ones(len(self.calls), bool)
@@ -122,7 +122,7 @@ class Merged:
         return ";".join(f for f in frames if f not in DROPPED) or NO_STACK
 
     def summary(self) -> Result:
-        """Conservation, clocks, counts by name; findings say what is not sure."""
+        """Conservation, clocks, counts by name; findings name the doubts."""
         return Result(
             {"conservation": self._conservation(), "clock": self._clock_table(), "kernels": self._by_name()},
             tuple(self._findings()),
@@ -165,7 +165,7 @@ class Merged:
         return int(self.samples.time.max() - self.samples.time.min()) if len(self.samples) else 0
 
     def counts(self) -> dict[str, int]:
-        """What became of stacks and launches."""
+        """Outcome for stacks and launches, counted."""
         state = {name: int((self.state == value).sum()) for name, value in
                  (("matched", MATCHED), ("ambiguous", AMBIGUOUS), ("alone", ALONE), ("foreign", FOREIGN))}  # fmt: skip
         return {"stacks": len(self.samples), **state, "launches": len(self.calls), "work": len(self.work)}

@@ -103,7 +103,7 @@ def _numbers(rows: pa.Table, names: tuple[str, ...]) -> list[Column]:
 
 
 def _losses(merged: Merged, origin: str) -> list[dict[str, Any]]:
-    """What became of the stacks, so that the trace itself says which of its stacks were put there later."""
+    """The outcome for the stacks, so that the trace itself says which of its stacks were added later."""
     counts = merged.counts()
     base = {"source": "merge", "kind": "stack"}
     text = f"host stacks were merged from {origin}: {counts['matched']:,} of {counts['stacks']:,} found their launch"
@@ -121,7 +121,7 @@ def _losses(merged: Merged, origin: str) -> list[dict[str, Any]]:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """What lies beside the tables of a trace: cubins, sources."""
+    """Copy what lies beside the tables of a trace: cubins, sources."""
     for item in source.iterdir():
         if item.name.startswith((".", "table=")) or item.name in (manifest.FILE, "raw"):
             continue

@@ -19,7 +19,7 @@ _NO_TENSOR = frozenset(("", "Scalar", "ScalarList", "TensorList", "GenericList",
 
 
 class Unknown(Exception):
-    """What a model needs is not in the file; the text says what."""
+    """The file lacks something that a model needs; the text says what."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Call:
         return found if isinstance(found, str) else ""
 
     def integer(self, place: int) -> int | None:
-        """The integer at a place, None for None and for anything else."""
+        """The integer at a place; None for anything else."""
         try:
             return int(self.text(place))
         except ValueError:
@@ -188,7 +188,7 @@ def of_attributes(attributes: str | None) -> tuple[CallDetails, int]:
 
 
 def call(name: str, shapes: str | None, rest: CallDetails = NOTHING) -> Call:
-    """The call of a row: its name, the JSON of its shapes, and the rest of its arguments; what is damaged counts as absent."""
+    """The call of a row: its name, the JSON of its shapes, and the rest of its arguments; damaged ones count as absent."""
     dims = _decoded(shapes.encode() if shapes else b"null")
     types, strides, values = (_decoded(raw) for raw in rest)
     arguments = []

@@ -1,4 +1,4 @@
-"""Modules that ranges announce: torch's Python functions (`nn.Module: Linear_3`), or NVTX ranges named like module paths."""
+"""Modules from ranges: torch's Python functions (`nn.Module: Linear_3`), or NVTX ranges named like module paths."""
 
 from __future__ import annotations
 

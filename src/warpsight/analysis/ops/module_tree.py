@@ -39,7 +39,7 @@ def named(text: str) -> Module:
 
 @dataclass
 class Tree:
-    """Nodes in the order in which they were met; `parent` is -1 for the outermost.
+    """Nodes in the order in which they were first seen; `parent` is -1 for the outermost.
 
     Attributes:
         parent: The node around each.

@@ -175,7 +175,7 @@ def _columns(found: Figures, chosen: Column, groups: _Groups) -> dict[str, Any]:
         return np.bincount(group[among], values[among].astype(np.float64), count)
 
     def known(values: Column, also: Column) -> tuple[Column, Column]:
-        """Sums of what is known of work on the device, and of the time of that work."""
+        """Sums of the known estimates of work on the device, and of the time of that work."""
         there = outer & ~np.isnan(values) & (also > 0)
         return summed(np.nan_to_num(values), there), summed(also, there)
 
@@ -297,7 +297,7 @@ def _outside(found: Figures) -> list[Finding]:
 
 
 def _unmodelled(found: Figures, chosen: Column) -> list[Finding]:
-    """The operators that launched work and of which nothing is known, and why; most device time first."""
+    """The operators that launched work without an estimate, and why; most device time first."""
     unknown = np.array([not one.known for one in found.estimates], bool)[found.ops.call]
     covered = found.ops.nearest(found.counted) >= 0
     rows = chosen[(unknown & ~covered)[chosen] & (found.own[chosen] > 0)]

@@ -1,4 +1,4 @@
-"""What known devices can do at most: dense rates by element type, and memory bandwidth.
+"""Peak rates of known devices: dense rates by element type, and memory bandwidth.
 
 Figures are those of the vendors' data sheets, without sparsity, at boost clock:
 
@@ -41,7 +41,7 @@ class Peaks:
     source: str
 
     def rate(self, dtype: str, matrix: bool) -> float | None:
-        """Operations per second for a type; None where the device has no such rate that we know.
+        """Operations per second for a type; None if the device has no known rate for it.
 
         Products of types that no matrix unit takes run on the vector units.
         """

@@ -1,4 +1,4 @@
-"""Edges between device nodes that stream order does not give: events, default streams, graphs, wait lists."""
+"""Edges between device nodes beyond stream order: events, default streams, graphs, wait lists."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def matched(waits: Waits, when: Column, records: EventRecords, issued: Column) -
 
 
 def graphs(trace: Trace, whole: Everything, work: Work) -> tuple[Column, Column] | None:
-    """Graph and graph node of each row of work, 0 for none; None where the trace has no graphs, as most have not."""
+    """Graph and graph node of each row of work, 0 for none; None for traces without graphs, which most are."""
     tables = ("kernel", "memcpy", "memset")
     if not any(trace.has(table, column) for table in tables for column in ("graph", "graph_node")):
         return None

@@ -225,6 +225,6 @@ def implicit_waits(
 
 
 def waits_implicitly(function: str) -> bool:
-    """Whether a function waits for the device before it does what it is for."""
+    """Whether a function waits for the device before it does its work."""
     found = _IMPLICIT.search(function) is not None and _NOT_IMPLICIT.search(function) is None
     return found and api_names.is_gpu_api(function)

@@ -1,4 +1,4 @@
-"""Makes a program of a recording: which time lies between what, and what nothing explains.
+"""Makes a program of a recording: the times between its events, and the part that nothing explains.
 
 What something waited for last (its *binding* dependency) gets the time that was recorded in between; everything else it waited
 for gets the usual time. What is far longer than usual is kept as a delay of its own, whatever comes last.

@@ -1,4 +1,4 @@
-"""Threads that ask again and again whether an event has happened: the loop ends when it has, not after so many questions."""
+"""Threads that poll an event: the loop ends when the event has happened, not after a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUERY = re.compile(r"(Event|Stream)Query$")
 
 
 def with_polls(program: Program) -> Program:
-    """The program in which runs of queries on a thread end when the work that was asked about has ended.
+    """The program in which runs of queries on a thread end when the awaited work has ended.
 
     That work is what ended last between the last two queries of a run:
 

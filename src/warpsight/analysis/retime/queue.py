@@ -154,7 +154,7 @@ def _marked_depth(program: Program, lines: Column, full: Column) -> int | None:
 
 
 def _depth(program: Program, lines: Column) -> int | None:
-    """How many launches a stream held: what was seen where launches were blocked, else CUDA's where that was near."""
+    """How many launches a stream held: as seen when launches were blocked, or CUDA's default where that was close."""
     if not len(lines):
         return None
     graph = program.graph

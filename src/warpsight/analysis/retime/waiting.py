@@ -1,4 +1,4 @@
-"""What threads wait for: calls that end because device work has ended, and threads that another thread lets go on."""
+"""What threads wait for: calls that end because device work has ended, and threads that continue after another thread."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _last_of_each(group: Column, time: Column) -> Column:
 
 
 def _own_costs(program: Program, point: Column, waited: Column, function: Column) -> Column:
-    """What the calls that end at these points take beside waiting: all of it where they did not wait."""
+    """What the calls that end at these points take besides waiting: all of it if they did not wait."""
     time = program.graph.time
     length = time[point] - time[point - 1]
     free = np.flatnonzero(~waited)
@@ -147,7 +147,7 @@ def _own_costs(program: Program, point: Column, waited: Column, function: Column
 
 
 def _with_handovers(program: Program) -> Program:
-    """Threads that go on when another thread lets them: their own code in between takes no time that anybody knows of."""
+    """Threads that continue when another thread lets them; their own code in between is taken to need no time."""
     source, target, kind = program.graph.edges
     chosen = np.flatnonzero(kind == path.HANDOVER)
     if not len(chosen):
@@ -166,7 +166,7 @@ def _with_handovers(program: Program) -> Program:
 
 
 def _working_meanwhile(program: Program, source: Column, target: Column) -> Column:
-    """Which handovers are more than a chance: the two threads take turns.
+    """Which handovers are more than chance: the two threads take turns.
 
     The source's thread made some calls while the target's was silent, and was silent before while that one made some:
 

@@ -1,4 +1,4 @@
-"""Programs without the cause of a class of the account: what is left of the time says what the cause can save at most."""
+"""Programs without the cause of a class of the account: the time that remains bounds what the cause can save."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STREAMS = (path.EVENT, path.DEFAULT, path.LISTED)
 
 
 def kernels(program: Program, ids: Column) -> Program:
-    """Kernels with these name ids take no time; nobody gets rid of their launches."""
+    """Kernels with these name ids take no time; their launches stay."""
     work = program.graph.work
     chosen = np.isin(work.name_id, ids) & np.isin(work.kind, (KERNEL, COMMUNICATION))
     return _timeless(program, np.flatnonzero(chosen))

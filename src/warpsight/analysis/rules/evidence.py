@@ -1,4 +1,4 @@
-"""What shows a share of the account: its largest parts, where the program asked for it, its longest piece, each device's part."""
+"""Evidence for a share of the account: its largest parts, the program's calls, its longest piece, each device's part."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ONE = 0.5
 
 
 def where(found: Account) -> str:
-    """Which annotation or function holds most of the host's time, as the rest of a sentence; "" where nobody knows."""
+    """Which annotation or function holds most of the host's time, as the rest of a sentence; "" if unknown."""
     if not found.host or found.host[0].name == UNNAMED:
         return ""
     first = found.host[0]

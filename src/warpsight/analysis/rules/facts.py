@@ -34,7 +34,7 @@ class Facts:
     """The facts of one trace; all are computed when first asked for."""
 
     def __init__(self, trace: Trace, rows: Rows = _ALL) -> None:
-        """Note what to look at; nothing is read yet."""
+        """Keep the trace and the rows; nothing is read yet."""
         self.trace = trace
         self.rows = rows
 
@@ -68,7 +68,7 @@ class Facts:
 
     @cached_property
     def origin(self) -> int:
-        """Time 0 of what users see."""
+        """Time 0 of the times that users see."""
         return begin_of(self.trace)
 
     @cached_property
@@ -94,7 +94,7 @@ class Facts:
 
     @property
     def window(self) -> tuple[int, int]:
-        """The judged time: what was asked for, else from the first to the last device work."""
+        """The judged time: the requested window, else from the first to the last device work."""
         return self.work.begin, self.work.finish
 
     @cached_property

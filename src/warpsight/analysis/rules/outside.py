@@ -1,4 +1,4 @@
-"""Time of the program before its first device work and after its last: nothing of it is in what the other rules judge."""
+"""The program's time before its first device work and after its last, which no other rule judges."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def life(facts: Facts) -> tuple[int, int] | None:
-    """From the first start to the last end of the processes that used the device, ns; None where nobody noted them."""
+    """From the first start to the last end of the processes that used the device, ns; None if unknown."""
     used = {queue.process for queue in facts.work.queues}
     lives = [
         (start, end)

@@ -37,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def largest(facts: Facts) -> Finding | None:
-    """The largest share, said as one among others."""
+    """The largest share, phrased as one among others."""
     return next(_ranked(facts, leads=False), None)
 
 

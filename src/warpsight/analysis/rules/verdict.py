@@ -1,4 +1,4 @@
-"""The verdict: what a recording says, in a few words, before any table."""
+"""The verdict: a recording summed up in a few words, before any table."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from warpsight.model import intervals
 from warpsight.model.intervals import Intervals
-from warpsight.model.selection import Rows
+from warpsight.model.selection import Rows, begin_of
 from warpsight.model.work import KERNEL, KINDS, Work, load
 
 if TYPE_CHECKING:
@@ -62,12 +62,14 @@ class Picture:
         name: Name of each row of `work`.
         lane_of: Lane of each row's stream.
         merged: Streams without a lane of their own.
+        origin: 0 of the times that people see.
     """
 
     def __init__(self, trace: Trace, work: Work, most_lanes: int = 48) -> None:
         """Arrange `work`; the streams that did least share their device's lane when there are more than `most_lanes`."""
         self.work = work
         self.begin, self.end = work.begin, max(work.finish, work.begin + 1)
+        self.origin = begin_of(trace)
         self.names, self.kinds, self.name = _names(trace, work)
         self.lanes, self.lane_of, self.merged = _lanes(trace, work, most_lanes)
         self._rows: dict[int, _Rows] = {}
@@ -148,7 +150,7 @@ def _lanes(trace: Trace, work: Work, most: int) -> tuple[list[Lane], Column, int
 
 
 def _busiest(work: Work, counts: Column, room: int) -> set[int]:
-    """The streams with most time, summed: good enough to choose by."""
+    """The streams with most time, summed: precise enough for choosing."""
     spent = np.bincount(work.queue, weights=(work.end - work.start).astype(float), minlength=len(counts))
     return set(np.argsort(-spent, kind="stable")[:room].tolist())
 

@@ -104,7 +104,7 @@ def phases(trace: Trace, rows: Rows = _ALL) -> Result:
 
 
 def _turns(trace: Trace, rows: Rows, work: Work) -> tuple[Column, dict[int, int]]:
-    """Which rows belong to steady iterations, and how many those are per process."""
+    """Which rows belong to steady iterations, and the number of those per process."""
     inside, turns = np.zeros(len(work), bool), {}
     for loop in iterations.find(trace, rows, work):
         counts = np.diff(np.append(loop.first, len(loop.rows)))

@@ -1,4 +1,4 @@
-"""What `--api` can name: the functions of every API that is recorded, and the words that stand for sets of them."""
+"""What `--api` accepts: the functions of every recorded API, and words for sets of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"(_v\d+|_pts[dz])+$")
 
 @lru_cache(maxsize=1)
 def known() -> frozenset[str]:
-    """Names of all functions without version and stream suffixes, as `--api` has them."""
+    """Names of all functions without version and stream suffixes, as `--api` spells them."""
     return frozenset(
         _VERSION.sub("", name) for domain in functions.domains() for name in functions.names(domain).values()
     )

@@ -1,4 +1,4 @@
-"""Where copies read and wrote, and fills wrote: from the arguments of their calls, or of the call that made their graph node."""
+"""Addresses that copies read and wrote and fills wrote, from the arguments of their calls or of those that made their nodes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Addresses:
         return np.where(hit, self._nodes["source"][at], 0), np.where(hit, self._nodes["destination"][at], 0)
 
     def age(self) -> None:
-        """A segment is done: calls whose copies came go a little later."""
+        """At the end of a segment: forget calls whose copies have arrived, with some delay."""
         found = self._calls["found"]
         if not found.any():
             return
@@ -111,7 +111,7 @@ class Addresses:
             self._order = None
 
     def state(self) -> dict[str, Array]:
-        """What definitions do not hold, as named arrays."""
+        """All state beyond definitions, as named arrays."""
         return {f"address_{name}": values for name, values in self._calls.items()}
 
     def restore(self, state: Mapping[str, Array]) -> None:

@@ -34,7 +34,7 @@ class Functions:
         self._told: dict[int, str] = {}
 
     def define(self, domain: int, number: int, name: str) -> None:
-        """Take up a `ApiFunction` row: how a function is called whose number only this process knows."""
+        """Add an `ApiFunction` row: the name of a function whose number only this process knows."""
         self._told[(domain & 7) << 16 | number] = name
 
     def codes(self, domain: Array, number: Array) -> Array:
@@ -63,7 +63,7 @@ class Functions:
 
 
 def convert(arena: Arena, batch: Batch) -> Array:
-    """Note every call for the join and write the calls; gives their 64-bit correlation ids."""
+    """Register every call for the join and write the calls; returns their 64-bit correlation ids."""
     rows = batch.rows
     stack = arena.local.stacks(rows["stack"])
     flags = rows["flags"]
@@ -93,7 +93,7 @@ def convert(arena: Arena, batch: Batch) -> Array:
 
 
 def _note(arena: Arena, batch: Batch, stack: Array, start: Array, expected: Array) -> Array:
-    """Note the calls in the windows of their sessions; gives their 64-bit correlation ids."""
+    """Register the calls in the windows of their sessions; returns their 64-bit correlation ids."""
     low = batch.rows["correlation"]
     correlation = np.zeros(0, np.int64)
     for window, chosen in arena.correlations.split(batch.session, low):

@@ -229,7 +229,7 @@ _WRITERS: dict[str, Callable[[Arena, Rows, Array, Array, Array], None]] = {
 
 
 def never_arrived(arena: Arena) -> None:
-    """Write launches whose kernel row never came as kernels without times, and say how many."""
+    """Write launches whose kernel row never came as kernels without times, and count them."""
     expected = arena.take_expected()
     count = len(expected["correlation"])
     if not count:

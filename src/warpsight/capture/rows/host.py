@@ -1,4 +1,4 @@
-"""Record kinds that become rows as they are: one function per kind, translating ids and enumerations."""
+"""Record kinds whose rows map one to one: a function per kind that translates ids and enumerations."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class KernelLog:
 
     @classmethod
     def of(cls, raw: Path, definitions: Definitions, part: int) -> KernelLog | None:
-        """The log a recording was asked for, as it was when `part` was committed; None without one."""
+        """The log that a recording requested, in its state when `part` was committed; None without one."""
         try:
             settings = json.loads((raw / _STATE).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -118,7 +118,7 @@ class KernelLog:
             view = view[written:]
 
     def commit(self, part: int) -> None:
-        """Note how far the file is, before the conversion commits `part`."""
+        """Remember the file's length before the conversion commits `part`."""
         earlier = {key: state for key, state in self._states.items() if int(key) <= part}
         last = max(earlier, key=int, default=None)
         self._states = {str(part): [self._offset, self._launches]}
@@ -138,7 +138,7 @@ class KernelLog:
         self.close()
 
     def _report(self, arena: Arena) -> None:
-        """Say once that the log ends here."""
+        """Write once that the log ends here."""
         if self._problem != _REPORTED:
             arena.loss.add("kernel log", self._problem, 1, kind="kernel")
         self._problem = _REPORTED

@@ -1,4 +1,4 @@
-"""The texts of kernel log lines: everything of a line that many launches share, made once."""
+"""The texts of kernel log lines: everything that many launches share is made once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Texts:
         return tails, definitions
 
     def _learn(self) -> None:
-        """Take up names, shapes, frames and stacks that are new in the trace."""
+        """Add names, shapes, frames and stacks that are new in the trace."""
         listed = self._definitions.listed
         self._names += map(secretless, demangle.demangle_all(listed("name", len(self._names) - 1)))
         self._shapes += listed("shape", len(self._shapes) - 1)

@@ -13,10 +13,10 @@ Array = npt.NDArray[Any]
 
 
 class BlockTracker:
-    """Follows every ring's block numbers: drops what was taken before, counts blocks that nobody gave up and that never came."""
+    """Follows every ring's block numbers: drops what was used before, counts blocks that are missing without a Loss row."""
 
     def __init__(self, *, anywhere: bool = False) -> None:
-        """`anywhere`: a ring's first block here may have any number, because what was before has been overwritten."""
+        """`anywhere`: a ring's first block here may have any number, because earlier ones have been overwritten."""
         self._anywhere = anywhere
         #: writer → (block number expected next, bytes of it already taken)
         self._next: dict[int, tuple[int, int]] = {}

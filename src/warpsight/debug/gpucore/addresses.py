@@ -1,4 +1,4 @@
-"""Which thread it was: the addresses that the lanes of a faulting warp accessed.
+"""Finding the faulty thread: the addresses that the lanes of a faulting warp accessed.
 
 The hardware names the warp of a memory exception, not the lane. But the address register of the faulting instruction is still
 there for every lane, unless the instruction itself or one of the few behind it has overwritten it. Encodings are those of

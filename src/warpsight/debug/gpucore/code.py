@@ -56,7 +56,7 @@ class Polling:
 
 @dataclass(frozen=True)
 class Behind:
-    """A barrier that a warp may be held at although it has gone on: its address, and what has been written since."""
+    """A barrier that may hold a warp although the warp has moved on: its address, and the registers written since."""
 
     address: int
     deferred: Deferred

@@ -1,4 +1,4 @@
-"""Why a dump's kernels do not go on, in sentences: what waits for nobody first, then what waits for it."""
+"""Why a dump's kernels do not continue, in sentences: what waits for nobody first, then what waits for it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class _Writer:
         return f"{who.text} {verb} for {holders} {where}{_needed(wait)}{state}{self._circle(place)}"
 
     def _circle(self, place: int) -> str:
-        """Behind the last place of a circle: that it is one."""
+        """For the last place of a circle: the sentence that closes it."""
         for circle in self.graph.circles:
             numbers = sorted(self.number[one] for one in circle)
             if self.number[place] == numbers[-1] and place in circle:
@@ -213,7 +213,7 @@ def polled_by_warps(lanes: LaneMap, place: int, code: Code) -> dict[int, str]:
 
 
 def _needed(wait: Wait | None) -> str:
-    """What holds lanes that wait for others, behind where they are."""
+    """What holds lanes that wait for others, to follow their place in the sentence."""
     if wait is None:
         return ""
     if wait.kind in ("warp", "reconvergence"):

@@ -1,4 +1,4 @@
-"""Why the kernels of a dump do not go on, as plain data: blocks that are missing, what waits for nobody, what waits for it."""
+"""Why the kernels of a dump do not continue, as plain data: missing blocks, what waits for nobody, what waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids of which not all blocks are on the device, while those that are wait: barriers of more blocks than fit.
+"""Grids with blocks that are not on the device while all others wait: barriers of more blocks than fit.
 
 Blocks are given to the device in the order of their numbers (x fastest, then y, z), as far as anybody has seen; no document
 promises it. So a block that is missing below the highest number on the device has ended. One above has not started, if the
@@ -54,7 +54,7 @@ class MissingBlocks:
 
     @property
     def text(self) -> str:
-        """What it means, in sentences."""
+        """The explanation, in sentences."""
         if self.blocks is None:
             return (
                 f"{self.resident:,} blocks are on the device, and each of them waits at a barrier of the whole grid. How many "

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 
 
 class CoreError(WarpsightError):
-    """A file is not a CUDA core dump, or nothing of it can be read."""
+    """A file is not a CUDA core dump, or nothing in it can be read."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class GpuCore:
             raise CoreError(f"{path}: {error.strerror or error}") from None
 
     def _notice_cut(self) -> None:
-        """Say so when sections reach past the end of the file, whether or not anybody will read them."""
+        """Report sections that reach past the end of the file, whether or not anybody will read them."""
         headers, limit = self.elf.sections, np.uint64(len(self.elf.data))
         stored = (headers["type"] != 0) & (headers["type"] != _NOBITS) & (headers["size"] > 0)
         outside = stored & (
@@ -113,7 +113,7 @@ class GpuCore:
 
     @property
     def problems(self) -> list[str]:
-        """What was found cut or damaged so far, in words, without repetition."""
+        """Truncation and damage found so far, in words, without repetition."""
         return list(dict.fromkeys(self.elf.problems))
 
     def table(self, kind: Kind) -> Table:

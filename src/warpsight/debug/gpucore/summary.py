@@ -1,4 +1,4 @@
-"""What a dump says, as plain data: the verdict, where every lane is, grids, modules. The command line's JSON."""
+"""A dump as plain data: the verdict, where every lane is, grids, modules. The command line's JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True)
 class Options:
-    """How much to say.
+    """How much to show.
 
     Attributes:
         instructions: their texts too, where nvdisasm is at hand; that takes half a second more.
@@ -153,7 +153,7 @@ class View:
         ]
 
     def chain(self, chain: SourceChain | None) -> dict[str, Any]:
-        """A chain, or what stands for none."""
+        """A chain as plain data, or a placeholder without one."""
         if chain is None:
             return {"frames": [], "refined": False, "origin": None, "raw_frames": None}
         raw = self.frames(chain.raw) if chain.frames != chain.raw else None
@@ -343,7 +343,7 @@ class View:
         return found
 
     def notes(self) -> list[str]:
-        """What the reader should know beside the facts."""
+        """Notes for the reader beside the facts."""
         found = []
         for row in range(len(self.core.table(Kind.GRIDS))):
             location = self.code.grid_location(row)

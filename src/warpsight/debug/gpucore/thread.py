@@ -29,7 +29,7 @@ class Selector:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was asked for."""
+        """Whether no selection was made."""
         return self == Selector()
 
 

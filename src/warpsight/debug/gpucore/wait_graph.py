@@ -142,7 +142,7 @@ class _Builder:
         )  # fmt: skip
 
     def _reason(self, number: int) -> str:
-        """Why a place that waits for nobody does so, where nothing was found out about it."""
+        """Why a place that waits for nobody does so, if the reason is unknown."""
         wait = self.places[number].wait
         if wait is None:
             return "runs" if self.places[number].groups[0].active else "ready"
@@ -154,7 +154,7 @@ class _Builder:
         return "mutual" if any(waiter == number for waiter, _ in self.edges) else "passing"
 
     def _narrow_counts(self) -> None:
-        """Of a counted barrier, leave out those who could come but certainly wait for threads that are there, until it settles.
+        """Of a counted barrier, remove threads that could come but certainly wait for present ones, until nothing changes.
 
         Warps 0-3 wait at barrier 5 for 160 threads, warp 4 spins, warp 5 waits for all of the block: either of the two could
         come, but warp 5 cannot before the others, so it is warp 4 that is missing.

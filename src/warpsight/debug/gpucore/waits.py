@@ -1,4 +1,4 @@
-"""What a warp waits for, read from the instruction it stands at.
+"""What a warp waits for, read from the instruction it is at.
 
 The hardware's program counter is the next instruction to issue: a warp held by a barrier has passed `BAR.SYNC`, one held by
 `WARPSYNC`, `BSYNC` or `UCGABAR_WAIT` has not issued it yet. Debuggers print the line of that counter, which for a block
@@ -60,7 +60,7 @@ class Wait:
 
 
 def wait_at(pc: int, code: Code, lane: LaneRegisters) -> Wait | None:
-    """What a warp at a program counter waits for; None when it is none of the waits known here.
+    """What a warp at a program counter waits for; None for any other wait.
 
     Args:
         pc: next instruction to issue.

@@ -24,7 +24,7 @@ class ChromeEvent(msgspec.Struct, gc=False):
     id2: Any = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments as a dictionary; what is not an object is one argument."""
+        """The arguments as a dictionary; anything that is not a JSON object counts as a single argument."""
         if not bytes(self.args):
             return {}
         found = msgspec.json.decode(self.args)
@@ -35,7 +35,7 @@ _EVENTS = msgspec.json.Decoder(list[ChromeEvent])
 
 
 def decode(data: bytes) -> list[ChromeEvent]:
-    """Events of a JSON array; what is not an object is left out.
+    """Events of a JSON array; anything that is not an object is left out.
 
     Raises:
         msgspec.DecodeError: when it is not an array.

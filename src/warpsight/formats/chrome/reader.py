@@ -125,7 +125,7 @@ class _Reading:
         self.rows.complete(event, start, max(time - start, 0), kind=kind)
 
     def close(self) -> None:
-        """What was never closed stays open; what was not kept is noted."""
+        """Ranges without an end stay open; whatever was not kept is noted."""
         for open_ranges, kind in ((self._begun, "push/pop"), (self._async, "start/end")):
             for begun in open_ranges.values():
                 for event, start in begun:

@@ -1,4 +1,4 @@
-"""Events of Chrome's format into rows of tables, dialect by dialect; what is nobody's kernel or call is a range."""
+"""Events of Chrome's format as rows of tables, dialect by dialect; anything but a kernel or call becomes a range."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def _number(value: Any) -> int | None:
 
 
 def _address(value: Any) -> int | None:
-    """An address as our exports write it, hexadecimal text; None for what is none."""
+    """An address as our exports write it, hexadecimal text; None for anything else."""
     if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
         return None
     return int(value, 16) or None

@@ -100,14 +100,14 @@ class EventStream(Generic[T]):
                 self.header[key] = self._value()
 
     def _broken(self, problem: str) -> None:
-        """The object ends early or is damaged: what was read stays when there were events."""
+        """The object ends early or is damaged: events that were read are kept."""
         if not self._window.ended and not self._any:
             raise self._error(problem)
         where = "ends" if self._window.ended else "is damaged"
         self._source.ended_early(f"the JSON {where} beside the events, at byte {self._window.offset:,}")
 
     def _value(self) -> Any:
-        """Decode and take one JSON value; None when the file ends inside of it or it is damaged."""
+        """Decode and consume one JSON value; None when the file ends inside it or it is damaged."""
         size = 1 << 16
         self._skip_blanks()
         while size <= LONGEST:

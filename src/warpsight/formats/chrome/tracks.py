@@ -39,7 +39,7 @@ class Tracks:
         self._places: dict[tuple[Any, ...], Place] = {}
 
     def learn(self, events: Iterable[ChromeEvent]) -> None:
-        """Take up names of processes and threads."""
+        """Register names of processes and threads."""
         for event in events:
             if event.ph != "M":
                 continue

@@ -1,4 +1,4 @@
-"""The part of a file that is in memory: one area that is used again and again, so that no new pages are needed."""
+"""The part of a file that is in memory: one reused buffer, so that no new pages are needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLANKS = re.compile(rb"[ \t\r\n]*")
 
 
 class Window:
-    """Bytes of a file from a place that moves on; what was passed is forgotten.
+    """A moving window over the bytes of a file; bytes behind it are forgotten.
 
     Views of the area change when more is read: what is needed longer has to be copied before.
     """
@@ -46,41 +46,41 @@ class Window:
         self._end += count
 
     def advance(self, count: int) -> None:
-        """Pass some bytes, at most all."""
+        """Skip some bytes, at most all."""
         count = min(count, len(self))
         self._begin += count
         self.offset += count
 
     def skip_blanks(self) -> bytes:
-        """Pass blanks and return the byte behind them; empty when there are no others."""
+        """Skip blanks and return the next byte; empty at the end."""
         found = _BLANKS.match(self._area, self._begin, self._end)
         assert found is not None
         self.advance(found.end() - self._begin)
         return self._area[self._begin : min(self._begin + 1, self._end)]
 
     def starts_with(self, text: bytes) -> bool:
-        """Whether a text comes next."""
+        """Whether the window begins with a text."""
         return bytes(self.view(min(len(text), len(self)))) == text
 
     def last(self, text: bytes, end: int | None = None) -> int:
-        """Where a text stands for the last time before `end`; -1 for nowhere."""
+        """The last occurrence of a text before `end`; -1 for none."""
         end = len(self) if end is None else end
         place = self._area.rfind(text, self._begin, self._begin + end)
         return place - self._begin if place >= 0 else -1
 
     def search(self, pattern: re.Pattern[bytes], begin: int = 0) -> tuple[int, int] | None:
-        """Where a pattern matches first from `begin` on."""
+        """The first match of a pattern from `begin` on."""
         found = pattern.search(self._area, self._begin + begin, self._end)
         return None if found is None else (found.start() - self._begin, found.end() - self._begin)
 
     def last_match(self, pattern: re.Pattern[bytes], begin: int, end: int) -> tuple[int, bytes] | None:
-        """Where a pattern matches last between two places, and the text."""
+        """The last match of a pattern between two places, with its text."""
         found = list(pattern.finditer(self._area, self._begin + begin, self._begin + end))
         return (found[-1].start() - self._begin, found[-1].group()) if found else None
 
 
 def _area(size: int) -> mmap.mmap:
-    """Memory without contents, on large pages where the system has some."""
+    """Uninitialized memory, on large pages where the system has some."""
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return mmap.mmap(-1, size)
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared pages are never large ones

@@ -31,6 +31,7 @@ _FIELDS: dict[str, dict[str, type]] = {
         "stream": int, "context": int, "thread": int, "monotonic": int, "graph": int,
     },
     "loss": {"cause": str, "count": int},
+    "order": {"what": str, "event": int, "stream": int},
 }  # fmt: skip
 
 
@@ -51,10 +52,11 @@ class Records:
 
 @dataclass
 class EventFile:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
+        order: launches and what orders streams (records of events, waits), as the host did them.
         losses: cause and count of what is missing.
         complete: whether the file has its end.
     """
@@ -62,6 +64,7 @@ class EventFile:
     process: dict[str, Any] = field(default_factory=dict)
     functions: list[dict[str, Any]] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
+    order: list[dict[str, Any]] = field(default_factory=list)
     cubins: dict[int, bytes] = field(default_factory=dict)
     records: list[Records] = field(default_factory=list)
     losses: list[tuple[str, int]] = field(default_factory=list)
@@ -133,6 +136,9 @@ def _describe(found: EventFile, payload: bytes) -> None:
         found.functions.append(said)
     elif kind == "launch":
         found.launches.append(said)
+        found.order.append(said)
+    elif kind == "order":
+        found.order.append(said)
     elif kind == "loss":
         found.losses.append((said["cause"], said["count"]))
     elif kind == "end":

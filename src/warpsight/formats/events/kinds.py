@@ -25,6 +25,11 @@ class Kind:
     b: str = ""
     space: str = ""
 
+    @property
+    def visit(self) -> str:
+        """The device function for delay plans, which notes the instruction or waits before it."""
+        return f"ws_visit_{self.number}"
+
 
 #: Classes of `--events` and their kinds.
 CLASSES: dict[str, tuple[Kind, ...]] = {
@@ -41,6 +46,10 @@ CLASSES: dict[str, tuple[Kind, ...]] = {
         Kind(29, "barrier_release", "ws_barrier_release", "barrier", "threads"),
         Kind(7, "syncwarp", "ws_syncwarp", "lanes"),
         Kind(33, "syncwarp_release", "ws_syncwarp_release", "lanes"),
+    ),
+    "blocks": (
+        Kind(1, "block_enter", "ws_block_enter"),
+        Kind(2, "block_exit", "ws_block_exit"),
     ),
     "shuffle": (Kind(8, "shuffle", "ws_shuffle"),),
     "mbarrier": (
@@ -69,6 +78,7 @@ CLASSES: dict[str, tuple[Kind, ...]] = {
         Kind(24, "wgmma_wait", "ws_wgmma_wait", "groups"),
         Kind(25, "wgmma_fence", "ws_wgmma_fence"),
     ),
+    "tcgen05": (Kind(31, "tensor_barrier", "ws_tensor_barrier", "shared_address"),),
     "calls": (
         Kind(9, "call", "ws_call", "target"),
         Kind(10, "return", "ws_return"),
@@ -82,7 +92,10 @@ CLASSES: dict[str, tuple[Kind, ...]] = {
 #: Asked for beside classes: what accesses of class memory load and store.
 VALUES = "values"
 
-KINDS = {kind.number: kind for kinds in CLASSES.values() for kind in kinds}
+#: What a warp's delay is recorded as; the class of the instruction that it waited before is in the flags.
+DELAY = Kind(64, "delay", "", "delay_ns", "occurrence")
+
+KINDS = {kind.number: kind for kinds in (*CLASSES.values(), (DELAY,)) for kind in kinds}
 #: Kinds whose operand A is an address of an access, lane by lane.
 ACCESSES = tuple(kind.number for kind in CLASSES["memory"])
 BY_NAME = {kind.name: kind for kind in KINDS.values()}

@@ -189,7 +189,8 @@ def _sound(events: Events, lengths: Array) -> Array:
         + _operand_words(events.encodings >> 2 & 3, events.lanes)
         + _value_words(events.encodings, events.size, events.lanes)
     )
-    sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16))
+    # A note that an instruction exists has no operands and no size.
+    sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16)) | (events.encodings == 0)
     return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)
 
 

@@ -94,7 +94,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def number(raw: bytes | None) -> int | None:
-    """An integer that may stand there as text."""
+    """An integer, which may be written as text."""
     found = value(raw)
     if isinstance(found, str):
         try:

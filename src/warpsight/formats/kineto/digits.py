@@ -1,4 +1,4 @@
-"""Numbers and short texts from where they stand in a text, eight bytes at a time.
+"""Numbers and short texts parsed in place, eight bytes at a time.
 
 A value's last eight bytes are one load; what stands before the value is masked out. Digits in a word become a number in three
 multiplications (pairs, quads, all eight), so nothing is copied out of the text and nothing passes through a float.
@@ -43,7 +43,7 @@ class Words8:
     """The eight bytes before any place of a text; zero bytes stand before its beginning."""
 
     def __init__(self, text: Text) -> None:
-        """Nothing is copied, but of a text of less than a word."""
+        """Copies nothing, except a text shorter than a word."""
         if len(text) < 8:
             text = bytes(text) + bytes(8 - len(text))
         self._bytes = np.frombuffer(text, np.uint8)
@@ -83,7 +83,7 @@ def short(words: Words8, starts: Int64, ends: Int64) -> NDArray[np.int64]:
 
 
 def _eight(found: Words, lengths: Any, wrong: Any) -> Words:
-    """Words whose last `lengths` bytes are digits as numbers; `wrong` takes bits where they are none."""
+    """Words whose last `lengths` bytes are digits as numbers; `wrong` gets bits set where they are not."""
     found ^= _ZEROS
     if lengths is not _WHOLE:
         found &= _LAST[lengths]
@@ -101,12 +101,12 @@ def _eight(found: Words, lengths: Any, wrong: Any) -> Words:
 
 
 def unsigned(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
-    """Numbers of 1 to :data:`MOST_DIGITS` digits, and which spans hold none."""
+    """Numbers of 1 to :data:`MOST_DIGITS` digits, and which spans are not such numbers."""
     return _in_parts(_unsigned, words, starts, ends)
 
 
 def thousandths(words: Words8, starts: Int64, ends: Int64) -> tuple[Int64, Bools]:
-    """Numbers without a sign and with at most three decimals, times 1000, and which spans hold none (or too large ones)."""
+    """Unsigned numbers with at most three decimals, times 1000, and which spans are not (or are too large)."""
     return _in_parts(_thousandths, words, starts, ends)
 
 

@@ -26,11 +26,14 @@ def quoted(text: str) -> str:
 
 
 def complete(category: str, name: str, pid: str, tid: str, arguments: str) -> str:
-    """An X event of a row with start and duration; `arguments` is an expression that gives the members of args."""
+    """An X event of a row with start and duration; `arguments` is an expression that gives the members of args.
+
+    A row without a name or a track, as a damaged file may have, is an event all the same: text beside NULL is NULL.
+    """
     return (
-        f"""'{{"ph":"X","cat":"' || {category} || '","name":' || {name} || ',"pid":' || {pid} || ',"tid":' || {tid} """
-        f"""|| ',"ts":' || {us("t.start")} || ',"dur":' || {us("greatest(coalesce(t.duration, 0), 0)")} """
-        f"""|| ',"args":{{' || {arguments} || '}}}}'"""
+        f"""'{{"ph":"X","cat":"' || {category} || '","name":' || coalesce({name}, '""') || ',"pid":' || {pid} """
+        f"""|| ',"tid":' || coalesce(({tid})::VARCHAR, '0') || ',"ts":' || {us("t.start")} """
+        f"""|| ',"dur":' || {us("greatest(coalesce(t.duration, 0), 0)")} || ',"args":{{' || coalesce({arguments}, '') || '}}}}'"""
     )
 
 
@@ -216,9 +219,9 @@ def _markers(pid: str) -> str:
     place = f"""CASE WHEN t.category = 'gpu_user_annotation' THEN
         coalesce((SELECT {gpu}[1] FROM thread h WHERE h.thread = t.thread AND h.process = t.process), '0')
         ELSE {pid}::VARCHAR END"""
-    instant = f"""'{{"ph":"i","cat":"' || coalesce(t.category, '') || '","s":"t","name":' || {quoted("t.name")}
-        || ',"pid":' || {pid} || ',"tid":' || {tid} || ',"ts":' || {us("t.start")}
-        || ',"args":{{' || {_TOLD} || '}}}}'"""
+    instant = f"""'{{"ph":"i","cat":"' || coalesce(t.category, '') || '","s":"t","name":' || coalesce({quoted("t.name")}, '""')
+        || ',"pid":' || {pid} || ',"tid":' || coalesce({tid}, '0') || ',"ts":' || {us("t.start")}
+        || ',"args":{{' || coalesce({_TOLD}, '') || '}}}}'"""
     return f"""
         WITH numbered AS (SELECT *, row_number() OVER (ORDER BY start, duration DESC, depth_of) AS number FROM (
             SELECT m.*, s.parent AS above, s.depth AS depth_of FROM marker m LEFT JOIN stack s ON m.stack = s.id

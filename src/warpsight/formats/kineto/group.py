@@ -102,7 +102,7 @@ class Group:
         return pa.array([make(*row) for row in listed], kind).take(pa.array(codes))
 
     def integers(self, field: str) -> pa.Array:
-        """A field as int64; null where it is absent, null, or no integer."""
+        """A field as int64; null where it is absent, null, or not an integer."""
         spans = self.fields.get(field)
         if spans is None:
             return pa.nulls(self.rows, pa.int64())
@@ -128,7 +128,7 @@ class Group:
         return pa.array(values, mask=absent) if absent.any() else pa.array(values)
 
     def _one_by_one(self, field: str, rows: Int64, values: Int64, absent: Bools) -> None:
-        """Integers that are not just some digits: large ones, null, and what is none."""
+        """Integers that are more than a few digits: large ones, null, and invalid ones."""
         misfits = []
         for row in rows.tolist():
             value = None
@@ -152,7 +152,7 @@ class Group:
         return pa.array(values, mask=absent)
 
     def times(self, field: str) -> Int64:
-        """A field in microseconds as nanoseconds; :data:`MISSING` where it is none. No number passes through a float."""
+        """A field in microseconds as nanoseconds; :data:`MISSING` where it is invalid. No number passes through a float."""
         spans = self.fields.get(field)
         if spans is None:
             return np.full(self.rows, MISSING)
@@ -182,7 +182,7 @@ class Group:
         return [None if code < 0 else known[code] for code in codes.tolist()]
 
     def check(self, fits: Mapping[str, Callable[[Any], bool]]) -> None:
-        """Take up what is not of the type that a column needs as misfits."""
+        """Count values of the wrong type for a column as misfits."""
         for field, fit in fits.items():
             if field in self.fields:
                 codes, texts = self.codes(field)
@@ -284,7 +284,7 @@ def value(raw: bytes | None) -> Any:
 
 
 def text(raw: bytes | None) -> str | None:
-    """A JSON string; None when it is absent or no string. A string with quotes or bytes that do not belong is taken as it is."""
+    """A JSON string; None when it is absent or not a string. A string with quotes or stray bytes is taken as it is."""
     if raw is None or raw[:1] != b'"':
         return None
     try:
@@ -294,13 +294,13 @@ def text(raw: bytes | None) -> str | None:
 
 
 def integer(raw: bytes | None) -> int | None:
-    """A JSON integer; None when it is absent or none."""
+    """A JSON integer; None when it is absent or invalid."""
     found = value(raw)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def json_text(raw: bytes) -> str:
-    """A value's JSON on one line; as a JSON string when it is none."""
+    """A value's JSON on one line; as a JSON string when it is invalid."""
     try:
         return msgspec.json.format(raw, indent=0).decode()
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What stands beside the events of a Kineto file: devices, versions, the job, and what the user added."""
+"""Everything in a Kineto file besides events: devices, versions, the job, and what the user added."""
 
 from __future__ import annotations
 

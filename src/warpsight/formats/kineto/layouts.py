@@ -159,7 +159,7 @@ class Layouts:
             )
 
     def _borders(self, text: Text, size: int, keys: Int64, words: Words) -> tuple[Int64, Int64]:
-        """Where events begin and end, as long as the text between two is one that was seen before."""
+        """Where events begin and end, as long as the text between two has been seen before."""
         closing = [np.zeros(0, np.int64)]
         shifts = [np.zeros(0, np.int64)]
         for separator in self._separators:
@@ -173,7 +173,7 @@ class Layouts:
         return np.concatenate([[0], places + shift]), np.concatenate([places + 1, [size]])
 
     def _learn(self, text: Text) -> bool:
-        """Take up what may stand between events of a text; False when there is nothing new."""
+        """Learn the text between events; False when there is nothing new."""
         new = set(_BETWEEN.findall(text)).difference(self._separators)
         self._separators += sorted(new)[: _SEPARATORS - len(self._separators)]
         return bool(new)
@@ -219,7 +219,7 @@ class Layouts:
         ]
 
     def _keep(self, known: list[Layout], layout: Layout) -> None:
-        """Remember a layout; what is too many is forgotten, first of its own kind, then all."""
+        """Remember a layout; when there are too many, forget first those of its own kind, then all."""
         if len(known) >= _LAYOUTS:
             self._bytes -= known.pop(0).size
         self._bytes += layout.size

@@ -285,7 +285,7 @@ class _Reading:
         }))  # fmt: skip
 
     def _markers(self, category: str, group: Group, start: Times, duration: Times | None) -> None:
-        """Annotations, and whatever nobody knows: a range with its category and its arguments."""
+        """Annotations, and every other event: a range with its category and its arguments."""
         rows = group.rows
         if category.startswith("gpu_"):
             main = self.placing.main
@@ -341,7 +341,7 @@ class _Reading:
         )
 
     def _arrows(self, group: Group) -> Times:
-        """Ids of arrows; those that are not numbers get some that nobody else has."""
+        """Ids of arrows; those that are not numbers get unused numbers."""
         ids = group.integers(".id")
         if not ids.null_count:
             known: Times = ids.to_numpy()

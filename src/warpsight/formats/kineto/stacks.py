@@ -1,4 +1,4 @@
-"""Python functions into stacks, and the stack of any moment of a thread.
+"""Python functions as stacks, and the stack of any moment of a thread.
 
 torch records every Python function as an interval with an id and its caller's id, so stacks follow from the ids alone. Functions
 of a thread nest; what runs at a moment is therefore what began or returned last before it.
@@ -83,7 +83,7 @@ class PythonStacks:
         return bool(self._changes)
 
     def add(self, group: Group, threads: Int64, start: Int64, duration: Int64) -> Int32:
-        """Take up functions; `threads` are keys of threads. Returns the stack of each."""
+        """Add functions; `threads` are keys of threads. Returns the stack of each."""
         ids = pc.fill_null(group.integers("Python id"), -1).to_numpy()
         callers = pc.fill_null(group.integers("Python parent id"), -1).to_numpy()
         stacks, parents = self._interned(self._frame_ids(group), ids, callers)

@@ -1,4 +1,4 @@
-"""What all tables of a report share: its strings, and who processes, threads, devices and streams are."""
+"""What all tables of a report share: strings, processes, threads, devices and streams."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Report:
 
     @cached_property
     def _process_facts(self) -> dict[int, dict[str, Any]]:
-        """What the report says of each process, by pid and machine (globalPid without its hardware id bits)."""
+        """What the report knows about each process, by pid and machine (globalPid without its hardware id bits)."""
         names = self.rows("PROCESSES", {"globalPid": INT, "pid": INT, "name": TEXT})
         ranks = self.rows("MPI_RANKS", {"globalTid": INT, "rank": INT})
         known: dict[int, dict[str, Any]] = {}

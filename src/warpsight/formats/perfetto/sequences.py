@@ -1,4 +1,4 @@
-"""What packets of one sequence share: interned texts, defaults, clocks."""
+"""State that packets of one sequence share: interned texts, defaults, clocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sequence:
         self.clocks: dict[int, _Clock] = {}
 
     def take(self, packet: Any) -> None:
-        """Take up what a packet says about those that follow it."""
+        """Apply what a packet says about those that follow it."""
         if packet.sequence_flags & _CLEARED or packet.incremental_state_cleared:
             self.texts = {kind: {} for kind in _INTERNED}
             self.clock, self.track = None, 0
@@ -63,7 +63,7 @@ class Clocks:
         self.pairs: list[tuple[int, int]] = []
 
     def snapshot(self, snapshot: Any, sequence: Sequence) -> None:
-        """Take up readings of several clocks at one moment."""
+        """Add readings of several clocks at one moment."""
         if snapshot.primary_trace_clock:
             self.primary = snapshot.primary_trace_clock
         readings = {c.clock_id: c for c in snapshot.clocks}

@@ -41,7 +41,7 @@ class Tracks:
         self._places: dict[tuple[Any, ...], Place] = {}
 
     def learn(self, descriptor: Any) -> None:
-        """Take up a descriptor; a later one of the same track replaces it."""
+        """Register a descriptor; a later one of the same track replaces it."""
         self._described[descriptor.uuid] = descriptor
 
     def name(self, uuid: int) -> str:

@@ -77,7 +77,7 @@ def _encode(
 
 
 class _Queue:
-    """What goes to the file, in order.
+    """The queue of items to write, in order.
 
     Encoding runs ahead on other threads, a bounded number of tasks: NumPy works without the interpreter's lock, so the
     next rows are read and placed meanwhile.
@@ -96,7 +96,7 @@ class _Queue:
         self.drain(_TASKS_AHEAD)
 
     def drain(self, keep: int) -> None:
-        """Write what is ready, waiting until at most `keep` items are left."""
+        """Write ready items, waiting until at most `keep` are left."""
         while self._waiting:
             item = self._waiting[0]
             if isinstance(item, bytes):

@@ -1,4 +1,4 @@
-"""What a file is that no reader knows: said instead of a list of formats, so that its owner knows what went wrong."""
+"""Recognizes files that no reader knows, so that the message says what the file is instead of listing formats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_KEYS = 6
 
 
 def described(source: Source) -> str:
-    """What the content looks like, as a clause that follows the file's name."""
+    """The content's likely kind, as a clause that follows the file's name."""
     if source.is_directory:
         return "is a folder without files of any format known"
     head = source.head
@@ -62,7 +62,7 @@ def described(source: Source) -> str:
 
 
 def _pointer(head: bytes, size: int) -> str:
-    """What stands in a checkout for a file that is not there; empty for anything else."""
+    """Text that stands in for a missing file in a checkout; empty for anything else."""
     if head.startswith(b"version https://git-lfs.github.com/"):
         found = re.search(rb"^size (\d{1,15})$", head, re.MULTILINE)
         size_text = f" of {int(found[1]):,} bytes" if found else ""
@@ -95,7 +95,7 @@ def _database(source: Source) -> str:
 def _json(head: bytes) -> str:
     try:
         found = json.loads(head)
-    except ValueError:
+    except (ValueError, RecursionError):
         return f"looks like JSON that is cut off, damaged, or {_UNKNOWN}"
     if isinstance(found, dict):
         keys = ", ".join(f"{key[:40]!r}" for key in list(found)[:_MOST_KEYS]) or "none"

@@ -37,7 +37,7 @@ def header(head: bytes) -> list[str]:
 
 
 class Columns:
-    """Some rows of a CSV file; every value is text until it is asked for as a number."""
+    """Some rows of a CSV file; every value is text until requested as a number."""
 
     def __init__(self, source: Source, data: pa.Table, spellings: Sequence[str] = ()) -> None:
         self._source = source

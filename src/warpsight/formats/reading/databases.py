@@ -29,7 +29,7 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class Rows:
-    """Some rows of a foreign table: every column asked for is there, null where the file has none."""
+    """Some rows of a foreign table: every requested column is there, null where the file has none."""
 
     def __init__(self, data: pa.Table) -> None:
         self.data = data
@@ -85,7 +85,7 @@ def numbered(values: Array, function: Callable[[int], int]) -> Array:
 
 
 class Tables(Protocol):
-    """What both kinds of foreign tables offer."""
+    """The interface of both kinds of foreign tables."""
 
     def names(self) -> list[str]:
         """Tables that are there."""
@@ -360,7 +360,7 @@ def _lenient(text: bytes) -> str:
 
 
 def _without_recursion(action: int, *_: str | None) -> int:
-    """Refuses what never ends: a view of a foreign file that refers to itself."""
+    """Refuses endless queries: a view of a foreign file that refers to itself."""
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_RECURSIVE else sqlite3.SQLITE_OK
 
 

@@ -16,7 +16,7 @@ _STREAMS = range(-(1 << 63), 1 << 63)
 
 
 class Identities:
-    """Rows of the tables that say who did something and where, while they become complete."""
+    """Rows of the tables that say who did something and where, filled in over time."""
 
     def __init__(self) -> None:
         self._processes: dict[Any, int] = {}
@@ -101,7 +101,7 @@ class _Numbers:
     """The numbers that rows hold in place of a source's own keys, per owner (a process, or a process and context)."""
 
     def __init__(self, kept: range) -> None:
-        """Keys that are numbers in `kept` stay what they are."""
+        """Keys that are numbers in `kept` stay unchanged."""
         self._kept = kept
         self._known: dict[tuple[Any, Any], int] = {}
         self._taken: set[tuple[Any, int]] = set()

@@ -1,4 +1,4 @@
-"""Stacks that have a weight and no time: laid end to end, so that lengths are weights."""
+"""Stacks with a weight and no time, laid end to end, so that lengths are weights."""
 
 from __future__ import annotations
 

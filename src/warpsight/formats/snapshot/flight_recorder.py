@@ -56,7 +56,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """The innermost frame of the user's own; "" where no stack was recorded."""
+        """The user's own innermost frame; "" where no stack was recorded."""
         own = [frame for frame in self.frames if not any(part in frame for part in _LIBRARY)]
         return (own or list(self.frames) or [""])[0]
 

@@ -1,4 +1,4 @@
-"""Pickles of plain data, read without running anything of the file."""
+"""Pickles of plain data, read without executing anything in the file."""
 
 from __future__ import annotations
 

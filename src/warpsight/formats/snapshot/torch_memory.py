@@ -75,7 +75,7 @@ class TorchSnapshot:
     settings: Mapping[str, Any]
 
     def write(self, path: str | os.PathLike[str], *, force: bool = False, offset_ns: int = 0) -> Trace:
-        """Make it a trace; `offset_ns` is taken from every time, for example to get to CLOCK_MONOTONIC.
+        """Make it a trace; `offset_ns` is subtracted from every time, for example to get CLOCK_MONOTONIC.
 
         Raises:
             TraceError: when `path` exists and is not to be replaced.
@@ -138,7 +138,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 class _Segments:
-    """Segments of one device as a history goes on: which one holds an address, and how much of it is in use."""
+    """Segments of one device over the history: which one holds an address, and how much of it is in use."""
 
     def __init__(self, at_end: list[dict[str, Any]]) -> None:
         self._at_end = at_end
@@ -147,7 +147,7 @@ class _Segments:
         self._used: dict[int, int] = {}
 
     def before(self, trace: list[dict[str, Any]], device: int) -> Iterator[Operation]:
-        """What exists when the history begins: what is given back in it, or still there, without having been made."""
+        """Blocks that exist when the history begins: those freed in it, or still there, without an allocation."""
         time = min((_time(entry) for entry in trace), default=0)
         segments, blocks = _first(trace, "pool create", "pool destroy"), _first(trace, "allocate", "free")
         for entry in segments.values():

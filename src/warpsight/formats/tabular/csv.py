@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """CSV with a header line; texts quoted, nulls empty; what looks like a formula begins with an apostrophe."""
+    """CSV with a header line; texts quoted, nulls empty; texts that look like a formula begin with an apostrophe."""
 
     def csv(out: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         import pyarrow.csv as pcsv

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]:
-    """JSON lines: one object per row; nulls are there."""
+    """JSON lines: one object per row, with nulls."""
 
     def jsonl(out: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         for batch in batches:

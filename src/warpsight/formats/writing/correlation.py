@@ -1,4 +1,4 @@
-"""Which correlations occur where: what flows join, known for the whole process before its first row is written."""
+"""Which correlations occur where: the input of flows, known for the whole process before its first row is written."""
 
 from __future__ import annotations
 

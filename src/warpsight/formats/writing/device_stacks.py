@@ -1,4 +1,4 @@
-"""Device work summed up by host stack and name: what profile formats without a timeline hold."""
+"""Device work summed by host stack and name, for profile formats without a timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the name of an output says about its packing: `.zst` and `.clp`."""
+"""How an output is packed, by its name: `.zst` and `.clp`."""
 
 from __future__ import annotations
 

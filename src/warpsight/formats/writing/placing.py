@@ -1,4 +1,4 @@
-"""Lanes and depths of rows that come window after window: what still runs at a window's begin keeps its place."""
+"""Lanes and depths of rows that come window after window: rows still running at a window's begin keep their place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Running:
             self.start, self.end, self.place = self.start[runs], self.end[runs], self.place[runs]
 
     def add(self, start: Column, end: Column, place: Column) -> None:
-        """Remember of these placed intervals those that outlast the last one's start."""
+        """Remember those of these placed intervals that outlast the last one's start."""
         runs = np.flatnonzero(end > start[-1])
         self.start = np.concatenate([self.start, start[runs]])
         self.end = np.concatenate([self.end, end[runs]])

@@ -129,7 +129,7 @@ class Queries:
         return [Window(a, b) for a, b in zip([None, *edges], [*edges, None], strict=True)]
 
     def correlations(self, process: int) -> Correlations:
-        """What joins calls and device work of a process."""
+        """The correlation column that joins calls and device work of a process."""
         device = [t for t in self._tables if t in DEVICE_TABLES]
         host = [t for t in self._tables if t in ("launch", "api")]
         low, high, rows = 0, -1, 0
@@ -260,7 +260,7 @@ class Queries:
             WHERE {self.selection.where(table, process)} AND {window.where}""")
 
     def _close(self, batch: Batch) -> Batch:
-        """Calls that never returned last until the end of the trace and say so."""
+        """Calls that never returned last until the end of the trace and are marked."""
         never = np.flatnonzero(batch.end < 0)
         if len(never):
             batch.end, batch.name = batch.end.copy(), batch.name.copy()

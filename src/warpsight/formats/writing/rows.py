@@ -33,7 +33,7 @@ class Reader:
     """Reads one trace for one export; `pieces` yields everything to be written, in windows of time."""
 
     def __init__(self, trace: Trace, selection: Selection, texts: Texts) -> None:
-        """Prepare; nothing but sums is read yet."""
+        """Prepare; only sums are read yet."""
         self.trace = trace
         self.selection = selection
         self.texts = texts

@@ -92,7 +92,7 @@ class Counter:
 
 @dataclass
 class Texts:
-    """What index columns point at."""
+    """The texts that index columns point at."""
 
     names: list[str] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)

@@ -27,7 +27,7 @@ def _ranges_on(torch: Any) -> None:
 
 
 class _AfterTorch:
-    """Finds torch like anybody else and adds one step behind its execution."""
+    """Finds torch in the usual way and adds one step after its execution."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":

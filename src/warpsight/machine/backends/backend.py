@@ -42,7 +42,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Backend:
-    """One backend: cheap to list. What it does is in modules of its package, each imported on first use.
+    """One backend: cheap to list. Its parts are modules of its package, imported on first use.
 
     `parts` names those modules:
 
@@ -131,7 +131,7 @@ class Devices(Protocol):
         """All devices of the vendor; `root` is where sysfs is mounted."""
 
     def missing(self, there: bool, readable: bool) -> str | None:
-        """What could not be asked: `there` says whether devices were found, `readable` whether the PCI bus can be read."""
+        """Problems in asking for devices: `there` says whether devices were found, `readable` whether the PCI bus can be read."""
 
 
 class Doctor(Protocol):
@@ -146,7 +146,7 @@ class Doctor(Protocol):
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a recorder in the process works through: where it is here, and what to do when it is not."""
+    """The library that a recorder in the process needs: where it is here, and what to do without it."""
 
     path: Path | None
     advice: str
@@ -154,7 +154,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Sign:
-    """What gives away a process that uses an API, and what should have loaded the recorder into it."""
+    """How to recognize a process that uses an API, and what should have loaded the recorder into it."""
 
     api: str
     #: A device that programs open when they work with the GPU.

@@ -1,1 +1,1 @@
-"""Traces as they are given to others: redacted, packed."""
+"""Traces to share: redacted, packed."""

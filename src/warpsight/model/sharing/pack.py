@@ -55,7 +55,7 @@ def pack(folder: Path, target: Path, *, force: bool = False) -> int:
 
 
 def _write(target: Path, folder: Path, instead: Mapping[Path, Path]) -> None:
-    """Write the archive; `instead` has what to read in place of some files."""
+    """Write the archive; `instead` names replacements for some files."""
     descriptor = private_files.create(target, new=True)
     with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for path in _files(folder):
@@ -81,8 +81,8 @@ def unpack(archive: Path, target: Path, *, force: bool = False) -> Path:
     """Unpack a packed trace into the new folder `target`, checking every member's checksum; other tools' zips of a folder too.
 
     Raises:
-        TraceError: when it is not a packed trace, is damaged, has a member that would be written elsewhere, would take more
-            disk or memory than any trace does, or `target` exists (with `force` a trace there is replaced, nothing else).
+        TraceError: when it is not a packed trace or damaged, has a member that would be written elsewhere, takes more disk or
+            memory than any trace does, or `target` exists (with `force` a trace there is replaced, anything else is left alone).
     """
     if os.path.lexists(target):
         if not force:
@@ -151,7 +151,7 @@ def _roots(names: Iterable[str]) -> list[str]:
 
 
 def _is_of_trace(member: zipfile.ZipInfo) -> bool:
-    """Whether a member is of the trace, not what a file manager left beside it."""
+    """Whether a member belongs to the trace, rather than to a file manager."""
     parts = PurePosixPath(member.filename).parts
     litter = "__MACOSX" in parts or (
         parts and (parts[-1].startswith("._") or parts[-1] in (".DS_Store", "Thumbs.db", "desktop.ini"))
@@ -176,7 +176,7 @@ def _name(archive: Path, member: zipfile.ZipInfo) -> str:
 
 
 def _check_size(archive: Path, unpacked: int) -> None:
-    """Refuse what would fill a disk before any of it is written."""
+    """Refuse an archive that would fill the disk before any of it is written."""
     if unpacked > max(_SMALL_BYTES, _MOST_EXPANSION * archive.stat().st_size):
         raise TraceError(
             f"{archive} would unpack to {unpacked:,} bytes, more than {_MOST_EXPANSION} times its size, as no trace does"
@@ -184,7 +184,7 @@ def _check_size(archive: Path, unpacked: int) -> None:
 
 
 def check_rows(archive: Path, root: Path) -> None:
-    """Refuse parts whose rows would fill memory, by what their footers say: millions of equal rows pack to nothing.
+    """Refuse parts whose rows would fill memory, by their footers: millions of equal rows pack to nothing.
 
     Raises:
         TraceError: naming the part.

@@ -37,7 +37,7 @@ _NO_NAMES = frozenset(
 
 @dataclass(frozen=True)
 class Redactor:
-    """What to take out; hosts and users are replaced by numbered words, the same name always by the same word.
+    """The rules of a redaction; hosts and users are replaced by numbered words, the same name always by the same word.
 
     Attributes:
         names: Host and user names that the trace knows, and what stands for them.
@@ -55,7 +55,7 @@ class Redactor:
     def of(
         cls, trace: Trace, *, include: Iterable[str] = (), also: Iterable[tuple[str, str]] = ()
     ) -> Redactor:
-        """What a trace's own processes, devices and paths call for.
+        """The rules for a trace's own processes, devices and paths.
 
         Args:
             trace: The trace whose hosts and users are to be hidden.
@@ -88,7 +88,7 @@ class Redactor:
         return self.text(path)
 
     def command(self, command: str) -> str:
-        """A command line as recorded: the program and its script; arguments only when they are asked for."""
+        """A command line as recorded: the program and its script; arguments only if requested."""
         try:
             words = shlex.split(command)
         except ValueError:

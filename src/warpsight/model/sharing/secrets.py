@@ -1,4 +1,4 @@
-"""Taking secrets out of texts: passwords, tokens and keys, by the names before them and by what they look like.
+"""Removes secrets from texts: passwords, tokens and keys, by the names before them and by their shapes.
 
 :func:`secretless` is quick and strict. Everything that is written into a trace goes through it: the text columns of every table
 (the schema calls them `text`) and the manifest. What leaves the machine (reports, exports, packed traces, answers to agents)
@@ -144,7 +144,7 @@ def command(text: str) -> str:
 
 
 def joined(words: list[str]) -> str:
-    """Arguments as a shell would take them, but for the quotes that only the asterisks ask for."""
+    """Arguments as a shell would take them, except for quotes that only the asterisks need."""
     return " ".join(
         word if HIDDEN in word and not _QUOTING.search(word) else shlex.quote(word) for word in words
     )
@@ -178,7 +178,7 @@ def arguments(words: list[str]) -> list[str]:
 
 
 def plain(value: Any, key: str = "") -> Any:
-    """A value of JSON without secrets; the value of a key that names a secret goes whole."""
+    """A value of JSON without secrets; the value of a key that names a secret is replaced as a whole."""
     if isinstance(value, dict):
         return {k: plain(v, str(k)) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -240,7 +240,7 @@ def _hidden_short(match: re.Match[str]) -> str:
 
 
 def _instead(name: str, value: str) -> str:
-    """What stands for a value after a secret's name; quotes stay."""
+    """The replacement for a value after a secret's name; quotes stay."""
     bare = value.strip("\\\"'")
     if not bare or bare.lower() in _HARMLESS or _STANDS_FOR.match(bare):
         return value

@@ -54,7 +54,7 @@ def shared(trace: Trace, include: Iterable[str] = ()) -> Trace:
 
 
 def without_secrets(root: Path, folder: Path) -> tuple[dict[Path, Path], dict[str, Any]]:
-    """What of the trace in `root` holds a secret all the same: new parts in `folder` by the old ones, and the manifest.
+    """Replacements for the parts and manifest of the trace in `root` that still hold a secret: new parts in `folder` by the old.
 
     Traces of other makers and older versions do; everything else stays as recorded.
     """
@@ -117,7 +117,7 @@ def _columns(table: str, data: pa.Table, redactor: Redactor) -> Iterator[tuple[s
 
 
 def _change(table: str, column: str, redactor: Redactor) -> Callable[[str], str | None] | None:
-    """What becomes of a column that is not just any text."""
+    """The new values of a column that is not just any text."""
     if table == "process" and column == "command":
         return redactor.command
     if table == "process" and column == "environment":

@@ -42,7 +42,7 @@ def fit(torch: Any, plate: Any) -> None:
 
 
 def main() -> None:
-    """Run to the end and say how far it got."""
+    """Run to the end and print the result."""
     if importlib.util.find_spec("torch"):
         torch = importlib.import_module("torch")
         if torch.cuda.is_available():

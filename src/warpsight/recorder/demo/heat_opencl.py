@@ -41,7 +41,7 @@ def largest_change(queue: Queue, kernels: list[int], buffers: list[int]) -> floa
 
 
 def main() -> None:
-    """Run to the end and say how far it got."""
+    """Run to the end and print the result."""
     try:
         queue = Queue()
     except OpenClError as error:

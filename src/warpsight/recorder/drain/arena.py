@@ -29,7 +29,7 @@ _OFFSETS = _offsets()
 
 
 class Header:
-    """The shared header of an arena: what the process says about itself, and the control word we set.
+    """The shared header of an arena: the process's own state, and the control word we set.
 
     Raises:
         OSError, ValueError: when the descriptor cannot be mapped or is not an arena.
@@ -56,7 +56,7 @@ class Header:
         self._store("control", bits)
 
     def ask_flush(self, *, forced: bool = False) -> None:
-        """Ask the process to hand over everything that is complete; `forced`: what is not, too, without its times."""
+        """Ask the process to hand over everything complete; `forced`: incomplete records too, without their times."""
         request = self._number("flush_request", "I") + 1 & 0xFFFFFFFF
         if forced:
             self._store("forced_flush", request)  # first: the process looks when it sees the request
@@ -64,7 +64,7 @@ class Header:
 
     @property
     def flushed(self) -> bool:
-        """The flush asked for last is done."""
+        """Whether the last requested flush is done."""
         return self._number("flush_request", "I") == self._number("flush_done", "I")
 
     def own_time(self) -> dict[str, tuple[int, int]]:
@@ -114,7 +114,7 @@ class OwnRows:
     def loss(
         self, source: str, cause: str, *, count: int = 1, severity: int = LOSS_DATA, start: int = 0
     ) -> None:
-        """Say that something is missing from the trace, or how it was taken."""
+        """Note that something is missing from the trace, or how it was recorded."""
         now = int(self._library.ws_now())
         self.write("Loss", time=now, start=start, end=now, count=count, cause=self.intern(cause),
                    source=self.intern(source), severity=severity)  # fmt: skip
@@ -170,7 +170,7 @@ class Drainer:
         return self._statistic(5)
 
     def rotate(self) -> bool:
-        """Close the segments when they hold something new; whether they did."""
+        """Close the segments if they hold something new; returns whether they did."""
         written = self.blocks
         if written == self._rotated:
             return False
@@ -179,7 +179,7 @@ class Drainer:
         return True
 
     def close(self) -> int:
-        """Take what is left, close the files; 0 or -errno. Nothing else may be called afterwards."""
+        """Take the remaining rows, close the files; 0 or -errno. Nothing else may be called afterwards."""
         handle, self._handle = self._handle, None
         return int(self._library.ws_drain_close(handle)) if handle else 0
 

@@ -28,10 +28,10 @@ class ConverterError(WarpsightError):
 
 
 class Converter:
-    """Asks for conversions one at a time. A process that is killed is replaced: it goes on from what is on disk."""
+    """Requests conversions one at a time. A process that is killed is replaced: the new one continues from the state on disk."""
 
     def __init__(self, folder: Path | None, *log: str) -> None:
-        """Start it; `log` is the file of the kernel log and how stacks stand in it, or nothing.
+        """Start it; `log` is the file of the kernel log and its style of stacks, or nothing.
 
         Without a folder it only gets ready, until :meth:`open` names one.
         """
@@ -65,7 +65,7 @@ class Converter:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _replace(self) -> bool:
-        """Start another process after one that was killed; False when too many were, or it said what is wrong."""
+        """Start another process after one that was killed; False when too many were, or it reported an error."""
         with self._lock:
             if self.alive:
                 return True
@@ -86,16 +86,16 @@ class Converter:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether it can still take requests."""
         return self._process.poll() is None
 
     @property
     def idle(self) -> bool:
-        """Whether it has answered everything it was asked."""
+        """Whether it has answered every request."""
         return self._asked == self._answered
 
     def open(self, folder: Path) -> None:
-        """Say which folder is to be converted, to one that was started without; not answered."""
+        """Name the folder to convert to a process started without one; there is no answer."""
         self._folder = folder
         self.hurry()
         with self._lock, contextlib.suppress(OSError, ValueError):
@@ -104,7 +104,7 @@ class Converter:
             self._process.stdin.flush()
 
     def convert(self) -> None:
-        """Ask for conversion of what is closed; while it is busy with the last request, when it has answered that."""
+        """Request conversion of closed segments; if it is busy, as soon as it has answered."""
         if not self.alive and not self._replace():
             return
         self._again = not self.idle
@@ -120,7 +120,7 @@ class Converter:
     def finish(
         self, request: dict[str, Any], progress: Callable[[dict[str, Any]], None] | None = None
     ) -> dict[str, Any]:
-        """Ask for the trace and wait for it; `progress` gets every answer on the way. Returns the summary.
+        """Request the trace and wait for it; `progress` gets every answer on the way. Returns the summary.
 
         Raises:
             ConverterError: when it failed or died; the raw data is still there.

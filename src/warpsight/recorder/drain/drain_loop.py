@@ -30,7 +30,7 @@ _HELLO_S = 10.0
 
 
 class Bound(Protocol):
-    """What keeps raw data small: :class:`~warpsight.recorder.drain.raw_bound.RawBound`, or the ring of a flight recorder."""
+    """Bounds the raw data: :class:`~warpsight.recorder.drain.raw_bound.RawBound`, or the ring of a flight recorder."""
 
     #: Draining is to wait.
     waiting: bool
@@ -120,7 +120,7 @@ class DrainLoop:
             return bool(found)
 
     def stop(self) -> None:
-        """Take the last rows of everything, own rows too, and end the thread."""
+        """Take the last rows of everything, including our own, and end the thread."""
         self._stopping.set()
         os.write(self._wake_write, b"x")
         if self._thread.ident is not None:
@@ -139,7 +139,7 @@ class DrainLoop:
         os.close(self._wake_write)
 
     def close_segments(self) -> None:
-        """Write what the rings hold, open blocks too, and close the segments; under :meth:`locked`."""
+        """Write the contents of the rings, open blocks too, and close the segments; under :meth:`locked`."""
         self._visit(True)
         self._rotated_at += self._unrotated()
         for drainer in (*(t.drainer for t in self._targets), self._own_drainer):
@@ -151,7 +151,7 @@ class DrainLoop:
             self.endings = [ending for ending in self.endings if ending.arena in kept]
 
     def flush(self, seconds: float, *, forced: bool = False) -> None:
-        """Have the processes hand over what is complete (`forced`: all there is), as far as they do it in time."""
+        """Have the processes hand over complete records (`forced`: all of them), as far as they do it in time."""
         for target in self.running:
             target.header.ask_flush(forced=forced)
         deadline = time.monotonic() + seconds
@@ -178,7 +178,7 @@ class DrainLoop:
             self.cpu_ns = time.thread_time_ns()
 
     def _sleep(self, seconds: float) -> None:
-        """Until the next visit is due, or somebody connects or ends."""
+        """Wait until the next visit is due, or somebody connects or ends."""
         with self._lock:
             descriptors = [self._listener.socket.fileno(), self._wake_read]
             descriptors += [c.fileno() for c, _ in self._strangers]
@@ -322,7 +322,7 @@ class DrainLoop:
 
 
 class _Timer:
-    """Says once per period that it is time."""
+    """Signals once per period."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -73,7 +73,7 @@ class Listener:
             connection.close()
 
     def close(self) -> None:
-        """Stop listening. Arenas are gone with it: their rows have been written, or are nobody's."""
+        """Stop listening. Arenas are gone with it: their rows have been written, or belong to nobody."""
         self.socket.close()
         self._remove()
 
@@ -85,7 +85,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class Hello:
-    """What a connection said first: a process with its arena, one that only wants to be waited for (fd -1), or a request."""
+    """The first message of a connection: a process with its arena, one that only wants to be waited for (fd -1), or a request."""
 
     arena: str
     fd: int
@@ -172,7 +172,7 @@ def knock(path: str, message: str) -> bool:
 
 
 def ask(path: str, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Ask the recording that listens at `path` for something, and wait for its answer.
+    """Send a request to the recording that listens at `path`, and wait for its answer.
 
     Raises:
         WarpsightError: when nobody listens, the answer does not come in time, or it is a refusal.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,18 +17,23 @@ MOST_BYTES = 1 << 30
 #: Draining goes on when raw data is back under this: waiting for a bit more avoids a stutter at the bound.
 RESUME_BYTES = 768 << 20
 #: Parquet bytes that a byte of raw data becomes, about: what --max-size counts for data that is not
-#: converted yet.
+#: converted yet, until this much has been.
 COMPRESSION = 0.15
+MEASURED_BYTES = 16 << 20
 
 
 @dataclass
 class RawBound:
-    """Watches the sizes of a recording's folder and says when draining may go on and when recording must end."""
+    """Watches the sizes of a recording's folder and decides when draining may continue and when recording must end."""
 
     folder: Path
     rows: OwnRows
     converter: Converter
     max_bytes: int = 0
+    #: Bytes of raw data since the recording began.
+    drained: Callable[[], int] = lambda: 0
+    #: When the trace reached `max_bytes`, ns of CLOCK_MONOTONIC.
+    full_at: int | None = None
     #: Draining is to wait for the converter.
     waiting: bool = False
     full: bool = False
@@ -52,8 +59,11 @@ class RawBound:
         if not self.converter.alive and raw > MOST_BYTES and not self.full:
             self._end(f"the converter is gone and raw data reached {MOST_BYTES >> 20} MB")
         elif self.max_bytes and not self.full:
-            total = folder_bytes(self.folder) - raw + raw * COMPRESSION
-            if total >= self.max_bytes:
+            parts = folder_bytes(self.folder) - raw
+            converted = self.drained() - raw
+            ratio = parts / converted if converted > MEASURED_BYTES else COMPRESSION
+            if parts + raw * ratio >= self.max_bytes:
+                self.full_at = time.monotonic_ns()
                 self._end(
                     f"the trace reached --max-size {self.max_bytes // 1_000_000} MB; the program went on unrecorded"
                 )
@@ -63,7 +73,7 @@ class RawBound:
         self.rows.loss("launcher", cause, severity=LOSS_ENDED)
 
     def say_write_error(self, error: int) -> None:
-        """Note that segments cannot be written: what waits in rings will be lost when they are full."""
+        """Note that segments cannot be written: rows waiting in rings will be lost when they are full."""
         self.rows.loss("drainer", f"segments cannot be written: {os.strerror(error)}", severity=LOSS_DATA)
 
 

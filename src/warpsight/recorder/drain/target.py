@@ -1,4 +1,4 @@
-"""One recorded process: its arena, its connection and how to know that it is gone."""
+"""One recorded process: its arena, its connection and how its end is detected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Watched:
         self._ticks = output.process_ticks(pid)
 
     def descriptors(self) -> list[int]:
-        """What becomes readable when something happens to the process."""
+        """The descriptor that becomes readable when something happens to the process."""
         found = [self.connection.fileno()] if self.connection else []
         return [*found, self.pidfd] if self.pidfd >= 0 else found
 

@@ -1,4 +1,4 @@
-"""Running a program under a vendor's recorder, and importing what that leaves."""
+"""Running a program under a vendor's recorder, and importing its files."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _run(tool: Tool, command: Sequence[str], program: Sequence[str], folder: Pat
 
 
 def _check(program: Sequence[str]) -> None:
-    """Refuse what a shell would refuse, before the recorder runs.
+    """Refuse programs that a shell would refuse, before the recorder runs.
 
     Raises:
         StartError: with the shell's code, 127 or 126.

@@ -1,4 +1,4 @@
-"""What a vendor's recorder is: where it is, how it is run, what it leaves."""
+"""A vendor's recorder: where it is, how it is run, and which files it writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpsight.machine.backends.backend import Backend
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked of the recorder. Seconds; 0 is not given."""
+    """The user's request to the recorder. Seconds; 0 is not given."""
 
     duration: float = 0.0
     delay: float = 0.0
@@ -71,5 +71,5 @@ def below(variable: str, *parts: str) -> str | None:
 
 
 def given(arguments: Sequence[str], *flags: str) -> bool:
-    """Whether the user gave one of these flags, with its value attached or behind."""
+    """Whether the user gave one of these flags, with its value attached or following."""
     return any(one == flag or one.startswith(flag + "=") for one in arguments for flag in flags)

@@ -1,1 +1,1 @@
-"""Looking at running processes from outside: who they are, what each thread does, and where it stands."""
+"""Looking at running processes from outside: who they are, what each thread does, and where it is."""

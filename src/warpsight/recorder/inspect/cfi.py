@@ -1,4 +1,4 @@
-"""Call frame information: where the caller of a piece of code stands, and what its registers were.
+"""Call frame information: where the caller of a piece of code is, and its registers.
 
 An interpreter of .eh_frame as the x86-64 psABI and the DWARF standard (version 4, section 6.4) describe it, enough for
 what compilers and hand-written code of system libraries contain.
@@ -16,7 +16,7 @@ _MASK = (1 << 64) - 1
 
 
 class CfiError(Exception):
-    """This code's frames cannot be unwound with what is there."""
+    """The frames of this code cannot be unwound with the available information."""
 
 
 class Reader:
@@ -90,7 +90,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Cie:
-    """What several functions share."""
+    """The fields that several functions share."""
 
     code_align: int
     data_align: int

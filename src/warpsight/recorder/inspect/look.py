@@ -1,4 +1,4 @@
-"""Asking a process made for it to look at others: whatever happens to it, this one goes on, and in bounded time."""
+"""Looks at other processes from a helper process: if that one fails, this one continues, and in bounded time."""
 
 from __future__ import annotations
 

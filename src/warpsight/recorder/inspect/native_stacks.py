@@ -51,7 +51,7 @@ class NotTraceable(Exception):
 
 
 class Unwinder:
-    """Stacks of one process's threads. Use it from one thread of a process that is made for it: ptrace wants that."""
+    """Stacks of one process's threads. Use it from one thread of a dedicated process, because ptrace requires that."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

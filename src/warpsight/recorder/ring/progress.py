@@ -1,4 +1,4 @@
-"""What a process has launched and what of it has completed, followed as segments are closed."""
+"""What a process has launched and what has completed, followed as segments are closed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outstanding:
 
 
 class Progress:
-    """Follows one process. Records that were lost do not count: what ran before a completed kernel of its stream, ran."""
+    """Follows one process. Lost records do no harm: work before a completed kernel of its stream has completed."""
 
     def __init__(self) -> None:
         self._session = -1
@@ -127,7 +127,7 @@ class Progress:
         self._early = np.concatenate([self._early, ids[~known]])[-_EARLY:]
 
     def _note_ends(self, done: Array) -> None:
-        """A stream runs its kernels in order: what it was given before a completed one has completed too."""
+        """A stream runs its kernels in order: work given to it before a completed one has completed too."""
         if not len(done):
             return
         streams = done["stream"].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The flight recorder of one launcher: watches what goes by, takes triggers, writes traces of the window."""
+"""The flight recorder of one launcher: follows the segments, takes triggers, writes traces of the window."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class RingRecorder:
         return frozenset(one.pid for one in (self._warm, self._busy) if one is not None)
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Variables that the armed triggers need; what `base` has stays as it is."""
+        """Variables that the armed triggers need; those in `base` stay unchanged."""
         return self._nccl.environment(base) if self._nccl is not None else {}
 
     def note_ending(self, ending: Ending) -> None:
@@ -132,7 +132,7 @@ class RingRecorder:
             )
 
     def trigger(self, reason: str, *, at: int = 0, automatic: bool = False) -> Trigger:
-        """Ask for a trace of the window before now (or `at`, ns); it is being written when this returns.
+        """Request a trace of the window before now (or `at`, ns); it is being written when this returns.
 
         Automatic triggers of one window give one trace, and :data:`MOST_AUTOMATIC` in all.
         """
@@ -157,7 +157,7 @@ class RingRecorder:
         return seen.wait(seconds)
 
     def stop(self) -> None:
-        """Write what was asked for, without waiting for what comes after it, and end the threads."""
+        """Write requested traces without waiting for later segments, and end the threads."""
         self._stopping.set()
         self._wanted.put(None)
         self._closed.put(None)
@@ -185,7 +185,7 @@ class RingRecorder:
         return snapshot.convert(converter, self._folder, request, show)
 
     def close(self) -> None:
-        """Give up the converter that waits."""
+        """End the waiting converter."""
         if self._warm is not None:
             self._warm.close()
             self._warm = None

@@ -26,7 +26,7 @@ FLUSH_S = 0.6
 
 @dataclass(frozen=True)
 class Window:
-    """What a snapshot holds; times on CLOCK_MONOTONIC in ns."""
+    """The contents of a snapshot; times on CLOCK_MONOTONIC in ns."""
 
     start: int
     end: int

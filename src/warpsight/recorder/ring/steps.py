@@ -20,7 +20,7 @@ _MOST_NAMES = 4096
 
 @dataclass(frozen=True)
 class Slow:
-    """A step that took longer than it may; times in ns."""
+    """A step that took too long; times in ns."""
 
     name: str
     pid: int

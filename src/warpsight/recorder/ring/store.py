@@ -70,7 +70,7 @@ class RingStore:
         self._files = threading.Lock()  # definition files are merged, or linked, but not both at once
 
     def collect(self) -> None:
-        """Take up segments that were closed since the last call."""
+        """Add segments that were closed since the last call."""
         now = time.monotonic()
         found = []
         for arena in _folders(self._raw):
@@ -101,11 +101,11 @@ class RingStore:
         self._forget_arenas(now)
 
     def say_write_error(self, error: int) -> None:
-        """Note that segments cannot be written: what waits in rings will be lost when they are full."""
+        """Note that segments cannot be written: rows waiting in rings will be lost when they are full."""
         self._rows.loss("drainer", f"segments cannot be written: {os.strerror(error)}", severity=LOSS_DATA)
 
     def hold(self) -> None:
-        """From now on nothing leaves the window for its age: the recording is ending, however long that takes."""
+        """From now on nothing leaves the window because of its age: the recording is ending."""
         self.held_at = time.monotonic()
         self.hold_from = self.held_at - self.bound.seconds - LAG_S
 
@@ -142,7 +142,7 @@ class RingStore:
         self.gone_until = max(self.gone_until, one.at)
 
     def _say_short(self, now: float) -> None:
-        """Say, once a window, that the size ended the window before its time."""
+        """Note, once a window, that its size ended it before its time."""
         if self.bound.seconds >= LONGEST_S or (
             self._short_said and now - self._short_said < max(self.bound.seconds, 60)
         ):

@@ -1,4 +1,4 @@
-"""What the recorded processes did in the last second: rows of a few kinds out of the segments that were just closed."""
+"""The last second of the recorded processes: rows of a few kinds from the segments that were just closed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TEXTS = 100_000
 
 @dataclass
 class Arena:
-    """What is known of one process."""
+    """The known state of one process."""
 
     name: str
     pid: int = 0
@@ -50,7 +50,7 @@ class Tail:
         self.arenas: dict[str, Arena] = {}
 
     def read(self, closed: Iterable[Closed]) -> list[News]:
-        """The rows of newly closed segments; a segment that is gone already costs its rows."""
+        """The rows of newly closed segments; a segment that is already gone loses its rows."""
         by_arena: dict[str, list[Closed]] = {}
         for one in closed:
             by_arena.setdefault(one.arena, []).append(one)
@@ -82,7 +82,7 @@ class Tail:
         return News(arena, batches, max(one.at for one in closed))
 
     def _define(self, arena: Arena, folder: Path) -> None:
-        """Take up texts of definition files that were not read yet."""
+        """Read texts of definition files that were not read yet."""
         files = sorted(folder.glob("definitions-*.seg"))
         arena.read &= {path.name for path in files}  # the others were merged
         for path in files:

@@ -15,7 +15,7 @@ MOST_AUTOMATIC = 20
 
 @dataclass(frozen=True)
 class Triggers:
-    """What is armed: seconds without completion (0 off), times the median (0 off) and of which ranges."""
+    """The armed triggers: seconds without completion (0 off), times the median (0 off) and of which ranges."""
 
     crash: bool = False
     hang_s: float = 0.0

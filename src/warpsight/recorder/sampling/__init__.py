@@ -1,1 +1,1 @@
-"""What the launcher samples beside the recording: GPU counters and host threads."""
+"""Samples that the launcher takes: GPU counters and host threads."""

@@ -132,7 +132,7 @@ class CounterSampler:
         self._nvml.nvmlShutdown()
 
     def _is_chosen(self, name: str) -> bool:
-        """Whether a counter (or, for a name ending in `_`, any of that family) was asked for."""
+        """Whether a counter (or, for a name ending in `_`, any of that family) was requested."""
         if not self._patterns:
             return True
         if name.endswith("_"):

@@ -1,4 +1,4 @@
-"""What NVML knows about one GPU, as named numbers: plain gauges, cumulative byte counts as rates, GPM on Hopper and up."""
+"""One GPU's values from NVML as named numbers: plain gauges, cumulative byte counts as rates, GPM on Hopper and up."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class HostSampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and give back what it holds."""
+        """End the thread and release its resources."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
@@ -97,7 +97,7 @@ class HostSampler:
         self._library.ws_sampler_close(self._open.pop(pid))
 
     def _adapt(self) -> None:
-        """Halve the rate when sampling takes too much of a core, and say so."""
+        """Halve the rate when sampling takes too much of a core, and note that."""
         now = time.monotonic()
         since, cpu = self._cpu_checked
         if now - since < _ADAPT_S:

@@ -1,4 +1,4 @@
-"""Recording a known program and checking that nothing of it is missing: for `bench` and the self-test."""
+"""Recording a known program and checking that no row is missing: for `bench` and the self-test."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import warpsight.model
 from warpsight.errors import WarpsightError
@@ -27,7 +28,9 @@ TURNS, LEAST = 500, 20
 LAUNCHES = 50_000
 #: The share of turns that are faster than what counts: others on the machine only ever make a turn longer.
 _QUANTILE = 0.25
-#: Resamples for the uncertainty, and its factor: nineteen times of twenty.
+#: Sets of three programs, each started anew, and Student's factor for the mean of so many: nineteen times of twenty.
+SETS, _STUDENT = 5, 2.776
+#: Resamples for the uncertainty of a single set, and its factor.
 _RESAMPLES, _SURE = 400, 1.96
 
 # Every launch with its kernel and stack, by the id that ties them together.
@@ -45,11 +48,11 @@ LEFT JOIN stack s ON s.id = l.stack
 
 @dataclass(frozen=True)
 class Bench:
-    """What was recorded of `launches` launches, and what each cost. Times are nanoseconds per launch.
+    """The recording of `launches` launches, and what each cost. Times are nanoseconds per launch.
 
     `bare_ns`, `without_stacks_ns` and `with_stacks_ns` are the time the program needed to issue one launch: lower quartiles over
-    turns. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to it; None where that is less than
-    the uncertainty (95 %) beside it.
+    turns, on average over sets of programs. `launch_cost_ns` and `stack_cost_ns` are what recording a launch and its stack add to
+    it; None where that is less than the uncertainty (95 %) beside it.
     """
 
     platform: str
@@ -87,45 +90,97 @@ def program(platform: str, launches: int | None) -> list[str]:
 def run(platform: str, launches: int, stacks: str = "python", turns: int = TURNS) -> Bench:
     """Run the workload bare, recorded without stacks, and recorded with stacks: `python`, `native` or `both`.
 
-    The three programs live at the same time and launch in turns, so that all meet the same machine.
+    The three programs live at the same time and launch in turns, so that all meet the same machine; five such sets follow one
+    another.
 
     Raises:
         WarpsightError: when the workload or the recording fails.
     """
     (cuda_driver if platform == "cuda" else opencl).require()
+    several = turns >= SETS and launches >= SETS * LEAST
+    shares = _shares(launches, SETS if several else 1)
+    sets = [_set(platform, share, stacks, max(1, turns // len(shares))) for share in shares]
+    bare, without, traced = ([one.times[kind] for one in sets] for kind in range(3))
+    launch_cost, launch_sure = cost(bare, without)
+    stack_cost, stack_sure = cost(without, traced)
+    seconds = sum(one.seconds for one in sets)
+    return Bench(
+        platform=platform,
+        device=sets[0].device,
+        launches=launches,
+        recorded=sum(one.recorded for one in sets),
+        kernels=sum(one.kernels for one in sets),
+        complete=sum(one.complete for one in sets),
+        stacks=max(one.stacks for one in sets),
+        frames=float(np.mean([one.frames for one in sets])),
+        kernels_per_second=(launches - len(sets)) / seconds if seconds else 0.0,
+        bare_ns=float(np.mean(_quartiles(bare))),
+        without_stacks_ns=float(np.mean(_quartiles(without))),
+        with_stacks_ns=float(np.mean(_quartiles(traced))),
+        launch_cost_ns=launch_cost,
+        stack_cost_ns=stack_cost,
+        launch_uncertainty_ns=launch_sure,
+        stack_uncertainty_ns=stack_sure,
+    )
+
+
+@dataclass(frozen=True)
+class _Set:
+    """What three programs that lived at the same time gave. Of each: nanoseconds per launch in each turn."""
+
+    times: list[list[float]]
+    device: str
+    #: That the last of them took in all.
+    seconds: float
+    #: Launches of the last: all, those with their kernel, those with kernel and stack.
+    recorded: int
+    kernels: int
+    complete: int
+    stacks: int
+    frames: float
+
+
+def _set(platform: str, launches: int, stacks: str, turns: int) -> _Set:
     sizes = _sizes(launches - 1, turns)
     with tempfile.TemporaryDirectory(prefix="warpsight-bench-") as folder:
         command = program(platform, None)
         plain, traced = Path(folder, "plain.warp"), Path(folder, "stacks.warp")
         recorded = [record_command(plain, command, "off"), record_command(traced, command, stacks)]
-        times, device, total = _in_turn([command, *recorded], sizes)
+        times, device, seconds = _in_turn([command, *recorded], sizes)
         with warpsight.model.open(traced) as trace:
-            recorded_rows, kernels, complete, distinct, frames = trace.sql(_JOINED).fetchall()[0]
-    launch_cost, launch_sure = cost(times[0], times[1])
-    stack_cost, stack_sure = cost(times[1], times[2])
-    bare, without, with_stacks = (float(np.quantile(kind, _QUANTILE)) for kind in times)
-    return Bench(
-        platform, device, launches, recorded_rows, kernels, complete, distinct, float(frames or 0),
-        (launches - 1) / total if total else 0.0, bare, without, with_stacks, launch_cost, stack_cost, launch_sure, stack_sure,
-    )  # fmt: skip
+            rows, kernels, complete, distinct, frames = trace.sql(_JOINED).fetchall()[0]
+    return _Set(times, device, seconds, rows, kernels, complete, distinct, float(frames or 0))
 
 
-def cost(before: Sequence[float], after: Sequence[float]) -> tuple[float | None, float]:
-    """How much longer turns after took than those before, by their lower quartiles, and how sure that is.
+def cost(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> tuple[float | None, float]:
+    """How much longer turns after took than those before, by the lower quartiles of each set, and how sure that is.
 
-    The first is None where it is less than the second, which resampled pairs of turns give.
+    The first is None where it is less than the second. That comes from how sets differ: where programs lie in memory, and on
+    which processors, makes more of a difference than turns of one set show. Of a single set, resampled pairs of turns give it.
     """
-    pairs = np.array([before, after])
-    found = np.diff(np.quantile(pairs, _QUANTILE, axis=1))[0]
-    drawn = np.random.default_rng(0).integers(0, pairs.shape[1], (_RESAMPLES, pairs.shape[1]))
-    sure = _SURE * float(np.std(np.diff(np.quantile(pairs[:, drawn], _QUANTILE, axis=2), axis=0)))
-    return float(found) if found > sure else None, sure
+    found = _quartiles(after) - _quartiles(before)
+    if len(found) > 1:
+        sure = _STUDENT * float(np.std(found, ddof=1)) / len(found) ** 0.5
+    else:
+        pairs = np.array([before[0], after[0]])
+        drawn = np.random.default_rng(0).integers(0, pairs.shape[1], (_RESAMPLES, pairs.shape[1]))
+        sure = _SURE * float(np.std(np.diff(np.quantile(pairs[:, drawn], _QUANTILE, axis=2), axis=0)))
+    mean = float(np.mean(found))
+    return mean if mean > sure else None, sure
+
+
+def _quartiles(sets: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
+    return np.array([np.quantile(turns, _QUANTILE) for turns in sets])
+
+
+def _shares(launches: int, sets: int) -> list[int]:
+    """Launches of each set."""
+    return [launches * (i + 1) // sets - launches * i // sets for i in range(sets)]
 
 
 def _sizes(launches: int, turns: int) -> list[int]:
     """Launches of each turn."""
-    turns = max(1, min(turns, launches // LEAST))
-    return [launches * (i + 1) // turns - launches * i // turns for i in range(turns)]
+    return _shares(launches, max(1, min(turns, launches // LEAST)))
 
 
 def _in_turn(commands: Sequence[list[str]], sizes: Sequence[int]) -> tuple[list[list[float]], str, float]:

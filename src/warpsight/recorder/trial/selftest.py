@@ -223,7 +223,7 @@ def _recorder_answers(backend: Backend) -> str:
 
 
 def _succeed(command: list[str]) -> str:
-    """What a command prints; an error with its last words when it fails."""
+    """The output of a command; an error with its last words when it fails."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
     if done.returncode:

@@ -45,7 +45,7 @@ class Armed:
 
 
 def arm(base: Mapping[str, str], folder: Path, memory: str, *, on_request: bool) -> Armed:
-    """What to add to a program's environment so that dumps go to `folder`. The user's own values win.
+    """Variables to add to a program's environment so that dumps go to `folder`. The user's own values win.
 
     Raises:
         UsageError: for a template in the folder's own name: the driver would make neither folder nor file.
@@ -159,7 +159,7 @@ def _as_regex(pattern: str) -> str:
 
 @dataclass
 class Dump:
-    """What became of asking one process for a dump."""
+    """The outcome of asking one process for a dump."""
 
     pid: int
     path: Path | None = None

@@ -25,7 +25,7 @@ class Limits:
 
 @dataclass
 class Watched:
-    """What is known of one process from one look to the next; times are time.monotonic()."""
+    """The known state of one process from one look to the next; times are time.monotonic()."""
 
     pid: int
     arena: str
@@ -48,7 +48,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What is suspected, and since when nothing has completed (time.monotonic())."""
+    """A suspicion, and since when nothing has completed (time.monotonic())."""
 
     kind: str
     quiet_since: float

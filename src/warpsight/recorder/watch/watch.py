@@ -1,4 +1,4 @@
-"""The watch over one recorded program: suspects, confirms, gathers, and ends it where that was asked for."""
+"""The watch over one recorded program: suspects, confirms, gathers, and ends the program if requested."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; a report that is being made is finished."""
+        """Stop watching; a report in progress is finished."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -190,7 +190,7 @@ class Watch:
         return suspicion.quiet_since(one, progress)
 
     def _suspect_by_threads(self, one: Watched, progress: Progress | None, now: float) -> Suspicion | None:
-        """A host thread that stands in the same wait for as long: what it waits for may not be a launch we know."""
+        """A host thread that has been in the same wait for as long: it may wait for something other than a known launch."""
         limit = self._options.limits.hang_after
         seen = progress is not None and (progress.launches or progress.completions)
         if not limit or not (self._options.dumps or seen):
@@ -219,7 +219,7 @@ class Watch:
     # -- from a suspicion to a report
 
     def _confirm(self, target: Target, found: Suspicion) -> bool:
-        """Force out what there is and look at the host; True when it was a hang, which is then reported."""
+        """Force a flush and look at the host; True when it was a hang, which is then reported."""
         one, progress = self._watched[target.arena], self._progress(target.arena)
         before = _shown(progress)
         answered = self._flush(target)
@@ -373,7 +373,7 @@ class Watch:
         return event
 
     def _look_after_interrupt(self, now: float) -> None:
-        """Ctrl-C did not end the program: when it is stuck, that is what is wanted to be known."""
+        """Ctrl-C did not end the program: if it is stuck, make a report."""
         if now - self._interrupted < _GRACE_S:
             return
         if self._stopping.is_set() or not self._watched:
@@ -399,7 +399,7 @@ class Watch:
 
 
 def _shown(progress: Progress | None) -> int:
-    """A number that grows when a process shows that it goes on: completions, and launches."""
+    """A number that grows when a process makes progress: completions, and launches."""
     return progress.completions + progress.launches if progress is not None else 0
 
 

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.device_code.inline_chain import Frame
 from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
-from warpsight.sass.event_trace import EventTrace, Launch, Place
+from warpsight.sass.event_trace import EventTrace, Launch
 from warpsight.sass.races.accesses import BLOCK, Accesses, accesses
+from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block
 from warpsight.sass.races.fences import Fences
 from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, size
+from warpsight.sass.races.streams import stream_races
+from warpsight.sass.races.witness import Race, side
 
 Array = npt.NDArray[Any]
 _RELEASE = BY_NAME["barrier_release"].number
@@ -28,58 +30,8 @@ _SCOPE_RACE = "atomics whose scope is one block, from two blocks"
 
 
 @dataclass(frozen=True)
-class Side:
-    """One of the two accesses of a race.
-
-    Attributes:
-        block: of the grid, x fastest; thread: of the block; operation: load, store or atomic; where, sass: the instruction.
-        frames: its source chain, innermost first.
-    """
-
-    block: int
-    thread: int
-    operation: str
-    where: str
-    sass: str
-    frames: tuple[Frame, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As an object."""
-        return {
-            "block": self.block, "thread": self.thread, "operation": self.operation, "where": self.where, "sass": self.sass,
-            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames],
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Race:
-    """A pair of instructions that race, with one witness.
-
-    Attributes:
-        kernel, launch: where; space: global or shared; address: of the witness; count: pairs of accesses of these instructions.
-        reason: what would have ordered them; first, second: as they were recorded.
-    """
-
-    kernel: str
-    launch: int
-    space: str
-    address: int
-    count: int
-    reason: str
-    first: Side
-    second: Side
-
-    def to_json(self) -> dict[str, Any]:
-        """As an object."""
-        return {
-            "kernel": self.kernel, "launch": self.launch, "space": self.space, "address": self.address, "count": self.count,
-            "reason": self.reason, "first": self.first.to_json(), "second": self.second.to_json(),
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
 class Races:
-    """What was found, and what keeps the answer from being complete."""
+    """The races found, and why the answer may be incomplete."""
 
     races: tuple[Race, ...]
     launches: int
@@ -88,7 +40,7 @@ class Races:
 
 
 def races(trace: EventTrace) -> Races:
-    """The races within each launch of a trace.
+    """The races within each launch of a trace, and those of launches on two streams.
 
     Raises:
         UsageError: when the trace lacks classes of events, or was thinned: what is missing could be the order.
@@ -112,6 +64,7 @@ def races(trace: EventTrace) -> Races:
         own = accesses(trace, launch, events)
         total += len(own)
         found += _of_launch(trace, launch, events, own, notes)
+    found += stream_races(trace)
     return Races(tuple(found), len(trace.launches), total, tuple(dict.fromkeys(notes)))
 
 
@@ -183,7 +136,8 @@ def _ordered_by_clocks(
         return np.zeros(len(first), bool)
     clocks = Clocks(launch, events)
     strong = _strong(own) if has_flags else {}
-    clocks.follow(strong, _fence_before(trace, launch, events, fences, clocks.warp_of))
+    fence = _fence_before(trace, launch, events, fences, clocks.warp_of)
+    clocks.follow(strong, fence, _arrivals(trace, launch, events))
     return clocks.before(own.event[first], own.event[second])
 
 
@@ -196,6 +150,19 @@ def _strong(own: Accesses) -> dict[int, list[tuple[int, int]]]:
     ):
         found.setdefault(event, []).append((address, scope))
     return found
+
+
+def _arrivals(trace: EventTrace, launch: Launch, events: Events) -> dict[int, frozenset[int]] | None:
+    """Event → named barriers that its warp arrives at behind it without waiting; None when the code does not say."""
+    arrivals = Arrivals(trace)
+    distinct, inverse = np.unique(events.pc, return_inverse=True)
+    places = trace.places(launch, distinct)
+    functions = {(place.module, place.function) for place in places}
+    if len(functions) != 1 or not arrivals.known(*next(iter(functions))):
+        return None
+    recorded = frozenset(place.offset // 16 for place in places)
+    behind = [arrivals.after(place, recorded) for place in places]
+    return {event: behind[at] for event, at in enumerate(inverse.tolist()) if behind[at]}
 
 
 def _fence_before(trace: EventTrace, launch: Launch, events: Events, fences: Fences, warp_of: Array) -> Any:
@@ -236,7 +203,7 @@ def _witnesses(
         found.append(
             Race(
                 launch.name, launch.number, "shared" if shared else "global", int(own.address[a]), count,
-                _reason(own, a, b), _side(trace, launch, events, own, a), _side(trace, launch, events, own, b),
+                _reason(own, a, b), side(trace, launch, events, own, a), side(trace, launch, events, own, b),
             )
         )  # fmt: skip
     return found
@@ -250,17 +217,3 @@ def _reason(own: Accesses, a: int, b: int) -> str:
     if own.thread[a] // 32 == own.thread[b] // 32:
         return "no __syncwarp or barrier between two lanes of a warp"
     return "no barrier between two warps of a block"
-
-
-def _side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: int) -> Side:
-    event = int(own.event[row])
-    place: Place = trace.places(launch, events.pc[event : event + 1])[0]
-    operation = "atomic" if own.atomic[row] else "store" if own.write[row] else "load"
-    return Side(
-        int(own.block[row]),
-        int(own.thread[row]),
-        operation,
-        trace.describe(place),
-        trace.sass(place),
-        trace.chain(place),
-    )

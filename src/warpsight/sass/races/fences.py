@@ -10,14 +10,15 @@ from warpsight.device_code.operations import operation
 from warpsight.sass.event_trace import EventTrace, Place
 from warpsight.sass.races.accesses import DEVICE, scope_of
 
-_MEMBAR = "MEMBAR"
+#: A fence, and what follows an acquire whose scope is wider than a block: the cache is emptied.
+_MEMBAR, _CACHE, _EMPTIED = "MEMBAR", "CCTL", "IVALL"
 
 
 class Fences:
     """The fences of a trace's functions; `between` is :meth:`_between` with a memory."""
 
     def __init__(self, trace: EventTrace) -> None:
-        """Code is read when it is asked for."""
+        """Code is read on demand."""
         self._trace = trace
         self._of = lru_cache(maxsize=256)(self._read_fences)
         self._flow = lru_cache(maxsize=256)(self._read_flow)
@@ -36,11 +37,13 @@ class Fences:
             return {}
         code = cubin.instructions(section)
         starts = range(0, len(code) - INSTRUCTION_SIZE + 1, INSTRUCTION_SIZE)
-        found = [start for start in starts if operation(code[start : start + INSTRUCTION_SIZE]) == _MEMBAR]
+        operations = {start: operation(code[start : start + INSTRUCTION_SIZE]) for start in starts}
+        found = [start for start, name in operations.items() if name in (_MEMBAR, _CACHE)]
         texts = self._trace.instructions(module, function) if found else {}
         return {
             start // INSTRUCTION_SIZE: scope_of(texts.get(start, ""), False, False) or DEVICE
             for start in found
+            if operations[start] == _MEMBAR or _EMPTIED in texts.get(start, "")
         }
 
     def _read_flow(self, module: int, function: str) -> ControlFlow | None:

@@ -2,12 +2,13 @@
 
 The loop below goes over synchronisations only. A warp's clock counts its releases; what a warp knows of others is a row of
 `knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Atomics and strong
-accesses hand on what their warp knew at its last fence, and what they find counts from the next fence on. Fences are not
-events of the Sanitizer: they are found in the code between two instructions that were recorded.
+accesses hand on what their warp knew at its last fence; what they find counts from the next fence on. Fences are not events
+of the Sanitizer: they are found in the code between two instructions that were recorded.
 
 Where it is not exact it sees more order than there is, so that it stays silent: all lanes of a warp count as one, and an
-mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are not events either: where a
-barrier lets threads through before all were seen, any warp of the block may have arrived.
+mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are not events either, and are found
+in the code too; where that does not say the barrier and it lets threads through before all were seen, any warp of the block may
+have arrived.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def size(launch: Launch, events: Events) -> int:
 
 @dataclass
 class _Barrier:
-    """A barrier in one of its turns: who has arrived, with what they knew."""
+    """A barrier in one of its phases: who has arrived, and what they knew."""
 
     held: Array
     arrived: int = 0
@@ -65,24 +66,34 @@ class Clocks:
         np.fill_diagonal(self._knows, 1)
         self._cluster = _cluster_of(launch, events.block.astype(np.int64))
         #: Rows of `knows` as they were after an event of a warp: (event, row), ascending.
-        self._history: dict[int, tuple[list[int], list[Array]]] = {}
+        self._history: dict[int, tuple[list[float], list[Array]]] = {}
         self._turns: dict[tuple[Any, ...], _Barrier] = {}
         self._passed: dict[tuple[int, Any], _Barrier] = {}
         self._flags: dict[int, dict[int, Array]] = {}
         self._fenced = self._knows.copy()
         self._found = np.zeros_like(self._knows)
+        self._guesses = True
 
-    def follow(self, strong: dict[int, list[tuple[int, int]]], fence: Callable[[int], int]) -> None:
+    def follow(
+        self,
+        strong: dict[int, list[tuple[int, int]]],
+        fence: Callable[[int], int],
+        arrivals: dict[int, frozenset[int]] | None = None,
+    ) -> None:
         """Go through the synchronisations in their order.
 
         Args:
             strong: event → (address, scope) of its atomic or strong accesses.
             fence: scope of the fence that the event's warp executed since its event before, 0 for none.
+            arrivals: event → barriers that its warp arrives at behind it, without waiting; None when that is not known.
         """
+        self._guesses = arrivals is None
+        arrivals = arrivals or {}
         kinds = self._events.kind
         first, second = self._events.first_operand(0), self._events.first_operand(1)
         fences = {event: scope for event in range(len(kinds)) if (scope := fence(event))} if strong else {}
-        for event in sorted({*np.flatnonzero(np.isin(kinds, SYNCHRONISATIONS)).tolist(), *strong, *fences}):
+        chosen = {*np.flatnonzero(np.isin(kinds, SYNCHRONISATIONS)).tolist(), *strong, *fences, *arrivals}
+        for event in sorted(chosen):
             warp = int(self.warp_of[event])
             if event in fences:
                 self._pass_fence(warp)
@@ -94,6 +105,9 @@ class Clocks:
             elif kinds[event] in (_MBARRIER, _ATTEMPT):
                 self._mbarrier(event, warp, int(first[event]))
             self._remember(event, warp)
+            for barrier in arrivals.get(event, ()):
+                self._arrive(event, warp, barrier)
+                self._remember(event + 0.5, warp)  # the event itself came before
 
     def before(self, earlier: Array, later: Array) -> Array:
         """Whether each of the earlier events happens before the later one beside it, by these rules."""
@@ -114,7 +128,7 @@ class Clocks:
             return row
         return rows[place - 1]
 
-    def _remember(self, event: int, warp: int) -> None:
+    def _remember(self, event: float, warp: int) -> None:
         events, rows = self._history.setdefault(warp, ([], []))
         events.append(event)
         rows.append(self._knows[warp].copy())
@@ -148,9 +162,16 @@ class Clocks:
             return
         if self._turns.get(key) is passed:  # let through before all were seen
             del self._turns[key]
-            if threads:
+            if threads and self._guesses:
                 self._unseen(int(self._events.block[event]), passed.held)
         self._acquire(warp, passed.held)
+
+    def _arrive(self, event: int, warp: int, barrier: int) -> None:
+        """A warp arrives at a named barrier and goes on. What it knows now is what it knew at the event before it."""
+        key = ("block", int(self._events.block[event]), barrier)
+        turn = self._turns.setdefault(key, _Barrier(np.zeros(len(self._knows), np.int32)))
+        self._release(warp, turn.held)
+        turn.arrived += 32
 
     def _unseen(self, block: int, held: Array) -> None:
         """Others have arrived without waiting, which the Sanitizer does not say: any warp of the block may have."""

@@ -20,7 +20,7 @@ _SEARCHED = 4096
 
 @dataclass(frozen=True)
 class Producer:
-    """What an instruction may wait for.
+    """The possible producers that an instruction waits for.
 
     Attributes:
         index: the instruction; cycles: issue cycles from it on the shortest path.

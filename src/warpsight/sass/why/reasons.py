@@ -59,5 +59,5 @@ def plain(name: str) -> str:
 
 
 def reason(name: str) -> Reason:
-    """What is known of a reason; new ones of later hardware stay where they were sampled."""
+    """The rule for a reason; unknown ones of later hardware stay where they were sampled."""
     return REASONS.get(name) or Reason("self", name.replace("_", " "))

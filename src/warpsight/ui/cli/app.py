@@ -1,4 +1,4 @@
-"""The command line: the table of verbs, what holds for all of them, and what becomes of their errors.
+"""The command line: the table of verbs, what is common to all of them, and how their errors are reported.
 
 A verb is one module `warpsight.ui.cli.<verb>` (`import_` for `import`, a word that Python keeps for itself) with a function
 `command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
@@ -136,6 +136,11 @@ VERBS: dict[str, Verb] = {
     ),
     "capsule": Verb(
         "Cut kernels out of a running program to run them again, and say what a capsule holds.", "Debug"
+    ),
+    "race": Verb(
+        "Find timing bugs: provoke them with delays, prove that the delays are the cause, shrink them to the fewest points.",
+        "Debug",
+        systems=("linux",),
     ),
     "mcp": Verb(
         "Serve traces to agents over the Model Context Protocol (standard input and output).", "Read"

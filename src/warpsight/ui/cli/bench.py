@@ -21,7 +21,7 @@ def command(
     """Measure what recording costs on this machine.
 
     Without --links, 50000 real kernels on the best device are launched bare, recorded without stacks and
-    recorded with stacks, by three programs in short turns; lower quartiles count.
+    recorded with stacks, by three programs in short turns, five times; lower quartiles count.
     Exit code 1 when one launch lacks its kernel or its stack. --links measures
     bandwidth and keeps the figures for analyses.
     """

@@ -152,6 +152,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight capsule export gemm.capsule", "write gemm.cuda/, to build with nvcc"),
         ("warpsight capsule export gemm.capsule --to python", "write gemm.python/, which needs the driver alone"),
     ),
+    "race stress": (
+        ("warpsight race stress --same-output -- python infer.py", "do delays change what it prints?"),
+        ("warpsight race stress plan.json --in-process 200 --for 60 -- python test.py", "trials of @ws.race.trial, a minute"),
+    ),
+    "race reduce": (
+        ("warpsight race reduce infer.stress/failing.json --same-output -- python infer.py", "which instructions?"),
+        ("warpsight race reduce plan.json --deterministic --json -- ./test", "a test that always ends the same"),
+    ),
     "sass hotspots": (
         ("warpsight sass hotspots -- python train.py", "record, then show the hot lines of each kernel"),
         ("warpsight sass hotspots train.warp --by instruction", "of a recording with --pc-sampling on"),

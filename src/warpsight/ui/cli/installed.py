@@ -1,4 +1,4 @@
-"""What this installation consists of: the parts of warpsight and the libraries it uses."""
+"""The parts of this installation: warpsight's own and the libraries it uses."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def newest(folder: Path | None = None) -> Path:
 
 
 def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int = 0) -> None:
-    """Serve a trace until Ctrl-C; what `record --open` does at its end.
+    """Serve a trace until Ctrl-C; also used by `record --open`.
 
     Raises:
         WarpsightError: when the port is taken, or Perfetto's UI is asked for and not installed.

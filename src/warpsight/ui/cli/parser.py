@@ -38,7 +38,7 @@ class LazyGroup(TyperGroup):
         return verb_command(cmd_name) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the verb, or say which one may have been meant."""
+        """Find the verb, or suggest a similar one."""
         if args and args[0] not in VERBS and not ctx.resilient_parsing:
             ctx.fail(unknown_verb(args[0]))
         return super().resolve_command(ctx, args)
@@ -127,7 +127,7 @@ def runs_here(name: str) -> bool:
 
 
 def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
-    """The same options, and one line instead of the work."""
+    """The same options, with an error instead of the work."""
 
     @functools.wraps(command)
     def refuse(*_: Any, **__: Any) -> None:

@@ -92,7 +92,7 @@ def _partition(path: Path) -> Path:
 
 def record(path: Path, program: list[str], settings: Settings, *, force: bool = False, strict: bool = False,
            export: str = "", alone: Sequence[str] = ()) -> int:  # fmt: skip
-    """Record a program and say what came out; its exit code, or 3 under `strict` when data was lost.
+    """Record a program and print a summary; returns its exit code, or 3 under `strict` when data was lost.
 
     `alone`: options that were given for this recording, and are lost when the program joins another one.
     """
@@ -135,7 +135,7 @@ def record(path: Path, program: list[str], settings: Settings, *, force: bool = 
 
 
 def _summarize(summary: Summary) -> None:
-    """Say what came out; whatever happens meanwhile, the exit code is the program's."""
+    """Print the summary; whatever happens meanwhile, the exit code is the program's."""
     from warpsight.ui.cli.record_summary import print_summary
 
     try:
@@ -177,7 +177,7 @@ def _settings(given: Given, choice: Choice) -> Settings:
 
 
 def _check_program(program: list[str], pid: int, choice: Choice) -> None:
-    """Refuse a recording of nothing, and of a process and a program at once."""
+    """Refuse a recording of nothing, or of both a process and a program."""
     if pid:
         if choice.backend is None or "pid" not in choice.backend.tool_options or program:
             from warpsight.machine.backends import registry

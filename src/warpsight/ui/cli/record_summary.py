@@ -1,4 +1,4 @@
-"""What `warpsight record` says at the end: about ten lines on standard error, and a progress line before them."""
+"""The summary of `warpsight record`: about ten lines on standard error, and a progress line before them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Progress:
 
 
 def print_summary(summary: Summary) -> None:
-    """Print it; what is lost stands in red, and last but one so that it is seen."""
+    """Print it; losses are in red, and near the end so that they are seen."""
     try:
         found: Highlights | None = highlights(summary.path)
     except WarpsightError as error:
@@ -99,7 +99,7 @@ def _own_cost(summary: Summary, found: Highlights | None) -> str:
 
 
 def losses(summary: Summary, most: int = 4) -> list[str]:
-    """What is missing, the gravest first."""
+    """Missing data, the gravest first."""
     missing = [one for one in summary.losses if one.get("severity") != "note"]
     missing.sort(key=lambda one: -int(one.get("count", 0)))
     out = [f"  lost:       {int(one['count']):,}× {one['cause']} ({one['source']})" for one in missing[:most]]
@@ -109,11 +109,12 @@ def losses(summary: Summary, most: int = 4) -> list[str]:
 
 
 #: How notes begin that answer an option.
-_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "no OpenMP runtime ", "no OpenACC runtime ")
+_ANSWERS = ("kernel pattern ", "--capture-range ", "--delay ", "--for ", "--max-size ", "CUPTI is left to the program (--yield)",
+            "no OpenMP runtime ", "no OpenACC runtime ")  # fmt: skip
 
 
 def unmatched(summary: Summary) -> list[str]:
-    """Options that came to nothing, as patterns that matched no kernel: what was asked for is not in the trace."""
+    """What options left out, and options without effect, such as patterns that matched no kernel."""
     counts: dict[str, int] = {}
     for one in summary.losses:
         if str(one.get("cause", "")).startswith(_ANSWERS):

@@ -118,7 +118,9 @@ def _seconds(table: pa.Table) -> pa.Table:
     """Times to the nanosecond: three digits would not separate neighbors."""
     import pyarrow as pa
 
-    told = [None if t is None else f"{t / 10**9:.9f} s" for t in table.column("time").to_pylist()]
+    from warpsight.analysis.base.words import moment
+
+    told = [None if t is None else moment(t, 9) for t in table.column("time").to_pylist()]
     return table.set_column(table.column_names.index("time"), "time", pa.array(told, pa.string()))
 
 

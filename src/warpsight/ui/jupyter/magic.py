@@ -1,11 +1,13 @@
-"""`%%warpsight`: record what one cell does and show what came out."""
+"""`%%warpsight`: record one cell and show its report."""
 
 from __future__ import annotations
 
 import argparse
+import html
 import importlib
 import shlex
 from typing import Any
+from urllib.parse import quote
 
 from warpsight.errors import UsageError
 
@@ -44,12 +46,22 @@ def record_cell(shell: Any, line: str, cell: str) -> None:
         shell.run_cell(cell)
     trace = warpsight.open(chosen.output)
     shell.user_ns[chosen.trace] = trace
-    shell_display: Any = importlib.import_module("IPython.display").display
+    displays: Any = importlib.import_module("IPython.display")
+    shell_display = displays.display
     shell_display(trace)
+    shell_display(displays.HTML(_link(trace, chosen.output)))
     if chosen.flame:
         from warpsight.analysis.flame.graph import Shape, flame
 
         shell_display(flame(trace, shape=Shape(chosen.flame)))
+
+
+def _link(trace: Any, output: str) -> str:
+    """A link to the whole report, written beside the trace."""
+    page = f"{output.rstrip('/').removesuffix('.warp')}.report.html"
+    trace.report(page, force=True)
+    address, text = html.escape(quote(page)), html.escape(page)
+    return f'<a href="{address}" target="_blank" rel="noopener">{text}</a>: timeline, flame graph, source'
 
 
 class _Parser(argparse.ArgumentParser):

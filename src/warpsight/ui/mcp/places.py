@@ -75,7 +75,7 @@ class Places:
             return self._open[key]
 
     def listed(self) -> list[str]:
-        """Traces and files that may be some, relative to their root, at most :data:`_MOST_LISTED`."""
+        """Traces and possible traces, relative to their root, at most :data:`_MOST_LISTED`."""
         out: list[str] = []
         for root in self.roots:
             for folder, names, files in os.walk(root):

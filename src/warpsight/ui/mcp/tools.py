@@ -1,4 +1,4 @@
-"""What an agent can ask: each answer is plain data, with at most so many rows and characters, and says when it was cut."""
+"""Questions for agents: each answer is plain data, with bounded rows and characters, and says when it was cut."""
 
 from __future__ import annotations
 

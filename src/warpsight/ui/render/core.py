@@ -1,4 +1,4 @@
-"""A core dump for people: the verdict first, then where every lane is."""
+"""A core dump on the terminal: the verdict first, then where every lane is."""
 
 from __future__ import annotations
 

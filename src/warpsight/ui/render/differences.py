@@ -59,7 +59,7 @@ def show(found: Difference, stream: IO[str], *, by: str | None = None, top: int 
 
 
 def _changes(found: pa.Table) -> pa.Table:
-    """Rows with changes in percent, intervals beside them; columns that say nothing are left out."""
+    """Rows with changes in percent, with intervals; columns without content are left out."""
     return _table(found.column("name").to_pylist(), found.to_pylist())
 
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from warpsight.sass.event_memory import Access
-from warpsight.sass.races.detect import Races, Side
+from warpsight.sass.races.detect import Races
+from warpsight.sass.races.witness import Side
 
 _WORDS = {"global": "sectors", "local": "sectors"}
 

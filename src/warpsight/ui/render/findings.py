@@ -1,4 +1,4 @@
-"""Findings for a terminal: the verdict, then each finding with what it costs, what shows it and what to do."""
+"""Findings for a terminal: the verdict, then each finding with its cost, evidence and advice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLORS = {"error": "\033[31m", "loss": "\033[31m", "warning": "\033[33m", "note
 
 
 def show_verdict(found: Verdict, stream: IO[str], *, everything: bool = False) -> None:
-    """Print a verdict in at most :data:`LINES` lines, or with everything that is known."""
+    """Print a verdict in at most :data:`LINES` lines, or in full."""
     bold, plain = ("\033[1m", "\033[0m") if terminal.colored(stream) else ("", "")
     lines = [f"{bold}{line}{plain}" for line in _wrapped(numbers.capitalized(found.headline), "")]
     lines += _wrapped(numbers.capitalized(found.summary) + ".", "")
@@ -45,7 +45,7 @@ def _blocks(found: Verdict, stream: IO[str], *, brief: bool = False) -> list[lis
 
 
 def _fitting(found: Verdict, stream: IO[str], room: int) -> tuple[list[list[str]], str]:
-    """What fits into some lines: the findings of the headline in full, the others' first lines, then more of those."""
+    """What fits into some lines: the headline's findings in full, the others' first lines, then more of those."""
     leading = [i for i, one in enumerate(found.findings) if one in found.leading]
     others = [i for i in range(len(found.findings)) if i not in leading]
     brief, full = _blocks(found, stream, brief=True), _blocks(found, stream)
@@ -108,7 +108,7 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 
 
 def _cut(text: str) -> str:
-    """A line of evidence: the file and line of a place are what it is read for."""
+    """A line of evidence that keeps the file and line of a place, which are the point of it."""
     return numbers.shorten_paths(text, _width())
 
 

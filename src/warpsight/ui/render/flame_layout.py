@@ -1,4 +1,4 @@
-"""Where the frames of a flame graph lie: the order of siblings, what is too small to show, boxes for a picture."""
+"""The layout of a flame graph: the order of siblings, frames too small to show, boxes for a picture."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def title_of(graph: FlameGraph) -> tuple[str, str]:
-    """Heading and the line below it: what is weighed, and that what went in came out."""
+    """Heading and subtitle: the weight, and that the total is conserved."""
     what = {"time": "GPU time", "launches": "Kernel launches", "bytes": "Bytes copied and set",
             "idle": "GPU idle time", "allocated": "Bytes allocated",
             "samples": "Samples of host threads", "pc-samples": "Samples of warps"}[graph.weight]  # fmt: skip
@@ -50,7 +50,7 @@ def fill(graph: FlameGraph, node: int) -> str:
 
 
 def tip(graph: FlameGraph, node: int) -> str:
-    """What a node is and weighs, in one line."""
+    """A node's name and weight, in one line."""
     text = graph.labels[graph.label[node]]
     shown = [amount(int(t), graph.unit) for t in graph.total[node]]
     whole = int(graph.total[0, -1]) or 1

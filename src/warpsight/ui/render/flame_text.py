@@ -1,4 +1,4 @@
-"""Flame graphs as text that other tools read: folded stacks, and speedscope's JSON."""
+"""Flame graphs as text for other tools: folded stacks, and speedscope's JSON."""
 
 from __future__ import annotations
 

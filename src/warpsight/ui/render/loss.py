@@ -1,4 +1,4 @@
-"""What is missing, said in red wherever an answer could look complete without it."""
+"""Warnings about missing data, in red wherever an answer could look complete without it."""
 
 from __future__ import annotations
 

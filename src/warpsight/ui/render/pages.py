@@ -1,4 +1,4 @@
-"""What all pages share: templates, assets read from the package, and data that cannot leave its script element."""
+"""What all pages share: templates, assets read from the package, and data that cannot break out of its script element."""
 
 from __future__ import annotations
 

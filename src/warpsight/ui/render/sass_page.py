@@ -19,7 +19,7 @@ _MOST_PTX = 20_000
 
 
 def page(listing: Listing) -> str:
-    """The page of a listing; it asks no network for anything."""
+    """The page of a listing; it makes no network requests."""
     from markupsafe import Markup
 
     code = listing.code

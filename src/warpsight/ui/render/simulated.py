@@ -20,7 +20,7 @@ def show(found: Simulated, stream: IO[str], top: int | None = 10) -> None:
 
 
 def headline(found: Simulated) -> str:
-    """What the step takes, by how much that is less or more, and between which bounds."""
+    """The predicted step, the change, and the bounds."""
     step = found.step
     what = f"mean of {step.count} steps" if step.count else "the whole recording"
     before, after, low, high = (

@@ -82,7 +82,7 @@ def _short_frames(column: _Column) -> _Column:
 
 
 def _without_type(column: _Column) -> _Column:
-    """Names of kernels without what every kernel returns."""
+    """Names of kernels without the return type that every kernel has."""
     return replace(column, cells=[c.removeprefix("void ") for c in column.cells])
 
 

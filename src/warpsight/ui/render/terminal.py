@@ -25,7 +25,7 @@ _UNWANTED = re.compile(rf"(?!\x1b\[[0-9;]*[mK]|\r)[{_CONTROL}]")
 
 @dataclass(frozen=True)
 class Terminal:
-    """What the user asked for: `color` None decides by the stream; `verbosity` -1 quiet, 0 normal, 1 verbose."""
+    """The user's choices: `color` None decides by the stream; `verbosity` -1 quiet, 0 normal, 1 verbose."""
 
     color: bool | None = None
     verbosity: int = 0
@@ -35,7 +35,7 @@ _TERMINAL: ContextVar[Terminal] = ContextVar("terminal", default=Terminal())  # 
 
 
 def configure(*, color: bool | None = None, verbosity: int = 0) -> None:
-    """Set what the user asked for, for everything that is printed from here on."""
+    """Set the user's choices for everything that is printed from here on."""
     _TERMINAL.set(Terminal(color, verbosity))
 
 
@@ -69,7 +69,7 @@ def console(stream: IO[str] | None = None) -> Console:
 
 
 def printable(text: str) -> str:
-    """A text on one line that makes a terminal do nothing but show it: control characters as escapes, line ends as blanks."""
+    """A text on one line that a terminal only displays: control characters as escapes, line ends as blanks."""
     if text.isprintable():
         return text
     return _ANY_CONTROL.sub(lambda match: " " if match[0] in "\t\n" else _escape(match), text)
@@ -128,7 +128,7 @@ class _GuardedBytes(io.RawIOBase):
 
 
 class _Losable:
-    """A stream whose writes may fail: nobody reads it, or its disk is full."""
+    """A stream whose writes may fail, because nobody reads it or its disk is full."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -147,7 +147,7 @@ class _Losable:
 
 
 def let_messages_fail() -> None:
-    """For verbs that run a program: a message that cannot be written must not change how that ends."""
+    """For verbs that run a program: a message that cannot be written must not change the outcome."""
     if not isinstance(sys.stderr, _Losable):
         sys.stderr = cast("TextIO", _Losable(sys.stderr))
 

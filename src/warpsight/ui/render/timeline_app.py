@@ -1,4 +1,4 @@
-"""The timeline as an application in the terminal: zoom, move, search, and what the event under the cursor is."""
+"""The timeline as an application in the terminal: zoom, move, search, and details of the event under the cursor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
+from warpsight.analysis.base.words import moment
 from warpsight.model.work import KINDS
 from warpsight.ui.render import numbers, terminal
 from warpsight.ui.render.timeline_text import STYLES, frame
@@ -146,9 +147,12 @@ class TimelineApp(App[None]):
         self.columns = drawn.columns
         self.cursor = min(max(self.cursor, 0), drawn.columns - 1)
         text = Text(no_wrap=True)
-        begin, end = (t - self.picture.begin for t in self.window)
+        begin, end = (t - self.picture.origin for t in self.window)
+        digits = min(
+            max(10 - len(str((end - begin) // drawn.columns)), 1), 9
+        )  # as many as tell columns apart
         text.append(
-            f"{numbers.duration(begin)} … {numbers.duration(end)}  ({numbers.duration(end - begin)} shown)\n",
+            f"--from {moment(begin, digits)} --until {moment(end, digits)}  ({numbers.duration(end - begin)} shown)\n",
             "bold",
         )
         text.append(f"{'':{drawn.label}} {drawn.axis}\n", "dim")
@@ -197,9 +201,9 @@ class TimelineApp(App[None]):
         return int(rows[int(inside.argmax())]), len(rows)
 
     def details(self) -> Text:
-        """What is under the cursor."""
+        """The details of the event under the cursor."""
         row, count = self.event()
-        at = numbers.duration(self.column_window()[0] - self.picture.begin)
+        at = moment(self.column_window()[0] - self.picture.origin, 9)
         if row is None:
             return Text(f"idle at {at}", "dim")
         work = self.picture.work
@@ -211,7 +215,7 @@ class TimelineApp(App[None]):
         )
         kind = KINDS[int(work.kind[row])]
         text.append(
-            f"{kind}, {numbers.duration(length)} from {numbers.duration(start - self.picture.begin)}",
+            f"{kind}, {numbers.duration(length)} from {moment(start - self.picture.origin, 9)}",
             STYLES[kind],
         )
         queue = work.queues[int(work.queue[row])]

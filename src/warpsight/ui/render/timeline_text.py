@@ -75,7 +75,7 @@ def frame(
         for shares, names in zip(busy.tolist(), name.tolist(), strict=True)
     )
     return Frame(
-        begin, end, label, axis(begin - picture.begin, end - picture.begin, columns),
+        begin, end, label, axis(begin - picture.origin, end - picture.origin, columns),
         tuple(lane_label(lane, label) for lane in picture.lanes), lanes, tuple(float(b) for b in busy.mean(axis=1)),
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ def lane_label(lane: Lane, width: int) -> str:
 
 
 def axis(begin: int, end: int, columns: int) -> str:
-    """Times under the bins: as many as fit, at round numbers, relative to the begin of the trace."""
+    """Times under the bins as options take them: as many as fit, at round numbers, since the begin of the trace."""
     span = max(end - begin, 1)
     step = _round_step(span / max(columns // 14, 1))
     text = _ticks(begin, end, columns, step)
@@ -125,7 +125,7 @@ def _ticks(begin: int, end: int, columns: int, step: int) -> str:
     out = [" "] * columns
     at = -(-begin // step) * step
     while at <= end:
-        text = f"{at / scale:.{digits}f} {unit}"
+        text = f"{at / scale:.{digits}f}{unit}"
         place = (at - begin) * columns // max(end - begin, 1)
         around = out[max(place - 1, 0) : place + len(text) + 1]
         if place + len(text) <= columns and all(c == " " for c in around):

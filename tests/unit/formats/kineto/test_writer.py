@@ -154,6 +154,20 @@ def test_a_process_that_is_not_there_is_named_with_those_that_are(tmp_path, reco
         writer.write(recorded, file, Selection(processes=(7,)))
 
 
+def test_a_kernel_whose_name_is_lost_is_written(tmp_path):
+    """As in a damaged file."""
+    with TraceWriter(tmp_path / "own.warp") as own:
+        own.add(
+            "process", [{"process": 0, "pid": 1, "host": "", "command": "", "executable": "", "start": 0}]
+        )
+        common = {"context": 1, "process": 0, "graph_level": False, "device": 0, "duration": 5}
+        own.add("kernel", [{**common, "start": 1_000, "name_id": 4_000_000, "stream": 7}])
+    with ws.open(tmp_path / "own.warp") as trace:
+        back(trace, tmp_path)
+    with ws.open(tmp_path / "back.warp") as trace:
+        assert trace.sql("SELECT name, start, duration FROM kernel").fetchall() == [("", 1_000, 5)]
+
+
 def test_work_without_a_device_or_its_row_is_written(tmp_path):
     """A trace of the user's own, or of a tool that tells no devices."""
     with TraceWriter(tmp_path / "own.warp") as own:

@@ -2,6 +2,8 @@
 
 import contextlib
 import re
+import subprocess
+import sys
 from html import unescape
 from html.parser import HTMLParser
 
@@ -82,8 +84,9 @@ def test_a_flame_graph_is_a_page_in_a_frame_of_its_own(messy):  # noqa: F811
     assert "<!doctype html>" in attributes["srcdoc"] and "gemm" in attributes["srcdoc"]
 
 
-def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkeypatch, capsys):  # noqa: F811
-    trace = build(kernel=[kernel(0, 77, 1)])
+def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkeypatch, capsys, tmp_path):  # noqa: F811
+    trace = ws.open(build(kernel=[kernel(0, 77, 1)]).path)
+    monkeypatch.chdir(tmp_path)
     asked = []
 
     @contextlib.contextmanager
@@ -97,6 +100,7 @@ def test_the_magic_records_the_cell_and_keeps_its_variables(shell, build, monkey
     assert asked == [("other.warp", {"force": True})]
     assert shell.user_ns["answer"] == 42
     assert shell.user_ns["mine"] is trace
+    assert "window.report" in (tmp_path / "other.report.html").read_text(encoding="utf-8")
     capsys.readouterr()
 
 
@@ -105,3 +109,24 @@ def test_wrong_options_of_the_magic_are_told(shell):
         shell.run_cell_magic("warpsight", "--nonsense", "1")
     with pytest.raises(UsageError, match="invalid choice"):
         shell.run_cell_magic("warpsight", "--flame hours", "1")
+
+
+_NOTEBOOK = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+InteractiveShell.instance().config["IPKernelApp"] = Config({"connection_file": ""})
+sys.modules["ipywidgets"] = None  # not installed
+import warpsight as ws
+trace = ws.open(sys.argv[1])
+print(trace.sql("SELECT count(*) FROM kernel").fetchall(), len(trace._repr_html_()) > 100)
+"""
+
+
+def test_a_notebook_without_ipywidgets_reads_traces(build):  # noqa: F811
+    """DuckDB refuses every setting of its progress bar there."""
+    trace = build(kernel=[kernel(i * 100, 50) for i in range(10)])
+    done = subprocess.run(
+        [sys.executable, "-c", _NOTEBOOK, trace.path], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "[(10,)] True\n", done.stderr

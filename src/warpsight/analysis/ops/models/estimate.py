@@ -65,12 +65,12 @@ def estimate(
 
 
 def unknown(family: str, reason: str) -> Estimate:
-    """An estimate that knows nothing but why."""
+    """An estimate that is only the reason why nothing is known."""
     return Estimate(family, None, None, reason=reason)
 
 
 def judged(model: Model, family: str, call: Call) -> Estimate:
-    """What a model says of a call, its ignorance among it; arguments that contradict each other count as unknown."""
+    """A model's estimate of a call, or why there is none; contradictory arguments count as unknown."""
     try:
         found = model(call)
         found = replace(found, flops=None if found.flops is None else float(found.flops))

@@ -31,7 +31,7 @@ def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def requirement() -> Requirement | None:
-    """Nothing that the launcher has to look for: the driver loads us, and we find CUPTI in the program."""
+    """Nothing for the launcher to look for: the driver loads us, and we find CUPTI in the program."""
     return None
 
 

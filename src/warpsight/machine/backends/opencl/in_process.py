@@ -17,7 +17,7 @@ def variables(library: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def requirement() -> Requirement | None:
-    """Nothing that the launcher has to look for."""
+    """Nothing for the launcher to look for."""
     return None
 
 

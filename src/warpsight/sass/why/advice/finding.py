@@ -1,4 +1,4 @@
-"""What an optimizer sees and what it says."""
+"""The input and output of an optimizer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_PLACES = 5
 
 @dataclass(frozen=True)
 class Launch:
-    """How the kernel was launched; 0 or empty for what is not known.
+    """How the kernel was launched; 0 or empty if unknown.
 
     Attributes:
         blocks: of the grid; threads: of a block; registers: of a thread; shared: bytes of a block.
@@ -70,7 +70,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a kernel when advice is sought."""
+    """The known facts of a kernel when advice is sought."""
 
     code: KernelCode
     samples: Samples

@@ -1,4 +1,4 @@
-"""The agent skill that comes with warpsight, and putting it where an agent finds it."""
+"""The agent skill that comes with warpsight, and its installation."""
 
 from __future__ import annotations
 

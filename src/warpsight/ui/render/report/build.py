@@ -1,4 +1,4 @@
-"""From results to the page: what stands in each section, redacted."""
+"""From results to the page: the content of each section, redacted."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _sentence(words: str) -> str:
 
 
 def _tiles(material: Material) -> list[dict[str, Any]]:
-    """The figures people look for first; those the trace cannot tell are left out."""
+    """The figures people look for first; those the trace does not have are left out."""
     tiles: list[dict[str, Any]] = []
 
     def add(label: str, value: str, note: str = "", share: float | None = None) -> None:
@@ -345,7 +345,7 @@ def _environment(trace: Trace, material: Material, redactor: Redactor) -> dict[s
 
 
 def _filled(caption: str, rows: list[dict[str, Any]], columns: dict[str, str]) -> dict[str, Any]:
-    """A small table of the columns that tell something in any row."""
+    """A small table of the columns that have content in any row."""
     used = [name for name in columns if any(row[name] not in ("", None) for row in rows)]
     numeric = {"device", "memory", "units", "capability", "process", "rank", "pid"}
     heads = [cells.Head(columns[name], name in numeric, name == "command") for name in used]

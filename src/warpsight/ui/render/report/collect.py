@@ -1,4 +1,4 @@
-"""Everything the report shows, asked of the analyses: two at a time where memory allows it, each failing for itself."""
+"""Everything the report shows, from the analyses: two at a time where memory allows, each failing separately."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Material:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the rules say, in reading order; without rules, what the single analyses say. Each text once."""
+        """The rules' findings, in reading order; without rules, those of the single analyses. Each text once."""
         if self.verdict is not None:
             return self.verdict.findings
         found = [f for result in (self.account, self.gaps, self.iterations, self.kernels, self.copies)

@@ -1,4 +1,4 @@
-"""Data of the report's pictures, as small as it can be sent: bins as bytes, times relative to the begin."""
+"""Data of the report's pictures in compact form: bins as bytes, times relative to the begin."""
 
 from __future__ import annotations
 

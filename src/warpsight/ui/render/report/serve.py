@@ -98,7 +98,7 @@ class TraceServer:
         self.close()
 
     def answer(self, path: str, query: str = "") -> tuple[bytes, str] | None:
-        """Body and type of what lies at a path below the token, None when there is nothing."""
+        """Body and type of the page at a path below the token, None when there is none."""
         if path in ("", "index.html"):
             return self._report, _HTML
         if path == _SHARED:

@@ -1,0 +1,46 @@
+#include "sanitizer/delay_plan.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace warpsight {
+namespace {
+
+void take(DelayPlan* plan, const std::string& word, std::istringstream& line) {
+  std::string checksum, name;
+  if (word == "rule") {
+    line >> plan->rule.seed >> plan->rule.threshold >> plan->rule.floor_ns >> plan->rule.ceiling_ns;
+  } else if (word == "where") {
+    line >> plan->warps >> plan->ranks;
+  } else if (word == "blocks") {
+    WsBlocks range = {};
+    line >> range.low >> range.high;
+    plan->blocks.push_back(range);
+  } else if (word == "stream") {
+    uint32_t number = 0;
+    line >> number;
+    plan->streams.insert(number);
+  } else if (word == "code") {
+    line >> checksum >> name;
+    plan->known[name].insert(checksum);
+  } else if (word == "point") {
+    DelayPoint point;
+    line >> point.pc >> point.kind >> point.number >> checksum >> name;
+    plan->functions[{name, checksum}].push_back(point);
+  }
+}
+
+}  // namespace
+
+bool DelayPlan::read(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return false;
+  std::string text, word;
+  while (std::getline(file, text)) {
+    std::istringstream line(text);
+    if (line >> word) take(this, word, line);
+  }
+  return true;
+}
+
+}  // namespace warpsight

@@ -1,0 +1,192 @@
+"""`race check`: what an event trace, racecheck and delays say of a program's races, as one verdict."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsight.debug.sanitizer import sanitize
+from warpsight.errors import WarpsightError
+from warpsight.race.points import points_of
+from warpsight.race.repair import Repairs
+from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races, merged
+from warpsight.sass import tracing
+from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.races.detect import races
+
+#: Classes of events that the detector follows, and those by which repairs are told.
+TRACED = ("memory", "barriers", "mbarrier", "tma", "cluster", "wgmma")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one way of looking came to.
+
+    Attributes:
+        name: of it; findings: how many, None when it could not look; notes: what keeps its answer from being complete.
+    """
+
+    name: str
+    findings: int | None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {"name": self.name, "findings": self.findings, "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class Provoked:
+    """What delays did to a program: failures and runs, with delays and, patched alike, without."""
+
+    failures: int
+    runs: int
+    control_failures: int
+    control_runs: int
+    summary: str
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether delays made it fail."""
+        return self.failures > 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {
+            "failures": self.failures, "runs": self.runs, "control_failures": self.control_failures,
+            "control_runs": self.control_runs, "summary": self.summary,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of a program's races.
+
+    Attributes:
+        suspects: pairs of accesses, those that most detectors found first; arms: what each way of looking came to.
+        provoked: what delays did, None when that was not tried; disagreements: one sentence each.
+    """
+
+    suspects: tuple[Suspect, ...]
+    arms: tuple[Arm, ...]
+    provoked: Provoked | None
+    disagreements: tuple[str, ...]
+
+    @property
+    def racy(self) -> bool:
+        """Whether a race was found or provoked."""
+        return bool(self.suspects) or (self.provoked is not None and self.provoked.reproduced)
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {
+            "racy": self.racy, "suspects": [suspect.to_json() for suspect in self.suspects],
+            "arms": [arm.to_json() for arm in self.arms],
+            "provoked": self.provoked.to_json() if self.provoked is not None else None,
+            "disagreements": list(self.disagreements),
+        }  # fmt: skip
+
+
+def check(
+    program: Sequence[str], kernels: Sequence[str] = (), launches: int = 64, provoke: Callable[[], Provoked] | None = None
+) -> Verdict:
+    """Run a program under each detector, and with delays.
+
+    Args:
+        program: the command line; it runs once under each detector.
+        kernels: patterns of the kernels that are traced.
+        launches: how many of them are.
+        provoke: tries delays; None leaves that out.
+
+    Raises:
+        StartError: when the program cannot be started.
+        WarpsightError: when no detector could look.
+    """
+    with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
+        selection = tracing.Selection(events=TRACED, kernels=tuple(kernels), launches=(0, launches))
+        found, arm, traces = _traced(program, selection, Path(folder, "check.events"))
+        from_tool, tool_arm = _racechecked(program)
+        if arm.findings is None and tool_arm.findings is None:
+            raise WarpsightError("; ".join((*arm.notes, *tool_arm.notes)))
+        return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoke() if provoke is not None else None)
+
+
+def verdict(found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None) -> Verdict:
+    """One verdict from what the detectors found."""
+    suspects = [repairs.repaired(suspect) for suspect in merged(found)]
+    suspects.sort(key=lambda suspect: -len(suspect.found_by))
+    looked = {arm.name for arm in arms if arm.findings is not None}
+    return Verdict(tuple(suspects), arms, provoked, tuple(_disagreements(suspects, looked, provoked)))
+
+
+def _traced(
+    program: Sequence[str], selection: tracing.Selection, out: Path
+) -> tuple[list[Suspect], Arm, list[EventTrace]]:
+    try:
+        traced = tracing.trace(program, selection, out)
+    except WarpsightError as error:
+        if hasattr(error, "exit_code"):
+            raise
+        return [], Arm(EVENTS, None, (str(error),)), []
+    traces = [EventTrace(file) for file in traced.files]
+    answers = [races(trace) for trace in traces]
+    notes = list(dict.fromkeys(note for answer in answers for note in answer.notes))
+    if sum(answer.launches for answer in answers) >= (selection.launches or (0, 0))[1]:
+        notes.append(f"only the first {selection.launches[1] if selection.launches else 0} launches were traced (--launches)")
+    if not traces:
+        notes.append("the program did not use an NVIDIA GPU")
+    found = from_races(race for answer in answers for race in answer.races)
+    return found, Arm(EVENTS, len(found) if traces else None, tuple(notes)), traces
+
+
+def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], Arm]:
+    try:
+        run = sanitize("racecheck", program)
+    except WarpsightError as error:
+        if hasattr(error, "exit_code"):
+            raise
+        return [], Arm(RACECHECK, None, (str(error),))
+    found = from_racecheck(run.findings)
+    looked = bool(run.summaries)
+    return found, Arm(RACECHECK, len(found) if looked else None, run.troubles)
+
+
+def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Provoked | None) -> list[str]:
+    """Where the detectors and the delays say different things, and what that means."""
+    said = []
+    for suspect in suspects:
+        lines = " and ".join(sorted(suspect.lines))
+        if suspect.found_by == (RACECHECK,) and EVENTS in looked:
+            said.append(
+                f"{lines}: racecheck alone. The event trace does not follow asynchronous copies, phases of mbarriers and the "
+                "end of blocks, and counts an arrival it cannot see as made"
+            )
+        elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
+            said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
+    if provoked is not None and suspects and not provoked.reproduced:
+        said.append(
+            f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "
+            "memory, which delays do not bring out"
+        )
+    if provoked is not None and not suspects and provoked.reproduced:
+        said.append(
+            "delays make the program fail, and no detector names two accesses: several launches, copies or polling may be "
+            "involved; `race reduce` finds the instructions"
+        )
+    return said
+
+
+def suspicious(traces: Sequence[EventTrace]) -> list[Any]:
+    """The points of traces whose accesses race, each pair together."""
+    found: dict[Any, None] = {}
+    for trace in traces:
+        known = {(point.kernel, point.pc): point for point in points_of(trace) if point.kind != "launch"}
+        for race in races(trace).races:
+            for one in (race.first, race.second):
+                point = known.get((one.place.function, one.place.offset))
+                if point is not None:
+                    found[point] = None
+    return list(found)

@@ -1,0 +1,200 @@
+"""Delays in a program's kernels: what a run with a plan needs in its environment, and which delays were made.
+
+The library that traces events (:mod:`warpsight.sass.tracing`) makes them. It patches the modules that hold code with points, in the
+classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`), logs it and waits.
+The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was not written yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from warpsight.errors import WarpsightError
+from warpsight.formats.events.kinds import BY_NAME, DELAY, KINDS
+from warpsight.race import counter, plan
+from warpsight.race.plan import Plan, Point
+from warpsight.sass import tracing
+from warpsight.sass.event_trace import EventTrace
+
+#: The class of a point before which the host waits, and its number for the library.
+HOST_LAUNCH, HOST_LAUNCH_NUMBER = "launch", 65
+#: An occurrence that was not counted: the launch has too many warps for that.
+UNCOUNTED = 2**32 - 1
+#: Exit code of a program that was ended because its code is not the plan's.
+OTHER_CODE = 125
+_LOG_BYTES = 256 << 20
+_SCHEMA = pa.schema(
+    [("process", pa.int64()), ("device", pa.int32()), ("kernel", pa.string()), ("launch", pa.uint32()), ("cta", pa.uint32()),
+     ("warp", pa.uint8()), ("function", pa.string()), ("pc", pa.uint32()), ("kind", pa.string()),
+     ("occurrence", pa.uint32()), ("delay_ns", pa.int64())]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What every run needs, made once: a folder that lives as long as this process, and what is in it or installed."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    library: Path
+    sanitizer: Path
+    patches: tuple[Path, ...]
+
+
+@lru_cache(maxsize=1)
+def _parts() -> _Parts:
+    library, sanitizer = tracing.injected_library(), tracing.sanitizer_library()
+    folder = tempfile.TemporaryDirectory(prefix="warpsight-delays-")
+    patches = tracing.assemble(Path(folder.name), tracing.architectures())
+    return _Parts(folder, library, sanitizer, tuple(patches))
+
+
+def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]:
+    """Variables for a run with a plan's delays; process P logs them to the file `log_path` with `.P` appended.
+
+    The patches are assembled at the first call of a process.
+
+    Raises:
+        FormatError: when the file is no plan.
+        WarpsightError: when something is missing that delays need, or another tool is injected.
+    """
+    found = plan.read(plan_path)
+    tracing.refuse_other_tools()
+    parts = _parts()
+    written = "\n".join([*lines(found), ""]).encode()
+    points = Path(parts.folder.name, hashlib.sha256(written).hexdigest()[:32])
+    if not points.exists():
+        plan.replace(points, written)
+    wanted = request(found, points, log_path, parts.sanitizer, parts.patches)
+    return {tracing.INJECTION: str(parts.library), tracing.REQUEST: "\n".join(wanted)}
+
+
+def request(
+    plan: Plan, points: Path, log_path: Path | None, sanitizer: Path, patches: tuple[Path, ...]
+) -> list[str]:
+    """What the library is asked for (native/sanitizer/request.cpp)."""
+    kinds = dict.fromkeys(point.kind for point in plan.points if point.kind != HOST_LAUNCH)
+    said = {"delays": True, "seed": plan.seed}
+    asked = [f"mode={tracing.DELAY}", f"library={sanitizer}", f"plan={points}", f"limit={_LOG_BYTES}"]
+    asked += [f"patches={path}" for path in patches]
+    asked += [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].visit}" for kind in kinds]
+    if log_path is not None:
+        asked += [f"file={log_path.absolute()}", f"description={json.dumps(said)}"]
+    return asked
+
+
+def lines(plan: Plan) -> list[str]:
+    """A plan as the library reads it (native/sanitizer/delay_plan.h).
+
+    Raises:
+        WarpsightError: for a point of a class that cannot be patched.
+    """
+    where = plan.where
+    warps = sum(1 << warp for warp in set(where.warps)) if where.warps is not None else 2**32 - 1
+    ranks = sum(1 << rank for rank in set(where.ranks)) if where.ranks is not None else 2**32 - 1
+    said = [
+        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns}",
+        f"where {warps} {ranks}",
+    ]
+    said += [f"blocks {low} {high}" for low, high in _merged(where.ctas or ())]
+    said += [f"stream {number}" for number in where.streams or ()]
+    known = {(name, checksum) for name, checksums in plan.code.items() for checksum in checksums}
+    known |= {(point.kernel, point.code) for point in plan.points}
+    said += [f"code {checksum} {name}" for name, checksum in sorted(known)]
+    said += [
+        f"point {point.pc} {_number(point)} {point.number} {point.code} {point.kernel}"
+        for point in plan.points
+    ]
+    return said
+
+
+def _merged(ranges: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Ascending ranges that do not touch."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
+
+def _number(point: Point) -> int:
+    if point.kind == HOST_LAUNCH:
+        return HOST_LAUNCH_NUMBER
+    kind = BY_NAME.get(point.kind)
+    if kind is None or kind == DELAY:
+        raise WarpsightError(f"a point of {point.kernel} has the kind {point.kind!r}, which nothing patches")
+    return kind.number
+
+
+def delays_done(log_path: Path) -> pa.Table:
+    """The delays of all processes that logged to `log_path`.
+
+    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for the kernels of a graph
+    that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in launches that are too large), delay_ns. Where the host waited, cta,
+    warp, pc and occurrence are 0 and the kind is `launch`.
+    """
+    return pa.concat_tables([_done(EventTrace(file)) for file in logs(log_path)] or [_SCHEMA.empty_table()])
+
+
+def logs(log_path: Path) -> list[Path]:
+    """The log files of a run, one for each process that used a GPU."""
+    return sorted(path for path in log_path.parent.glob(f"{log_path.name}.*") if path.suffix[1:].isdigit())
+
+
+def losses(log_path: Path) -> list[str]:
+    """What the logs of a run lack, or what went wrong in it, one sentence each."""
+    return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
+
+
+def read_log(plan: Plan, log_path: Path) -> Mapping[str, npt.NDArray[Any]]:
+    """The delays as arrays of equal length: point (its place in the plan), launch, cta, warp, occurrence, delay_ns."""
+    done = delays_done(log_path)
+    places = {(point.kernel, point.pc, point.kind): at for at, point in enumerate(plan.points)}
+    keys = zip(
+        done["function"].to_pylist(), done["pc"].to_pylist(), done["kind"].to_pylist(), strict=True
+    )
+    found = {"point": np.array([places.get(key, -1) for key in keys], np.int64)}
+    for name in ("launch", "cta", "warp", "occurrence", "delay_ns"):
+        found[name] = done[name].to_numpy().astype(np.int64)
+    return found
+
+
+def _done(trace: EventTrace) -> pa.Table:
+    process = int(trace.file.process.get("pid", 0))
+    tables = []
+    # The kernels of one launch of a graph share the number of the last one's launch.
+    numbers = {launch.said["graph"]: launch.index for launch in trace.launches.values() if launch.said["graph"]}
+    for launch in trace.launches.values():
+        number = numbers.get(launch.said["graph"], launch.index)
+        events = trace.of_launch(launch.number)
+        events = events.take(events.kind == DELAY.number)
+        pcs, inverse = np.unique(events.pc, return_inverse=True)
+        places = trace.places(launch, pcs)
+        rows = len(events)
+        kinds = [KINDS[flag].name if flag in KINDS else "" for flag in events.flags.tolist()]
+        host = launch.said.get("host_delay_ns")
+        said, device = str(launch.said["name"]), int(launch.said.get("device", 0))
+        columns: dict[str, Any] = {
+            "process": np.full(rows, process), "device": np.full(rows, device), "kernel": [said] * rows,
+            "launch": np.full(rows, number), "cta": events.block, "warp": events.warp,
+            "function": [places[at].function for at in inverse.tolist()],
+            "pc": np.array([place.offset for place in places], np.uint64)[inverse] if rows else [],
+            "kind": kinds, "occurrence": events.first_operand(1), "delay_ns": events.first_operand(0),
+        }  # fmt: skip
+        tables.append(pa.table({name: pa.array(columns[name]).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names}))
+        if host is not None:
+            row = [process, device, said, launch.index, 0, 0, said, 0, HOST_LAUNCH, 0, int(host)]
+            tables.append(pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True))], _SCHEMA))
+    return pa.concat_tables(tables or [_SCHEMA.empty_table()])

@@ -1,0 +1,88 @@
+"""What failing runs say about delays, at any moment: a test that may be looked at after every run, and a bound on the rate.
+
+Whether a run is delayed is drawn at random. So, if delays do not raise the rate of failing, a failing run is a delayed one with
+at most the probability with which it was drawn, whatever the rate is and however it drifts with the machine. :class:`Evidence`
+bets against that with each failing run. What the bets have become is an e-value, which ever exceeds 1/α with a probability of at
+most α (Ville's inequality; Ramdas, Grünwald, Vovk and Shafer, "Game-theoretic statistics and safe anytime-valid inference",
+Statistical Science 2023). The bound on the rate of failing is a confidence sequence by the same inequality (Robbins 1970),
+whose prior has half of its weight on a rate of zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+#: How many times the rate without delays the rate with delays may be, and how much is bet on each.
+_RAISED = (np.array([2.0, 5.0, 20.0, 200.0, np.inf]), np.array([0.15, 0.15, 0.1, 0.1, 0.5]))
+#: The same for delays that do not matter; a failure is natural when ratios of NATURAL and more are refuted.
+_NATURAL = (np.array([0.3, 1.0]), np.array([0.2, 0.8]))
+NATURAL = 3.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run, or a trial of a run, that failed: whether it was delayed, and the probability with which it was not to be."""
+
+    delayed: bool
+    control_share: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """E-values: against "delays do not raise the rate of failing", and against "they raise it :data:`NATURAL`-fold or more"."""
+
+    caused: float
+    natural: float
+
+    @classmethod
+    def of(cls, failures: Iterable[Failure]) -> Evidence:
+        """The evidence of these failures, in the order in which the runs were begun."""
+        listed = list(failures)
+        delayed = np.array([failure.delayed for failure in listed], bool)
+        share = np.array([failure.control_share for failure in listed], float)
+        return cls(_bet(*_RAISED, 1.0, delayed, share), _bet(*_NATURAL, NATURAL, delayed, share))
+
+
+def _bet(
+    ratios: Floats, stakes: Floats, refuted: float, delayed: npt.NDArray[np.bool_], share: Floats
+) -> float:
+    """What stakes on these ratios have become, against the ratio that is to be refuted."""
+    total = 0.0
+    for ratio, stake in zip(ratios, stakes, strict=True):
+        with np.errstate(divide="ignore"):
+            logs = np.log(_chance(ratio, delayed, share)) - np.log(_chance(refuted, delayed, share))
+        total += stake * math.exp(min(float(logs.sum()), 700.0))
+    return float(total)
+
+
+def _chance(ratio: float, delayed: npt.NDArray[np.bool_], share: Floats) -> Floats:
+    """Probability that each failure is of the arm that it is of, where delays multiply the rate of failing by `ratio`."""
+    odds = ratio * (1 - share) / share if math.isfinite(ratio) else np.full(share.shape, np.inf)
+    control = 1 / (1 + odds)
+    return np.where(delayed, 1 - control, control)
+
+
+def upper_bound(failures: int, runs: int, error: float) -> float:
+    """The rate of failing that is excluded, at any moment and with this probability of an error, by what was seen so far."""
+    if not runs:
+        return 1.0
+    passed = runs - failures
+    beta = _log_beta(failures + 0.5, passed + 0.5) - _log_beta(0.5, 0.5) + math.log(0.5)
+    mixture = math.log(math.exp(beta) + 0.5) if not failures else beta
+    low, high = failures / runs, 1.0
+    for _ in range(60):
+        rate = (low + high) / 2
+        likelihood = failures * math.log(rate) + passed * math.log1p(-rate) if rate < 1 else -math.inf
+        low, high = (low, rate) if mixture - likelihood >= math.log(1 / error) else (rate, high)
+    return high
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

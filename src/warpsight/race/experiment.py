@@ -1,0 +1,171 @@
+"""What `stress` and `reduce` share: a folder with a journal, the run that others are compared with, runs under plans."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy.typing as npt
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.race import plan as plans
+from warpsight.race.journal import Journal
+from warpsight.race.oracle import PLAN_VARIABLE, Oracle, Outcome, end_leftovers, run
+from warpsight.race.plan import Plan
+
+#: The variables that have a plan carried out in a program, and the delays logged to a second file if there is one.
+Injection = Callable[[Path, Path | None], Mapping[str, str]]
+
+
+def programs_own(_: Path, __: Path | None) -> Mapping[str, str]:
+    """For programs that carry out the plan themselves: nothing is injected."""
+    return {}
+
+
+#: The log of delays in the folder of a run.
+LOG = "delays"
+
+
+def control(plan: Plan) -> Plan:
+    """The same patched code, without any delay."""
+    return msgspec.structs.replace(plan, probability=0.0)
+
+
+def digest(plan: Plan) -> str:
+    """Identifies a plan."""
+    return hashlib.sha256(msgspec.json.encode(plan)).hexdigest()
+
+
+@dataclass
+class Experiment:
+    """Runs of a program under delay plans, each recorded in a folder.
+
+    Attributes:
+        folder: of everything; oracle: the program; injection: how plans get into it.
+        read_log: the delays of a log as arrays of equal length, point, cta and warp among them, or none where the log is not
+            complete; None: there are no logs.
+        gpus: a run has the first, or the one that it is given; empty: whatever the program sees.
+        stop: ends the runs when it is set.
+    """
+
+    folder: Path
+    oracle: Oracle
+    injection: Injection
+    read_log: Callable[[Plan, Path], Mapping[str, npt.NDArray[Any]]] | None = None
+    gpus: tuple[str, ...] = ()
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, command: Sequence[str], folder: Path | str, *, inject: bool = True, gpus: Sequence[str] = (),
+           **oracle: Any) -> Experiment:  # fmt: skip
+        """An experiment with a program.
+
+        Args:
+            command: the program, which ends with exit code 0 when all is well; 125 says that it cannot be tested.
+            folder: of the journal, the plans and what failing runs wrote; made if need be.
+            inject: carry plans out in the program's kernels; otherwise the program reads the plan that WARPSIGHT_RACE_PLAN names.
+            gpus: that runs use at the same time, as CUDA_VISIBLE_DEVICES names them.
+            oracle: other fields of :class:`~warpsight.race.oracle.Oracle`.
+
+        Raises:
+            UsageError: for a field of the oracle that makes no sense.
+        """
+        try:
+            judge = msgspec.convert({"command": list(command), **oracle}, Oracle)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"{error}") from None
+        if not inject:
+            return cls(Path(folder), judge, programs_own, None, tuple(gpus))
+        from warpsight.race import delays
+
+        def read_log(plan: Plan, log: Path) -> Mapping[str, npt.NDArray[Any]]:
+            return {} if delays.losses(log) else delays.read_log(plan, log)
+
+        return cls(Path(folder), judge, delays.environment, read_log, tuple(gpus))
+
+    def begin(self, what: dict[str, Any], force: bool) -> Journal:
+        """Make the folder, or go on in it after an interruption.
+
+        Raises:
+            UsageError: for an oracle that makes no sense.
+            WarpsightError: when the folder holds something else.
+        """
+        if self.oracle.same_files and len(self.gpus) > 1:
+            raise UsageError("--same-file: runs on several GPUs would write the same file; use one GPU")
+        self.folder = self.folder.absolute()
+        journal = self.folder / "journal.jsonl"
+        if force and journal.exists():
+            shutil.rmtree(self.folder)
+        elif (
+            self.folder.exists()
+            and not journal.exists()
+            and (not self.folder.is_dir() or any(self.folder.iterdir()))
+        ):
+            raise WarpsightError(f"{self.folder} exists and holds no experiment; -o chooses another folder")
+        (self.folder / "runs").mkdir(parents=True, exist_ok=True, mode=0o700)
+        opened = Journal(journal, what)
+        end_leftovers(self.folder)
+        return opened
+
+    def refer(self, plan: Plan) -> Outcome:
+        """Run without delays until a run passes, thrice at most, and keep what it made for comparison; once in an experiment."""
+        kept = self.folder / "reference.json"
+        if kept.exists():
+            return msgspec.json.decode(kept.read_bytes(), type=Outcome)
+        for attempt in range(3):
+            shutil.rmtree(self.folder / "reference", ignore_errors=True)
+            outcome = self.run(f"reference-{attempt}", control(plan), save=True)
+            if self.stop.is_set():
+                raise KeyboardInterrupt
+            if outcome.kind == "pass":
+                break
+        plans.replace(kept, msgspec.json.encode(outcome))
+        return outcome
+
+    def run(self, name: str, plan: Plan, *, gpu: str | None = None, control_share: float = 1.0, save: bool = False,
+            log: bool = False) -> Outcome:  # fmt: skip
+        """Write the plan, run the program under it, and keep what it wrote until :meth:`forget`; `log`: the delays too."""
+        folder = self.folder / "runs" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        path = folder / "plan.json"
+        plans.write(plan, path)
+        variables = {**self.injection(path, folder / LOG if log else None), PLAN_VARIABLE: str(path)}
+        gpu = gpu or (self.gpus[0] if self.gpus else None)
+        if gpu is not None:
+            variables["CUDA_VISIBLE_DEVICES"] = gpu
+        return run(self.oracle, folder, self.folder / "reference", seed=plan.seed, control_share=control_share, save=save,
+                   environment=variables, stop=self.stop)  # fmt: skip
+
+    def forget(self, name: str) -> None:
+        """Remove what a run left, when its result is recorded and its plan follows from the journal."""
+        shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
+
+
+def visible_gpus(text: str | None) -> tuple[str, ...]:
+    """`--gpus`: a number of GPUs, or their indices or UUIDs separated by commas, as CUDA_VISIBLE_DEVICES names them.
+
+    Raises:
+        UsageError: when it is neither, or names one twice.
+    """
+    if text is None:
+        return ()
+    names = [name.strip() for name in text.split(",")]
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if len(names) == 1 and names[0].isdigit() and int(names[0]) > 0:
+        count = int(names[0])
+        if visible and count > len(visible):
+            raise UsageError(f"--gpus {text}: CUDA_VISIBLE_DEVICES has {len(visible)}")
+        return tuple(visible[:count] or map(str, range(count)))
+    if not all(names) or len(set(names)) != len(names):
+        raise UsageError(
+            f"--gpus {text}: write a number of GPUs, or different names with commas between them"
+        )
+    return tuple(names)

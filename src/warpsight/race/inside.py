@@ -1,0 +1,194 @@
+"""What a program under test calls: named outputs, and trials that are repeated inside one process.
+
+    import warpsight as ws
+
+    @ws.race.trial
+    def step() -> None:
+        ws.race.output("loss", model(batch))
+
+Outside of `race stress` and `race reduce` the decorated function is called once, and outputs go nowhere. There, each trial writes
+a line before and after it, so that a crash or a hang in trial i is charged to trial i.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Holds a :class:`Request` as JSON in programs that `race` runs.
+VARIABLE = "WARPSIGHT_RACE"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a run asks of the program.
+
+    Attributes:
+        report: file to which lines are appended; outputs: folder of reference outputs; save: whether this run makes them.
+        tolerance: of outputs; trials: how often to run a trial; seed: of the delays; control_share: of the trials that are not
+            delayed, where delays can be switched within the process; 1 in runs without delays.
+    """
+
+    report: str
+    outputs: str
+    save: bool
+    tolerance: float
+    trials: int
+    seed: int
+    control_share: float
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the report.
+
+    Attributes:
+        trial: its number; None: outside of trials. ended: whether this is the line after it.
+        delayed, seed: of the trial; None where delays cannot be switched within the process.
+        why: how it failed, empty when it did not.
+    """
+
+    trial: int | None
+    ended: bool
+    at: float
+    delayed: bool | None = None
+    seed: int | None = None
+    why: str = ""
+    crashed: bool = False
+
+
+class _State:
+    """What is known in this process; a program has one."""
+
+    def __init__(self) -> None:
+        text = os.environ.get(VARIABLE)
+        self.request = msgspec.json.decode(text, type=Request) if text else None
+        self.switch: Callable[[int, bool], object] | None = None
+        self.trial: int | None = None
+        self.named: Counter[str] = Counter()
+        self.differences: list[str] = []
+
+    def say(self, line: Line) -> None:
+        """Append to the report: one write, which survives the end of this process."""
+        assert self.request is not None
+        file = os.open(self.request.report, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(file, msgspec.json.encode(line) + b"\n")
+        finally:
+            os.close(file)
+
+
+@functools.lru_cache(maxsize=1)
+def _state() -> _State:
+    return _State()
+
+
+def use_switch(switch: Callable[[int, bool], object]) -> None:
+    """For programs that delay themselves: called with a seed, and whether to delay, before each trial."""
+    _state().switch = switch
+
+
+def output(name: str, value: Any) -> None:
+    """Compare an array or tensor with that of the run without delays; a difference makes the run, or the trial, fail.
+
+    Arrays are told apart by name and by how often the name was given before in the trial, or in the run outside of trials.
+    """
+    state = _state()
+    if state.request is None:
+        return
+    import numpy as np
+
+    from warpsight.race.outputs import array_difference, array_of
+
+    array = array_of(value)
+    state.named[name] += 1
+    path = Path(state.request.outputs, f"{quote(name, safe='')}.{state.named[name]}.npy")
+    if state.request.save:
+        np.save(path, array, allow_pickle=False)
+        return
+    if not path.exists():
+        difference = "was not made by the run without delays"
+    else:
+        difference = array_difference(array, np.load(path, allow_pickle=False), state.request.tolerance)
+    if difference and state.trial is None:
+        state.say(Line(None, True, time.time(), why=f"{name} {difference}"))
+    elif difference:
+        state.differences.append(f"{name} {difference}")
+
+
+def trial(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that `--in-process N` runs N times in one process, up to its first failure.
+
+    A trial fails when an output differs, when it raises, and when it returns False. What it returned last is returned.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        state = _state()
+        if state.request is None:
+            return function(*args, **kwargs)
+        draw = random.Random(state.request.seed)
+        for number in range(1 if state.request.save else state.request.trials):
+            delayed, seed = draw.random() >= state.request.control_share, draw.getrandbits(63)
+            seed = seed if number else state.request.seed
+            switch = state.switch or _library_switch()  # the library is there from the first call of CUDA on
+            if switch is not None:
+                switch(seed, delayed)
+            line = Line(number, False, time.time(), *((delayed, seed) if switch is not None else ()))
+            state.say(line)
+            result, why, error = _tried(state, number, lambda: function(*args, **kwargs))
+            state.say(
+                msgspec.structs.replace(line, ended=True, at=time.time(), why=why, crashed=error is not None)
+            )
+            if error is not None and state.request.save:
+                raise error
+            if why:
+                break
+        return result  # type: ignore[return-value]
+
+    return run
+
+
+def _tried(
+    state: _State, number: int, function: Callable[[], R]
+) -> tuple[R | None, str, BaseException | None]:
+    """What a trial returned, how it failed, and what it raised unless that was a failed assertion."""
+    state.trial, state.named, state.differences = number, Counter(), []
+    try:
+        result = function()
+        if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+    except AssertionError as error:
+        return None, f"AssertionError: {error}"[:500], None
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"[:500], error
+    finally:
+        state.trial = None
+    return result, "; ".join(state.differences) or ("returned False" if result is False else ""), None
+
+
+def _library_switch() -> Callable[[int, bool], object] | None:
+    """Switches the delays of the library that is injected into this process; None where there is none."""
+    path = os.environ.get("CUDA_INJECTION64_PATH")
+    if not path:
+        return None
+    try:
+        function = ctypes.CDLL(path).warpsight_race_set
+    except (OSError, AttributeError):
+        return None
+    function.argtypes, function.restype = (ctypes.c_uint64, ctypes.c_int), ctypes.c_int
+    if not function(0, 0):  # no plan in this process
+        return None
+    return lambda seed, on: function(seed, int(on))

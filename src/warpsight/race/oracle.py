@@ -1,0 +1,248 @@
+"""One run of a program under test, and what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from warpsight.race.inside import VARIABLE, Line, Request
+from warpsight.race.outputs import file_difference
+from warpsight.recorder.launch import check_runnable
+
+PLAN_VARIABLE = "WARPSIGHT_RACE_PLAN"
+#: What `git bisect run` takes for "cannot be tested", and what shells return for a command that is not found or not executable.
+_BROKEN_CODES = (125, 126, 127)
+#: Signals that a program gets for what it did itself; others come from outside (the kernel's OOM killer, a user, a batch system).
+_CRASHES = {
+    signal.SIGILL,
+    signal.SIGTRAP,
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+}
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_LIBC = ctypes.CDLL(None) if os.name == "posix" else None
+
+Kind = Literal["pass", "fail", "crash", "hang", "timeout", "broken"]
+#: Outcomes that count as failures, and those that say nothing.
+FAILURES: tuple[Kind, ...] = ("fail", "crash", "hang")
+BROKEN: tuple[Kind, ...] = ("timeout", "broken")
+
+
+class Oracle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program, and when a run of it has failed.
+
+    Attributes:
+        command: the program; expect_exit: its exit code when all is well.
+        same_output: its standard output must be that of the run without delays; same_files: files that it writes, likewise.
+        tolerance: T lets numbers in those and in named outputs differ by T · (1 + |value|); 0: bit by bit.
+        timeout_s: of a run; hang_s: without any output or trial, after which it hangs.
+        in_process: trials in one process, of functions decorated by `trial`.
+    """
+
+    command: tuple[str, ...]
+    expect_exit: int = 0
+    same_output: bool = False
+    same_files: tuple[str, ...] = ()
+    tolerance: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    hang_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    in_process: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a run.
+
+    Attributes:
+        kind: its class; why: in words. seconds: that it took.
+        control, delayed: trials without and with delays; 0 and 0 where the whole run is one trial.
+        failed_delayed, failed_seed: of the trial that failed, where delays are switched within the process.
+    """
+
+    kind: Kind
+    why: str = ""
+    seconds: float = 0.0
+    control: int = 0
+    delayed: int = 0
+    failed_delayed: bool | None = None
+    failed_seed: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it counts as a failure."""
+        return self.kind in FAILURES
+
+
+def run(oracle: Oracle, folder: Path, reference: Path, *, seed: int, control_share: float, save: bool,
+        environment: Mapping[str, str], stop: threading.Event) -> Outcome:  # fmt: skip
+    """Run the program once; `save`: as the run without delays that others are compared with.
+
+    Args:
+        oracle: the program.
+        folder: of this run; standard output, errors and the report go there.
+        reference: of the outputs of the run without delays.
+        seed: of the delays.
+        control_share: of trials that are not delayed.
+        save: make the reference.
+        environment: variables beside ours.
+        stop: when it is set, the run is ended.
+
+    Raises:
+        StartError: when the program cannot be started.
+    """
+    check_runnable(oracle.command[0])
+    reference.mkdir(exist_ok=True)
+    request = Request(
+        str(folder / "report"), str(reference), save, oracle.tolerance, oracle.in_process, seed, control_share
+    )
+    variables = {**os.environ, **environment, VARIABLE: msgspec.json.encode(request).decode()}
+    begin = time.monotonic()
+    begin_ns = time.time_ns()
+    code, limit = _execute(oracle, folder, variables, stop)
+    lines = _report(folder / "report")
+    kind, why = _judged(oracle, folder, reference, code, limit, lines, save, begin_ns)
+    return _charged(Outcome(kind, why, round(time.monotonic() - begin, 3)), lines)
+
+
+def _execute(
+    oracle: Oracle, folder: Path, variables: Mapping[str, str], stop: threading.Event
+) -> tuple[int, str]:
+    """The exit code, negative for a signal, and which limit ended the run: `hang`, `timeout`, `stop` or none."""
+    with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as errors:
+        process = subprocess.Popen(
+            oracle.command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=variables, start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )  # fmt: skip
+    files = [folder / name for name in ("stdout", "stderr", "report")]
+    begin = heard = time.monotonic()
+    sizes: list[int] = []
+    limit = ""
+    while not limit:
+        try:
+            return process.wait(0.1), ""
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+        except BaseException:  # Ctrl-C
+            _end(process)
+            raise
+        if (seen := [file.stat().st_size if file.exists() else 0 for file in files]) != sizes:
+            sizes, heard = seen, now
+        if stop.is_set():
+            limit = "stop"
+        elif now - heard > oracle.hang_s:
+            limit = "hang"
+        elif now - begin > oracle.timeout_s:
+            limit = "timeout"
+    _end(process)
+    return process.wait(), limit
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and what it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _die_with_parent() -> None:
+    if _LIBC is not None and hasattr(_LIBC, "prctl"):
+        _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def _report(path: Path) -> list[Line]:
+    """The whole lines of a report."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_bytes().splitlines():
+        with contextlib.suppress(msgspec.DecodeError):
+            found.append(msgspec.json.decode(line, type=Line))
+    return found
+
+
+def _judged(oracle: Oracle, folder: Path, reference: Path, code: int, limit: str, lines: list[Line], save: bool,
+            begin_ns: int) -> tuple[Kind, str]:  # fmt: skip
+    """The class of a run, and why."""
+    if limit == "stop":
+        return "broken", "was interrupted"
+    if limit == "hang":
+        return "hang", f"nothing came from it for {oracle.hang_s:g} s"
+    if limit == "timeout":
+        return "timeout", f"still at work after {oracle.timeout_s:g} s"
+    failed = next((line for line in lines if line.why), None)
+    ended = code if code < 0 else 128 - code if code > 128 else 0  # a shell's 128 + signal
+    if ended:
+        name = _signal_name(-ended)
+        return ("crash", name) if -ended in _CRASHES else ("broken", f"was ended by {name}")
+    if code in _BROKEN_CODES and code != oracle.expect_exit:
+        return "broken", f"exit code {code}"
+    if failed:
+        return ("crash" if failed.crashed else "fail"), failed.why
+    if code != oracle.expect_exit:
+        return "fail", f"exit code {code}"
+    differences = _differences(oracle, folder, reference, save, begin_ns)
+    return ("fail", "; ".join(differences)) if differences else ("pass", "")
+
+
+def _differences(oracle: Oracle, folder: Path, reference: Path, save: bool, begin_ns: int) -> list[str]:
+    """How what the run made differs from the reference; `save` makes the reference of it."""
+    made = [("standard output", folder / "stdout")] if oracle.same_output else []
+    made += [(name, Path(name)) for name in oracle.same_files]
+    found = []
+    for number, (name, path) in enumerate(made):
+        expected = reference / f"{number}{path.suffix}"
+        # The clock of files is coarse, so a time just before the start may be after it.
+        if not path.exists() or path.stat().st_mtime_ns < begin_ns - 100_000_000:
+            found.append(f"{name} was not written")
+        elif save:
+            expected.write_bytes(path.read_bytes())
+        elif difference := file_difference(path, expected, oracle.tolerance):
+            found.append(f"{name} {difference}")
+    return found
+
+
+def _charged(outcome: Outcome, lines: list[Line]) -> Outcome:
+    """The outcome with the trials counted, and the trial that failed, crashed or hung named."""
+    trials = [line for line in lines if line.trial is not None]
+    begun = [line for line in trials if not line.ended]
+    if not begun:
+        return outcome
+    outcome = msgspec.structs.replace(
+        outcome,
+        control=sum(line.delayed is False for line in begun),
+        delayed=sum(line.delayed is not False for line in begun),
+    )
+    last = trials[-1]
+    if not outcome.failed or (last.ended and not last.why):
+        return outcome
+    why = f"trial {last.trial}: {outcome.why}"
+    return msgspec.structs.replace(outcome, why=why, failed_delayed=last.delayed, failed_seed=last.seed)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def end_leftovers(folder: Path) -> None:
+    """Kill processes that runs of an interrupted experiment in this folder left behind."""
+    mark = f'"report":"{folder}{os.sep}'.encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes() and int(process.name) != os.getpid():
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:
+            continue

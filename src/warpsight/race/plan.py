@@ -1,0 +1,185 @@
+"""Delay plans: which warps wait, where and for how long, in one JSON file that says everything.
+
+The delay of each occurrence follows from the plan alone (:mod:`warpsight.race.counter`), so the same plan gives the same delays.
+A plan is written, and is on the disk, before the run that uses it begins: a hang cannot lose it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from warpsight.errors import WarpsightError
+from warpsight.formats.errors import FormatError
+from warpsight.model import private_files
+
+VERSION = 1
+#: The longest delay: what 32 bits of nanoseconds hold, rounded.
+LONGEST_NS = 4_000_000_000
+_LARGEST_FILE = 256 << 20
+
+Name = Annotated[str, Meta(min_length=1)]
+Checksum = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Count32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Nanoseconds = Annotated[int, Meta(ge=0, le=LONGEST_NS)]
+#: From the first to before the second.
+Range = tuple[Count32, Count32]
+Warp = Annotated[int, Meta(ge=0, le=31)]
+Rank = Annotated[int, Meta(ge=0, le=15)]
+
+
+class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An instruction before which warps wait, or behind which: kinds named `…_release` and `mbarrier_attempt`.
+
+    Attributes:
+        kernel: mangled name of the function.
+        code: SHA-256 of the function's machine code, in hexadecimal digits.
+        pc: bytes from the function's begin.
+        kind: class of event, as `global` or `barrier` (:data:`warpsight.formats.events.kinds.BY_NAME`), or `launch`: the host
+            waits before it launches the kernel.
+        opcode: of the instruction, as `LDG.E`; empty when unknown.
+        source: `file:line` of the instruction and of the calls that it was inlined through, innermost first.
+    """
+
+    kernel: Name
+    code: Checksum
+    pc: Count32
+    kind: Name
+    opcode: str = ""
+    source: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """32 bits that stand for the point in random numbers: they depend on code and offset, not on the other points."""
+        digest = hashlib.sha256(f"{self.code}:{self.pc}".encode()).digest()
+        return int.from_bytes(digest[:4], "little")
+
+
+class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which warps wait; None: all.
+
+    Attributes:
+        ctas: ranges of CTAs, by their linear number in the grid, x fastest.
+        warps: of a CTA, by their linear number; ranks: CTAs of a cluster.
+        streams: of a context, in the order in which they first launched a kernel with points.
+    """
+
+    ctas: Annotated[tuple[Range, ...], Meta(min_length=1)] | None = None
+    warps: Annotated[tuple[Warp, ...], Meta(min_length=1)] | None = None
+    ranks: Annotated[tuple[Rank, ...], Meta(min_length=1)] | None = None
+    streams: Annotated[tuple[Count32, ...], Meta(min_length=1)] | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A delay plan.
+
+    Attributes:
+        version: of this layout.
+        mode: `random`: a delay is uniform from floor to ceiling; `fixed`: it is the ceiling, which equals the floor.
+        seed: of all random numbers; probability: that an occurrence waits, drawn for each; 0 patches the code and delays nothing.
+        floor_ns, ceiling_ns: the shortest and longest delay.
+        points, where: instructions and warps that wait.
+        code: the checksums of all code that was seen under the name of a function with points; other code is refused.
+        versions: of what made the plan and of what it depends on, by name: warpsight, driver, sanitizer, …
+        command: the program that the points are of.
+    """
+
+    version: int = VERSION
+    mode: Literal["random", "fixed"]
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    probability: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    floor_ns: Nanoseconds
+    ceiling_ns: Nanoseconds
+    points: tuple[Point, ...]
+    where: Where = Where()
+    code: dict[Name, tuple[Checksum, ...]] = {}
+    versions: dict[str, str] = {}
+    command: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what concerns several fields."""
+        if self.floor_ns > self.ceiling_ns:
+            raise ValueError(f"floor_ns {self.floor_ns} is above ceiling_ns {self.ceiling_ns}")
+        if self.mode == "fixed" and self.floor_ns != self.ceiling_ns:
+            raise ValueError("mode fixed has one delay: floor_ns and ceiling_ns must be equal")
+        if len({(p.kernel, p.code, p.pc, p.kind) for p in self.points}) != len(self.points):
+            raise ValueError("a point stands twice in points")
+        if any(begin >= end for begin, end in self.where.ctas or ()):
+            raise ValueError("where.ctas has an empty range")
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+def read(path: Path | str) -> Plan:
+    """Read a plan.
+
+    Raises:
+        FormatError: when the file is damaged, is no plan, or has a version that this warpsight does not know.
+        WarpsightError: when it cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise WarpsightError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    if len(data) > _LARGEST_FILE:
+        raise FormatError(name, f"is larger than a delay plan can be ({_LARGEST_FILE >> 20} MiB)")
+    try:
+        found = msgspec.json.decode(data, type=_Versioned)
+        if found.version != VERSION:
+            raise FormatError(
+                name, f"is a delay plan of version {found.version}; this warpsight reads version {VERSION}"
+            )
+        return msgspec.json.decode(data, type=Plan)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise FormatError(name, f"is damaged, or not a delay plan: {error}") from None
+
+
+def write(plan: Plan, path: Path | str) -> None:
+    """Write a plan, replacing the file; when this returns it is on the disk, and at no moment was there half a plan.
+
+    Raises:
+        WarpsightError: when it cannot be written.
+    """
+    replace(Path(path), msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Give a private file this content, all or nothing, on the disk when this returns.
+
+    Raises:
+        WarpsightError: when it cannot be written.
+    """
+    temporary = path.with_name(f".warpsight.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        try:
+            with os.fdopen(private_files.create(temporary, new=True), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+    except OSError as error:
+        raise WarpsightError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on the disk, which a rename alone does not do; nothing where a folder cannot be synchronized."""
+    if os.name != "posix":
+        return
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,168 @@
+"""The points of a program: the instructions at which its warps can be delayed.
+
+A run with patches that note each instruction when it is first executed finds them: what is found is what can be patched.
+The Sanitizer patches memory accesses, barriers, mbarriers, bulk and asynchronous copies, cluster barriers, matrix products of warp
+groups, shuffles and the begin and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor-memory accesses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+from warpsight.device_code.demangle import demangle
+from warpsight.errors import UsageError
+from warpsight.formats.events.kinds import CLASSES, DELAY, KINDS
+from warpsight.race.delays import HOST_LAUNCH
+from warpsight.race.plan import Point
+from warpsight.sass import tracing
+from warpsight.sass.event_trace import EventTrace, Place
+
+#: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
+PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
+_PRIVATE = "local"
+#: What points can be selected by: kinds, classes of them, and the host's launches.
+KIND_NAMES = (*PATCHED, *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE), HOST_LAUNCH)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run showed: points in the order of their kernels and offsets, the checksums of all code under their names, the
+    program's exit code, and what went wrong."""
+
+    points: tuple[Point, ...]
+    code: dict[str, tuple[str, ...]]
+    exit_code: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which points are taken; an empty condition holds for all.
+
+    Attributes:
+        kinds: of :data:`KIND_NAMES`; opcodes: patterns such as `LDG*`; kernels: patterns of mangled or demangled names.
+        sources: `FILE`, `FILE:LINE` or `FILE:LOW-HIGH`, of any line of the source chain; FILE may lack folders in front.
+    """
+
+    kinds: tuple[str, ...] = ()
+    opcodes: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a kind that does not exist, or a source without lines."""
+        unknown = [kind for kind in self.kinds if kind not in KIND_NAMES]
+        if unknown:
+            raise UsageError(f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(KIND_NAMES))}")
+        for source in self.sources:
+            _lines_of(source)
+
+    def takes(self, point: Point) -> bool:
+        """Whether all conditions hold for a point."""
+        kinds = {name for kind in self.kinds for name in _kinds_of(kind)}
+        if kinds and point.kind not in kinds:
+            return False
+        if self.opcodes and not any(fnmatchcase(point.opcode, pattern) for pattern in self.opcodes):
+            return False
+        names = (point.kernel, demangle(point.kernel))
+        if self.kernels and not any(fnmatchcase(name, pattern) for pattern in self.kernels for name in names):
+            return False
+        return not self.sources or any(_lies_in(line, source) for line in point.source for source in self.sources)
+
+
+def discover(program: Sequence[str], kernels: Sequence[str] = ()) -> Found:
+    """Run a program and find its points.
+
+    Args:
+        program: the command line; it keeps its terminal.
+        kernels: patterns of names; modules without such a kernel run unpatched. None: all.
+
+    Raises:
+        StartError, WarpsightError: as :func:`~warpsight.sass.tracing.trace`.
+    """
+    selection = tracing.Selection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
+    with tempfile.TemporaryDirectory(prefix="warpsight-points-") as folder:
+        traced = tracing.trace(program, selection, Path(folder, "points.events"))
+        traces = [EventTrace(file) for file in traced.files]
+        points = sorted({point for trace in traces for point in points_of(trace)}, key=_order)
+        names = {point.kernel for point in points}
+        code: dict[str, set[str]] = {name: set() for name in names}
+        for trace in traces:
+            for name, checksum in _checksums(trace):
+                if name in names:
+                    code[name].add(checksum)
+        notes = dict.fromkeys(note for trace in traces for note in trace.notes)
+    return Found(tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes))
+
+
+def points_of(trace: EventTrace) -> set[Point]:
+    """The points of an event trace: its instructions, and the launches of its kernels."""
+    found = set()
+    for launch in trace.launches.values():
+        events = trace.of_launch(launch.number)
+        pairs = sorted(set(zip(events.pc.tolist(), events.kind.tolist(), strict=True)))
+        places = trace.places(launch, np.array([pc for pc, _ in pairs], np.uint32))
+        for place, (_, kind) in zip(places, pairs, strict=True):
+            name = KINDS[kind].name
+            point = point_of(trace, place, name)
+            if point is not None and name not in (_PRIVATE, DELAY.name):
+                found.add(point)
+        host = point_of(trace, Place(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH)
+        if host is not None:
+            found.add(host)
+    return found
+
+
+def point_of(trace: EventTrace, place: Place, kind: str) -> Point | None:
+    """The point of an instruction; None where its code is not in the trace."""
+    cubin = trace.cubin(place.module)
+    section = cubin.section_of(place.function) if cubin else None
+    if cubin is None or section is None:
+        return None
+    checksum = hashlib.sha256(cubin.instructions(section)).hexdigest()
+    if kind == HOST_LAUNCH:
+        return Point(place.function, checksum, 0, kind)
+    words = [word for word in trace.sass(place).split() if not word.startswith("@")]
+    source = tuple(f"{frame.file}:{frame.line}" for frame in trace.chain(place))
+    return Point(place.function, checksum, place.offset, kind, words[0] if words else "", source)
+
+
+def _checksums(trace: EventTrace) -> Iterable[tuple[str, str]]:
+    """Name and checksum of every function of a trace's modules."""
+    for module in trace.file.cubins:
+        cubin = trace.cubin(module)
+        for section, name in cubin.sections.items() if cubin else ():
+            yield name, hashlib.sha256(cubin.instructions(section)).hexdigest() if cubin else ""
+
+
+def _order(point: Point) -> tuple[str, str, int, str]:
+    return point.kernel, point.code, point.pc, point.kind
+
+
+def _kinds_of(name: str) -> tuple[str, ...]:
+    """The kinds of a class, or a kind itself. `shuffle` is both."""
+    return tuple(kind.name for kind in CLASSES[name]) if name in CLASSES else (name,)
+
+
+def _lines_of(source: str) -> tuple[str, int, int]:
+    """File, first and last line of `FILE[:LOW[-HIGH]]`."""
+    file, colon, numbers = source.rpartition(":")
+    if not colon or not numbers.replace("-", "").isdigit():
+        return source, 0, 2**31
+    low, dash, high = numbers.partition("-")
+    if not low or (dash and not high) or (dash and int(high) < int(low)):
+        raise UsageError(f"{source}: write FILE, FILE:LINE or FILE:LOW-HIGH")
+    return file, int(low), int(high if dash else low)
+
+
+def _lies_in(line: str, source: str) -> bool:
+    file, low, high = _lines_of(source)
+    path, _, number = line.rpartition(":")
+    return low <= int(number) <= high and (path == file or path.endswith("/" + file.lstrip("/")))

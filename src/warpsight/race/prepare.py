@@ -1,0 +1,145 @@
+"""Plans from what a run showed, and runs with a plan, of the same program or of a changed one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from warpsight._version import __version__
+from warpsight.errors import UsageError
+from warpsight.race import check, delays, plan, points
+from warpsight.race.plan import Plan, Point, Where
+from warpsight.race.points import Chosen, Found
+from warpsight.recorder.launch import check_runnable
+from warpsight.sass import tracing
+from warpsight.sass.event_trace import EventTrace
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run with a plan: the plan as it was used, the exit code, the delays, and what is missing or went wrong."""
+
+    plan: Plan
+    exit_code: int
+    delays: pa.Table
+    notes: tuple[str, ...]
+
+
+def plan_of(
+    command: Sequence[str], found: Found, chosen: Chosen, where: Where, first: Sequence[Point] = (), **rule: Any
+) -> Plan:
+    """A plan with the chosen points of a run; those of `first` come first, whether chosen or not.
+
+    Args:
+        command: the program.
+        found: what its run showed.
+        chosen: which points are taken.
+        where: which warps wait.
+        first: the most suspicious.
+        rule: mode, seed, probability, floor_ns, ceiling_ns.
+
+    Raises:
+        ValueError: when the rule contradicts itself.
+    """
+    known = set(found.points)
+    taken = dict.fromkeys([*(point for point in first if point in known), *filter(chosen.takes, found.points)])
+    names = {point.kernel for point in taken}
+    made = Plan(
+        points=tuple(taken), where=where, code={name: found.code[name] for name in sorted(names)},
+        versions={"warpsight": __version__}, command=tuple(command), **rule,
+    )  # fmt: skip
+    return msgspec.convert(msgspec.to_builtins(made), Plan)  # which checks the fields
+
+
+def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 64) -> tuple[Point, ...]:
+    """The points of a program whose accesses conflict without an order, as one traced run shows; each pair together."""
+    selection = tracing.Selection(events=check.TRACED, kernels=tuple(kernels), launches=(0, launches))
+    with tempfile.TemporaryDirectory(prefix="warpsight-directed-") as folder:
+        traced = tracing.trace(program, selection, Path(folder, "directed.events"))
+        return tuple(check.suspicious([EventTrace(file) for file in traced.files]))
+
+
+def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed: bool) -> Replayed:
+    """Run a program with the delays of a plan.
+
+    Args:
+        plan_path: the plan.
+        program: the command line; that of the plan when empty.
+        log: where the logs stay (`log.PID`); None: nowhere.
+        changed: find the plan's points in a program whose code is other than the plan's.
+
+    Raises:
+        FormatError: when there is no plan.
+        UsageError: when there is no program.
+        StartError, WarpsightError: when the program cannot be started, or something is missing.
+    """
+    used = plan.read(plan_path)
+    command = tuple(program) or used.command
+    if not command:
+        raise UsageError(f"{plan_path} names no program; write one: warpsight race replay {plan_path} -- PROGRAM")
+    check_runnable(command[0])
+    notes: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
+        if changed:
+            found = points.discover(command, sorted({point.kernel for point in used.points}))
+            used, notes = mapped(used, found)
+            plan_path = Path(folder, "plan.json")
+            plan.write(used, plan_path)
+        kept = log or Path(folder, "log")
+        code = tracing.run_injected(command, delays.environment(plan_path, kept))
+        notes += delays.losses(kept)
+        return Replayed(used, code, delays.delays_done(kept), tuple(notes))
+
+
+def mapped(old: Plan, found: Found) -> tuple[Plan, list[str]]:
+    """A plan for changed code: each point at the instruction that corresponds to its own, and a note on those without.
+
+    That is the instruction of the same function, kind and operation whose source line is nearest; several of one line correspond
+    in their order. Lines may have moved, so a plan with few points is worth a look at the lines that it now has.
+    """
+    before, after = _by_function(old.points), _by_function(found.points)
+    pairs: dict[Point, Point] = {}
+    for name, own in before.items():
+        pairs |= _aligned(own, after.get(name, []))
+    missing = [point for point in old.points if point not in pairs]
+    notes = [
+        f"no instruction of the program corresponds to {point.opcode or point.kind} at {point.source[0] if point.source else hex(point.pc)}"
+        for point in missing
+    ]
+    kept = tuple(dict.fromkeys(pairs[point] for point in old.points if point in pairs))
+    code = {name: found.code[name] for name in sorted({point.kernel for point in kept})}
+    return msgspec.structs.replace(old, points=kept, code=code), notes
+
+
+def _by_function(found: Sequence[Point]) -> dict[str, list[Point]]:
+    grouped: dict[str, list[Point]] = defaultdict(list)
+    for point in sorted(found, key=lambda point: (point.kernel, point.code, point.pc, point.kind)):
+        grouped[point.kernel].append(point)
+    return grouped
+
+
+def _aligned(before: list[Point], after: list[Point]) -> dict[Point, Point]:
+    """Points of a function and those of its changed self that correspond."""
+    pairs: dict[Point, Point] = {}
+    free = list(after)
+    for point in before:
+        same = [one for one in free if (one.kind, one.opcode) == (point.kind, point.opcode)]
+        if same:
+            pairs[point] = min(same, key=lambda one: (_distance(point, one), abs(one.pc - point.pc)))
+            free.remove(pairs[point])
+    return pairs
+
+
+def _distance(one: Point, other: Point) -> int:
+    """Lines between two instructions; many where they are in different files, none where lines are not known."""
+    if not one.source or not other.source:
+        return 0
+    (file, _, line), (other_file, _, other_line) = one.source[0].rpartition(":"), other.source[0].rpartition(":")
+    return abs(int(line) - int(other_line)) + (0 if Path(file).name == Path(other_file).name else 1 << 20)

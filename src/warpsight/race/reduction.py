@@ -1,0 +1,302 @@
+"""`race reduce`: the fewest points, the smallest delay, the fewest warps and CTAs with which a plan still makes a program fail.
+
+Each is one search (:mod:`warpsight.race.minimal`), in this order, from the plan that the one before ended on. The outcome of
+every run is in a journal; after an interruption the searches are repeated with the recorded outcomes, which leads to the same
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.race import plan as plans
+from warpsight.race.bisection import RATES, Floats
+from warpsight.race.experiment import LOG, Experiment, control, digest
+from warpsight.race.journal import Journal
+from warpsight.race.minimal import Minimal, Search, exact, shortest
+from warpsight.race.oracle import BROKEN, Outcome
+from warpsight.race.plan import Plan, Point, Where
+
+Verdict = Literal["reduced", "natural", "not reproduced"]
+EXIT_CODES: dict[Verdict, int] = {"reduced": 0, "natural": 11, "not reproduced": 13}
+
+#: Told what is searched, the number of runs so far and the outcome of the last one.
+Progress = Callable[[str, int, Outcome], None]
+#: No delay below this is tried.
+_SHORTEST_NS = 100
+#: So many CTAs are searched one by one.
+_MOST_CTAS = 1 << 20
+#: So often a run that cannot be judged is repeated.
+_REPEATED = 3
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What one search came to.
+
+    Attributes:
+        what: `points`, `delay_ns`, `warps` or `ctas`; before, after: how many, or how long.
+        runs: that it took; confidence: that the answer is right.
+    """
+
+    what: str
+    before: int
+    after: int
+    runs: int
+    confidence: float
+
+
+class ReduceResult(msgspec.Struct, kw_only=True):
+    """What a plan was reduced to.
+
+    Attributes:
+        verdict: `reduced`; `natural`: it fails without any delay; `not reproduced`: the plan does not make it fail.
+        steps: what each search came to; runs: of all; rate: how often runs with the plan fail, estimated.
+        points, delay_ns, where: of the reduced plan, which is in the file `plan`; folder: of the runs.
+        exit_code: of the verb.
+    """
+
+    verdict: Verdict
+    steps: list[Step]
+    runs: int
+    rate: float
+    points: tuple[Point, ...]
+    delay_ns: int
+    where: Where
+    plan: str
+    folder: str
+    exit_code: int
+
+
+@dataclass
+class _Reduction:
+    """The searches of one reduction."""
+
+    experiment: Experiment
+    journal: Journal
+    confidence: float
+    deterministic: bool
+    most_runs: int
+    progress: Progress
+    steps: list[Step] = field(default_factory=list)
+    runs: int = 0
+    rates: Floats = field(default_factory=lambda: np.full(len(RATES), 1 / len(RATES)))
+    known: dict[str, bool] = field(default_factory=dict)
+
+    def fails(self, what: str, plan: Plan) -> bool:
+        """Run under a plan, or recall it: whether that failed."""
+        name = digest(plan)
+        if self.deterministic and name in self.known:
+            return self.known[name]
+        outcome = self._recorded(name) or self._judged(name, plan)
+        self.runs += 1
+        self.known[name] = outcome.failed
+        self.progress(what, self.runs, outcome)
+        return outcome.failed
+
+    def _judged(self, name: str, plan: Plan) -> Outcome:
+        """Run until the outcome says something, and make it durable."""
+        run = f"{self.runs:06}"
+        for _ in range(_REPEATED):
+            outcome = self.experiment.run(run, plan, control_share=0.0 if plan.probability else 1.0)
+            if outcome.kind not in BROKEN:
+                self.journal.append({"plan": name, "outcome": msgspec.to_builtins(outcome)})
+                self.experiment.forget(run)
+                return outcome
+        where = self.experiment.folder / "runs" / run
+        raise WarpsightError(
+            f"{_REPEATED} runs in a row could not be judged ({outcome.kind}: {outcome.why}); the last one is in {where}"
+        )
+
+    def _recorded(self, name: str) -> Outcome | None:
+        if self.runs >= len(self.journal.lines):
+            return None
+        line = self.journal.lines[self.runs]
+        if line.get("plan") != name:
+            raise WarpsightError(f"{self.experiment.folder} was begun by another version; -f begins anew")
+        return msgspec.convert(line["outcome"], Outcome)
+
+    def smallest(
+        self, what: str, count: int, chosen: Callable[[Sequence[int]], Plan], empty: Plan
+    ) -> Minimal:
+        """Search the smallest set of `count` elements; `chosen`: the plan with some of them."""
+
+        def oracle(elements: tuple[int, ...]) -> bool:
+            return self.fails(what, chosen(elements) if elements else empty)
+
+        before = self.runs
+        if self.deterministic:
+            found = exact(count, oracle)
+        else:
+            search = Search(count, oracle, self.confidence, self.most_runs, rates=self.rates)
+            found = search.run()
+            self.rates = search.rates
+        self.steps.append(
+            Step(what, count, len(found.elements), self.runs - before, round(found.confidence, 4))
+        )
+        return found
+
+    def shortest_delay(self, plan: Plan) -> Plan:
+        """The plan with the smallest ceiling, by factors of two, with which it still fails."""
+        ladder = [plan.ceiling_ns]
+        while ladder[-1] // 2 >= _SHORTEST_NS:
+            ladder.append(ladder[-1] // 2)
+        made = [_with_ceiling(plan, ceiling) for ceiling in reversed(ladder)]
+        before, confidence = self.runs, 1.0
+
+        def fails(steps: int) -> bool:
+            return self.fails("delay_ns", made[steps - 1] if steps else control(plan))
+
+        if self.deterministic:
+            step = shortest(1, len(made), fails)
+        else:
+            search = Search(
+                len(made), lambda steps: fails(len(steps)), self.confidence, self.most_runs, rates=self.rates
+            )
+            step, confidence = max(search.first(), 1), self.confidence
+            self.rates = search.rates
+        found = made[step - 1]
+        self.steps.append(Step("delay_ns", plan.ceiling_ns, found.ceiling_ns, self.runs - before, confidence))
+        return found
+
+
+def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, deterministic: bool = False, warps: int = 0,
+           ctas: int = 0, points_only: bool = False, most_runs: int = 20_000, force: bool = False,
+           progress: Progress | None = None) -> ReduceResult:  # fmt: skip
+    """Reduce a plan that makes a program fail, or go on where that was interrupted.
+
+    Args:
+        experiment: the program and the folder.
+        plan: for example `failing.json` of `stress`.
+        confidence: that each search ends on the right answer.
+        deterministic: runs under the same plan always end the same, so none is repeated.
+        warps: of a CTA that are searched; 0: those that waited, if that is known.
+        ctas: of the grid that are searched, likewise.
+        points_only: search neither delay nor warps nor CTAs.
+        most_runs: of a search.
+        force: begin anew in a folder that holds a reduction.
+        progress: called after each run with what is searched, the number of runs, and the outcome.
+
+    Raises:
+        UsageError: for options that make no sense.
+        WarpsightError: when the program cannot be judged, or the answer is not found in so many runs.
+    """
+    if not plan.points or not plan.probability:
+        raise UsageError("the plan has no points, or a probability of 0, so there is nothing to reduce")
+    if not 0.5 <= confidence < 1:
+        raise UsageError(f"a confidence is from 0.5 to below 1, not {confidence:g}")
+    what = {"experiment": "reduce", "version": 1, "oracle": msgspec.to_builtins(experiment.oracle), "plan": digest(plan),
+            "confidence": confidence, "deterministic": deterministic, "warps": warps, "ctas": ctas}  # fmt: skip
+    with experiment.begin(what, force) as journal:
+        reference = experiment.refer(plan)
+        if reference.kind != "pass":
+            raise WarpsightError(
+                f"the program does not pass without delays ({reference.kind}: {reference.why})"
+            )
+        reduction = _Reduction(
+            experiment, journal, confidence, deterministic, most_runs, progress or (lambda *_: None)
+        )
+        seen = _seen(experiment, plan)
+        verdict, made = _reduced(
+            reduction, plan, [plan.points[at] for at in seen.get("point", range(len(plan.points)))]
+        )
+        if verdict == "not reproduced" and len(seen.get("point", plan.points)) < len(plan.points):
+            verdict, made = _reduced(reduction, plan, plan.points)  # another run came to other points
+        candidates: Sequence[int]
+        if verdict == "reduced" and not points_only:
+            made = reduction.shortest_delay(made)
+            candidates = plan.where.warps or range(warps) or seen.get("warp", [])
+            made = _fewest(reduction, made, "warps", candidates, _with_warps)
+            candidates = _listed(plan.where.ctas or ()) or range(ctas) or seen.get("cta", [])
+            made = _fewest(reduction, made, "ctas", candidates, _with_ctas)
+    return _result(experiment, reduction, verdict, made)
+
+
+def _seen(experiment: Experiment, plan: Plan) -> dict[str, list[int]]:
+    """Points, warps and CTAs that waited in one run under the plan, by a log; asked once and kept."""
+    kept = experiment.folder / "seen.json"
+    if experiment.read_log is None:
+        return {}
+    if not kept.exists():
+        outcome = experiment.run("seen", plan, control_share=0.0, log=True)
+        log = experiment.read_log(plan, experiment.folder / "runs" / "seen" / LOG)
+        found = {
+            name: np.unique(log[name][log[name] >= 0]).tolist()
+            for name in ("point", "cta", "warp")
+            if name in log
+        }
+        # After a crash or a hang the log lacks its end, and below a probability of 1 other warps wait in each run.
+        usable = outcome.kind in ("pass", "fail") and plan.probability == 1 and bool(found.get("point"))
+        plans.replace(kept, msgspec.json.encode(found if usable else {}))
+    return msgspec.json.decode(kept.read_bytes(), type=dict[str, list[int]])
+
+
+def _reduced(reduction: _Reduction, plan: Plan, points: Sequence[Point]) -> tuple[Verdict, Plan]:
+    """The fewest points."""
+
+    def chosen(elements: Sequence[int]) -> Plan:
+        return msgspec.structs.replace(plan, points=tuple(points[at] for at in elements))
+
+    found = reduction.smallest("points", len(points), chosen, control(plan))
+    if not found.fails:
+        return "not reproduced", plan
+    return ("reduced" if found.elements else "natural"), (
+        chosen(found.elements) if found.elements else control(plan)
+    )
+
+
+def _fewest(reduction: _Reduction, plan: Plan, what: str, elements: Sequence[int],
+            chosen: Callable[[Plan, Sequence[int]], Plan]) -> Plan:  # fmt: skip
+    """The plan with the fewest warps or CTAs of these."""
+    if len(elements) < 2:
+        return plan
+
+    def some(places: Sequence[int]) -> Plan:
+        return chosen(plan, [elements[at] for at in places])
+
+    found = reduction.smallest(what, len(elements), some, control(plan))
+    return some(found.elements) if found.elements else plan
+
+
+def _listed(ranges: Sequence[tuple[int, int]]) -> list[int]:
+    """The numbers in ranges; none where these are too many to be searched one by one."""
+    if sum(high - low for low, high in ranges) > _MOST_CTAS:
+        return []
+    return sorted({number for low, high in ranges for number in range(low, high)})
+
+
+def _with_ceiling(plan: Plan, ceiling_ns: int) -> Plan:
+    floor = ceiling_ns if plan.mode == "fixed" else min(plan.floor_ns, ceiling_ns)
+    return msgspec.structs.replace(plan, floor_ns=floor, ceiling_ns=ceiling_ns)
+
+
+def _with_warps(plan: Plan, warps: Sequence[int]) -> Plan:
+    return msgspec.structs.replace(plan, where=msgspec.structs.replace(plan.where, warps=tuple(warps)))
+
+
+def _with_ctas(plan: Plan, ctas: Sequence[int]) -> Plan:
+    ranges: list[tuple[int, int]] = []
+    for cta in ctas:
+        if ranges and ranges[-1][1] == cta:
+            ranges[-1] = (ranges[-1][0], cta + 1)
+        else:
+            ranges.append((cta, cta + 1))
+    return msgspec.structs.replace(plan, where=msgspec.structs.replace(plan.where, ctas=tuple(ranges)))
+
+
+def _result(experiment: Experiment, reduction: _Reduction, verdict: Verdict, plan: Plan) -> ReduceResult:
+    path = ""
+    if verdict == "reduced":
+        path = str(experiment.folder / "reduced.json")
+        plans.write(plan, path)
+    rate = float(RATES[:, 0] @ reduction.rates) if not reduction.deterministic else 1.0
+    return ReduceResult(
+        verdict=verdict, steps=reduction.steps, runs=reduction.runs, rate=0.0 if verdict == "not reproduced" else rate,
+        points=plan.points if verdict == "reduced" else (), delay_ns=plan.ceiling_ns, where=plan.where, plan=path,
+        folder=str(experiment.folder), exit_code=EXIT_CODES[verdict],
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""Arrivals at named barriers without waiting (`bar.arrive`), found in the code: the Sanitizer has no patch for them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from warpsight.device_code.control_flow import ControlFlow
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
+from warpsight.sass.event_trace import EventTrace, Place
+
+_ARRIVE = re.compile(r"\bBAR\.ARV\S* (\S+?),")
+
+
+class Arrivals:
+    """The one-way arrivals of a trace's functions."""
+
+    def __init__(self, trace: EventTrace) -> None:
+        """Code is read when it is asked for."""
+        self._trace = trace
+        self._of = lru_cache(maxsize=256)(self._read_arrivals)
+        self._flow = lru_cache(maxsize=256)(self._read_flow)
+
+    def known(self, module: int, function: str) -> bool:
+        """Whether every arrival of a function says its barrier; False where there is none to be found."""
+        found = self._of(module, function)
+        return bool(found) and all(barrier is not None for barrier in found.values())
+
+    def after(self, place: Place, recorded: frozenset[int]) -> frozenset[int]:
+        """Barriers that a warp may arrive at behind an instruction, before it comes to a recorded one.
+
+        Args:
+            place: where it comes from.
+            recorded: numbers of the instructions that were recorded.
+        """
+        arrivals, flow = self._of(place.module, place.function), self._flow(place.module, place.function)
+        found: set[int] = set()
+        if not arrivals or flow is None:
+            return frozenset()
+        waiting = [place.offset // INSTRUCTION_SIZE]
+        seen = set(waiting)
+        while waiting:
+            for following in flow.following(waiting.pop()):
+                if following in seen or following in recorded:
+                    continue
+                seen.add(following)
+                waiting.append(following)
+                barrier = arrivals.get(following)
+                if barrier is not None:
+                    found.add(barrier)
+        return frozenset(found)
+
+    def _read_arrivals(self, module: int, function: str) -> dict[int, int | None]:
+        """Instruction number → barrier of each arrival; None where a register says it."""
+        found: dict[int, int | None] = {}
+        for offset, text in self._trace.instructions(module, function).items():
+            match = _ARRIVE.search(text)
+            if match:
+                said = match.group(1)
+                found[offset // INSTRUCTION_SIZE] = int(said, 0) if said[0].isdigit() else None
+        return found
+
+    def _read_flow(self, module: int, function: str) -> ControlFlow | None:
+        cubin = self._trace.cubin(module)
+        section = cubin.section_of(function) if cubin else None
+        if cubin is None or section is None:
+            return None
+        return ControlFlow(cubin.instructions(section), cubin.architecture)

@@ -1,0 +1,80 @@
+"""A race as it is told: two accesses of two threads, with their instructions and source lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from warpsight.device_code.inline_chain import Frame
+from warpsight.formats.events.records import Events
+from warpsight.sass.event_trace import EventTrace, Launch, Place
+from warpsight.sass.races.accesses import Accesses
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two accesses of a race.
+
+    Attributes:
+        block: of the grid, x fastest; thread: of the block; operation: load, store or atomic; where, sass: the instruction.
+        frames: its source chain, innermost first; event: row of the launch's events; place: the instruction.
+    """
+
+    block: int
+    thread: int
+    operation: str
+    where: str
+    sass: str
+    frames: tuple[Frame, ...]
+    event: int
+    place: Place
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {
+            "block": self.block, "thread": self.thread, "operation": self.operation, "where": self.where, "sass": self.sass,
+            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Race:
+    """A pair of instructions that race, with one witness.
+
+    Attributes:
+        kernel, launch: where; space: global or shared; address: of the witness; count: pairs of accesses of these instructions.
+        reason: what would have ordered them; first, second: as they were recorded.
+    """
+
+    kernel: str
+    launch: int
+    space: str
+    address: int
+    count: int
+    reason: str
+    first: Side
+    second: Side
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object."""
+        return {
+            "kernel": self.kernel, "launch": self.launch, "space": self.space, "address": self.address, "count": self.count,
+            "reason": self.reason, "first": self.first.to_json(), "second": self.second.to_json(),
+        }  # fmt: skip
+
+
+def side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: int) -> Side:
+    """An access as one side of a race."""
+    event = int(own.event[row])
+    place: Place = trace.places(launch, events.pc[event : event + 1])[0]
+    operation = "atomic" if own.atomic[row] else "store" if own.write[row] else "load"
+    return Side(
+        int(own.block[row]),
+        int(own.thread[row]),
+        operation,
+        trace.describe(place),
+        trace.sass(place),
+        trace.chain(place),
+        event,
+        place,
+    )

@@ -1,0 +1,69 @@
+"""Options of `race stress` and `race reduce` about the program: when a run has failed, and how plans get into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli.options import SIDES
+
+if TYPE_CHECKING:
+    from warpsight.race.experiment import Experiment
+
+_FAILS, _RUNS = "When a run has failed", "Runs"
+
+ExpectExit = Annotated[int, typer.Option("--expect-exit", metavar="CODE", rich_help_panel=_FAILS,
+                       help="Exit code when all is well. 125: the run cannot be judged.")]  # fmt: skip
+SameOutput = Annotated[bool, typer.Option("--same-output", rich_help_panel=_FAILS,
+                       help="Standard output must be that of a run without delays.")]  # fmt: skip
+SameFile = Annotated[list[str] | None, typer.Option("--same-file", metavar="PATH", rich_help_panel=_FAILS,
+                     help="So must this file, which each run writes; .npy: as an array; repeatable.")]  # fmt: skip
+Tolerance = Annotated[float, typer.Option("--tolerance", min=0, metavar="T", rich_help_panel=_FAILS,
+                      help="Numbers in those and in ws.race.output may differ by T · (1 + |value|).")]  # fmt: skip
+Timeout = Annotated[float, typer.Option("--timeout", metavar="S", rich_help_panel=_FAILS,
+                    help="A run that is still at work after this many seconds cannot be judged.")]  # fmt: skip
+Hang = Annotated[float, typer.Option("--hang-after", metavar="S", rich_help_panel=_FAILS,
+                 help="A run from which nothing comes for this long hangs, and has failed.")]  # fmt: skip
+InProcess = Annotated[int, typer.Option("--in-process", min=1, metavar="N", rich_help_panel=_RUNS,
+                      help="Run functions with @ws.race.trial N times in a process, up to the first failure.")]  # fmt: skip
+Inject = Annotated[str, typer.Option("--inject", metavar="HOW", rich_help_panel=_RUNS,
+                   help="sanitizer: patch the kernels. none: the program delays itself, by the plan that WARPSIGHT_RACE_PLAN "
+                   "names.")]  # fmt: skip
+Gpus = Annotated[str | None, typer.Option("--gpus", metavar="N or LIST", rich_help_panel=_RUNS,
+                 help="Run on so many GPUs, or on these (as CUDA_VISIBLE_DEVICES names them), at the same time.")]  # fmt: skip
+Confidence = Annotated[
+    float, typer.Option("--confidence", min=0.5, max=0.9999, help="That the answer is right.")
+]
+Folder = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder of the journal, the plans and what "
+                   "failing runs wrote; an interrupted experiment in it goes on.")]  # fmt: skip
+Force = Annotated[
+    bool, typer.Option("-f", "--force", help="Begin anew in a folder that holds an experiment.")
+]
+
+
+def sides(words: Sequence[str], example: str) -> tuple[Path | None, list[str]]:
+    """The plan before `--`, if any, and the program behind it.
+
+    Raises:
+        UsageError: with an example, for anything else.
+    """
+    place = words.index(SIDES) if SIDES in words else len(words)
+    if place > 1 or place + 1 >= len(words):
+        raise UsageError(f"write [PLAN] -- PROGRAM; for example: {example}")
+    return (Path(words[0]) if place else None), list(words[place + 1 :])
+
+
+def experiment(verb: str, program: Sequence[str], folder: Path | None, inject: str, gpus: str | None,
+               **oracle: Any) -> Experiment:  # fmt: skip
+    """The experiment that the options describe."""
+    from warpsight.race.experiment import Experiment, visible_gpus
+
+    if inject not in ("sanitizer", "none"):
+        raise UsageError(f"--inject {inject}: write sanitizer or none")
+    script = next((word for word in program[1:] if word.endswith((".py", ".sh"))), program[0])
+    path = folder or Path(f"{Path(script).stem}.{verb}")
+    return Experiment.of(program, path, inject=inject == "sanitizer", gpus=visible_gpus(gpus), **oracle)

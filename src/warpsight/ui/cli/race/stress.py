@@ -1,0 +1,80 @@
+"""`warpsight race stress`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.ui.cli import options, output
+from warpsight.ui.cli.race import oracles
+
+if TYPE_CHECKING:
+    from warpsight.race.experiment import Experiment
+    from warpsight.race.plan import Plan
+
+TAKES_PROGRAM = True
+
+
+def command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[PLAN] -- PROGRAM [ARGS]…", help="The program, which fails by its "
+                     "exit code or as the options say. Without a plan every point of `race points` is delayed.")] = None,
+    expect_exit: oracles.ExpectExit = 0,
+    same_output: oracles.SameOutput = False,
+    same_file: oracles.SameFile = None,
+    tolerance: oracles.Tolerance = 0.0,
+    timeout: oracles.Timeout = 600.0,
+    hang_after: oracles.Hang = 60.0,
+    in_process: oracles.InProcess = 1,
+    inject: oracles.Inject = "sanitizer",
+    gpus: oracles.Gpus = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs at most.", rich_help_panel="Runs")] = 1000,
+    seconds: Annotated[float, typer.Option("--for", metavar="S", help="Seconds at most.", rich_help_panel="Runs")] = 600.0,
+    rate: Annotated[float, typer.Option("--rate", min=0, max=1, metavar="R", rich_help_panel="Runs", help="Enough when delayed "
+                    "runs are shown to fail more seldom than this.")] = 0.0,
+    ceilings: Annotated[list[int] | None, typer.Option("--delay", min=1, metavar="NS", rich_help_panel="Runs", help="Longest "
+                        "delay to try; repeatable. A hundredth, a tenth and all of the plan's by default.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of their delays.", rich_help_panel="Runs")] = 0,
+    confidence: oracles.Confidence = 0.95,
+    folder: oracles.Folder = None,
+    force: oracles.Force = False,
+    as_json: options.AsJson = False,
+) -> None:  # fmt: skip
+    """Find out whether delays make a program fail, by a randomized experiment against runs without delays.
+
+    Exit codes: 0 not reproduced (the output says which rate of failing is excluded), 10 reproduced, 11 natural (it fails without
+    delays as well), 12 the runs cannot be judged. The plan that failed is kept for `race replay` and `race reduce`. After an
+    interruption the same command goes on.
+    """
+    from warpsight.race.stressing import Limits, stress
+    from warpsight.ui.render import race_search
+
+    path, program = oracles.sides(words or (), "warpsight race stress plan.json -- python test.py")
+    experiment = oracles.experiment(
+        "stress", program, folder, inject, gpus, expect_exit=expect_exit, same_output=same_output, same_files=same_file or (),
+        tolerance=tolerance, timeout_s=timeout, hang_s=hang_after, in_process=in_process,
+    )  # fmt: skip
+    plan = _plan(path, experiment, force)
+    found = stress(
+        experiment, plan, limits=Limits(runs, seconds, rate), confidence=confidence, seed=seed, ceilings=ceilings or (),
+        force=force, progress=race_search.Progress(),
+    )  # fmt: skip
+    with output.text(None) as stream:
+        stream.write(output.json_text(found) if as_json else race_search.stress(found))
+    raise typer.Exit(found.exit_code)
+
+
+def _plan(path: Path | None, experiment: Experiment, force: bool) -> Plan:
+    """The plan: that of the file, of the experiment that goes on, or of a run of the program."""
+    from warpsight.race import plan, points, prepare
+
+    if path is not None:
+        return plan.read(path)
+    begun = experiment.folder / "plan.json"
+    if begun.exists() and not force:
+        return plan.read(begun)
+    program = experiment.oracle.command
+    found = points.discover(program)
+    return prepare.plan_of(program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), mode="random", seed=0,
+                           probability=1.0, floor_ns=0, ceiling_ns=100_000)  # fmt: skip

@@ -1,0 +1,81 @@
+"""Delay plans and runs with them as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warpsight.race.check import Verdict
+from warpsight.race.plan import Plan
+from warpsight.race.prepare import Replayed
+from warpsight.race.suspects import Access
+from warpsight.ui.render import terminal
+
+
+def points(plan: Plan, path: Path) -> None:
+    """Say how many points of which kind a plan has."""
+    kinds = Counter(point.kind for point in plan.points)
+    kernels = len({point.kernel for point in plan.points})
+    listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    terminal.note(f"{path}: {len(plan.points):,} points in {kernels:,} functions ({listed or 'none'})")
+
+
+def replayed(run: Replayed) -> None:
+    """Say how many delays there were, and of how many points."""
+    delays = run.delays
+    if not len(delays):
+        terminal.note("no warp waited: no launch came to a point that the plan selects")
+        return
+    waited = delays.group_by(["function", "pc", "kind"]).aggregate([])
+    total = pc.sum(delays["delay_ns"]).as_py() / 1e6
+    terminal.note(
+        f"{len(delays):,} delays, {total:,.1f} ms of warps in all, at {len(waited)} of {len(run.plan.points)} points"
+    )
+
+
+def write_table(delays: pa.Table, path: Path) -> None:
+    """Write delays as CSV or Parquet, by the name's end."""
+    if path.suffix == ".csv":
+        from pyarrow import csv
+
+        csv.write_csv(delays, path)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(delays, path)
+
+
+def verdict(found: Verdict, top: int) -> str:
+    """The verdict of `race check`: the races with their repairs, what each way of looking came to, and disagreements."""
+    count = len(found.suspects)
+    lines = [f"{count} race{'s' * (count != 1)}" if found.racy and count else "a race that no detector names" if found.racy else "no race"]
+    shown = found.suspects[:top] if top else found.suspects
+    for number, suspect in enumerate(shown, 1):
+        lines += ["", f"{number}. {suspect.kernel}: {suspect.space} memory, by {' and '.join(suspect.found_by)}"]
+        lines.append(f"   {suspect.reason}")
+        for access in (suspect.first, suspect.second):
+            if access is not None:
+                lines += _access(access)
+        lines += textwrap.wrap(f"repair: {suspect.repair}", 100, initial_indent="   ", subsequent_indent="           ")
+    if len(shown) < count:
+        lines.append(f"\n… {count - len(shown):,} more (--top 0)")
+    lines.append("")
+    for arm in found.arms:
+        said = "could not look" if arm.findings is None else f"{arm.findings} findings" if arm.findings else "nothing found"
+        lines.append(f"{arm.name}: {said}" + "".join(f"\n  {note}" for note in arm.notes))
+    if found.provoked is not None:
+        lines.append(f"delays: {found.provoked.summary}")
+    lines += [f"disagreement: {text}" for text in found.disagreements]
+    return "\n".join(lines) + "\n"
+
+
+def _access(access: Access) -> list[str]:
+    who = f" by {access.who}" if access.who else ""
+    lines = [f"   {access.operation}{who}" + (f"  {access.sass}" if access.sass else "")]
+    for frame in access.frames:
+        lines.append(f"      {frame.file}:{frame.line}  {frame.function}" + (f"\n        {frame.text}" if frame.text else ""))
+    return lines
