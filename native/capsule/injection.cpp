@@ -61,7 +61,9 @@ constexpr uint32_t kResources[] = {CUPTI_CBID_RESOURCE_MODULE_LOADED,
 CUptiResult switch_calls(uint32_t on) {
   CUptiResult result = CUPTI_SUCCESS;
   const auto one = [&](uint32_t cbid) {
-    if (result == CUPTI_SUCCESS) result = g_enable(on, g_subscriber, CUPTI_CB_DOMAIN_DRIVER_API, cbid);
+    if (result != CUPTI_SUCCESS) return;
+    result = g_enable(on, g_subscriber, CUPTI_CB_DOMAIN_DRIVER_API, cbid);
+    if (result == CUPTI_ERROR_INVALID_PARAMETER) result = CUPTI_SUCCESS;  // newer than this CUPTI
   };
   for (uint32_t cbid : work_calls()) one(cbid);
   for (uint32_t cbid : Graphs::calls()) one(cbid);

@@ -50,7 +50,7 @@ void Modules::loaded(CUcontext context, const CUpti_ModuleResourceData& module) 
   std::vector<size_t> kernels;
   kernels_of_cubin(
       module.pCubin, module.cubinSize,
-      [](void* found, std::string_view name) {
+      [](void* found, std::string_view name, std::string_view) {
         static_cast<std::vector<size_t>*>(found)->push_back(hash_of(name));
       },
       &kernels);

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace warpsight {
@@ -125,7 +126,7 @@ void CapsuleRecorder::note(const Work& work, const Kernel* kernel, const CUpti_C
 void CapsuleRecorder::prepare(CUcontext context) {
   if (request_.everything || prepared_.exchange(true)) return;
   OwnCalls own;
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::timed_mutex> lock(mutex_);
   reach_.prepare(context);  // what fails now is told when it is needed
 }
 
@@ -181,7 +182,7 @@ bool CapsuleRecorder::asked_for(const char* range) const {
 }
 
 void CapsuleRecorder::range_begins() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::timed_mutex> lock(mutex_);
   CUcontext context = nullptr;
   if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
@@ -193,7 +194,7 @@ void CapsuleRecorder::range_begins() {
 
 void CapsuleRecorder::range_ends() {
   if (!t_range) return;  // another thread's range of the same name
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::timed_mutex> lock(mutex_);
   t_range = false;
   if (state_.load() == State::open) close();
 }
@@ -270,7 +271,7 @@ void CapsuleRecorder::end_operation(bool succeeded) {
 }
 
 void CapsuleRecorder::before_free(uint64_t address) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::timed_mutex> lock(mutex_);
   const auto found = held_.find(address);
   if (state_.load() != State::open || found == held_.end() || found->second.after) return;
   OwnCalls own;
@@ -285,8 +286,10 @@ void CapsuleRecorder::incomplete(const std::string& what) {
 }
 
 void CapsuleRecorder::at_exit() {
+  constexpr std::chrono::seconds kPatience(5);  // a thread may wait for the GPU for ever
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::timed_mutex> lock(mutex_, kPatience);
+    if (!lock.owns_lock()) return;
     if (state_.load() == State::open) {
       incomplete("the program ended within the range");
       close();

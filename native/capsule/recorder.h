@@ -103,7 +103,7 @@ class CapsuleRecorder {
   std::atomic<bool> prepared_{false};         // prepare() was called
   std::atomic<bool> textures_{false};         // the program has made texture or surface objects
 
-  std::mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
+  std::timed_mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
   CUcontext context_ = nullptr;
   uint64_t begin_ns_ = 0;
   uint64_t held_ns_ = 0;           // for so long the program waited for copies

@@ -146,43 +146,35 @@ Work unknown(Work work) {
   X(cuStreamWaitEvent, event(WorkKind::wait, p.hStream, p.hEvent))                                  \
   X(cuStreamSynchronize, event(WorkKind::stream_wait, p.hStream, nullptr))
 
+// clang-format off
 // The calls whose other form, for the thread's own default stream, has this ending.
-#define WARPSIGHT_PTSZ(X)                                                                                   \
-  X(cuLaunchKernel)                                                                                         \
-  X(cuLaunchKernelEx)                                                                                       \
-  X(cuLaunchCooperativeKernel)                                                                              \
-  X(cuMemcpyHtoDAsync_v2)                                                                                   \
-  X(cuMemcpyDtoHAsync_v2)                                                                                   \
-  X(cuMemcpyDtoDAsync_v2) X(cuMemcpyAsync) X(cuMemcpy2DAsync_v2) X(cuMemsetD8Async) X(cuMemsetD16Async)     \
-      X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) X(cuMemsetD2D32Async) X(cuGraphLaunch) \
-          X(cuEventRecord) X(cuEventRecordWithFlags) X(cuStreamWaitEvent) X(cuStreamSynchronize)
-#define WARPSIGHT_PTDS(X)                                                                         \
-  X(cuMemcpyHtoD_v2)                                                                              \
-  X(cuMemcpyDtoH_v2)                                                                              \
-  X(cuMemcpyDtoD_v2)                                                                              \
-  X(cuMemcpy)                                                                                     \
-  X(cuMemcpy2D_v2)                                                                                \
+#define WARPSIGHT_PTSZ(X) \
+  X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuMemcpyHtoDAsync_v2) \
+  X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoDAsync_v2) X(cuMemcpyAsync) X(cuMemcpy2DAsync_v2) \
+  X(cuMemsetD8Async) X(cuMemsetD16Async) X(cuMemsetD32Async) X(cuMemsetD2D8Async) X(cuMemsetD2D16Async) \
+  X(cuMemsetD2D32Async) X(cuGraphLaunch) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuStreamWaitEvent) \
+  X(cuStreamSynchronize)
+#define WARPSIGHT_PTDS(X) \
+  X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoD_v2) X(cuMemcpy) X(cuMemcpy2D_v2) \
   X(cuMemcpy2DUnaligned_v2) X(cuMemcpy3D_v2) X(cuMemsetD8_v2) X(cuMemsetD16_v2) X(cuMemsetD32_v2) \
-      X(cuMemsetD2D8_v2) X(cuMemsetD2D16_v2) X(cuMemsetD2D32_v2)
+  X(cuMemsetD2D8_v2) X(cuMemsetD2D16_v2) X(cuMemsetD2D32_v2)
 
 // Calls that put work on the GPU which a capsule cannot hold.
-#define WARPSIGHT_UNSUPPORTED(X)                                                                         \
-  X(cuLaunch)                                                                                            \
-  X(cuLaunchGrid)                                                                                        \
-  X(cuLaunchGridAsync)                                                                                   \
-  X(cuLaunchCooperativeKernelMultiDevice)                                                                \
-  X(cuLaunchHostFunc)                                                                                    \
-  X(cuLaunchHostFunc_ptsz) X(cuMemcpyPeer) X(cuMemcpyPeerAsync) X(cuMemcpyPeerAsync_ptsz)                \
-      X(cuMemcpyPeer_ptds) X(cuMemcpy3DPeer) X(cuMemcpy3DPeerAsync) X(cuMemcpy3DPeerAsync_ptsz)          \
-          X(cuMemcpy3DPeer_ptds) X(cuMemcpy3DAsync_v2) X(cuMemcpy3DAsync_v2_ptsz) X(cuMemcpyBatchAsync)  \
-              X(cuMemcpyBatchAsync_ptsz) X(cuMemcpy3DBatchAsync) X(cuMemcpy3DBatchAsync_ptsz)            \
-                  X(cuMemcpyAtoA_v2) X(cuMemcpyAtoD_v2) X(cuMemcpyAtoH_v2) X(cuMemcpyDtoA_v2)            \
-                      X(cuMemcpyHtoA_v2) X(cuMemcpyAtoHAsync_v2) X(cuMemcpyHtoAAsync_v2)                 \
-                          X(cuStreamWaitValue32_v2) X(cuStreamWaitValue64_v2) X(cuStreamWriteValue32_v2) \
-                              X(cuStreamWriteValue64_v2) X(cuStreamBatchMemOp_v2)                        \
-                                  X(cuStreamWaitValue32_v2_ptsz) X(cuStreamWaitValue64_v2_ptsz)          \
-                                      X(cuStreamWriteValue32_v2_ptsz) X(cuStreamWriteValue64_v2_ptsz)    \
-                                          X(cuStreamBatchMemOp_v2_ptsz)
+#define WARPSIGHT_UNSUPPORTED(X) \
+  X(cuLaunch) X(cuLaunchGrid) X(cuLaunchGridAsync) X(cuLaunchCooperativeKernelMultiDevice) \
+  X(cuLaunchHostFunc) X(cuLaunchHostFunc_ptsz) X(cuMemcpyPeer) X(cuMemcpyPeerAsync) \
+  X(cuMemcpyPeerAsync_ptsz) X(cuMemcpyPeer_ptds) X(cuMemcpy3DPeer) X(cuMemcpy3DPeerAsync) \
+  X(cuMemcpy3DPeerAsync_ptsz) X(cuMemcpy3DPeer_ptds) X(cuMemcpy3DAsync_v2) X(cuMemcpy3DAsync_v2_ptsz) \
+  X(cuMemcpyBatchAsync) X(cuMemcpyBatchAsync_ptsz) X(cuMemcpy3DBatchAsync) X(cuMemcpy3DBatchAsync_ptsz) \
+  X(cuMemcpyAtoA_v2) X(cuMemcpyAtoD_v2) X(cuMemcpyAtoH_v2) X(cuMemcpyDtoA_v2) X(cuMemcpyHtoA_v2) \
+  X(cuMemcpyAtoHAsync_v2) X(cuMemcpyHtoAAsync_v2) X(cuStreamWaitValue32_v2) X(cuStreamWaitValue64_v2) \
+  X(cuStreamWriteValue32_v2) X(cuStreamWriteValue64_v2) X(cuStreamBatchMemOp_v2) \
+  X(cuStreamWaitValue32_v2_ptsz) X(cuStreamWaitValue64_v2_ptsz) X(cuStreamWriteValue32_v2_ptsz) \
+  X(cuStreamWriteValue64_v2_ptsz) X(cuStreamBatchMemOp_v2_ptsz) X(cuMemcpyBatchAsync_v2) \
+  X(cuMemcpyBatchAsync_v2_ptsz) X(cuMemcpy3DBatchAsync_v2) X(cuMemcpy3DBatchAsync_v2_ptsz) \
+  X(cuMemcpyAtoA_v2_ptds) X(cuMemcpyAtoD_v2_ptds) X(cuMemcpyAtoH_v2_ptds) X(cuMemcpyDtoA_v2_ptds) \
+  X(cuMemcpyHtoA_v2_ptds) X(cuMemcpyAtoHAsync_v2_ptsz) X(cuMemcpyHtoAAsync_v2_ptsz)
+// clang-format on
 
 // The call without the ending; the arguments of both forms are laid out alike.
 uint32_t plain(uint32_t cbid, bool* own) {

@@ -151,6 +151,8 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc ca
 }
 EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
                                        CUpti_CallbackId id) {
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && id > CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz + 200)
+    return CUPTI_ERROR_INVALID_PARAMETER;  // an older CUPTI than the library was built with
   on != 0 ? (void)g_enabled.insert({domain, id}) : (void)g_enabled.erase({domain, id});
   return CUPTI_SUCCESS;
 }
