@@ -190,7 +190,7 @@ class _Work:
 
 
 def _host(writer: TraceWriter, rng: np.random.Generator, process: int, end: int, ranges: list[int]) -> None:
-    """Ranges, counters, memory and synchronisation over the whole time."""
+    """Ranges, counters, memory and synchronization over the whole time."""
     edges = np.linspace(TIME_0, end, len(ranges) + 1).astype(np.int64)
     writer.add("marker", {
         "start": edges[:-1], "duration": np.diff(edges) - 1, "kind": ["push/pop"] * len(ranges), "open": [False] * len(ranges),

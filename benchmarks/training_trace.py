@@ -1,7 +1,7 @@
 """A training job as a trace of any size, made from a seed: two ranks of one device each, for benchmarks of analyses.
 
 Each rank launches from two threads (forward and backward) onto a compute stream, and collectives onto a second stream that
-waits for events; streams have the same numbers on both devices. Steps load data (pageable copies, host samples), synchronise at
+waits for events; streams have the same numbers on both devices. Steps load data (pageable copies, host samples), synchronize at
 their end, and are marked with nested ranges; clocks, power and throttling are sampled; memory is allocated and freed.
 
     PYTHONPATH=src:. python benchmarks/training_trace.py /tmp/1m.warp --kernels 1000000

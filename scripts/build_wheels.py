@@ -70,7 +70,7 @@ def check(wheel: Path, architecture: str, output: Path) -> None:
 
 
 def main() -> None:
-    """Build the wheels that were asked for."""
+    """Build the wheels that were requested."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
 // Millions of graph-node kernels: does recording stay bounded? Prints one JSON line: kernels, seconds, host
 // latency of a graph launch (median and p99.9, microseconds), device memory in use at the end (bytes, whole
 // device) and the process's peak resident memory (bytes). Usage: graph_flood [kernels=30000000] [nodes=1000]
-// [queue=4] `queue` launches are made between two synchronisations: with 1 no launch waits for the GPU, and
+// [queue=4] `queue` launches are made between two synchronizations: with 1 no launch waits for the GPU, and
 // the latency is the host's own part of a launch; with more it contains the wait for room in the launch
 // queue.
 #include <cuda_runtime.h>

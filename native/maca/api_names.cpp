@@ -20,6 +20,7 @@ namespace {
 constexpr uint32_t kEventSync = 1, kStreamWaitEvent = 2, kStreamSync = 3, kContextSync = 4;
 
 // number, group, wait, wanted and capture of a function in one word, so that readers take no lock; 0 not met.
+// Release and acquire: the drainer that sees a row with the number must see its definition too.
 std::atomic<uint64_t> g_functions[2][kMostMacaCallbacks];
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // protects numbers()
 

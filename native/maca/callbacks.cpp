@@ -31,9 +31,12 @@ struct ThreadCalls {
 };
 thread_local ThreadCalls t_calls;
 
-std::atomic<uint32_t> g_session{0};         // of the recording, by our count
-std::atomic<int32_t> g_captures{0};         // stream captures that have begun and not ended
-std::atomic<bool> g_waits_recorded{false};  // set while kinds are enabled, before callbacks
+// Of the recording, by our count. Relaxed: a thread that reads the number before does as in the recording
+// before.
+std::atomic<uint32_t> g_session{0};
+std::atomic<int32_t> g_captures{0};  // stream captures that have begun and not ended; relaxed: a count
+// Relaxed: set while kinds are enabled, and enabling callbacks afterwards orders it before them.
+std::atomic<bool> g_waits_recorded{false};
 
 void enter(uint32_t domain, uint32_t cbid, const MacaFunction& function, const CUpti_CallbackData& call) {
   ThreadCalls& t = t_calls;
@@ -111,8 +114,11 @@ void count_capture(int8_t capture, const CUpti_CallbackData& call) {
   const bool failed =
       call.functionReturnValue != nullptr && *static_cast<const int32_t*>(call.functionReturnValue) != 0;
   if (capture > 0 && !failed) g_captures.fetch_add(1, std::memory_order_relaxed);
-  if (capture < 0 && g_captures.fetch_sub(1, std::memory_order_relaxed) <= 0)
-    g_captures.store(0, std::memory_order_relaxed);  // it had begun before the recording
+  // At 0 it had begun before the recording. Never below: a capture that begins meanwhile would not count.
+  int32_t open = g_captures.load(std::memory_order_relaxed);
+  while (capture < 0 && open > 0 &&
+         !g_captures.compare_exchange_weak(open, open - 1, std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class ClockFit {
   void add(const ClockPair& pair);
   bool empty() const { return count_ == 0; }
   // CLOCK_MONOTONIC of a time on their clock. One constant offset while it agrees with every pair, which
-  // keeps durations exact; else by the line through the neighbouring pairs.
+  // keeps durations exact; else by the line through the neighboring pairs.
   uint64_t host(uint64_t theirs) const;
   // Half the range in which the offset may lie, ns; of the newest pair when there is no one offset.
   uint64_t uncertainty() const;

@@ -17,7 +17,7 @@ namespace warpsight {
 namespace {
 
 constexpr uint32_t kMostDevices = 64;
-std::atomic<uint64_t> g_devices{0};  // bit by index: has a row
+std::atomic<uint64_t> g_devices{0};  // bit by index: has a row; who sets a bit writes the row
 
 // Names and addresses only: the numbers of device attributes are not published, and a guess would be a wrong
 // figure in every report.

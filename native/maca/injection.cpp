@@ -11,7 +11,8 @@
 namespace warpsight {
 namespace {
 
-std::atomic<bool> g_registered{false};  // somebody has registered the recorder, or is about to
+// Somebody has registered the recorder, or is about to: of several one exchanges false for true.
+std::atomic<bool> g_registered{false};
 
 MacaRecorder& recorder() {
   static MacaRecorder* const value =

@@ -10,7 +10,7 @@ namespace warpsight::nvtx {
 
 using Function = void (*)();
 
-// Export tables the program offers at initialisation.
+// Export tables the program offers at initialization.
 constexpr uint32_t kCallbacksTable = 1, kVersionTable = 3;
 struct CallbacksTable {
   size_t struct_size;

@@ -12,7 +12,7 @@ constexpr uint8_t kPush = 1, kPop = 2, kStart = 3, kEnd = 4, kInstant = 5;
 constexpr uint16_t kSourceNvtx = 1;
 constexpr int kNoPush = -1;  // NVTX's answer to a pop without a push
 
-std::atomic<uint64_t> g_ranges{0};        // last id given to a start/end range
+std::atomic<uint64_t> g_ranges{0};        // last id given to a start/end range; relaxed: a number, no more
 thread_local uint32_t t_depth[kDomains];  // open push/pop ranges, by domain
 
 bool heard(const Domain& domain) { return recording() && domain.use == DomainUse::recorded; }

@@ -7,7 +7,7 @@
 namespace warpsight::nvtx {
 namespace {
 
-std::atomic<uint32_t> g_domains{0};  // domains made beside the default one
+std::atomic<uint32_t> g_domains{0};  // domains made beside the default one; relaxed: a number, no more
 
 void append_utf8(std::string* text, uint32_t code) {
   if (code < 0x80) {
@@ -44,7 +44,7 @@ Domain* create_domain(const std::string& name) {
   auto* domain = new Domain;
   domain->name.text = name;
   domain->use = use;
-  domain->number = std::min(g_domains.fetch_add(1) + 1, kDomains - 1);
+  domain->number = std::min(g_domains.fetch_add(1, std::memory_order_relaxed) + 1, kDomains - 1);
   return domain;
 }
 
@@ -55,27 +55,33 @@ RegisteredString* register_string(const std::string& text) {
 }
 
 void name_category(Domain& domain, uint32_t category, const std::string& name) {
-  if (category < kNamedCategories) domain.categories[category].store(intern(name));
+  // The name before, if any, stays: other threads may be looking at it.
+  if (category < kNamedCategories)
+    domain.categories[category].store(register_string(name), std::memory_order_release);
 }
 
 uint32_t id_of(RegisteredString& string) {
-  const uint64_t known = string.id.load(std::memory_order_relaxed);
+  const uint64_t known = string.id.load(std::memory_order_acquire);
   const uint32_t generation = definitions_generation();
   if (known >> 32 == generation && static_cast<uint32_t>(known) != 0) return static_cast<uint32_t>(known);
   const uint32_t id = intern(string.text);
-  string.id.store(static_cast<uint64_t>(generation) << 32 | id, std::memory_order_relaxed);
+  string.id.store(static_cast<uint64_t>(generation) << 32 | id, std::memory_order_release);
   return id;
 }
 
 uint32_t category_id(Domain& domain, uint32_t category) {
   if (category == 0) return 0;
   if (category >= kNamedCategories) return intern(std::to_string(category));
-  uint32_t id = domain.categories[category].load(std::memory_order_relaxed);
-  if (id == 0) {
-    id = intern(std::to_string(category));
-    domain.categories[category].store(id, std::memory_order_relaxed);
+  RegisteredString* name = domain.categories[category].load(std::memory_order_acquire);
+  if (name == nullptr) {
+    auto* number = register_string(std::to_string(category));
+    // Not in place of a name that was given meanwhile.
+    if (domain.categories[category].compare_exchange_strong(name, number, std::memory_order_acq_rel))
+      name = number;
+    else
+      delete number;
   }
-  return id;
+  return id_of(*name);
 }
 
 uint32_t message_id(int32_t type, const void* message) {

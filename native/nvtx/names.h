@@ -13,7 +13,9 @@ namespace warpsight::nvtx {
 // A string the program registered; its handle is the address. Never freed: a program may use it for ever.
 struct RegisteredString {
   std::string text;
-  std::atomic<uint64_t> id{0};  // generation << 32 | id, from its first use in a recording on
+  // generation << 32 | id, from its first use in a recording on. Release and acquire: whoever takes the id
+  // from here writes rows with it, and the drainer that sees such a row must see the id's definition too.
+  std::atomic<uint64_t> id{0};
 };
 
 constexpr uint32_t kNamedCategories =
@@ -24,7 +26,8 @@ struct Domain {
   RegisteredString name;
   uint32_t number = 0;  // 0 the default domain; index of per-thread depths
   DomainUse use = DomainUse::recorded;
-  std::atomic<uint32_t> categories[kNamedCategories] = {};  // string ids
+  // Names, else numbers as text; null before the first use. Release and acquire publish the text.
+  std::atomic<RegisteredString*> categories[kNamedCategories] = {};
 };
 
 Domain& default_domain();

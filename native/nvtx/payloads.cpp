@@ -106,10 +106,10 @@ constexpr size_t kMostKnown = 4096;  // bytes of a payload that is remembered
 using Schemas = std::map<uint64_t, const Schema*>;
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // one registration at a time
 // Replaced as a whole by each registration, so that events need no lock; those before it stay, for threads
-// that look at them: a program registers some dozens.
+// that look at them: a program registers some dozens. Release and acquire publish what is in it.
 std::atomic<const Schemas*> g_schemas{nullptr};
-std::atomic<uint64_t> g_next_id{kFirstDynamicId};
-std::atomic<uint32_t> g_payloads{0};
+std::atomic<uint64_t> g_next_id{kFirstDynamicId};  // a number, no more
+std::atomic<uint32_t> g_payloads{0};               // relaxed: a count; the one who reaches the limit says so
 
 const Schema* schema_of(uint64_t id) {
   const Schemas* schemas = g_schemas.load(std::memory_order_acquire);

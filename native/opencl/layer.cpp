@@ -61,7 +61,7 @@ WS_EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, siz
   return CL_SUCCESS;
 }
 
-// Called once per loader, while it initialises: nothing is called back from here. A process can hold two
+// Called once per loader, while it initializes: nothing is called back from here. A process can hold two
 // loaders (a wheel may carry its own); the second gets its own table back, so that only one is recorded,
 // never a mixture.
 WS_EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch* target,

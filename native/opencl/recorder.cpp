@@ -119,7 +119,7 @@ class OpenclRecorder final : public Recorder {
 }  // namespace
 
 void start_opencl() {
-  // Not in the loader's initialisation: a process that never makes a context has nothing to record.
+  // Not in the loader's initialization: a process that never makes a context has nothing to record.
   static const bool started = [] {
     if (!ensure_runtime()) return false;
     add_recorder(new OpenclRecorder);

@@ -34,8 +34,10 @@ Known& known() {
   static Known* const value = new Known;  // never destroyed: callbacks outlive static destructors
   return *value;
 }
-std::atomic<uint32_t> g_stream_changes{0};  // makes threads forget the handle they looked up last
-bool g_devices_written = false;             // under the runtime's recorder lock
+// Makes threads forget the handle they looked up last. Released under the lock with what has changed: a
+// thread that reads the number before it looks up can only take an id for older than it is.
+std::atomic<uint32_t> g_stream_changes{0};
+bool g_devices_written = false;  // under the runtime's recorder lock
 
 struct Guard {
   Guard() { pthread_mutex_lock(&g_lock); }

@@ -36,8 +36,9 @@ struct ThreadCalls {
 };
 thread_local ThreadCalls t_calls;
 
-std::atomic<uint64_t> g_dispatches{0};  // made while recording
-// Of dispatches and kernel rows; set before the context starts.
+std::atomic<uint64_t> g_dispatches{0};  // made while recording; relaxed: a count
+// Of dispatches and kernel rows. Relaxed: set before the context starts, and starting it orders them before
+// its callbacks.
 std::atomic<bool> g_heard{false}, g_none{false};
 
 const void* arguments_of(const Heard& heard) { return static_cast<const char*>(heard.payload) + kArguments; }

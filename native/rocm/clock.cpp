@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTries = 16;
 
-std::atomic<int64_t> g_offset{0};  // theirs minus ours
+std::atomic<int64_t> g_offset{0};  // theirs minus ours; relaxed: one number, right before and after a change
 
 uint64_t boot_ns() {
   timespec now;

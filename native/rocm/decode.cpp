@@ -16,7 +16,8 @@ constexpr uint8_t kToDevice = 1, kToHost = 2, kOnDevice = 8, kOnHost = 9,
                   kPeer = 10;         // CUpti_ActivityMemcpyKind
 constexpr uint8_t kDeviceMemory = 3;  // CUpti_ActivityMemoryKind
 
-std::atomic<uint64_t> g_kernels{0}, g_dropped{0}, g_short{0}, g_nameless{0};  // so far, for loss rows
+// So far, for loss rows. Relaxed: counts, by which nothing else is published.
+std::atomic<uint64_t> g_kernels{0}, g_dropped{0}, g_short{0}, g_nameless{0};
 uint64_t g_dropped_told = 0, g_short_told = 0,
          g_nameless_told = 0;  // the recorder's thread
 

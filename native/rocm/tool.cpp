@@ -21,8 +21,12 @@ namespace {
 constexpr char kLibraries[] = "ROCP_TOOL_LIBRARIES";
 constexpr char kOurName[] = "warpsight";
 
-std::atomic<bool> g_configured{false};  // rocprofiler-sdk has called us, or is about to
-std::atomic<pid_t> g_owner{0};  // the process that was configured; its forked children are none of ours
+// rocprofiler-sdk has called us, or is about to. Of several callers one exchanges false for true, and goes
+// on.
+std::atomic<bool> g_configured{false};
+// The process that was configured; its forked children are none of ours. Stored once, before the library
+// knows what to call at its end.
+std::atomic<pid_t> g_owner{0};
 
 RocmRecorder& recorder() {
   static RocmRecorder* const value =
@@ -30,7 +34,7 @@ RocmRecorder& recorder() {
   return *value;
 }
 
-// The library looks for tools in everything that is loaded; we are one only where we were asked for.
+// The library looks for tools in everything that is loaded; we are one only where that was requested.
 bool asked_for() {
   const char* libraries = getenv(kLibraries);
   return libraries != nullptr && strstr(libraries, kOurName) != nullptr;

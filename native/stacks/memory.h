@@ -19,7 +19,7 @@ struct OwnMemory {
 };
 
 // Another process's memory by whole pages, each fetched at most once between two calls of `forget`: one call
-// gives one consistent page, and a walk over neighbouring frames costs few calls. Unreadable addresses are an
+// gives one consistent page, and a walk over neighboring frames costs few calls. Unreadable addresses are an
 // answer, not a fault.
 class RemoteMemory {
  public:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class WarpsightError(Exception):
     """An error that the user can act on. The message says what happened, to which file or process, and what to do next."""
@@ -29,3 +31,22 @@ def out_of_memory(error: BaseException) -> bool:
 NO_MEMORY = (
     "needs more memory than there is: choose a part (--from, --to, --device), or use a machine with more"
 )
+
+
+def choices(value: str, known: Iterable[str], label: str = "") -> str:
+    """What follows after a value that does not exist: the ones that look like it, else all of them.
+
+    Args:
+        value: What was given.
+        known: What there is.
+        label: What stands before a list of all: `formats: `.
+    """
+    from difflib import get_close_matches
+
+    listed = list(known)
+    near = get_close_matches(value, listed, n=2, cutoff=0.7)
+    return (
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else f"{'; ' + label if label else ': '}{', '.join(listed)}"
+    )

@@ -1,4 +1,4 @@
-"""A launcher in narrow places: whatever a shell takes away, exit code and behaviour stay the program's."""
+"""A launcher in narrow places: whatever a shell takes away, exit code and behavior stay the program's."""
 
 from __future__ import annotations
 

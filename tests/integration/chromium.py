@@ -1,4 +1,4 @@
-"""A page in a headless Chromium, driven over the DevTools pipe: mouse, keys, size, colours; errors and requests are kept."""
+"""A page in a headless Chromium, driven over the DevTools pipe: mouse, keys, size, colors; errors and requests are kept."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Chromium:
         )
 
     def colors(self, scheme: str) -> None:
-        """What the system says about colours: light or dark."""
+        """What the system says about colors: light or dark."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.settle()
 

@@ -75,23 +75,14 @@ def test_a_trace_that_is_not_there_is_one_line_and_exit_1(arguments, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("stats", "T", "kernelz"), "there is no subject"),
-        (("stats", "T", "--from", "yesterday"), "is not a time"),
-        (("stats", "T", "--csv", "--json"), "exclude each other"),
-        (("query", "T", "--filter", "durration>5"), "did you mean duration"),
-        (("query", "T", "--filter", "duration"), "is not a filter"),
-        (("query", "T", "--filter", "name~("), "no regular expression"),
-        (("query", "T", "--table", "kernels"), "did you mean kernel"),
         (("query", "T", "SELECT durration FROM kernel"), "did you mean duration"),
         (("query", "T", "SELECT * FROM read_csv('/etc/passwd')"), "/etc/passwd"),
         (("query", "T", "COPY kernel TO 'x'"), "only be read"),
         (("query", "T", "SELECT 1", "--filter", "a=1"), "SQL says by itself"),
         (("query", "T", "--top", "1", "--tail", "1"), "exclude each other"),
         (("export", "T", "--to", "svg"), "formats: perfetto, chrome"),
-        (("export", "T", "--kind", "kernels"), "there is no kind"),
         (("export", "T", "--to", "chrome", "--critical-path"), "Perfetto's format only"),
         (("stats", "T", "ops", "--by", "stack"), "no grouping 'stack' of operators"),
-        (("export", "T", "--from", "2s", "--until", "1s"), "window is empty"),
     ],
 )
 def test_wrong_usage_is_a_message_and_exit_2(trace, arguments, message, tmp_path):

@@ -340,7 +340,7 @@ def test_an_early_start_has_no_unheard_modules(record: Record) -> None:
 
 
 def test_a_late_start_records_although_children_are_to_be_injected(record: Record) -> None:
-    """ws.record sets CUDA_INJECTION64_PATH for children; an initialised driver has no use for it any more."""
+    """ws.record sets CUDA_INJECTION64_PATH for children; an initialized driver has no use for it any more."""
     arena = record("init", "inject_children", "start", "launch:work:5", "sync", "stop", late=True).only
     assert joined(arena) == 5
 

@@ -1,4 +1,4 @@
-"""The flame graph page in a browser: zoom, search, hover, keys, sizes, colours; and the other forms `flame` writes."""
+"""The flame graph page in a browser: zoom, search, hover, keys, sizes, colors; and the other forms `flame` writes."""
 
 import json
 import subprocess

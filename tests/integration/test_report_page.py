@@ -1,4 +1,4 @@
-"""The report in a browser: complete, offline, both colours, every width, keyboard; small, and without secrets."""
+"""The report in a browser: complete, offline, both colors, every width, keyboard; small, and without secrets."""
 
 import os
 import subprocess

@@ -24,7 +24,7 @@ def count(n, name=b'x'):
 
 @pytest.fixture
 def launcher(library: Path) -> Iterator[Launcher]:
-    """A launcher that goes away with its programs."""
+    """A launcher that dies with its programs."""
     launcher = Launcher(library)
     yield launcher
     launcher.close()

@@ -45,7 +45,7 @@ int main(int, char** arguments) {
 
 @pytest.fixture
 def launcher(library: Path) -> Iterator[Launcher]:
-    """A launcher that goes away with its programs."""
+    """A launcher that dies with its programs."""
     launcher = Launcher(library)
     yield launcher
     launcher.close()

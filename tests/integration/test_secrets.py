@@ -1,5 +1,5 @@
 """Sixty kinds of secrets in the command line, environment, folder, ranges, events and kernels of a real recording: no output
-shows any, whatever is asked for, and texts that only look a little like secrets stay."""
+shows any, whatever is requested, and texts that only look a little like secrets stay."""
 
 from __future__ import annotations
 

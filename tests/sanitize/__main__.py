@@ -59,7 +59,7 @@ PROGRAMS = (
 
 
 def main() -> int:
-    """Run what was asked for; a line for each check, then the totals."""
+    """Run what was requested; a line for each check, then the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sanitizers", nargs="*", metavar="|".join(SANITIZERS))
     asked = parser.parse_args().sanitizers or list(SANITIZERS)

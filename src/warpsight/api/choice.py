@@ -63,11 +63,13 @@ def window(trace: Trace, begin: Time | None, end: Time | None) -> tuple[int | No
     """Moments of the trace's clock from times since its begin.
 
     Raises:
-        UsageError: for what is no time.
+        UsageError: for what is no time, and for a window that ends before it begins.
     """
     from warpsight.model.selection import begin_of
 
     times = nanoseconds(begin, "begin"), nanoseconds(end, "end")
+    if times[0] is not None and times[1] is not None and times[1] <= times[0]:
+        raise UsageError(f"the time window is empty: the end, {end}, is not after the begin, {begin}")
     origin = begin_of(trace) if any(t is not None for t in times) else 0
     first, last = (None if t is None else origin + t for t in times)
     return first, last

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from warpsight.api import choice, files
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.errors import UsageError, WarpsightError, choices
 
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph, Shape
@@ -132,7 +132,7 @@ def form_of(to: str | None, out: Path | None) -> str:
     """
     if to is not None:
         if to not in FORMS:
-            raise UsageError(f"there is no form {to!r}: {', '.join(FORMS)}")
+            raise UsageError(f"there is no form {to!r}{choices(to, FORMS)}")
         return to
     if out is None:
         return "html"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight.api import choice
 from warpsight.api.choice import Numbers, Time, Words
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model.trace import Trace as StoredTrace
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ class Questions(StoredTrace):
         chosen = choice.words(levels)
         for level in chosen:
             if level not in LEVELS:
-                raise UsageError(f"there is no level {level!r}: {', '.join(LEVELS)}")
+                raise UsageError(f"there is no level {level!r}{choices(level, LEVELS)}")
         return hotspots(self, choice.rows(self, begin, end, device, (), process, name), chosen, top or None)
 
     def diff(

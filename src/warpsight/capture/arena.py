@@ -74,7 +74,7 @@ class Arena:
         *,
         windowed: bool = False,
     ) -> None:
-        """`windowed`: the segments begin and end in the middle of things, as a flight recorder's do."""
+        """`windowed`: the segments are a window of a longer recording, as a flight recorder's are."""
         self.name = name
         self.windowed = windowed
         self.pid = 0
@@ -326,7 +326,7 @@ class Arena:
         return out | self.correlations.state() | self.addresses.state()
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Take up what :meth:`state` gave."""
+        """Add what :meth:`state` gave."""
         self.data_blocks = BlockTracker.restore(state["blocks"], anywhere=self.windowed)
         self.threads = set(state["threads"].tolist())
         self.pid = int(state["pid"][0])

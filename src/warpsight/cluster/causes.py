@@ -109,7 +109,7 @@ def _idle(kind: int, name: str, more: int, in_class: int, steps: int) -> Cause:
 def _compute(
     job: Job, rank: int, name: str, in_class: int, mine: _Sums, others: Sequence[_Sums], steps: int
 ) -> Cause:
-    """More work, one slower kernel, or a slower device."""
+    """The reason: more work, one slower kernel, or a slower device."""
     per_step = words.duration(in_class / max(steps, 1)) + (" a step" if steps > 1 else "")
     factor, share, lines = _slowdown(job, rank)
     clock, usual = _clocks(job, rank)

@@ -15,7 +15,7 @@ from warpsight.debug import cuda_gdb
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.errors import WarpsightError
 
-#: Kernels whose threads are asked for; further ones are only named.
+#: Kernels whose threads are requested; further ones are only named.
 _KERNELS = 4
 _CODE_PLACES = 32
 _BLOCKING_BEFORE = ("BAR.SYNC", "BAR.RED", "SYNCS.PHASECHK", "NANOSLEEP")

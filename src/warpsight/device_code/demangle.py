@@ -78,8 +78,8 @@ def short(demangled: str) -> str:
 
     Brackets are matched, so lambdas (`f()::{lambda(int)#1}`), `operator<`, `operator()`, `(anonymous
     namespace)` and function-pointer arguments do not confuse it. A name that is not C++ (a Triton kernel, a
-    copy) comes back
-    whole.
+    copy) is returned
+    unchanged.
     """
     text = demangled.strip()
     if not ("::" in text or "<" in text or _SIGNATURE.match(text)):

@@ -89,7 +89,7 @@ def _union(into: Sequence[_Live], numbers: Sequence[int]) -> _Live:
 
 
 def _reduced(live: _Live) -> _Live:
-    """Without registers that are live everywhere in sets of single guards, and without empty sets."""
+    """The sets without empty ones, and without registers that are live under every guard."""
     everywhere = live.get(_EVERYWHERE, 0)
     for predicate, _ in list(live):
         if predicate:

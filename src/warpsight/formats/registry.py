@@ -28,7 +28,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from warpsight.errors import UsageError, WarpsightError
+from warpsight.errors import UsageError, WarpsightError, choices
 from warpsight.formats.selection import Selection
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def reader(name: str) -> Reader:
     """
     readers = _tables()[0]
     if name not in readers:
-        raise UsageError(f"there is no format {name!r} to read; formats: {', '.join(readers)}")
+        raise UsageError(f"there is no format {name!r} to read{choices(name, readers, 'formats: ')}")
     return readers[name]
 
 
@@ -235,7 +235,7 @@ def exporter(name: str) -> Exporter:
     """
     exporters = _tables()[1]
     if name not in exporters:
-        raise UsageError(f"there is no format {name!r}; formats: {', '.join(exporters)}")
+        raise UsageError(f"there is no format {name!r}{choices(name, exporters, 'formats: ')}")
     return exporters[name]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 
 if TYPE_CHECKING:
     from warpsight.formats.writing.overlay import Overlay
@@ -52,7 +52,7 @@ class Selection:
         """Refuse a kind that does not exist and a window that is empty."""
         for kind in self.kinds:
             if kind not in KINDS:
-                raise UsageError(f"there is no kind {kind!r}; kinds: {', '.join(KINDS)}")
+                raise UsageError(f"there is no kind {kind!r}{choices(kind, KINDS, 'kinds: ')}")
         if self.begin is not None and self.end is not None and self.end <= self.begin:
             raise UsageError("the time window is empty: --until is not after --from")
 

@@ -28,7 +28,7 @@ class Source:
     """A file or folder to import; gzip and zstd (several members or frames too) are taken off transparently.
 
     A compressed file that ends early or is damaged in the middle gives what comes before: :attr:`truncated` is true
-    from then on and :attr:`damage` says where. Use it as a context manager: temporary copies go away with it.
+    from then on and :attr:`damage` says where. Use it as a context manager: temporary copies are removed with it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

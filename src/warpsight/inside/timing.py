@@ -1,4 +1,4 @@
-"""`ws.time(fn)`: how long a function takes on whatever device it uses, with the right synchronisation."""
+"""`ws.time(fn)`: how long a function takes on whatever device it uses, with the right synchronization."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _jax_memory(jax: Any) -> int | None:
 def _torch(torch: Any) -> Iterator[_Device]:
     for name in ("cuda", "xpu"):
         module = getattr(torch, name, None)
-        # Initialising a device that the function does not use would cost memory and seconds.
+        # Initializing a device that the function does not use would cost memory and seconds.
         if module is not None and getattr(module, "is_initialized", lambda: False)():
             yield _torch_device(name, module)
     mps = getattr(torch, "mps", None)

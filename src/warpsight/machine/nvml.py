@@ -27,7 +27,7 @@ class NvmlDevice:
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process NVML sees on a device; utilisation is the SMs' share in percent over NVML's last sample."""
+    """A process NVML sees on a device; utilization is the SMs' share in percent over NVML's last sample."""
 
     pid: int
     device: str

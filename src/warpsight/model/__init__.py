@@ -16,7 +16,7 @@ __all__ = ["Trace", "TraceWriter", "open"]
 def open(path: str | PathLike[str]) -> Trace:
     """Open a trace: a folder, a packed file, or an fsspec URL of either (`s3://bucket/run.warp`).
 
-    Packed and remote traces are copied to a private temporary folder that goes away when the trace is closed.
+    Packed and remote traces are copied to a private temporary folder that is removed when the trace is closed.
 
     Raises:
         TraceError: when there is no trace, it is damaged, or of a schema this version does not read.

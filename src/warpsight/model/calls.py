@@ -25,7 +25,7 @@ _ALL = Rows()
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls as columns (ns): all rows of table launch, then all of table api where it was asked for.
+    """Calls as columns (ns): all rows of table launch, then all of table api where it was requested.
 
     `end` is the last moment of the trace's calls and device work for a call that had not returned (`unreturned` lists those);
     `correlation` and `thread` are as recorded, -1 and 0 where unknown; `function` indexes `functions`.

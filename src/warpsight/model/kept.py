@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-#: Things kept at once. The one that was asked for longest ago goes first: windows of time come and go.
+#: Things kept at once. The least recently used one goes first: windows of time come and go.
 MOST = 20
 
 

@@ -14,7 +14,14 @@ from warpsight.model.sharing import secrets
 
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
-_KINDS: dict[str, type] = {"processes": list, "devices": list, "rows": dict, "loss": list, "overhead": dict, "settings": dict}
+_KINDS: dict[str, type] = {
+    "processes": list,
+    "devices": list,
+    "rows": dict,
+    "loss": list,
+    "overhead": dict,
+    "settings": dict,
+}
 
 
 def version() -> str:

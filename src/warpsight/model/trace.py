@@ -40,7 +40,7 @@ class Trace:
     """A trace folder opened read-only; use :func:`warpsight.model.open` to make one.
 
     Threads may share it: each gets its own DuckDB cursor on the same views. Close it (or use it as a context
-    manager) to give back memory and, for packed and remote traces, the private copy on disk.
+    manager) to free memory and, for packed and remote traces, the private copy on disk.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Everything the devices did, as columns: kernels, communication kernels, copies and sets of all streams, by begin.
 
-Analyses of time (utilisation, gaps, states, …) start here. Rows count when they lie in or reach into the time asked for, and
+Analyses of time (utilization, gaps, states, …) start here. Rows count when they lie in or reach into the requested time, and
 are cut at its ends. A stream is known by process, device, context and stream: equal numbers on two devices are two streams.
 """
 
@@ -48,8 +48,8 @@ class Work:
     Attributes:
         name_id: Kernel name, 0 for copies and sets.
         correlation: -1 where none was recorded.
-        begin: Begin of the time looked at: asked for, else the first begin of any work.
-        finish: End of the time looked at: asked for, else the last end of any work.
+        begin: Begin of the time looked at: as requested, else the first begin of any work.
+        finish: End of the time looked at: as requested, else the last end of any work.
         unfinished: Kernels that were launched and never seen to run; they are not among the rows.
         reversed: Rows that ended before they began; they count as empty.
     """
@@ -71,9 +71,9 @@ class Work:
     source: Column | None = None
     #: Device (None: unknown) → indices of its queues.
     devices: dict[int | None, list[int]] = field(default_factory=dict)
-    #: The rows of each device and of each queue, once they were asked for.
+    #: The rows of each device and of each queue, once they were requested.
     _parts: dict[str, list[Column]] = field(default_factory=dict, repr=False, compare=False)
-    #: The call of each row, without and with table api, once it was asked for (:func:`warpsight.model.calls.of_work`).
+    #: The call of each row, without and with table api, once it was requested (:func:`warpsight.model.calls.of_work`).
     calls: dict[bool, Column] = field(default_factory=dict, repr=False, compare=False)
     #: Protects what is found out about the rows later: threads share work.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -130,7 +130,7 @@ class Work:
 def load(trace: Trace, rows: Rows = _ALL, *, cut: bool = True) -> Work:
     """The device work of a trace that the conditions select; `rows.name` selects kernels, `memcpy KIND` and `memset`.
 
-    With `cut`, work that reaches into the time asked for counts with the part that lies in it: for questions about time.
+    With `cut`, work that reaches into the requested time counts with the part that lies in it: for questions about time.
     Without, rows count whole when they begin in it: for questions about rows.
 
     What is loaded is kept while the trace is open, for all that ask for the same rows; its columns cannot be written to.

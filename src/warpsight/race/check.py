@@ -10,6 +10,7 @@ from typing import Any
 
 from warpsight.debug.sanitizer import sanitize
 from warpsight.errors import WarpsightError
+from warpsight.race.plan import Point
 from warpsight.race.points import points_of
 from warpsight.race.repair import Repairs
 from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races, merged
@@ -40,8 +41,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class Provoked:
-    """What delays did to a program: failures and runs, with delays and, patched alike, without."""
+    """What delays did to a program: the verdict of :func:`~warpsight.race.stressing.stress`, with failures and runs of the delayed
+    arm and of the control arm."""
 
+    verdict: str
     failures: int
     runs: int
     control_failures: int
@@ -50,13 +53,13 @@ class Provoked:
 
     @property
     def reproduced(self) -> bool:
-        """Whether delays made it fail."""
-        return self.failures > 0
+        """Whether delays make it fail."""
+        return self.verdict == "reproduced"
 
     def to_json(self) -> dict[str, Any]:
         """As an object."""
         return {
-            "failures": self.failures, "runs": self.runs, "control_failures": self.control_failures,
+            "verdict": self.verdict, "failures": self.failures, "runs": self.runs, "control_failures": self.control_failures,
             "control_runs": self.control_runs, "summary": self.summary,
         }  # fmt: skip
 
@@ -91,15 +94,16 @@ class Verdict:
 
 
 def check(
-    program: Sequence[str], kernels: Sequence[str] = (), launches: int = 64, provoke: Callable[[], Provoked] | None = None
-) -> Verdict:
+    program: Sequence[str], kernels: Sequence[str] = (), launches: int = 64,
+    provoke: Callable[[Sequence[Point]], Provoked] | None = None,
+) -> Verdict:  # fmt: skip
     """Run a program under each detector, and with delays.
 
     Args:
         program: the command line; it runs once under each detector.
         kernels: patterns of the kernels that are traced.
         launches: how many of them are.
-        provoke: tries delays; None leaves that out.
+        provoke: tries delays, at the suspicious points first; None leaves that out.
 
     Raises:
         StartError: when the program cannot be started.
@@ -111,7 +115,8 @@ def check(
         from_tool, tool_arm = _racechecked(program)
         if arm.findings is None and tool_arm.findings is None:
             raise WarpsightError("; ".join((*arm.notes, *tool_arm.notes)))
-        return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoke() if provoke is not None else None)
+        provoked = _provoked(provoke, traces) if provoke is not None else None
+        return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoked)
 
 
 def verdict(found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None) -> Verdict:
@@ -154,6 +159,14 @@ def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], Arm]:
     return found, Arm(RACECHECK, len(found) if looked else None, run.troubles)
 
 
+def _provoked(provoke: Callable[[Sequence[Point]], Provoked], traces: Sequence[EventTrace]) -> Provoked:
+    """What delays did; that they could not be tried loses nothing of what the detectors found."""
+    try:
+        return provoke(suspicious(traces))
+    except WarpsightError as error:
+        return Provoked("not tried", 0, 0, 0, 0, f"not tried: {error}")
+
+
 def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Provoked | None) -> list[str]:
     """Where the detectors and the delays say different things, and what that means."""
     said = []
@@ -166,7 +179,7 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
             )
         elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
             said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
-    if provoked is not None and suspects and not provoked.reproduced:
+    if provoked is not None and suspects and provoked.verdict == "not reproduced":
         said.append(
             f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "
             "memory, which delays do not bring out"
@@ -179,9 +192,9 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
     return said
 
 
-def suspicious(traces: Sequence[EventTrace]) -> list[Any]:
+def suspicious(traces: Sequence[EventTrace]) -> list[Point]:
     """The points of traces whose accesses race, each pair together."""
-    found: dict[Any, None] = {}
+    found: dict[Point, None] = {}
     for trace in traces:
         known = {(point.kernel, point.pc): point for point in points_of(trace) if point.kind != "launch"}
         for race in races(trace).races:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from warpsight._version import __version__
 from warpsight.errors import UsageError
-from warpsight.race import check, delays, plan, points
+from warpsight.race import check, delays, plan, points, stressing
+from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
 from warpsight.race.points import Chosen, Found
 from warpsight.recorder.launch import check_runnable
@@ -64,6 +65,39 @@ def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 6
     with tempfile.TemporaryDirectory(prefix="warpsight-directed-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "directed.events"))
         return tuple(check.suspicious([EventTrace(file) for file in traced.files]))
+
+
+def provoked(
+    program: Sequence[str], kernels: Sequence[str], first: Sequence[Point], seconds: float, same_output: bool
+) -> check.Provoked:
+    """What delays at a program's points do to it, by a randomized experiment.
+
+    Args:
+        program: the command line, which fails by its exit code or, with `same_output`, by other output than without delays.
+        kernels: patterns of those that are delayed.
+        first: suspicious points; where there are some, a plan of these alone is tried.
+        seconds: at most.
+        same_output: compare what it prints.
+    """
+    found = points.discover(program, kernels)
+    chosen = [point for point in first if point in found.points]
+    limited = replace(found, points=tuple(chosen)) if chosen else found
+    made = plan_of(
+        program, limited, Chosen(kinds=points.PATCHED), Where(), mode="random", seed=0, probability=0.5, floor_ns=0,
+        ceiling_ns=100_000,
+    )  # fmt: skip
+    if not made.points:
+        return check.Provoked("not tried", 0, 0, 0, 0, "the program has no points at which warps can be delayed")
+    with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
+        experiment = Experiment.of(program, Path(folder, "stress"), same_output=same_output)
+        result = stressing.stress(experiment, made, limits=stressing.Limits(1000, seconds))
+    control, delayed = result.control, result.delayed
+    where = f"at the {len(chosen)} suspicious points" if chosen else f"at {len(made.points)} points"
+    return check.Provoked(
+        str(result.verdict), delayed.failures, delayed.runs, control.failures, control.runs,
+        f"{result.verdict} ({where}): {delayed.failures} of {delayed.runs} delayed runs failed, {control.failures} of "
+        f"{control.runs} without delays",
+    )  # fmt: skip
 
 
 def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed: bool) -> Replayed:

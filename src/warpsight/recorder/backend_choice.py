@@ -35,7 +35,7 @@ def choose(given: Given) -> Choice:
 
     Raises:
         UsageError: when the backend has no such recorder.
-        WarpsightError: when our own was asked for and what it needs is not here.
+        WarpsightError: when our own was requested and what it needs is not here.
     """
     name, recorder = given.get("backend"), given.get("recorder")
     backend = None if name == "auto" else registry.find(name)

@@ -148,7 +148,7 @@ class Launch:
 
     def _pass_on(self, number: int, whole_group: bool) -> None:
         if number == signal.SIGUSR2 and self._server.ring is not None:
-            self._server.trigger("signal")  # meant for us: a ring's launcher is asked for a trace so
+            self._server.trigger("signal")  # meant for us: this asks a ring's launcher for a trace
             return
         if number == signal.SIGINT and self._on_interrupt is not None:
             self._on_interrupt()

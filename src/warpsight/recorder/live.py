@@ -22,6 +22,7 @@ from warpsight.capture.segments.blocks import BlockTracker
 from warpsight.capture.segments.segment import Block, gather, open_segment, strings
 from warpsight.device_code.demangle import demangle
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.model.sharing import secrets
 from warpsight.recorder import attach, output
 from warpsight.recorder import find as search
 from warpsight.recorder.drain import listener
@@ -62,7 +63,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What happened in the window; rates are per second, busy shares are unions (0 to 1) by device.
+    """The events of the window in numbers; rates are per second, busy shares are unions (0 to 1) by device.
 
     Attributes:
         folder: The recording.
@@ -192,7 +193,8 @@ class Live:
                     continue
                 self._processes.add(block.pid)
                 if layout.BY_KIND[block.kind].variable:
-                    arena.texts.update(strings(block.payload, skip)[0])
+                    texts, _ = strings(block.payload, skip)
+                    arena.texts.update((number, secrets.secretless(text)) for number, text in texts)
                 else:
                     found.setdefault(block.kind, []).append((block, block.body(skip)))
             arena.read[name] = segment.slots

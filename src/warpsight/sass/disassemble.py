@@ -19,7 +19,7 @@ class Disassembly:
 
     @property
     def lines(self) -> int:
-        """How many lines."""
+        """Number of lines."""
         return self.text.count("\n")
 
 

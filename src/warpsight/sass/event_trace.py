@@ -128,7 +128,9 @@ class EventTrace:
         """Conditions that left out events of the recorded launches."""
         request = self.file.process.get("request") or {}
         return [
-            key for key in ("blocks", "warps", "addresses", "offsets", "every", "first", "once") if key in request
+            key
+            for key in ("blocks", "warps", "addresses", "offsets", "every", "first", "once")
+            if key in request
         ]
 
     def places(self, launch: Launch, pc: npt.NDArray[np.uint32]) -> list[Place]:

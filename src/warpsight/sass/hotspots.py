@@ -89,7 +89,7 @@ class Kernel(Counts):
     """One function that was sampled: a kernel, or a device function that was not inlined.
 
     Attributes:
-        name: mangled; demangled: readable; launches: in the time asked for, 0 for what is not a kernel.
+        name: mangled; demangled: readable; launches: in the requested time, 0 for what is not a kernel.
         device_ns: their time.
         has_lines: whether its module has line information; has_code: whether its code was kept.
     """

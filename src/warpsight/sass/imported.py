@@ -140,7 +140,7 @@ class Imported:
         return int(grid[0] * grid[1] * grid[2]) * -(-int(block[0] * block[1] * block[2]) // 32)
 
     def close(self) -> None:
-        """Give everything back, the private copy of a packed trace too."""
+        """Release everything, the private copy of a packed trace too."""
         if getattr(self, "_connection", None) is not None:
             self._connection.close()
             self._connection = None

@@ -125,7 +125,11 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
     lines += [f"offsets={low}..{high}" for low, high in selection.offsets]
     if selection.warps:
         lines.append(f"warps={sum(1 << warp for warp in set(selection.warps))}")
-    lines += [f"every={selection.every}", f"ring={selection.ring_mib << 20}", f"mode={NOTE if selection.once else RECORD}"]
+    lines += [
+        f"every={selection.every}",
+        f"ring={selection.ring_mib << 20}",
+        f"mode={NOTE if selection.once else RECORD}",
+    ]
     if selection.first is not None:
         lines.append(f"first={selection.first}")
     return [*lines, f"values={int(VALUES in selection.events)}"]

@@ -1,4 +1,4 @@
-"""`sass validate` and `sass compare`: is a trace file what its format says, and do two files agree."""
+"""`sass validate` and `sass compare`: checks a trace file against its format, and compares two files."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def _aside(program: Program, change: Change, chosen: Column) -> Program:
 
 
 def _fused(trace: Trace, program: Program, change: Change, lean: int) -> Program:
-    """The device work launched in one range as one kernel: its work together, or the time that was asked for."""
+    """The device work launched in one range as one kernel: as long as its work together, or as requested."""
     ranges = selecting.Ranges(trace, program, change)
     graph = program.graph
     called = np.flatnonzero(program.place >= 0)

@@ -1,7 +1,7 @@
 """TraceSmith's BPF event records: an array of its `BPFEventRecord`, as a loader of its programs would write it to a file.
 
 A record is a C struct of 152 bytes on x86-64: time (ns), pid, tid, cpu, type, then a union of 128 bytes. There is no
-header: files are recognised by several plausible records in a row; shorter ones need `--from tracesmith-bpf`.
+header: files are recognized by several plausible records in a row; shorter ones need `--from tracesmith-bpf`.
 """
 
 from __future__ import annotations

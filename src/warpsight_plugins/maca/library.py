@@ -38,7 +38,7 @@ def expected() -> bool:
 
 
 def usable() -> Path | None:
-    """The library, unless it says that its version is too old."""
+    """The library, unless its version is too old."""
     path = find()
     if path is not None and os.environ.get("WARPSIGHT_MCPTI") is None:
         number, _ = version(path)

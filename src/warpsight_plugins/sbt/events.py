@@ -364,7 +364,7 @@ def _blobs(data: Column, begin: Column, end: Column) -> tuple[Column, list[bytes
 
 
 def read(data: Column, at: int, end: int, base: int, count: int) -> Iterator[tuple[Events, int]]:
-    """All events from byte `at` of a file on, window by window, with the place behind each window's last.
+    """All events of a file from byte `at`, window by window, with the place behind each window's last.
 
     Ends early, without an error, where the data does: the caller compares the number of events.
 

@@ -12,7 +12,7 @@ import pytest
 from warpsight.model import Trace, TraceWriter
 from warpsight.model import open as open_trace
 
-#: Nanoseconds since 1970: floats cannot tell neighbours apart there.
+#: Nanoseconds since 1970: floats cannot tell neighbors apart there.
 EPOCH = 1_790_000_000_123_456_789
 NAMES = (
     "gemm",

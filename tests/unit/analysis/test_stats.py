@@ -163,7 +163,7 @@ def test_an_empty_trace_gives_empty_tables(tmp_path, subject):
 
 
 def test_unknown_subjects_and_groupings_are_refused(trace):
-    with pytest.raises(UsageError, match="kernels, copies"):
+    with pytest.raises(UsageError, match="did you mean kernels"):
         stats(trace, "kernel")
     with pytest.raises(UsageError, match="name, shape"):
         stats(trace, by="colour")

@@ -1,4 +1,4 @@
-"""Utilisation, concurrency, overlap and breakdown against a count of every single nanosecond."""
+"""Utilization, concurrency, overlap and breakdown against a count of every single nanosecond."""
 
 import numpy as np
 import pytest

@@ -84,7 +84,7 @@ def test_a_description_that_is_no_json_is_said(whole: Path) -> None:
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.events"
     path.write_bytes(b"WSEVENT0" + bytes(100))
-    with pytest.raises(FormatError, match="no event trace"):
+    with pytest.raises(FormatError, match="not an event trace"):
         blocks.read(Source(path))
 
 

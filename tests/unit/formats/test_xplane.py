@@ -115,7 +115,7 @@ def test_a_file_that_ends_early_keeps_its_whole_planes(tmp_path: Path) -> None:
 
 def test_a_protobuf_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.xplane.pb").write_bytes(xplane_file.text(9, "what"))
-    with pytest.raises(FormatError, match=r"no plane|no protobuf"):
+    with pytest.raises(FormatError, match=r"no plane|not protobuf"):
         import_files([tmp_path / "x.xplane.pb"], tmp_path / "out.warp", "xplane")
 
 

@@ -1,4 +1,4 @@
-"""Kernel names as people tell kernels apart."""
+"""Kernel names as people distinguish kernels."""
 
 from __future__ import annotations
 

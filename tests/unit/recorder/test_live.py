@@ -136,7 +136,7 @@ def test_finding_the_recording(recording, monkeypatch, tmp_path):
     (recording.root / output.RECORDING).unlink()
     with pytest.raises(UsageError, match="nothing is being recorded"):
         live.find(None)
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         live.find(str(tmp_path / "nothing"))
 
 

@@ -49,7 +49,7 @@ def test_a_job_on_one_host_and_no_job_record_where_they_are_told(tmp_path: Path)
 def test_a_finished_recording_is_no_folder_of_a_job(tmp_path: Path) -> None:
     (tmp_path / "run.warp").mkdir()
     (tmp_path / "run.warp" / "manifest.json").touch()
-    with pytest.raises(WarpsightError, match="no folder of a job"):
+    with pytest.raises(WarpsightError, match="not a folder of a job"):
         ranks.partition(tmp_path / "run.warp", TORCHRUN)
 
 

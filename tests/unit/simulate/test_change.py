@@ -40,7 +40,7 @@ def test_a_what_if_has_a_subject_a_name_and_a_change(text, subject, pattern, fac
         ("kernel/2", "needs a name"),
         ("graphs/2", "takes no time"),
         ("kernel:gemm/0", "divides by 0"),
-        ("kernel:(/2", "no regular expression"),
+        ("kernel:(/2", "not a regular expression"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(text, says):

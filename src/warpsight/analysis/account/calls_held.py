@@ -44,7 +44,7 @@ _WAITS = {"stream": "stream synchronization", "context": "device synchronization
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis for the moments of all threads: each thread has a stretch of it to itself.
+    """One axis for the moments of all threads: each thread has its own stretch of it.
 
     `thread` of the calls and of anything else is turned into the number of its stretch by :meth:`number`.
     """

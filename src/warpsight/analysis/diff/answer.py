@@ -107,11 +107,12 @@ def _headline(found: Compared, first: dict[str, Any]) -> tuple[str, str]:
         return UNTESTED, f"one side has no device work: {spans}"
     change = log(two / one)
     if found.headline is None:
-        way = "slower" if change > 0 else "faster"
-        return (
-            UNTESTED,
-            f"{sentences.untested(found.design)}: the second is {sentences.percent(change)} {way}, {spans}",
+        size = (
+            f"is {sentences.percent(change)} {'slower' if change > 0 else 'faster'}"
+            if change
+            else "takes the same time"
         )
+        return UNTESTED, f"{sentences.untested(found.design)}: the second {size}, {spans}"
     tested, needed = found.headline
     ends = float(tested.low[0]), float(tested.high[0])
     runs = sentences.runs_of(found.design)

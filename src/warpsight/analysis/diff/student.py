@@ -51,7 +51,7 @@ def critical(level: npt.ArrayLike, freedom: npt.ArrayLike) -> Column:
 
 
 def _beta(x: Column, a: Column, b: Column) -> Column:
-    """The regularised incomplete beta function by its continued fraction (Lentz's method; Press et al. 2007, 6.4)."""
+    """The regularized incomplete beta function by its continued fraction (Lentz's method; Press et al. 2007, 6.4)."""
     inside = np.clip(x, _TINY, 1 - 1e-16)
     scale = _log_gamma(a + b) - _log_gamma(a) - _log_gamma(b) + a * np.log(inside) + b * np.log1p(-inside)
     c = np.ones_like(inside)

@@ -21,7 +21,7 @@ from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import rows as flame_rows
 from warpsight.analysis.flame import samples as flame_samples
 from warpsight.analysis.flame.tree import Tree
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Shape:
                                    *((b, BY, "split") for b in self.by),
                                    *((v, LEVELS, "level") for v in self.levels)):  # fmt: skip
             if value not in known:
-                raise UsageError(f"there is no {what} {value!r}: {', '.join(known)}")
+                raise UsageError(f"there is no {what} {value!r}{choices(value, known)}")
 
 
 @dataclass(frozen=True)

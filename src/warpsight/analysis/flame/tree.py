@@ -1,4 +1,4 @@
-"""A tree of labelled nodes built from columns: all rows take a step down at once."""
+"""A tree of labeled nodes built from columns: all rows take a step down at once."""
 
 from __future__ import annotations
 

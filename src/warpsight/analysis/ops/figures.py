@@ -39,10 +39,10 @@ class Owned:
     Attributes:
         work: The work.
         owner: For each piece the operator that launched it, -1 none.
-        counts: Which pieces are asked for.
+        counts: Which pieces are requested.
         call: For each piece its call among `issued`, -1 none.
         issued: Host calls.
-        chosen: Which operators are asked for.
+        chosen: Which operators are requested.
     """
 
     work: Work
@@ -98,7 +98,7 @@ class Figures:
 
 
 def of_trace(trace: Trace, rows: Rows) -> Figures:
-    """The figures of the operators that the conditions select: those that begin in the time asked for."""
+    """The figures of the operators that the conditions select: those that begin in the requested time."""
     key = ("operator figures", Rows(rows.begin, rows.end, rows.devices, rows.streams, rows.processes).key())
     return trace.kept.get(key, lambda: _figures(trace, rows))
 
@@ -117,7 +117,7 @@ def owned(trace: Trace, ops: Operators, rows: Rows) -> Owned:
     low = rows.begin if rows.begin is not None else np.iinfo(np.int64).min
     high = rows.end if rows.end is not None else np.iinfo(np.int64).max
     chosen &= (ops.ranges.start >= low) & (ops.ranges.start < high)
-    # Work without an operator is asked for by its call's begin, or else by its own.
+    # Work without an operator counts by its call's begin, or else by its own.
     moment = work.start.copy()
     moment[known] = issued.start[at]
     counts = (moment >= low) & (moment < high)

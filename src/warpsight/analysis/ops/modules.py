@@ -17,7 +17,7 @@ from warpsight.analysis.ops.figures import Figures
 from warpsight.analysis.ops.module_ranges import RangeModules
 from warpsight.analysis.ops.module_stacks import StackModules
 from warpsight.analysis.ops.module_tree import Tree
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
@@ -59,7 +59,7 @@ def modules(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
         UsageError: for a grouping that does not exist, or a pattern that is none.
     """
     if by not in BY:
-        raise UsageError(f"there is no grouping {by!r} of modules: {', '.join(BY)}")
+        raise UsageError(f"there is no grouping {by!r} of modules{choices(by, BY)}")
     found = figures.of_trace(trace, rows)
     joined = backward.of_operators(trace, found.ops)
     placed = place(trace, found, joined, rows)

@@ -15,7 +15,7 @@ from warpsight.analysis.ops import backward, figures
 from warpsight.analysis.ops.arguments import Argument, Call, Tensor
 from warpsight.analysis.ops.figures import Figures
 from warpsight.analysis.ops.models import UNKNOWN
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model import work as device_work
 from warpsight.model.selection import Rows
 
@@ -45,7 +45,7 @@ def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
 
     Args:
         trace: The trace.
-        rows: Which operators count: those that begin in the time asked for; `name` selects operators.
+        rows: Which operators count: those that begin in the requested time; `name` selects operators.
         by: One of :data:`BY`. `shapes` separates calls with different shapes, types or arguments that matter; `forward` puts
             what backward did beside the forward operator.
 
@@ -57,7 +57,7 @@ def operators(trace: Trace, rows: Rows = _ALL, by: str = "name") -> Result:
         UsageError: for a grouping that does not exist.
     """
     if by not in BY:
-        raise UsageError(f"there is no grouping {by!r} of operators: {', '.join(BY)}")
+        raise UsageError(f"there is no grouping {by!r} of operators{choices(by, BY)}")
     found = figures.of_trace(trace, rows)
     chosen = np.flatnonzero(found.owned.chosen & _named(trace, found, rows.name))
     if by == "forward":

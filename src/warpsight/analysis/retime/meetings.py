@@ -16,7 +16,7 @@ _CLOSE, _SHARE = 20_000, 0.05
 
 
 def with_meetings(program: Program) -> Program:
-    """The program in which the kernels of a collective end so long after the last of them has begun."""
+    """The program in which a collective's kernels end a recorded time after the last of them has begun."""
     graph = program.graph
     found = find(program)
     if not len(found):

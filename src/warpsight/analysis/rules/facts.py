@@ -31,7 +31,7 @@ _TURNS = 3
 
 
 class Facts:
-    """The facts of one trace; all are computed when first asked for."""
+    """The facts of one trace; all are computed on first use."""
 
     def __init__(self, trace: Trace, rows: Rows = _ALL) -> None:
         """Keep the trace and the rows; nothing is read yet."""

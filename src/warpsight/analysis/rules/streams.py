@@ -19,7 +19,7 @@ from warpsight.model.work import COMMUNICATION, split, summed
 Column = npt.NDArray[Any]
 #: A stream takes part when it has this share of the device's kernel time.
 _PART = 0.05
-#: Streams are serialised when kernels of different streams overlap for less than this share of the busy time.
+#: Streams are serialized when kernels of different streams overlap for less than this share of the busy time.
 _OVERLAPPED = 0.1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warpsight.analysis.base.result import Result, with_units
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model.selection import Rows, begin_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _KINDS = {
     "counter": ("counter", "time", "NULL::BIGINT", "name", "device, NULL::INTEGER AS stream, "
                 "NULL::INTEGER AS thread", "value || ' ' || unit"),
 }  # fmt: skip
-#: What is listed when no kind is asked for: what happened, without the calls and readings around it.
+#: What is listed when no kind is requested: what happened, without the calls and readings around it.
 DEFAULT = ("kernel", "memcpy", "memset", "sync", "nvtx", "event")
 KINDS = tuple(_KINDS)
 
@@ -56,7 +56,7 @@ def events(trace: Trace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int 
     """
     for kind in kinds:
         if kind not in _KINDS:
-            raise UsageError(f"there is no kind {kind!r}: {', '.join(_KINDS)}")
+            raise UsageError(f"there is no kind {kind!r}{choices(kind, _KINDS)}")
     origin = begin_of(trace)
     parts = [_part(kind, rows, origin) for kind in dict.fromkeys(kinds) if not _host_only(kind, rows)]
     if not parts:

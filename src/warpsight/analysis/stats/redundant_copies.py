@@ -57,7 +57,9 @@ def redundant(trace: Trace, rows: Rows = _ALL) -> tuple[pa.Table, tuple[Finding,
     count = len(c["start"])
     notes: tuple[Finding, ...] = ()
     if count < total:
-        text = f"{total - count:,} of {total:,} copies have no addresses: they cannot be checked for redundancy"
+        text = (
+            f"{total - count:,} of {total:,} copies have no addresses: they cannot be checked for redundancy"
+        )
         notes = (Finding("note", text, {"copies": total - count, "of": total}),)
     if not count:
         return table(_SPEC, []), notes

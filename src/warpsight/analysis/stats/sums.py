@@ -1,4 +1,4 @@
-"""How often and how long: summaries of kernels, copies, API calls, ranges, events, synchronisation, memory and counters."""
+"""How often and how long: summaries of kernels, copies, API calls, ranges, events, synchronization, memory and counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpsight.analysis.base import distribution
 from warpsight.analysis.base.result import Finding, Result, with_units
 from warpsight.analysis.ranges.open import of_calls
 from warpsight.analysis.stats.stream_numbers import StreamNumbers
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.model import calls
 from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
@@ -62,7 +62,7 @@ def stats(
         (names, NAMES, "form of names"),
     ):
         if value not in known:
-            raise UsageError(f"there is no {what} {value!r}: {', '.join(known)}")
+            raise UsageError(f"there is no {what} {value!r}{choices(value, known)}")
     if latency and subject != "kernels":
         raise UsageError("latency is about kernels only")
     if subject in _OWN_GROUPS:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 _ALL = Rows()
-#: Windows of :func:`breakdown` where neither their number nor their width is asked for.
+#: Windows of :func:`breakdown` where neither their number nor their width is requested.
 WINDOWS = 50
 
 
 def utilization(trace: Trace, rows: Rows = _ALL) -> Result:
-    """Busy time and utilisation (0 to 1) per device, per stream and per kind of work.
+    """Busy time and utilization (0 to 1) per device, per stream and per kind of work.
 
-    Busy is the union of the intervals in which work ran, so what overlaps counts once and utilisation never passes 1.
-    The window is the time asked for, else from the first begin to the last end of any device work in the trace.
+    Busy is the union of the intervals in which work ran, so what overlaps counts once and utilization never passes 1.
+    The window is the requested time, else from the first begin to the last end of any device work in the trace.
 
     Returns:
         Tables `devices`, `kinds` (per device) and `streams`, times in ns.

@@ -115,7 +115,7 @@ class Addresses:
         return {f"address_{name}": values for name, values in self._calls.items()}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Take up what :meth:`state` gave."""
+        """Add what :meth:`state` gave."""
         if "address_id" in state:
             self._calls = {name: state[f"address_{name}"] for name in _CALLS}
             self._order = None

@@ -331,7 +331,7 @@ class _Column:
 
 
 def _changes(rows: Array, size: int) -> bytes:
-    """The bits by which rows differ from their neighbours, over all rows: zero bytes are the same in every row.
+    """The bits by which rows differ from their neighbors, over all rows: zero bytes are the same in every row.
 
     Two passes over the memory as it lies, instead of one with strides per field.
     """

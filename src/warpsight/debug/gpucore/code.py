@@ -177,7 +177,7 @@ class Code:
                 pieces.setdefault(location.cubin.architecture, []).append((address, code))
         texts: dict[int, str] = {}
         for architecture, found in pieces.items():
-            # One after the other from address 0: targets of branches come out wrong, so they are asked for apart.
+            # One after the other from address 0: targets of branches come out wrong, so they are disassembled apart.
             code = b"".join(piece for _, piece in found)
             for instruction in disassemble(code, 0, architecture):
                 texts[found[instruction.address // INSTRUCTION_SIZE][0]] = instruction.text

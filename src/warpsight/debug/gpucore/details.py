@@ -17,7 +17,7 @@ def details(view: View, lane: int, around: int = 4) -> dict[str, Any]:
     Args:
         view: of the dump.
         lane: row of the lane table.
-        around: instructions before and after its PC, where nvdisasm is at hand.
+        around: instructions before and after its PC, if nvdisasm is available.
     """
     core = view.core
     state = thread_state(core, lane, view.joined)

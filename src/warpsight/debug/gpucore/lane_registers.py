@@ -9,7 +9,7 @@ from warpsight.debug.gpucore.reader import GpuCore
 
 
 class LaneRegisters:
-    """Registers of a lane and of its warp, read when they are asked for; None stands for what the dump does not have."""
+    """Registers of a lane and of its warp, read on demand; None stands for what the dump does not have."""
 
     def __init__(self, core: GpuCore, lane: int, warp: int) -> None:
         """Take rows of the lane and of the warp table."""

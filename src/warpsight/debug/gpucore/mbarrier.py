@@ -60,7 +60,7 @@ def state_of(core: GpuCore, block: int, address: int) -> MbarrierState | None:
         address: in the block's shared memory, in bytes.
 
     Returns:
-        None when the dump has no shared memory of the block, or no initialised mbarrier is there.
+        None when the dump has no shared memory of the block, or no initialized mbarrier is there.
     """
     found = core.data_of(Kind.SHARED, block)
     if found is None:

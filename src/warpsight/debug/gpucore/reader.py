@@ -260,7 +260,7 @@ class GpuCore:
 
 def _parent(kind: Kind) -> Kind:
     parent = TABLES[kind].parent
-    assert parent is not None  # only tables with an owner are asked for
+    assert parent is not None  # only tables with an owner are requested
     return parent
 
 

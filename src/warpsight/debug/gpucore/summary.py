@@ -42,7 +42,7 @@ class Options:
     """How much to show.
 
     Attributes:
-        instructions: their texts too, where nvdisasm is at hand; that takes half a second more.
+        instructions: their texts too, if nvdisasm is available; that takes half a second more.
         sources: folders with source files.
         ptx: files or folders with the kernels' PTX, see :mod:`warpsight.device_code.ptx_files`; Triton's cache by default.
         limit: how many places to describe.

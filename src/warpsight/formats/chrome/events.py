@@ -10,7 +10,7 @@ NOTHING = msgspec.Raw(b"")
 
 
 class ChromeEvent(msgspec.Struct, gc=False):
-    """An event; fields that no reader needs (colours, thread clocks) are not decoded."""
+    """An event; fields that no reader needs (colors, thread clocks) are not decoded."""
 
     ph: Any = ""
     cat: Any = ""

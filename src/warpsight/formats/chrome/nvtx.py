@@ -1,7 +1,7 @@
 """What an NVTX range has beside its name: the argument `nvtx` of our exports back as columns, and Chrome's colors.
 
-The format has no colours of its own, only names of some that its viewer reserves (`cname`); their values are those of
-catapult's tracing/base/color_scheme.html. The exact colour stands in the argument.
+The format has no colors of its own, only names of some that its viewer reserves (`cname`); their values are those of
+catapult's tracing/base/color_scheme.html. The exact color stands in the argument.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def taken(attributes: Row) -> tuple[Row, Row]:
 
 @lru_cache(maxsize=4096)
 def reserved_color(color: str) -> str:
-    """The name of Chrome's reserved colour that is nearest to `#aarrggbb`."""
+    """The name of Chrome's reserved color that is nearest to `#aarrggbb`."""
     red, green, blue = (int(color[place : place + 2], 16) for place in (3, 5, 7))
 
     def distance(name: str) -> float:

@@ -49,7 +49,7 @@ class EventStream(Generic[T]):
         """`decode` takes `[event,event,…]` and raises msgspec.DecodeError where that is not JSON.
 
         `begin` may stand for it: it takes a text and the size of the `event,event,…` that the text begins with. Nothing is
-        copied, so what it returns may look into the text until the next list is asked for; places in its errors count from
+        copied, so what it returns may look into the text until the next list is requested; places in its errors count from
         a bracket before it all the same.
         """
         self._source = source

@@ -56,7 +56,7 @@ WRITTEN = Coverage(
 CHUNK_ROWS = 65_536
 #: Tracks that are not threads get ids above those of the kernel's processes and threads (at most 2^22).
 _ID_BASE = 10_000_000
-#: How the arguments of a range begin that has a colour.
+#: How the arguments of a range begin that has a color.
 _COLORED = rf'^"{NVTX}":\{{"color":"(?P<color>#[0-9a-f]{{8}})"'
 _FRACTIONS = pa.array([f".{i:03d}" for i in range(1000)])
 
@@ -244,7 +244,7 @@ class _Writer:
 
 
 def _colors(data: Slices, rows: slice) -> list[Any]:
-    """`,"cname":"…"` for ranges that have a colour; nothing where none has."""
+    """`,"cname":"…"` for ranges that have a color; nothing where none has."""
     if data.attributes is None:
         return []
     found = pc.extract_regex(pa.array(data.attributes[rows], pa.string()), _COLORED)

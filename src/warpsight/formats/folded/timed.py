@@ -1,6 +1,6 @@
 """Timed folded stacks, one line per call: `time_ns comm pid tid cpu frame;frame;…`, outermost frame first.
 
-What uprobe profilers of the libbpf tools family write with `-E`. The command may hold spaces; a terminal's colours are
+What uprobe profilers of the libbpf tools family write with `-E`. The command may hold spaces; a terminal's colors are
 taken off; frames of the kernel end in `_[k]`.
 """
 

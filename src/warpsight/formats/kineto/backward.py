@@ -40,7 +40,7 @@ class BackwardStacks:
         self._changes = Ordered()
 
     def add(self, rows: Any, stacks: Int64, accumulates: frozenset[int]) -> None:
-        """Take up operators and their stacks (0 none); `accumulates` are the ids of names for which :func:`accumulates` holds."""
+        """Add operators and their stacks (0 none); `accumulates` are the ids of names for which :func:`accumulates` holds."""
         thread, start, duration, sequence, forward = (
             _ints(rows[name]) for name in ("_thread", "start", "duration", "sequence", "_forward_thread")
         )

@@ -35,7 +35,7 @@ _LAYOUT_KINDS = 8 * _KINDS
 _ROWS = 4096
 #: Layouts tried for events with the same keys, before each is decoded on its own.
 _TRIES = 32
-#: Fields that may become a part of a layout, how many layouts per kind may have some, and how many events are asked for that.
+#: Fields that may become a part of a layout, how many layouts per kind may have some, and how many events are examined.
 _FIXED = frozenset(
     (
         ".name",

@@ -64,7 +64,7 @@ class Ordered:
         self._before: NDArray[np.int64] | None = None
 
     def add(self, lines: Int64, keys: Int64, values: Any, order: Any = 0) -> None:
-        """Take up records."""
+        """Add records."""
         if not len(keys):
             return
         records = np.empty(len(keys), _RECORD)

@@ -23,7 +23,7 @@ def nsys() -> list[str] | None:
 
 @contextmanager
 def exported(source: Source) -> Iterator[Source]:
-    """The report as a SQLite file in a private temporary folder, which goes away afterwards.
+    """The report as a SQLite file in a private temporary folder, which is removed afterwards.
 
     Raises:
         FormatError: when there is no `nsys` on PATH, or it fails.

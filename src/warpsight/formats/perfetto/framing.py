@@ -17,7 +17,7 @@ _FIXED = {1: 8, 5: 4}
 
 
 def varint(data: bytes, place: int) -> tuple[int, int] | None:
-    """A number and where it ends; None when the data ends inside of it.
+    """A number and its end; None when the data ends inside it.
 
     Raises:
         ValueError: when it is longer than ten bytes.

@@ -130,7 +130,7 @@ class Sqlite:
             self._file.execute("pragma cell_size_check=on")
             self._file.execute("pragma trusted_schema=off")
             found = self._file.execute("select name from sqlite_master where type in ('table', 'view')")
-            # Columns are asked for when they are needed: SQLite refuses to look into some views of untrusted files.
+            # Columns are requested when they are needed: SQLite refuses to look into some views of untrusted files.
             self._columns: dict[str, list[str] | None] = {str(name): None for (name,) in found.fetchall()}
 
     def names(self) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 Column = NDArray[Any]
-#: The argument of a range that holds its domain, category, colour (#AARRGGBB), payload, and where it came from.
+#: The argument of a range that holds its domain, category, color (#AARRGGBB), payload, and where it came from.
 NVTX = "nvtx"
 #: Columns of addresses that slices may have, by table; exports write them as hexadecimal text.
 ADDRESSES = {"memcpy": ("source_address", "destination_address"), "memset": ("address",)}

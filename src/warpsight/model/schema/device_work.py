@@ -1,4 +1,4 @@
-"""Tables of work on the device: kernels, copies, sets, synchronisation, events."""
+"""Tables of work on the device: kernels, copies, sets, synchronization, events."""
 
 from __future__ import annotations
 

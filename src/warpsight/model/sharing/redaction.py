@@ -2,7 +2,7 @@
 
 A trace itself keeps what was recorded (it is private, mode 0600), except for secrets (passwords, tokens, keys), which are never
 written down. Reports, flame graph pages and whatever else people send around are redacted unless their maker asks otherwise;
-secrets are looked for once more, whatever is asked for.
+secrets are searched for again in any case.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Redactor:
 
         Args:
             trace: The trace whose hosts and users are to be hidden.
-            include: What is asked for after all: `paths` (with host and user names), `arguments`, `environment`.
+            include: What to keep: `paths` (with host and user names), `arguments`, `environment`.
             also: More names and what stands for them.
         """
         wanted = frozenset(include)

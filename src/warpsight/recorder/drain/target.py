@@ -126,7 +126,7 @@ class Target(Watched):
         return "exec" if self.pidfd >= 0 else "unknown"
 
     def finish(self) -> int:
-        """Take the last rows and give everything back; 0 or -errno of writing them."""
+        """Take the last rows and release everything; 0 or -errno of writing them."""
         result = self.drainer.close()
         if self._file is not None:
             self._file.unlink(missing_ok=True)

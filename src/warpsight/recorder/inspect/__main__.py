@@ -38,14 +38,21 @@ def _process(pid: int, no_python: str, frames: dict[Any, Any]) -> dict[str, Any]
     for task in sorted(_tasks(folder), key=lambda path: int(path.name)):
         thread = _thread(task)
         chain, gil = frames.get((pid, thread["thread"]), ([], False))
-        thread |= {"python": [asdict(frame) for frame in chain], "gil": gil}
+        thread |= {"python": [_shown(asdict(frame)) for frame in chain], "gil": gil}
         try:
-            thread["native"] = [asdict(frame) for frame in unwinder.stack(thread["thread"])]
+            thread["native"] = [_shown(asdict(frame)) for frame in unwinder.stack(thread["thread"])]
         except NotTraceable as error:
             thread |= {"native": [], "problem": str(error)}
         threads.append(thread)
     command = " ".join(secrets.arguments(_read(folder / "cmdline").split("\0"))).strip()
     return {"pid": pid, "command": command, "no_python": no_python, "threads": threads}
+
+
+def _shown(frame: dict[str, Any]) -> dict[str, Any]:
+    """A frame without secrets: a path may hold some."""
+    return {
+        key: secrets.secretless(value) if isinstance(value, str) else value for key, value in frame.items()
+    }
 
 
 def _thread(task: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _FIXED = struct.Struct("<2I")
 def groups(files: list[Path], old: float, bucket: float, now: float) -> Iterator[tuple[list[Path], bool]]:
     """Which files to merge, and whether once-texts go: all from before `old`, and young ones by `bucket` seconds.
 
-    Times as of time.time(). Young files are merged only with their neighbours: a file is as old as its youngest
+    Times as of time.time(). Young files are merged only with their neighbors: a file is as old as its youngest
     part, and must become old some time.
     """
     ages = {path: path.stat().st_mtime for path in files}

@@ -51,7 +51,7 @@ class Progress:
         self.heard_at = 0.0
 
     def take(self, news: News) -> None:
-        """Take up new rows."""
+        """Add new rows."""
         if not news.batches:
             return
         self.heard_at = news.at

@@ -30,7 +30,7 @@ class Window:
 
     start: int
     end: int
-    #: The moment it was asked for, and why.
+    #: The moment it was requested, and why.
     triggered: int
     reason: str
     #: Whether rows between `start` and what is kept had been overwritten for lack of room.

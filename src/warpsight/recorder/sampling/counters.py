@@ -126,7 +126,7 @@ class CounterSampler:
                 )
 
     def close(self) -> None:
-        """Give NVML back."""
+        """Shut NVML down."""
         for gpu in self._gpus:
             gpu.close()
         self._nvml.nvmlShutdown()

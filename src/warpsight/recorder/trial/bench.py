@@ -24,7 +24,7 @@ _TIMEOUT_S = 600
 #: Turns of the three programs at most, and launches of each in a turn at least: the machine's speed wanders in seconds, turns
 #: take milliseconds.
 TURNS, LEAST = 500, 20
-#: Launches unless another number is asked for.
+#: Launches unless another number is requested.
 LAUNCHES = 50_000
 #: The share of turns that are faster than what counts: others on the machine only ever make a turn longer.
 _QUANTILE = 0.25

@@ -1,6 +1,6 @@
 """The order that named barriers, mbarriers, cluster barriers and fenced atomics make: vector clocks of warps.
 
-The loop below goes over synchronisations only. A warp's clock counts its releases; what a warp knows of others is a row of
+The loop below goes over synchronizations only. A warp's clock counts its releases; what a warp knows of others is a row of
 `knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Atomics and strong
 accesses hand on what their warp knew at its last fence; what they find counts from the next fence on. Fences are not events
 of the Sanitizer: they are found in the code between two instructions that were recorded.
@@ -26,7 +26,7 @@ from warpsight.sass.event_trace import Launch
 from warpsight.sass.races.accesses import BLOCK, CLUSTER
 
 Array = npt.NDArray[Any]
-#: Numbers that the clocks of a launch may take: warps times (warps + synchronisations).
+#: Numbers that the clocks of a launch may take: warps times (warps + synchronizations).
 MOST_CLOCKS = 1 << 28
 _ARRIVE, _RELEASE = BY_NAME["barrier"].number, BY_NAME["barrier_release"].number
 _CLUSTER_ARRIVE, _CLUSTER_WAIT = BY_NAME["cluster_arrive"].number, BY_NAME["cluster_wait"].number
@@ -51,7 +51,7 @@ class _Barrier:
 
 
 class Clocks:
-    """What each warp knows of the others, after each of its synchronisations.
+    """What each warp knows of the others, after each of its synchronizations.
 
     Attributes:
         warp_of: number of an event's warp in the launch.
@@ -80,7 +80,7 @@ class Clocks:
         fence: Callable[[int], int],
         arrivals: dict[int, frozenset[int]] | None = None,
     ) -> None:
-        """Go through the synchronisations in their order.
+        """Go through the synchronizations in their order.
 
         Args:
             strong: event → (address, scope) of its atomic or strong accesses.

@@ -47,9 +47,8 @@ def command(
 ) -> None:
     """Say where the GPUs' time went, why they were idle and what to change first, or run analyses by name.
 
-    Without a name: a verdict, an account of every device's time from its first to its last work, and findings with what
-    shows them and what to do: what is wrong, the largest shares of the time, then changes with what each saves at most.
-    --from and --until judge a part.
+    Without a name: a verdict, an account of every device's time, and findings with evidence and advice: errors, the largest
+    shares of the time, then changes and what each saves at most.
     """
     if listed:
         return _list(as_json, out, force)

@@ -1,6 +1,6 @@
 """The command line: the table of verbs, what is common to all of them, and how their errors are reported.
 
-A verb is one module `warpsight.ui.cli.<verb>` (`import_` for `import`, a word that Python keeps for itself) with a function
+A verb is one module `warpsight.ui.cli.<verb>` (`import_` for the keyword `import`) with a function
 `command(...)` in typer's notation. Its docstring is the verb's help and begins with the verb's line in :data:`VERBS`.
 A module may set `CONTEXT_SETTINGS` for the parser, `HAS_SIDES` when `--` stands between two sides, and (below a folder)
 `TAKES_PROGRAM` when a program may follow `--`.
@@ -169,7 +169,7 @@ OTHER_WORDS = {
 }  # fmt: skip
 
 GLOBAL_OPTIONS: dict[str, str] = {
-    "--no-color": "No colours, even on a terminal (also: NO_COLOR in the environment).",
+    "--no-color": "No colors, even on a terminal (also: NO_COLOR in the environment).",
     "-q, --quiet": "Errors and results only, no notes.",
     "-v, --verbose": "More notes, and a traceback with an internal error.",
     "--version": "Show versions and exit.",

@@ -23,7 +23,7 @@ def command(
     pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")],
     path: Annotated[Path | None, typer.Option("-o", "--output", help="Folder to write; pid-PID.warp by default.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing trace.")] = False,
-    duration: Annotated[float, typer.Option("--for", metavar="S", help="Detach after so many seconds; 0: at Ctrl-C, "
+    duration: Annotated[float, typer.Option("--for", metavar="S", help="Detach after this many seconds; 0: at Ctrl-C, "
                         "`warpsight detach` or the process's end.")] = 0.0,
     sample: Annotated[float, typer.Option(metavar="HZ", help="Samples of host threads per second; 0: none.")] = 100.0,
     counters: Annotated[str, typer.Option(metavar="off|HZ|NAMES", help="GPU counters per second, or which.")] = "10",
@@ -32,10 +32,9 @@ def command(
 ) -> None:  # fmt: skip
     """Record a process that runs already.
 
-    Until it is detached, or ends. It must have been started with WARPSIGHT=dormant and CUDA_INJECTION64_PATH=…/libwarpsight.so
-    in its environment, or be a CPython from 3.14 on. What to record it took from its environment (WARPSIGHT_STACKS, …) when it
-    started. Graphs and modules that it made before have no stacks. A dormant process of a running `warpsight record` joins that
-    recording.
+    Until it is detached, or ends. The process needs WARPSIGHT=dormant and CUDA_INJECTION64_PATH=…/libwarpsight.so in its
+    environment from the start, or is a CPython from 3.14 on. Its environment also sets the options (WARPSIGHT_STACKS, …). Graphs
+    and modules created earlier have no stacks. A dormant process of a running `warpsight record` joins that recording.
     """
     from warpsight.recorder import find
     from warpsight.recorder.drain import listener

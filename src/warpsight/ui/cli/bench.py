@@ -20,10 +20,9 @@ def command(
 ) -> None:
     """Measure what recording costs on this machine.
 
-    Without --links, 50000 real kernels on the best device are launched bare, recorded without stacks and
-    recorded with stacks, by three programs in short turns, five times; lower quartiles count.
-    Exit code 1 when one launch lacks its kernel or its stack. --links measures
-    bandwidth and keeps the figures for analyses.
+    Launches 50000 real kernels on the best device: bare, recorded without stacks, and recorded with stacks, by three programs
+    in short turns, five times; lower quartiles count. Exit code 1 when a launch lacks its kernel or stack. --links measures
+    bandwidth instead and keeps the figures for analyses.
     """
     if device not in ("auto", "cuda", "opencl"):
         raise UsageError(f"--device {device}: it is auto, cuda or opencl")

@@ -28,14 +28,14 @@ def command(
     block: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… of this block.")] = None,
     thread: Annotated[str | None, typer.Option(metavar="X[,Y[,Z]]", help="… with this index.")] = None,
     memory: Annotated[int, typer.Option(metavar="BYTES", min=0,
-                      help="Of a thread: show so much shared and local memory.")] = 0,
+                      help="Bytes of the thread's shared and local memory to show.")] = 0,
     warps: Annotated[bool, typer.Option("--warps", help="List the warps with their lanes.")] = False,
     modules: Annotated[bool, typer.Option("--modules", help="List the modules of code.")] = False,
     extract: Annotated[Path | None, typer.Option(metavar="DIR",
                        help="Write the code of each module into a folder, as a cubin.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare with cuda-gdb, where it is installed.")] = False,
     source: Annotated[list[str] | None, typer.Option(metavar="DIR",
-                      help="Look for source files here too; repeatable.")] = None,
+                      help="Also look for source files here; repeatable.")] = None,
     ptx: Annotated[list[Path] | None, typer.Option(metavar="PATH",
                    help="PTX of the kernels, or a folder with it: Triton's call sites; its cache by default.")] = None,
     sass: Annotated[bool, typer.Option(help="Show instructions in full, by nvdisasm, which takes half a second.")] = False,
@@ -45,8 +45,8 @@ def command(
 ) -> None:  # fmt: skip
     """Say what a GPU core dump holds: the fault or hang, and where every lane is.
 
-    Needs no GPU, no CUDA and no debugger. With one of --device … --thread it shows that thread: registers, predicates,
-    calls, parameters, memory. --sass shows instructions in full (nvdisasm, from the wheel nvidia-cuda-nvdisasm or a toolkit).
+    Needs no GPU, CUDA or debugger. One of --device … --thread shows that thread: registers, predicates, calls, parameters,
+    memory. --sass shows instructions in full (nvdisasm, from the wheel nvidia-cuda-nvdisasm or a toolkit).
     """
     from warpsight.debug.gpucore import GpuCore
     from warpsight.debug.gpucore.summary import Options
@@ -99,7 +99,7 @@ def command(
 
 
 def _document(core: GpuCore, options: Options, selector: Selector, warps: bool) -> dict[str, Any]:
-    """The JSON: the summary, with one thread or all warps when asked for."""
+    """The JSON: the summary, with one thread or all warps on request."""
     from warpsight.debug.gpucore.details import details, warp_list
     from warpsight.debug.gpucore.summary import View
     from warpsight.debug.gpucore.thread import select

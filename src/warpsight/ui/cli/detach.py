@@ -12,8 +12,8 @@ from warpsight.ui.render import terminal
 def command(pid: Annotated[int, typer.Argument(metavar="PID", help="The process.")]) -> None:
     """End the recording of an attached process.
 
-    The process goes on, at no cost. `warpsight attach` then completes its trace. A process of a running `warpsight record` only
-    rests, and can be attached to again.
+    The process goes on at no cost, and `warpsight attach` completes its trace. A process of a running `warpsight record` only
+    pauses; you can attach to it again.
     """
     from warpsight.recorder import attach, find
     from warpsight.recorder.drain import listener

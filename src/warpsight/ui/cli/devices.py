@@ -23,8 +23,8 @@ def command(
 ) -> None:
     """List the devices of this machine.
 
-    CUDA devices come from NVML and the driver, those of other vendors from the kernel and the vendors' tools, the rest from
-    OpenCL. Names a source that cannot be asked. Exit code 1 when there is no device.
+    CUDA devices come from NVML and the driver, other vendors' from the kernel and their tools, the rest from OpenCL. Exit
+    code 1 when there is no device.
     """
     from warpsight import machine
 

@@ -43,7 +43,7 @@ def command(
         float | None,
         typer.Option(
             "--fail-if-slower",
-            help="Exit with 4 when an iteration is slower by so much or more, beyond run-to-run noise, and with 5 when the "
+            help="Exit with 4 when an iteration is slower by this much or more, beyond noise, and with 5 when the "
             "runs cannot decide.",
             metavar="PERCENT",
         ),
@@ -52,7 +52,7 @@ def command(
         bool,
         typer.Option(
             "--untested",
-            help="With --fail-if-slower, judge runs that are too few for a test by what they took.",
+            help="With --fail-if-slower, judge runs that are too few for a test by their times.",
         ),
     ] = False,
     as_json: options.AsJson = False,
@@ -61,9 +61,9 @@ def command(
 ) -> None:
     """Compare runs of two versions: what changed, and whether it is more than the noise between runs.
 
-    Noise is how runs of one version differ from each other, so record each version several times: four at least, better five,
-    taken in turn (A B A B …). Runs are compared per iteration of their steady state, along their common call tree. With fewer
-    runs nothing is tested.
+    Noise is the difference between runs of one version, so record each version several times: at least four, better five,
+    in turn (A B A B …). Runs are compared per iteration of their steady state, along their common call tree. With fewer runs
+    nothing is tested.
     """
     if by is not None and by not in _TABLES:
         raise UsageError(f"--by is one of {', '.join(_TABLES)}, not {by!r}")

@@ -18,7 +18,7 @@ _LOOK_S, _DUMP_S, _TRACE_S = 30.0, 60.0, 60.0
 
 
 def command(
-    pid: Annotated[int, typer.Argument(metavar="PID", help="The process; its children are looked at too.")],
+    pid: Annotated[int, typer.Argument(metavar="PID", help="The process; its children are included.")],
     gpu: Annotated[bool, typer.Option("--gpu", help="Take GPU core dumps too, which ends the kernels that run.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write report.html, "
                       ".txt and .json into this new folder.")] = None,
@@ -27,10 +27,9 @@ def command(
 ) -> None:  # fmt: skip
     """Say what a running process is doing, on the host and on the GPU.
 
-    Prints the Python and native stacks of every thread of the process and its children.
-    Of a process recorded with --ring it also has the last seconds as a trace, with the launches that have not completed. --gpu
-    needs a process started with CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, as `warpsight watch --on-hang dump` does; what cannot be
-    had is said with the reason.
+    Prints the Python and native stacks of every thread of the process and its children. If it is recorded with --ring, also
+    the last seconds as a trace and the outstanding launches. --gpu needs a process started with
+    CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, as `warpsight watch --on-hang dump` does.
     """
     from warpsight.debug import hang_report
     from warpsight.recorder import find

@@ -48,7 +48,7 @@ def command(
         bool,
         typer.Option(
             "--no-rows",
-            help="Without the rows that make an import of a perfetto, chrome or kineto file whole.",
+            help="Leave out the rows that let perfetto, chrome and kineto files be imported without loss.",
         ),
     ] = False,
     critical_path: Annotated[
@@ -65,11 +65,9 @@ def command(
 ) -> None:
     """Write a trace in another tool's format.
 
-    Everything that has a time is written by default; the options select. A window keeps what reaches into it. An output
-    whose name ends with .zst is compressed. Kineto's format holds one process: of several, each goes to a file of its own
-    (rank0.pt.trace.json, …) in a folder, which HTA's `TraceAnalysis(trace_dir=…)` loads. As in a
-    report, arguments, environment variables, private paths and names of people and hosts are left out unless an --include
-    option asks for them; secrets always.
+    Writes everything that has a time, unless options select a part. An output whose name ends with .zst is compressed.
+    Kineto's format holds one process, so several become files (rank0.pt.trace.json, …) in a folder that HTA's
+    `TraceAnalysis(trace_dir=…)` loads. Private data is left out as in a report.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.formats.registry import exporter

@@ -66,11 +66,10 @@ def command(
 ) -> None:
     """Draw a flame graph: which host code asked for the time on the GPU, or (--weight samples) spent the CPU's.
 
-    Host stack, then ranges and operators, then the kernel. What went in comes out: work without a host stack has a frame
-    of its own, and the sums are printed. With --diff, red frames grew since BEFORE and blue ones shrank. Samples of host
-    threads end in what the thread did: running or waiting; --name running leaves the waiting out. Samples of warps (record
-    --pc-sampling) go on below the kernel: source lines, instruction, stall reason; each sample is shared among the host stacks
-    that launched its kernel at that time.
+    Frames are the host stack, then ranges and operators, then the kernel. Work without a host stack has a frame of its own,
+    and the total is printed. With --diff, red frames grew since BEFORE and blue ones shrank. Samples of host threads end in
+    running or waiting; --name running leaves the waiting out. Samples of warps (record --pc-sampling) continue below the
+    kernel with source lines, instruction and stall reason; each is shared among the host stacks that launched its kernel then.
     """
     from warpsight.api import flames
     from warpsight.api.trace import open as open_trace

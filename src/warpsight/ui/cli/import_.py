@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Read other tools' files into a trace.
 
-    Every reading verb takes such files directly too; importing once makes each later question quick.
+    Every reading verb also takes such files directly; importing once makes later questions quick.
     """
     from warpsight.formats.importing import import_files
 

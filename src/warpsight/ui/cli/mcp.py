@@ -18,7 +18,7 @@ def command(
         Path | None,
         typer.Option(
             "--install-skill", metavar="FOLDER",
-            help="Put the agent skill into this folder of skills (such as .claude/skills) and end.",
+            help="Install the agent skill into this folder (such as .claude/skills) and exit.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace a skill that differs.")] = False,

@@ -45,7 +45,7 @@ def command(
         typer.Option(
             "-t",
             "--tolerance",
-            help="How far a stack may lie from its launch with the clocks aligned.",
+            help="Largest distance of a stack from its launch, with the clocks aligned.",
             metavar="MS",
             min=0,
         ),
@@ -66,9 +66,9 @@ def command(
 ) -> None:
     """Put host stacks that another tool took on the GPU work they launched.
 
-    Stacks and launches are matched one to one in order of time, per process and thread; how the two clocks relate is found
-    from the files. What is not sure is on no kernel and counted as ambiguous. All device work is in the output: without a
-    stack it lies under a root that says why.
+    Stacks and launches are matched one to one in order of time, per process and thread; the offset of the clocks is found from
+    the files. Ambiguous stacks belong to no kernel. All device work is in the output: without a stack, below a root that says
+    why.
     """
     for name in (cpu, gpu):
         if "://" not in name and not Path(name).exists():
@@ -127,7 +127,7 @@ def command(
 
 
 def _print_result(merged: Merged, full: bool) -> None:
-    """The conservation line always, tables when asked for; to standard error, the stacks may be on standard output."""
+    """The conservation line always, tables on request; to standard error, the stacks may be on standard output."""
     from warpsight.ui.render import loss, numbers, tables, terminal
 
     counts, result = merged.counts(), merged.summary()

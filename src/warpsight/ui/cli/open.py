@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Show a trace in the browser: the report, and the Perfetto UI with the trace loaded.
 
-    Serves on this machine only, under an address with a random token, until Ctrl-C. The pages ask no other machine for
-    anything. The report shows paths and arguments as recorded: it does not leave this machine.
+    Serves on this machine only, under an address with a random token, until Ctrl-C. The pages load nothing from elsewhere. The
+    report shows paths and arguments as recorded.
     """
     serve(trace or str(newest()), browser=not no_browser, perfetto=perfetto, port=port)
 
@@ -56,7 +56,7 @@ def serve(trace: str, *, browser: bool = True, perfetto: bool = False, port: int
     """Serve a trace until Ctrl-C; also used by `record --open`.
 
     Raises:
-        WarpsightError: when the port is taken, or Perfetto's UI is asked for and not installed.
+        WarpsightError: when the port is taken, or Perfetto's UI is requested and not installed.
     """
     import threading
 

@@ -27,7 +27,7 @@ Process = Annotated[
 ]
 Name = Annotated[str | None, typer.Option("--name", help="Only names that this regular expression matches.")]
 Begin = Annotated[
-    str | None, typer.Option("--from", help="Only from this time since the begin: 1.5s, 200ms.")
+    str | None, typer.Option("--from", help="Only from this time on, since the begin: 1.5s, 200ms.")
 ]
 END_HELP = "Only what began before this time."
 End = Annotated[str | None, typer.Option("--until", help=END_HELP)]

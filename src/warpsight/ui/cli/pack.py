@@ -18,8 +18,7 @@ def command(
 ) -> None:
     """Make one file of a trace folder.
 
-    To send or keep; it opens like the folder. The file is NAME.warp.zip unless -o says otherwise. Checksums
-    are verified when it is opened or unpacked.
+    To send or keep a trace. The file, by default NAME.warp.zip, opens like the folder; its checksums are verified then.
     """
     from warpsight.errors import TraceError
     from warpsight.model.sharing import pack

@@ -27,7 +27,7 @@ ParserError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c._
 
 
 class LazyGroup(TyperGroup):
-    """A group whose verbs are modules, imported when one is asked for."""
+    """A group whose verbs are modules, imported on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all verbs, in the order of the table."""
@@ -139,7 +139,7 @@ def _refusing(name: str, command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _group(module: Any) -> type[TyperGroup]:
-    """The group of a folder's verbs, each imported when it is asked for."""
+    """The group of a folder's verbs, each imported on first use."""
 
     class Below(TyperGroup):
         def __init__(self, **settings: Any) -> None:
@@ -201,7 +201,7 @@ def unknown_verb(name: str) -> str:
 
 def _global_options(
     context: typer.Context,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours, even on a terminal.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colors, even on a terminal.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only, no notes.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="More notes; tracebacks of internal errors.")

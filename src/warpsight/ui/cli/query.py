@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, choices
 from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def command(
 
 def _check(form: str, compress: str, out: Path | None) -> None:
     if form not in FORMATS:
-        raise UsageError(f"there is no format {form!r}: {', '.join(FORMATS)}")
+        raise UsageError(f"there is no format {form!r}{choices(form, FORMATS)}")
     if compress not in COMPRESSIONS:
         raise UsageError(f"there is no compression {compress!r}: {', '.join(COMPRESSIONS)}")
     binary = form in ("parquet", "arrow") or compress != "none"

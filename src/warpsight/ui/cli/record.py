@@ -41,8 +41,8 @@ def command(
 ) -> None:
     """Record a program into a trace.
 
-    The program runs as it would without: same terminal, signals and exit code. `--` before it is optional.
-    Inside another recording, or as a further rank of a job that records into the same folder, it joins that recording.
+    The program keeps its terminal, signals and exit code. `--` before it is optional. Inside another recording, or as a further
+    rank of a job that records into the same folder, it joins that recording.
     """
     program = program or []
     given = gather(values, os.environ, Path.cwd())

@@ -35,9 +35,9 @@ def command(
 ) -> None:
     """Write one HTML page that says what is wrong and shows it.
 
-    Verdict, findings, timeline, flame graph, kernels, idle time, memory, counters and source. The page opens offline and
-    asks no network for anything. Arguments, environment variables, private paths and names of people and hosts are left
-    out unless an --include option asks for them; secrets are left out always.
+    Verdict, findings, timeline, flame graph, kernels, idle time, memory, counters and source. The page opens offline and loads
+    nothing. Arguments, environment variables, private paths and names of people and hosts are left out unless an --include
+    option keeps them; secrets always.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.ui.render import loss

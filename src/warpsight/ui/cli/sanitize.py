@@ -25,16 +25,16 @@ def command(
                       help="A further option for compute-sanitizer, as --leak-check=full; repeatable.")] = None,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the tool's own reports (XML, text) there.")] = None,
     source: Annotated[list[str] | None, typer.Option(metavar="DIR",
-                      help="Look for source files here too; repeatable.")] = None,
+                      help="Also look for source files here; repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
     """Run a program under NVIDIA's Compute Sanitizer and explain its findings.
 
-    The program keeps its terminal and its exit code; the findings follow on standard error, or in the file of -o. Reports
-    that differ only in the thread are one finding. Build with -lineinfo to see lines; the program runs 10 to 100 times
-    slower. It cannot be recorded at the same time.
+    The program keeps its terminal and exit code; findings follow on standard error, or in the file of -o. Reports that differ
+    only in the thread are one finding. Build with -lineinfo to see lines. The program runs 10 to 100 times slower and cannot
+    be recorded at the same time.
     """
     from warpsight.debug.sanitizer import TOOLS, sanitize
 

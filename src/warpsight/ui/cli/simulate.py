@@ -21,7 +21,7 @@ def command(
             "-w",
             "--what",
             metavar="WHAT",
-            help="What is different; repeatable, applied in this order. SUBJECT[:NAME][CHANGE]: kernel:NAME/2, kernel:NAME*1.5, "
+            help="A change; repeatable, applied in this order. SUBJECT[:NAME][CHANGE]: kernel:NAME/2, kernel:NAME*1.5, "
             "kernel:NAME=none, copy:HtoD/2, launch/2, sync:NAME, host:NAME=none, graphs, fuse:RANGE=200us, overlap:copies, "
             "streams:NAME, batch*2, device:H100.",
         ),
@@ -30,7 +30,7 @@ def command(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="What a step takes without the recorder, whose cost is then taken out: 4.8ms.",
+            help="A step's time without the recorder, to correct for its cost: 4.8ms.",
         ),
     ] = None,
     process: options.Process = None,
@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Say how long a program's steps would take if something in it were different.
 
-    Every launch, kernel, copy and wait of the recording happens again as soon as what it waited for has happened. NAME is a
-    regular expression; of `host`, `graphs`, `fuse` and `batch` it names ranges.
+    Every launch, kernel, copy and wait of the recording happens again, as soon as its dependencies allow. NAME is a regular
+    expression; for `host`, `graphs`, `fuse` and `batch` it names ranges.
     """
     from warpsight.api import choice
     from warpsight.api.trace import open as open_trace

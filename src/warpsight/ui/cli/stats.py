@@ -54,9 +54,8 @@ def command(
 ) -> None:
     """Sum up kernels, copies, API calls, ranges, events, memory, counters, operators or modules.
 
-    Times are exact: percentiles interpolate between neighbours, nothing is sampled. Shares are of the time of the rows
-    that count. `ops` are a framework's operators: host and device time, FLOP and bytes by models of what they compute, and the
-    share of the device's peak. `modules` are the modules of a PyTorch model as a tree, backward with its forward.
+    Times are exact, percentiles interpolated. `ops` are a framework's operators: host and device time, estimated FLOP and
+    bytes, and the share of the device's peak. `modules` are a PyTorch model's modules as a tree, backward with its forward.
     """
     if csv and as_json:
         raise UsageError("--csv and --json exclude each other")

@@ -26,14 +26,13 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one snapshot as JSON and end.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between snapshots.", min=0.1, max=3600)] = 1.0,
     window: Annotated[
-        float, typer.Option(help="Seconds that rates and kernels are of.", min=0.5, max=60)
+        float, typer.Option(help="Seconds that rates and kernels cover.", min=0.5, max=60)
     ] = 5.0,
     count: Annotated[int, typer.Option("-n", "--count", help="Kernels to show.", min=1)] = 15,
 ) -> None:
     """Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.
 
-    Reads what the recording has written so far; the program and the recording notice nothing. Ends with the recording, or
-    with Ctrl-C.
+    Reads what the recording has written so far, without disturbing it. Ends with the recording, or with Ctrl-C.
     """
     import time
 

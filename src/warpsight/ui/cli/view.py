@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Show the timeline: a row per device and stream, or single events with --list.
 
-    On a terminal it opens a view that zooms, moves and searches and tells what is under the cursor (? lists the keys); in a
-    pipe it prints the picture. Times are relative to the begin of the recording.
+    On a terminal it opens a view that zooms, moves, searches and shows details (? lists the keys); in a pipe it prints the
+    picture. Times are relative to the begin of the recording.
     """
     if csv and as_json:
         raise UsageError("--csv and --json exclude each other")

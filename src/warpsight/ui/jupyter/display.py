@@ -1,4 +1,4 @@
-"""HTML of traces, results and flame graphs for a notebook: small, self-contained, in the notebook's own colours."""
+"""HTML of traces, results and flame graphs for a notebook: small, self-contained, in the notebook's own colors."""
 
 from __future__ import annotations
 

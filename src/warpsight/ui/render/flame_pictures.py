@@ -43,7 +43,7 @@ def title_of(graph: FlameGraph) -> tuple[str, str]:
 
 
 def fill(graph: FlameGraph, node: int) -> str:
-    """Colour of a node."""
+    """Color of a node."""
     if graph.differential:
         return palette.change_color(*(int(t) for t in graph.total[node]))
     return palette.kind_color(graph.kinds[graph.label[node]])

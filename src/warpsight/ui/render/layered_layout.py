@@ -1,7 +1,7 @@
 """A layered drawing of a directed graph: Sugiyama's method with few words.
 
 Edges that go back are turned around, nodes get the layer of their longest way from a root, long edges pass through empty
-nodes, and each layer is ordered by the mean place of its neighbours. Then nodes move toward their neighbours' middle without
+nodes, and each layer is ordered by the mean place of its neighbors. Then nodes move toward their neighbors' middle without
 touching.
 """
 
@@ -115,7 +115,7 @@ class _Drawing:
             self.layers[self.layer[node]].append(node)
 
     def order(self) -> None:
-        """Order each layer by the mean place of its neighbours, downward and upward in turns."""
+        """Order each layer by the mean place of its neighbors, downward and upward in turns."""
         for sweep in range(_SWEEPS):
             neighbours = self.below if sweep % 2 else self.above
             for nodes in reversed(self.layers) if sweep % 2 else self.layers:
@@ -144,7 +144,7 @@ class _Drawing:
     def _move(
         self, nodes: Sequence[int], x: dict[int, float], neighbours: Mapping[int, Sequence[int]]
     ) -> None:
-        """Each node to the middle of its neighbours, as far as those beside it leave room: mean of both pushing directions."""
+        """Each node to the middle of its neighbors, as far as those beside it leave room: mean of both pushing directions."""
         wanted = {}
         for node in nodes:
             near = [x[one] for one in neighbours.get(node, ())]

@@ -1,6 +1,6 @@
 """Colors of pictures, after Okabe and Ito's palette, which people with common color blindness can tell apart.
 
-Pages have the same colours in `assets/theme.css`, for light and dark.
+Pages have the same colors in `assets/theme.css`, for light and dark.
 """
 
 from __future__ import annotations

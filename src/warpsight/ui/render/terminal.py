@@ -1,4 +1,4 @@
-"""Where output goes: a console that knows whether colours are wanted, notes and errors on standard error."""
+"""Where output goes: a console that knows whether colors are wanted, notes and errors on standard error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def verbosity() -> int:
 
 
 def colored(stream: IO[str]) -> bool:
-    """Whether to write colours to a stream: never with NO_COLOR or --no-color, otherwise on a terminal only."""
+    """Whether to write colors to a stream: never with NO_COLOR or --no-color, otherwise on a terminal only."""
     chosen = _TERMINAL.get().color
     if chosen is not None:
         return chosen
@@ -57,7 +57,7 @@ def colored(stream: IO[str]) -> bool:
 
 
 def console(stream: IO[str] | None = None) -> Console:
-    """A rich console on a stream, standard output by default; without colours where none are wanted."""
+    """A rich console on a stream, standard output by default; without colors where none are wanted."""
     from rich.console import Console
 
     target = stream or sys.stdout

@@ -167,7 +167,7 @@ class TimelineApp(App[None]):
                     style = STYLES.get(cell.kind, "default")
                     if (
                         column == self.cursor
-                    ):  # a full block hides its background: the cursor has its own colour
+                    ):  # a full block hides its background: the cursor has its own color
                         style = "bright_white on grey37" if here else f"{style} on grey23"
                     text.append(cell.text[line], style)
                 text.append(f" {share:6.1%}\n" if line == 0 else "\n", "dim")

@@ -1,4 +1,4 @@
-// A ring like a collective's: each block waits for its left neighbour's data; block 3 dropped out without sending.
+// A ring like a collective's: each block waits for its left neighbor's data; block 3 dropped out without sending.
 #include "check.cuh"
 
 struct Connection {

@@ -171,6 +171,12 @@ def test_one_run_a_side_is_said_to_be_untested_first():
     assert all(one["p"] is None and one["low"] is None for one in rows(found, "kernel"))
 
 
+def test_a_recording_beside_itself_takes_the_same_time(tmp_path):
+    with open_trace(record(tmp_path / "a.warp", PROGRAM, 1)) as trace:
+        found = compare(trace, [trace])
+    assert ": the second takes the same time, " in found.headline
+
+
 @pytest.mark.parametrize(("count", "said"), [(2, "p = 0.33"), (3, "p = 0.10")])
 def test_too_few_runs_say_what_they_cannot_reach(count, said):
     found = compared(PROGRAM, PROGRAM.slower("gemm_a", 2.0), count=count)

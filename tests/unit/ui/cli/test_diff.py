@@ -66,7 +66,7 @@ def test_one_run_a_side_is_not_tested(said, recorded):
     assert code == 0
     assert out.startswith("Not tested against run-to-run noise, with one run a side: ")
     assert "untested" in out and "beyond run-to-run noise" not in out
-    assert "four runs a side, better five" in err
+    assert "four runs per side, better five" in err
 
 
 def test_three_runs_a_side_say_that_no_test_can_tell(said, recorded):
@@ -91,7 +91,7 @@ def test_fail_if_slower_ends_with_0_when_such_a_slowdown_is_ruled_out(said, reco
     assert said(recorded / "same", recorded / "other", "--fail-if-slower", "20")[0] == 0
 
 
-def test_fail_if_slower_ends_with_5_when_the_runs_cannot_tell(said, recorded):
+def test_fail_if_slower_ends_with_5_when_the_runs_cannot_decide(said, recorded):
     code, _, err = said(recorded / "same", recorded / "other", "--fail-if-slower", "0.1")
     assert code == 5
     assert "undecided: a slowdown of 0.1% is within the 99 % interval" in err
@@ -101,7 +101,7 @@ def test_fail_if_slower_refuses_too_few_runs_unless_told_to_judge_them(said, rec
     few = [*paths(recorded / "same", 2), "--", *paths(recorded / "slower", 2)]
     code, out, err = said(*few, "--fail-if-slower", "5")
     assert code == 2 and not out
-    assert "needs four runs a side at least" in err
+    assert "at least four runs per side" in err
     assert said(*few, "--fail-if-slower", "5", "--untested")[0] == 4
 
 

@@ -55,7 +55,7 @@ def _pad(call: Call) -> Estimate:
 
 
 def _upsample(call: Call) -> Estimate:
-    """Nearest neighbours: results are copies of inputs."""
+    """Nearest neighbors: results are copies of inputs."""
     x, sizes = call.tensor(0), call.integers(1)
     if sizes is None:
         raise Unknown("the size of the result is not in the file")

@@ -1,4 +1,4 @@
-"""Normalisation: batch, layer, group, instance and RMS norm, forward and backward.
+"""Normalization: batch, layer, group, instance and RMS norm, forward and backward.
 
 Per element, forward: 3 for mean and variance where they are computed, 2 to apply them; RMS: 2 for the mean square, 1 to apply it,
 1 for a weight. Backward: 4 for the sums, 5 for the input's gradient; RMS: 6, and 2 for a weight's gradient.

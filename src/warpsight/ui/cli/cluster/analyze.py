@@ -41,9 +41,9 @@ def command(
 ) -> None:
     """Say which rank of a job holds the others up, since when and why; or which rank a hung job waits for.
 
-    Reads our traces, torch.profiler's and other tools' files of the ranks, and dumps of PyTorch's flight recorder. Collectives
-    are matched across ranks, their clocks aligned, and waiting is separated from moving bytes. What each trace comes
-    down to is kept beside it (`.NAME.summary.zip`): a second question reads that alone.
+    Reads traces and other tools' files of the ranks, and dumps of PyTorch's flight recorder. Collectives are matched across
+    ranks, their clocks aligned, and waiting is separated from transfer. Each trace's summary is kept beside it
+    (`.NAME.summary.zip`), so a second question reads only that.
     """
     if not paths:
         raise UsageError("no job to analyze; for example: warpsight cluster analyze run/")

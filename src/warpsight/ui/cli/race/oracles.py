@@ -14,7 +14,7 @@ from warpsight.ui.cli.options import SIDES
 if TYPE_CHECKING:
     from warpsight.race.experiment import Experiment
 
-_FAILS, _RUNS = "When a run has failed", "Runs"
+_OPTIONS, _FAILS, _RUNS = "Options", "When a run has failed", "Runs"
 
 ExpectExit = Annotated[int, typer.Option("--expect-exit", metavar="CODE", rich_help_panel=_FAILS,
                        help="Exit code when all is well. 125: the run cannot be judged.")]  # fmt: skip
@@ -35,14 +35,14 @@ Inject = Annotated[str, typer.Option("--inject", metavar="HOW", rich_help_panel=
                    "names.")]  # fmt: skip
 Gpus = Annotated[str | None, typer.Option("--gpus", metavar="N or LIST", rich_help_panel=_RUNS,
                  help="Run on so many GPUs, or on these (as CUDA_VISIBLE_DEVICES names them), at the same time.")]  # fmt: skip
-Confidence = Annotated[
-    float, typer.Option("--confidence", min=0.5, max=0.9999, help="That the answer is right.")
-]
-Folder = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder of the journal, the plans and what "
-                   "failing runs wrote; an interrupted experiment in it goes on.")]  # fmt: skip
-Force = Annotated[
-    bool, typer.Option("-f", "--force", help="Begin anew in a folder that holds an experiment.")
-]
+Confidence = Annotated[float, typer.Option("--confidence", min=0.5, max=0.9999, rich_help_panel=_OPTIONS,
+                       help="That the answer is right.")]  # fmt: skip
+Folder = Annotated[Path | None, typer.Option("-o", "--output", metavar="DIR", rich_help_panel=_OPTIONS,
+                   help="Folder of the journal, the plans and what failing runs wrote; an interrupted experiment in it goes "
+                   "on.")]  # fmt: skip
+Force = Annotated[bool, typer.Option("-f", "--force", rich_help_panel=_OPTIONS,
+                  help="Begin anew in a folder that holds an experiment.")]  # fmt: skip
+AsJson = Annotated[bool, typer.Option("--json", rich_help_panel=_OPTIONS, help="Write JSON.")]
 
 
 def sides(words: Sequence[str], example: str) -> tuple[Path | None, list[str]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from warpsight.errors import UsageError
-from warpsight.ui.cli import options, output
+from warpsight.ui.cli import output
 from warpsight.ui.cli.race import oracles
 
 TAKES_PROGRAM = True
@@ -16,6 +16,10 @@ TAKES_PROGRAM = True
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="PLAN -- PROGRAM [ARGS]…", help="A plan with which the program "
                      "fails, as failing.json of `race stress`, and the program.")] = None,
+    confidence: oracles.Confidence = 0.95,
+    folder: oracles.Folder = None,
+    force: oracles.Force = False,
+    as_json: oracles.AsJson = False,
     expect_exit: oracles.ExpectExit = 0,
     same_output: oracles.SameOutput = False,
     same_file: oracles.SameFile = None,
@@ -32,10 +36,6 @@ def command(
                      "those that waited.")] = 0,
     ctas: Annotated[int, typer.Option(min=0, metavar="N", rich_help_panel="Runs", help="CTAs of the grid, likewise.")] = 0,
     runs: Annotated[int, typer.Option(min=1, rich_help_panel="Runs", help="Runs of a search at most.")] = 20_000,
-    confidence: oracles.Confidence = 0.95,
-    folder: oracles.Folder = None,
-    force: oracles.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Find the fewest points at which delays make a program fail, then the smallest delay, the fewest warps and CTAs.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsight.ui.cli import options, output
+from warpsight.ui.cli import output
 from warpsight.ui.cli.race import oracles
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ TAKES_PROGRAM = True
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="[PLAN] -- PROGRAM [ARGS]…", help="The program, which fails by its "
                      "exit code or as the options say. Without a plan every point of `race points` is delayed.")] = None,
+    confidence: oracles.Confidence = 0.95,
+    folder: oracles.Folder = None,
+    force: oracles.Force = False,
+    as_json: oracles.AsJson = False,
     expect_exit: oracles.ExpectExit = 0,
     same_output: oracles.SameOutput = False,
     same_file: oracles.SameFile = None,
@@ -36,10 +40,6 @@ def command(
     ceilings: Annotated[list[int] | None, typer.Option("--delay", min=1, metavar="NS", rich_help_panel="Runs", help="Longest "
                         "delay to try; repeatable. A hundredth, a tenth and all of the plan's by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of their delays.", rich_help_panel="Runs")] = 0,
-    confidence: oracles.Confidence = 0.95,
-    folder: oracles.Folder = None,
-    force: oracles.Force = False,
-    as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Find out whether delays make a program fail, by a randomized experiment against runs without delays.
 

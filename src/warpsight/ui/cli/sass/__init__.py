@@ -12,7 +12,6 @@ BELOW = (
 def command() -> None:
     """Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.
 
-    `hotspots` and `why` read recordings made with --pc-sampling, `list` those and cubins. `trace` records single instructions on
-    an NVIDIA GPU; `events`, `memory` and `races` read what it wrote. The other verbs read CUTracer's files (NDJSON, compressed or
-    not, and text).
+    `hotspots` and `why` read recordings made with --pc-sampling; `list` also cubins. `trace` records single instructions on an
+    NVIDIA GPU; `events`, `memory` and `races` read its files. The other verbs read CUTracer's files (NDJSON or text).
     """

@@ -19,7 +19,7 @@ def command(
             help="Instructions that contain this; repeatable; `*` for all. Memory, barriers, TMA, MMA by default."
         ),
     ] = None,
-    probability: Annotated[float, typer.Option(help="Of each point to be on.", min=0, max=1)] = 0.5,
+    probability: Annotated[float, typer.Option(help="Probability that a point is on.", min=0, max=1)] = 0.5,
     seed: Annotated[int, typer.Option(help="The same seed turns on the same points.")] = 0,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,

@@ -28,9 +28,9 @@ def command(
     begin: options.Begin = None,
     end: options.EndOrTo = None,
     source: Annotated[list[str] | None, typer.Option(metavar="DIR",
-                      help="Look for source files here too; repeatable.")] = None,
-    rate: Annotated[str, typer.Option(metavar="HZ", help="Of a program: samples per second and multiprocessor.")] = "on",
-    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="Of a program: keep the recording here.")] = None,
+                      help="Also look for source files here; repeatable.")] = None,
+    rate: Annotated[str, typer.Option(metavar="HZ", help="For a program: samples per second and multiprocessor.")] = "on",
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place and stall reason.")] = False,
     out: options.Out = None,
@@ -38,8 +38,8 @@ def command(
 ) -> None:  # fmt: skip
     """Show the hot lines of each kernel: where its warps were sampled, and what they waited for.
 
-    A sample is one warp at one moment. Stall reasons are NVIDIA's; `not issued` is the share of samples in cycles in which
-    the scheduler had no warp to issue: only those cost time. Kernels without line information are shown by instruction.
+    A sample is one warp at one moment. `not issued` is the share of samples taken while the scheduler had no warp to issue: only
+    those cost time. Kernels without line information are shown by instruction.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.sass.hotspots import LEVELS

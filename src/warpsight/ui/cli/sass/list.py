@@ -22,7 +22,7 @@ def command(
     ],
     kernel: Annotated[
         str | None,
-        typer.Argument(help="A kernel, by name or a part of it; may be left out where there is one.", metavar="[KERNEL]"),
+        typer.Argument(help="A kernel, by name or part of it; not needed if there is only one.", metavar="[KERNEL]"),
     ] = None,
     form: Annotated[
         str | None,
@@ -35,8 +35,8 @@ def command(
 ) -> None:  # fmt: skip
     """List a kernel's instructions beside source lines and PTX, with samples and stall reasons in the margin.
 
-    Every instruction has its scheduling fields (wait mask, read and write barrier, yield, stall count) and the registers live
-    there. The page shows source, SASS and PTX side by side with the control-flow graph.
+    Every instruction has its scheduling fields (wait mask, read and write barrier, yield, stall count) and live registers. The
+    page shows source, SASS and PTX side by side with the control-flow graph.
     """
     chosen = "json" if as_json else form or (out.suffix[1:] if out and out.suffix[1:] in _FORMS else "text")
     if chosen not in _FORMS:

@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """What each memory instruction costs: sectors per request of global memory, passes over the banks of shared memory.
 
-    Instructions that move most beyond what their bytes need come first.
+    Instructions that move most beyond their ideal come first.
     """
     from warpsight.sass.event_memory import accesses
     from warpsight.sass.event_trace import EventTrace

@@ -37,16 +37,14 @@ def command(
         int | None, typer.Option("-t", "--tail", help="The last N records instead.", min=0)
     ] = None,
     everything: Annotated[bool, typer.Option("-a", "--all-lines", "--all", help="All records.")] = False,
-    fields: Annotated[
-        str | None, typer.Option(help="Fields, separated by commas; `*` for all of the selected records.")
-    ] = None,
+    fields: Annotated[str | None, typer.Option(help="Fields, separated by commas; `*` for all.")] = None,
     group_by: Annotated[str | None, typer.Option("-g", "--group-by", help="Group by this field.")] = None,
     count: Annotated[bool, typer.Option("--count", help="Only how many records each group has.")] = False,
     top: Annotated[int | None, typer.Option(help="The N largest groups of a count.", min=1)] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or ndjson.")] = "table",
     no_header: Annotated[bool, typer.Option("--no-header", help="No line with field names.")] = False,
     describing: Annotated[
-        bool, typer.Option("--describing", help="Records that describe the file count as records too.")
+        bool, typer.Option("--describing", help="Include records that describe the file.")
     ] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     compress: Annotated[bool, typer.Option("--compress", help="Compress the output file with zstd.")] = False,
@@ -105,7 +103,7 @@ def _doubtful(conditions: Sequence[str], group_by: str | None, keys: Collection[
 
 
 def _stream(out: Path | None, compress: bool, force: bool) -> Any:
-    """Where the text goes; compressed when asked for."""
+    """Where the text goes; compressed on request."""
     import io
     from contextlib import contextmanager
 

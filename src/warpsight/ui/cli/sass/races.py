@@ -21,8 +21,8 @@ def command(
 ) -> None:  # fmt: skip
     """Data races within a launch: two accesses to the same bytes, one of them a write, that nothing orders.
 
-    Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes. Each
-    race has a witness: both accesses with their source lines. Copies by TMA and cp.async are not followed.
+    Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes, but not
+    copies by TMA and cp.async. Each race has a witness: both accesses with their source lines.
     """
     from warpsight.sass.event_trace import EventTrace
     from warpsight.sass.races.detect import races

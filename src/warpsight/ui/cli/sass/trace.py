@@ -34,9 +34,9 @@ def command(
 ) -> None:  # fmt: skip
     """Run a program and record what single instructions of its kernels do: addresses, values, barriers, copies.
 
-    Modules without a chosen kernel run as they are; in the others every kernel pays a little, and the chosen ones up to a
-    hundredfold. Nothing is lost: kernels wait for the file. It cannot be recorded at the same time. Needs ptxas and
-    NVIDIA's Sanitizer library: pip install 'warpsight[nvidia]'.
+    The chosen kernels run up to a hundred times slower, others in their modules a little. Nothing is lost: kernels wait for the
+    file. The program cannot be recorded at the same time. Needs ptxas and NVIDIA's Sanitizer library: pip install
+    'warpsight[nvidia]'.
     """
     from warpsight.sass import tracing
     from warpsight.ui.render import terminal

@@ -18,7 +18,7 @@ def command(
         ),
     ],
     everything: Annotated[
-        bool, typer.Option("-a", "--all", help="Every range of ids; else a few lines of them.")
+        bool, typer.Option("-a", "--all", help="Every range of ids instead of a few lines.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
@@ -26,8 +26,7 @@ def command(
 ) -> None:
     """Which warps of a kernel completed, which are in progress, which were never seen.
 
-    A warp is completed when the last instruction it executed, padding aside, is an EXIT. Warps are missing when the
-    kernel's grid has them and the trace does not.
+    A warp is completed when its last instruction, padding aside, is an EXIT. Warps of the grid that the trace lacks are missing.
     """
     import shutil
 

@@ -23,8 +23,8 @@ def command(
 ) -> None:  # fmt: skip
     """Say which instructions make a kernel's warps stall, and what to change.
 
-    Each sampled stall is blamed on the instruction that causes it: the load whose result is waited for rather than the addition
-    that waits. Estimated speedups are of the kernel, not of the program, and of each change alone.
+    Each sampled stall is blamed on its cause: the load whose result is waited for rather than the addition that waits. Each
+    estimated speedup is of the kernel, not of the program, and for one change alone.
     """
     from warpsight.model import open as open_trace
     from warpsight.sass import recorded

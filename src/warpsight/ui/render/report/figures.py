@@ -10,7 +10,7 @@ from warpsight.ui.render.pages import packed
 if TYPE_CHECKING:
     from warpsight.analysis.stats.overview_series import Series
 
-#: Iterations drawn one by one; more are drawn as bins of neighbours.
+#: Iterations drawn one by one; more are drawn as bins of neighbors.
 _MOST_ITERATIONS = 600
 
 
@@ -27,7 +27,7 @@ def lines(series: Sequence[Series], origin: int, text: Callable[[str], str]) -> 
 def iterations(
     rows: Sequence[dict[str, Any]], origin: int, text: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Bars of `charts.js`: one per iteration, or the longest of each group of neighbours when there are many."""
+    """Bars of `charts.js`: one per iteration, or the longest of each group of neighbors when there are many."""
     size = -(-len(rows) // _MOST_ITERATIONS)
     out = []
     for at in range(0, len(rows), max(size, 1)):

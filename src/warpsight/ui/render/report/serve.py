@@ -50,7 +50,7 @@ def perfetto_ui() -> Path | None:
 
 
 class TraceServer:
-    """Serves one trace until it is closed; a context manager. The report is made at once, the export when asked for."""
+    """Serves one trace until it is closed; a context manager. The report is made at once, the export on request."""
 
     def __init__(self, trace: Trace, rows: Rows, options: Options, port: int = 0) -> None:
         """Make the report and begin to listen.

@@ -1,0 +1,137 @@
+"""Sixty wrong uses: each ends with one message that says what to do, the right exit code and no traceback, in a C locale too."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsight.model import TraceWriter
+
+_FAILED, _USAGE = 1, 2
+#: The command line, T standing for a trace, and what the message says.
+_USES = {
+    _USAGE: {
+        "recrod -- true": "did you mean record",
+        "stast T": "did you mean stats",
+        "help recrod": "did you mean record",
+        "stats": "Missing argument",
+        "stats T kernelz": "did you mean kernels?",
+        "stats T --from yesterday": "write 1.5s, 200ms, 12us or 800ns",
+        "stats T --from 5s --until 1s": "the time window is empty",
+        "analyze T --from 5s --until 1s": "the time window is empty",
+        "report T --from 5s --until 5s": "the time window is empty",
+        "stats T --device 99": "the trace has 0",
+        "analyze T --device 7": "the trace has 0",
+        "stats T --csv --json": "exclude each other",
+        "stats T --by stac": "did you mean stack",
+        "stats T --by kernal": "name, shape, stack",
+        "stats T --names shortish": "did you mean short?",
+        "stats T --jsn": "--json",
+        "query T SELEC": "syntax error",
+        "query T --table kernels": "did you mean kernel?",
+        "query T --filter durration>5": "did you mean duration",
+        "query T --filter name~(": "regular expression",
+        "query T --filter duration": "is not a filter",
+        "query T --fields nme": "did you mean name",
+        "query T --group-by kernl": "columns: start",
+        "query T --head -3": "not in the range",
+        "query T --format xlsx": "table, csv, json",
+        "query T --format parket": "did you mean parquet?",
+        "export T --to perfeto": "did you mean perfetto?",
+        "export T --kind kernels": "did you mean kernel?",
+        "export T --from 2s --until 1s": "window is empty",
+        "flame T --weight hours": "time, launches",
+        "flame T --weight tme": "did you mean time",
+        "flame T --to bmp": "html, svg, png",
+        "flame T --level stak": "did you mean stack?",
+        "flame T --rank 7": "has no rank 7",
+        "flame T --iteration 100000": "iteration",
+        "view T --width 10": "not in the range",
+        "view T --kind kernel": "belongs to --list",
+        "view T --list --kind kernal": "did you mean kernel",
+        "open T --port 99999999": "not in the range",
+        "analyze": "for example: warpsight analyze",
+        "analyze T --form json": "No such option",
+        "diff T": "two sides",
+        "simulate T --speed fast": "No such option",
+        "record": "for example: warpsight record",
+        "record --stack-depth many -- true": "whole number",
+        "record --stacks pyhton -- true": "did you mean python?",
+        "record --sample -5 -- true": "from 0 to 10,000",
+        "record --backend cudda -- true": "did you mean cuda?",
+        "attach": "Missing argument",
+        "attach notapid": "not a valid int",
+        "trigger nothing.warp": "neither a process id nor",
+        "merge nothing.json": "Missing option",
+        "sass lst T": "Did you mean 'list'?",
+        "devices --jsn": "--json",
+        "bench --launches -1": "not in the range",
+        "watch": "for example: warpsight watch",
+        "doctor --selftst": "--selftest",
+        "version --x": "No such option",
+    },
+    _FAILED: {
+        "report nothing.warp": "does not exist",
+        "open nothing.warp": "does not exist",
+        "diff T nothing.warp": "does not exist",
+        "pack nothing.warp": "does not exist",
+        "report T -o missing/x.html": "cannot be written",
+        "import nothing.json": "no such file",
+        "core nothing.core": "No such file",
+        "attach 99999999": "no process 99999999",
+        "sass list T nokernel": "record with",
+    },
+}
+#: One process for all: each line of its input is a command line, each line of its answer exit code and message.
+_DRIVER = """
+import contextlib, io, json, sys
+from warpsight.ui.cli.app import main
+for line in sys.stdin:
+    told = io.StringIO()
+    with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            code = main(json.loads(line))
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, told.getvalue()]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module", params=["C", "C.UTF-8"])
+def answers(request, tmp_path_factory):
+    """Exit code and message of every use."""
+    folder = tmp_path_factory.mktemp("wrong")
+    with TraceWriter(folder / "t.warp") as writer:
+        row = {
+            "start": 5,
+            "duration": 7,
+            "name_id": writer.name("only"),
+            "device": 0,
+            "context": 1,
+            "stream": 7,
+            "process": 0,
+        }
+        writer.add("kernel", [{**row, "graph_level": False}])
+        writer.add("device", [{"device": 0, "index": 0, "uuid": "GPU-0", "name": "NVIDIA H200", "vendor": "NVIDIA",
+                               "platform": "cuda"}])  # fmt: skip
+        writer.describe()
+    uses = [use for group in _USES.values() for use in group]
+    lines = [json.dumps(["t.warp" if word == "T" else word for word in use.split()]) for use in uses]
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    done = subprocess.run([sys.executable, "-c", _DRIVER], input="\n".join(lines), capture_output=True, text=True, cwd=folder,
+                          env={**os.environ, "LC_ALL": request.param, "PYTHONPATH": source}, timeout=600)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(zip(uses, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("code", "use", "said"), [(code, use, said) for code, uses in _USES.items() for use, said in uses.items()]
+)
+def test_a_wrong_use_is_told_with_its_remedy(answers, code, use, said):
+    ended, message = answers[use]
+    assert (ended, said in message) == (code, True), message
+    assert message.startswith("warpsight: ") and "Traceback" not in message
+    assert len(message.splitlines()) <= (4 if "SELEC" in use else 2)

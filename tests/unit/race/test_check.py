@@ -1,0 +1,80 @@
+"""One verdict from recorded runs on an H100: event traces and racecheck's reports of `tests/gpu/race` and of its repaired twins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpsight.debug.sanitizer_report import findings
+from warpsight.race.check import Arm, Provoked, Verdict, suspicious, verdict
+from warpsight.race.repair import Repairs
+from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races
+from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.races.detect import races
+
+FOLDER = Path(__file__).parents[2] / "golden" / "events" / "race"
+#: Program → detectors, lines of the first suspect, and what its repair says.
+EXPECTED = {
+    "missing_barrier": ((EVENTS, RACECHECK), {12, 18}, ("__syncthreads()",)),
+    "wrong_named_barrier": ((EVENTS,), {15, 23}, ("the same named barrier", "bar.arrive")),
+    "flag_without_fence": ((EVENTS,), {8, 18}, ("__threadfence() between flag_without_fence.cu:14", "the load at")),
+    "lock_without_acquire": ((EVENTS,), {13, 14}, ("__threadfence() between lock_without_acquire.cu:9",)),
+    "split_k": ((EVENTS,), {10}, ("atomicAdd", "a lock")),
+    "wrong_scope": ((EVENTS,), {18, 27}, ("device scope instead of block scope for the atomic at wrong_scope.cu:24",)),
+    "double_buffer": ((EVENTS, RACECHECK), {17, 14}, ("one buffer more", "__syncthreads()")),
+    "two_streams": ((EVENTS,), {4, 8}, ("cudaEventRecord", "cudaStreamWaitEvent")),
+    "tma_without_wait": ((RACECHECK,), {37, 27}, ("wait for the mbarrier of the bulk copy", "tma_without_wait.cu:27")),
+    "wrong_phase": ((RACECHECK,), {20, 27}, ("the mbarrier's phase", "wrong_phase.cu:20")),
+    "cluster_peer_exits": ((RACECHECK,), {15}, ("cluster.sync()", "cluster_peer_exits.cu:15")),
+}  # fmt: skip
+
+
+def _verdict(name: str, provoked: Provoked | None = None) -> Verdict:
+    trace = EventTrace(FOLDER / f"{name}.events.zst")
+    report = FOLDER / f"{name}.racecheck.xml"
+    checked = from_racecheck(findings([report])[0]) if report.exists() else []
+    traced = from_races(races(trace).races)
+    arms = (Arm(EVENTS, len(traced)), Arm(RACECHECK, len(checked)))
+    return verdict([*traced, *checked], arms, Repairs([trace]), provoked)
+
+
+def _lines(suspect: Suspect) -> set[int]:
+    return {int(line.rpartition(":")[2]) for line in suspect.lines}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_race_has_its_lines_and_its_repair(name: str) -> None:
+    found_by, lines, repair = EXPECTED[name]
+    found = _verdict(name)
+    assert found.racy
+    first = found.suspects[0]
+    assert (first.found_by, _lines(first)) == (found_by, lines)
+    assert all(words in first.repair for words in repair), first.repair
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_repaired_twins_have_no_finding(name: str) -> None:
+    assert not _verdict(f"{name}_fixed").racy
+
+
+def test_detectors_that_disagree_are_said() -> None:
+    assert any("racecheck alone" in text for text in _verdict("wrong_phase").disagreements)
+    assert any("the event trace alone" in text for text in _verdict("wrong_named_barrier").disagreements)
+    assert _verdict("missing_barrier").disagreements == ()
+
+
+def test_delays_count_as_evidence_and_as_doubt() -> None:
+    nothing = Provoked("not reproduced", 0, 100, 0, 100, "not reproduced")
+    assert any("did not make the program fail in 100 runs" in t for t in _verdict("split_k", nothing).disagreements)
+    failed = Provoked("reproduced", 9, 10, 0, 10, "reproduced")
+    found = _verdict("split_k_fixed", failed)
+    assert found.racy and any("no detector names two accesses" in text for text in found.disagreements)
+    assert not _verdict("split_k_fixed", Provoked("natural", 9, 10, 9, 10, "natural")).racy
+
+
+def test_the_suspicious_points_are_those_of_the_race() -> None:
+    trace = EventTrace(FOLDER / "missing_barrier.events.zst")
+    found = suspicious([trace])
+    assert [(point.kind, point.source[0].rpartition(":")[2]) for point in found] == [("shared", "12"), ("shared", "18")]
+    assert suspicious([EventTrace(FOLDER / "missing_barrier_fixed.events.zst")]) == []
