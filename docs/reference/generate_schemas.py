@@ -25,6 +25,7 @@ from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.browsing import Memory, Overview
+from warpsight.replay.outcome import Version
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
@@ -225,6 +226,23 @@ class SassEvent(TypedDict):
     where: NotRequired[str]
     sass: NotRequired[str]
     values: NotRequired[list[int]]
+
+
+class Replay(TypedDict):
+    capsule: str
+    verdict: Literal[
+        "bit-exact", "repeatable", "different", "non-deterministic", "left the capsule", "failed"
+    ]
+    device: str
+    versions: _told(list[Version], "as recorded; with --swap also with the kernels replaced")
+    failure: _told(str | None, "what the GPU or its driver reported")
+    notes: list[str]
+
+
+class CapsuleExport(TypedDict):
+    path: str
+    program: str
+    command: _told(str, "builds and runs it")
 
 
 class Report(TypedDict):
@@ -786,6 +804,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "trigger": ("`trigger --json`", Trigger),
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
     "race_check": ("`race check --json`", RaceVerdict),
+    "replay": ("`replay --json`", Replay),
+    "capsule_export": ("`capsule export --json`", CapsuleExport),
     "race_reduce": ("`race reduce --json`", ReduceResult),
     "race_stress": ("`race stress --json`", StressResult),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),

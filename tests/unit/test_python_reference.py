@@ -32,7 +32,8 @@ FUNCTIONS = {
     "doctor": ("doctor",), "version": ("__version__",),
 }  # fmt: skip
 WITHOUT = {
-    "capsule": "cuts work out of a program: warpsight.replay", "demo": "shows a terminal what recording is",
+    "capsule": "cuts work out of a program: warpsight.replay", "replay": "runs a capsule: warpsight.replay.replaying.replay",
+    "demo": "shows a terminal what recording is",
     "watch": "is a supervisor of a program", "dump": "looks at another process",
     "top": "is a screen", "attach": "is about another process", "detach": "is about another process",
     "open": "serves until Ctrl-C", "core": "reads a core dump, no trace: warpsight.debug.gpucore",

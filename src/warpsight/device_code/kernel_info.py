@@ -1,8 +1,9 @@
-"""What `.nv.info` sections of a cubin say about its kernels: registers of a thread, targets of indirect branches.
+"""What `.nv.info` sections of a cubin say about its kernels: registers of a thread, parameters, targets of indirect branches.
 
 Entries have a format, an attribute and a 16-bit value or size, four bytes in all, then as many bytes as the size says.
-`EIATTR_REGCOUNT` holds a symbol and a number. `EIATTR_INDIRECT_BRANCH_TARGETS` holds, for each indirect branch, its offset, two
-16-bit numbers, how many targets, and their offsets.
+`EIATTR_REGCOUNT` holds a symbol and a number. `EIATTR_INDIRECT_BRANCH_TARGETS` holds, for each indirect branch, its offset,
+two 16-bit numbers, how many targets, and their offsets. `EIATTR_KPARAM_INFO` holds, for each parameter, an index, its 16-bit
+ordinal and offset, and a word whose upper 14 bits are its size.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 
 from warpsight.device_code.cubin import Cubin
 
-_SIZED, _REGISTERS, _INDIRECT_BRANCH_TARGETS = 4, 0x2F, 0x34
+_SIZED, _PARAMETER, _REGISTERS, _INDIRECT_BRANCH_TARGETS = 4, 0x17, 0x2F, 0x34
 
 
 def register_count(cubin: Cubin, section: int) -> int:
@@ -23,6 +24,16 @@ def register_count(cubin: Cubin, section: int) -> int:
             if symbol < len(cubin.elf.symbols) and int(cubin.elf.symbols["shndx"][symbol]) == section:
                 return int(count)
     return int(cubin.elf.sections["info"][section]) >> 24  # before CUDA 13
+
+
+def parameters(cubin: Cubin, kernel: str) -> tuple[tuple[int, int], ...]:
+    """Offset and size in bytes of each parameter of a kernel."""
+    found = []
+    for attribute, value in _attributes(cubin, f".nv.info.{kernel}"):
+        if attribute == _PARAMETER and len(value) >= 12:
+            _, _, offset, word = struct.unpack_from("<IHHI", value)
+            found.append((offset, word >> 18))
+    return tuple(sorted(found))
 
 
 def indirect_targets(cubin: Cubin, kernel: str) -> dict[int, tuple[int, ...]]:

@@ -129,6 +129,11 @@ VERBS: dict[str, Verb] = {
         wraps=True,
         systems=("linux",),
     ),
+    "replay": Verb(
+        "Run a capsule's GPU work again, at its original addresses, and compare every output byte.",
+        "Debug",
+        systems=("linux",),
+    ),
     "capsule": Verb(
         "Cut kernels out of a running program to run them again, and say what a capsule holds.", "Debug"
     ),

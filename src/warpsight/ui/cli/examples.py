@@ -156,6 +156,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight race replay app.plan.json", "the program of the plan, with its delays"),
         ("warpsight race replay --allow-changed app.plan.json -- ./app", "the repaired program"),
     ),
+    "replay": (
+        ("warpsight replay step.capsule -n 20", "run it 20 times and compare every byte"),
+        ("warpsight replay gemm.capsule --swap gemm=gemm.cu", "is the new version faster, and still right?"),
+    ),
+    "capsule export": (
+        ("warpsight capsule export gemm.capsule", "write gemm.cuda/, to build with nvcc"),
+        ("warpsight capsule export gemm.capsule --to python", "write gemm.python/, which needs the driver alone"),
+    ),
     "race stress": (
         ("warpsight race stress --same-output -- python infer.py", "do delays change what it prints?"),
         ("warpsight race stress plan.json --in-process 200 --for 60 -- python test.py", "trials of @ws.race.trial, a minute"),

@@ -1,0 +1,120 @@
+"""Running `warpsight-replay`: once more at other addresses where one was taken, under a tool, with a limit of time."""
+
+from __future__ import annotations
+
+import ctypes
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from warpsight import _native
+from warpsight.device_code.disassembly import find_tool
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.replay import results
+from warpsight.replay.results import Results
+from warpsight.replay.script import Written
+
+PROGRAM = "warpsight-replay"
+_ADDRESS_TAKEN = 3
+#: Each try is loaded at other random addresses; every other one is loaded without randomization.
+TRIES = 8
+_NO_RANDOMIZATION = 0x0040000
+#: What debuggers want before the program's own arguments.
+_DEBUGGERS = ("cuda-gdb", "gdb")
+
+
+def program() -> Path:
+    """Path of the program that replays.
+
+    Raises:
+        WarpsightError: when this installation has none.
+    """
+    library = _native.library_path()
+    found = library.with_name(PROGRAM) if library else None
+    if found is None or not found.is_file():
+        raise WarpsightError(
+            f"this installation of warpsight cannot replay: {PROGRAM} is not there, which a build without CUDA's headers "
+            "leaves out; install a Linux wheel"
+        )
+    return found
+
+
+def tool_command(under: str) -> list[str]:
+    """The words of `--under`, with the tool's path first.
+
+    Raises:
+        UsageError: when it is empty or no such tool is installed.
+    """
+    words = shlex.split(under)
+    path = find_tool(words[0]) if words else None
+    if path is None:
+        raise UsageError(
+            f"--under {under!r}: {words[0] if words else 'nothing'} is not installed or not on the PATH"
+        )
+    return [str(path), *words[1:], *(["--args"] if path.name in _DEBUGGERS else [])]
+
+
+def run(
+    written: Written, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None
+) -> Results:
+    """Run a script that was written, again at other addresses where one it needs is taken.
+
+    Raises:
+        WarpsightError: when it cannot be run, runs too long, or an address stays taken.
+    """
+    command = [*under, str(program()), str(written.script), str(written.data), str(folder)]
+    for attempt in range(TRIES):
+        code = _once(command, timeout, randomized=attempt % 2 == 1, interactive=bool(under))
+        found = results.read(folder / "results")
+        if found.taken is None or code not in (_ADDRESS_TAKEN, 0):
+            break
+    if found.taken is not None:
+        address, by = found.taken
+        raise WarpsightError(
+            f"the address {address:#x} of the recording is taken by {by} in each of {TRIES} processes: nothing was replayed"
+        )
+    if not found.ended and found.failure is None and not under:
+        found.failure = results.Failure(-1, f"exit code {code}", "the replay ended early")
+    return found
+
+
+def start_stepping(written: Written, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the program for a debugger (native/replay/serve.h): commands on its input, answers on its output."""
+    return subprocess.Popen(
+        [str(program()), str(written.script), str(written.data), str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def _once(command: Sequence[str], timeout: float | None, *, randomized: bool, interactive: bool) -> int:
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=None if interactive else sys.stderr,
+            preexec_fn=None if randomized else _fixed_addresses(),
+        )
+    except OSError as error:
+        raise WarpsightError(f"{command[0]}: {error.strerror or error}") from None
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        raise WarpsightError(
+            f"the replay did not end within {timeout:g} s (--timeout): a kernel that hangs, or one that is slow under a tool"
+        ) from None
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def _fixed_addresses() -> Callable[[], None]:
+    libc = ctypes.CDLL(None)  # loaded here: little may be done between fork and exec
+
+    def prepare() -> None:
+        libc.personality(_NO_RANDOMIZATION)
+
+    return prepare

@@ -1,0 +1,81 @@
+"""Packets of GDB's remote serial protocol: `$data#checksum`, acknowledged with `+` until both sides agree not to."""
+
+from __future__ import annotations
+
+import select
+import socket
+
+INTERRUPT = b"\x03"
+_ESCAPE, _MASK = 0x7D, 0x20
+#: Bytes of a packet at most, as told to the debugger.
+LIMIT = 0x4000
+
+
+class Connection:
+    """A debugger's connection."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self._peer = peer
+        self._buffer = b""
+        self._acknowledging = True
+
+    def receive(self) -> bytes | None:
+        """The data of the next packet, :data:`INTERRUPT`, or None when the debugger is gone."""
+        while True:
+            start = self._buffer.find(b"$")
+            if self._buffer.startswith(INTERRUPT):
+                self._buffer = self._buffer[1:]
+                return INTERRUPT
+            end = self._buffer.find(b"#", start) if start >= 0 else -1
+            if end >= 0 and len(self._buffer) >= end + 3:
+                data, sent = self._buffer[start + 1 : end], self._buffer[end + 1 : end + 3]
+                self._buffer = self._buffer[end + 3 :]
+                good = sent.lower() == _checksum(data)
+                if self._acknowledging:
+                    self._peer.sendall(b"+" if good else b"-")
+                if good:
+                    return data
+                continue
+            if start < 0:
+                self._buffer = self._buffer.lstrip(b"+-")
+            if len(self._buffer) > 2 * LIMIT:
+                return None
+            more = self._peer.recv(LIMIT)
+            if not more:
+                return None
+            self._buffer += more
+
+    def send(self, data: bytes) -> None:
+        """Send one packet."""
+        self._peer.sendall(b"$" + data + b"#" + _checksum(data))
+
+    def stop_acknowledging(self) -> None:
+        """Both sides agreed that the connection loses nothing."""
+        self._acknowledging = False
+
+    def interrupted(self) -> bool:
+        """Whether the debugger asks to stop, without waiting."""
+        readable, _, _ = select.select([self._peer], [], [], 0)
+        if readable:
+            self._buffer += self._peer.recv(LIMIT)
+        if INTERRUPT in self._buffer:
+            self._buffer = self._buffer.replace(INTERRUPT, b"", 1)
+            return True
+        return False
+
+
+def unescape(data: bytes) -> bytes:
+    """Binary data of a packet as it was before `}` escapes."""
+    out = bytearray()
+    escaped = False
+    for byte in data:
+        if escaped or byte != _ESCAPE:
+            out.append(byte ^ _MASK if escaped else byte)
+            escaped = False
+        else:
+            escaped = True
+    return bytes(out)
+
+
+def _checksum(data: bytes) -> bytes:
+    return b"%02x" % (sum(data) & 0xFF)

@@ -1,0 +1,169 @@
+"""Replaying a capsule: the work of `warpsight replay`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from warpsight.replay import execution, script, swap
+from warpsight.replay import manifest as m
+from warpsight.replay.capsule import Capsule
+from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
+from warpsight.replay.results import Failure, Results
+from warpsight.replay.script import Settings, Written
+from warpsight.replay.sequence import sequence
+from warpsight.replay.writers import attributed
+
+SCHEDULES = ("fast", "original", "graph")
+#: What a run with each operation timed adds; more says no more.
+_TIMED_RUNS = 5
+#: Two with each byte.
+_REACH_RUNS = 4
+_BAD_ADDRESS = (
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a replay.
+
+    Attributes:
+        repeat: runs of each version. operations: first and last to time. stream: the only one to replay.
+        schedule: `fast`; `original`, no operation sooner than it was; `graph`, all operations as one CUDA graph.
+        swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
+        device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
+    """
+
+    repeat: int = 3
+    operations: tuple[int, int] | None = None
+    stream: int | None = None
+    schedule: str = "fast"
+    swaps: Sequence[str] = ()
+    under: Sequence[str] = ()
+    dtype: str | None = None
+    device: int = 0
+    timeout: float | None = None
+    check_reach: bool = False
+
+
+def replay(path: Path, request: Request) -> Outcome:
+    """Replay a capsule and compare what it leaves with the recording.
+
+    Nothing of the capsule is executed before all of it was checked.
+
+    Raises:
+        CapsuleError: when it is damaged or hostile.
+        UsageError: when the request does not fit the capsule.
+        WarpsightError: when it cannot be replayed here.
+    """
+    capsule = Capsule.open(path)
+    steps = sequence(capsule.manifest, request.operations, request.stream)
+    with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
+        folder = Path(temporary)
+        swaps, names = swap.replacements(capsule, request.swaps, folder)
+        written = script.write(capsule, steps, _settings(request, swaps), folder)
+        files = Files(capsule.manifest, written, folder)
+        found = execution.run(written, folder, under=request.under, timeout=request.timeout)
+        compared = steps.complete and any(piece["after"] != 2**64 - 1 for piece in written.pieces)
+        if request.under and not found.ended and found.failure is None:
+            return Outcome(
+                _device(found), (), None, (*_notes(capsule.manifest), "the tool ended the replay early")
+            )
+        versions = []
+        if found.failure is None:
+            versions = [
+                version(files, found, number, name, request.dtype, compared)
+                for number, name in enumerate(["recorded", *([", ".join(names)] if names else [])])
+            ]
+        if versions and (len(steps.steps) == 1 or not request.under):
+            versions = attributed(files, versions, written, folder, request.timeout)
+        outcome = Outcome(
+            _device(found),
+            tuple(versions),
+            _failure(capsule.manifest, written, found),
+            (*_notes(capsule.manifest), *found.notes, *_partial(steps.complete, compared, capsule.manifest)),
+        )
+        return _reach(outcome, files, request) if request.check_reach and versions else outcome
+
+
+def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Settings:
+    flags = script.TIME_OPERATIONS
+    if request.schedule == "graph":
+        flags |= script.GRAPH
+    if request.schedule == "original":
+        flags |= script.ORIGINAL_TIMING
+    elif not request.under:
+        flags |= script.GATE
+    if request.under:
+        return Settings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
+    return Settings(request.repeat, min(request.repeat, _TIMED_RUNS), flags, request.device, swaps=swaps)
+
+
+def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
+    """Replay with two different bytes around the allocations in turn: neither may be overwritten or matter."""
+    script.change(files.written, script.CHECK_GAPS, _REACH_RUNS)
+    found = execution.run(files.written, files.folder, timeout=request.timeout)
+    notes = outcome.notes
+    if found.failure is not None and found.failure.error in _BAD_ADDRESS:
+        problem = f"an access left the capsule: {found.failure.error}"
+    elif found.failure is not None:
+        return replace(outcome, failure=_failure(files.manifest, files.written, found))
+    elif found.outside:
+        problem = f"a kernel wrote to {min(found.outside):#x}, which belongs to no allocation of the capsule"
+    elif outcome.versions[0].verdict == VARYING:
+        said = (
+            "reach: no write left the capsule; whether a read did, a non-deterministic program does not show"
+        )
+        return replace(outcome, notes=(*notes, said))
+    elif found.between:
+        problem = "the outputs depend on memory that belongs to no allocation of the capsule"
+    else:
+        said = "reach: no write left the capsule, and no output depends on memory outside of it"
+        return replace(outcome, notes=(*notes, said))
+    return replace(outcome, versions=(replace(outcome.versions[0], verdict=LEFT),), notes=(*notes, problem))
+
+
+def _device(found: Results) -> str:
+    if found.device is None:
+        return ""
+    name, (major, minor) = found.device
+    return f"{name}, compute capability {major}.{minor}"
+
+
+def _failure(manifest: m.Manifest, written: Written, found: Results) -> str | None:
+    failure = found.failure
+    if failure is None:
+        return None
+    where = _where(manifest, written, failure)
+    recorded = "{}.{}".format(*manifest.device.compute_capability)
+    here = "" if found.device is None else "{}.{}".format(*found.device[1])
+    if failure.error == "CUDA_ERROR_NO_BINARY_FOR_GPU":
+        return f"the capsule is of a GPU of compute capability {recorded}, this one is of {here}"
+    return f"{failure.error}{where}: {failure.what}"
+
+
+def _where(manifest: m.Manifest, written: Written, failure: Failure) -> str:
+    if failure.step < 0:
+        return ""
+    if failure.step >= len(written.operations):
+        return " in a graph"
+    return f" in operation {written.operations[failure.step]}"
+
+
+def _notes(manifest: m.Manifest) -> tuple[str, ...]:
+    return tuple(f"the capsule is incomplete: {sentence}" for sentence in manifest.incomplete)
+
+
+def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str, ...]:
+    if not complete:
+        return ("a part was replayed: outputs are compared between runs, not with the recording",)
+    if compared:
+        return ()
+    if manifest.values != "all":
+        return (f"recorded with --values {manifest.values}: outputs are compared between runs alone",)
+    return ("the capsule holds no contents after its operations: outputs are compared between runs alone",)

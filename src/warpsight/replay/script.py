@@ -1,0 +1,295 @@
+"""The script of a replay: what `warpsight-replay` reads, made from a capsule whose every part was checked.
+
+The layout is that of `native/replay/script.h`: a header, then arrays of fixed records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.replay import layout
+from warpsight.replay import manifest as m
+from warpsight.replay.capsule import Capsule
+from warpsight.replay.checks import CapsuleError
+from warpsight.replay.layout import NONE, DataFile
+from warpsight.replay.sequence import Sequence as Steps
+
+MAGIC, VERSION = b"WSREPLAY", 1
+TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS = (1 << bit for bit in range(7))
+
+FUNCTION = np.dtype(
+    [("module", "<u4"), ("name", "<u4"), ("replacement", "<u4"), ("attributes", "<u4"), ("attribute", "<i4", (7, 2))]
+)  # fmt: skip
+MODULE = np.dtype([("offset", "<u8"), ("size", "<u8")])
+GLOBAL = np.dtype([("module", "<u4"), ("name", "<u4"), ("size", "<u8"), ("before", "<u8"), ("after", "<u8")])
+PATCH = np.dtype(
+    [("place", "<u4"), ("index", "<u4"), ("offset", "<u8"), ("global", "<u4"), ("unused", "<u4"), ("addend", "<u8")]
+)  # fmt: skip
+STREAM = np.dtype([("flags", "<u4"), ("priority", "<i4")])
+OPERATION = np.dtype(
+    [("kind", "<u4"), ("stream", "<u4"), ("function", "<u4"), ("grid", "<u4", 3), ("block", "<u4", 3),
+     ("shared", "<u4"), ("parameters", "<u8"), ("parameter_bytes", "<u4"), ("attributes", "<u4"),
+     ("attribute", "<u8"), ("to", "<u8"), ("from", "<u8"), ("width", "<u8"), ("height", "<u8"), ("to_pitch", "<u8"),
+     ("from_pitch", "<u8"), ("element", "<u4"), ("after_count", "<u4"), ("after", "<u8"), ("issued_ns", "<u8")]
+)  # fmt: skip
+ATTRIBUTE = np.dtype([("id", "<u4"), ("unused", "<u4"), ("value", "V64")])
+_LAUNCH, _COPY, _UPLOAD, _FILL, _RECORD, _WAIT, _DOWNLOAD, _GRAPH, _EMPTY = range(9)
+_IN_MEMORY, _IN_PARAMETERS, _IN_GLOBAL, _TO, _FROM = range(5)
+
+#: Launch attributes that mean the same in another process: no handles.
+KNOWN_LAUNCH_ATTRIBUTES = frozenset((1, 2, 4, 5, 6, 8, 9, 10, 11, 14, 16))
+#: Function attributes that can be set.
+KNOWN_FUNCTION_ATTRIBUTES = frozenset((8, 9, 11, 12, 13, 14, 15))
+_STACK_LIMIT, _HEAP_LIMIT = 0, 2
+#: The driver queues about a thousand operations; behind a closed gate one more would wait for ever.
+_MOST_GATED = 400
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Another module for a kernel; `name`: of the kernel in it."""
+
+    image: bytes
+    name: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a script runs.
+
+    Attributes:
+        runs: timed as a whole; timed_runs: with each operation timed. flags: of this module.
+        poison: the byte in memory that belongs to no allocation.
+        swaps: other modules for functions, by position: the second version.
+    """
+
+    runs: int = 1
+    timed_runs: int = 0
+    flags: int = 0
+    device: int = 0
+    poison: int = 0xFF
+    swaps: Mapping[int, Replacement] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A script that was written, and how to read its results.
+
+    Attributes:
+        pieces: contents by address; owners: the allocation of each; operations: the manifest's operation of each step,
+            -1 for events that were added.
+    """
+
+    script: Path
+    data: Path
+    pieces: npt.NDArray[np.void]
+    owners: npt.NDArray[np.int64]
+    operations: npt.NDArray[np.int64]
+
+
+def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> Written:
+    """Write the script and the data of a replay to a folder.
+
+    Raises:
+        CapsuleError: when a chunk is damaged, or the capsule asks for what a replay does not know.
+    """
+    with open(folder / "data", "xb") as file:
+        data = DataFile(file, capsule, {})
+        builder = _Builder(capsule.manifest, data)
+        compared = steps.complete and capsule.manifest.values == "all"
+        pieces, owners = layout.pieces(capsule, data, compared)
+        sections = builder.sections(steps, settings.swaps, compared)
+    sections["mappings"] = layout.mappings(capsule.manifest.allocations)
+    sections["pieces"] = pieces
+    with open(folder / "script", "xb") as out:
+        _write_sections(out, capsule.manifest, steps, settings, sections, builder.gateable(steps))
+    operations = np.array([-1 if s.operation is None else s.operation for s in steps.steps], np.int64)
+    return Written(folder / "script", folder / "data", pieces, owners, operations)
+
+
+def change(written: Written, flags: int, runs: int) -> None:
+    """Make a script that was written run otherwise: with other flags, without timed runs, as the first version alone."""
+    with open(written.script, "r+b") as file:
+        file.seek(len(MAGIC) + 4)
+        _, device, *_, first, poison = struct.unpack("<7I", file.read(28))
+        file.seek(len(MAGIC) + 4)
+        file.write(struct.pack("<7I", flags, device, runs, 0, 1, first, poison))
+
+
+def _write_sections(
+    out: IO[bytes],
+    manifest: m.Manifest,
+    steps: Steps,
+    settings: Settings,
+    sections: Mapping[str, npt.NDArray[Any]],
+    gateable: bool,
+) -> None:
+    order = ("mappings", "pieces", "modules", "functions", "globals", "patches", "streams", "operations", "graphs",
+             "edges", "attributes", "bytes")  # fmt: skip
+    flags = settings.flags if gateable else settings.flags & ~GATE
+    head = struct.pack("<8s8I", MAGIC, VERSION, flags, settings.device, settings.runs, settings.timed_runs,
+                       2 if settings.swaps else 1, steps.first, settings.poison)  # fmt: skip
+    limits = [manifest.device.limits.get(limit, 0) for limit in (_STACK_LIMIT, _HEAP_LIMIT)]
+    at = len(head) + 16 * len(order) + 32
+    table = b""
+    for name in order:
+        at += -at % 64
+        table += struct.pack("<QQ", at, len(sections[name]))
+        at += sections[name].nbytes
+    out.write(head + table + struct.pack("<QQQQ", len(steps.steps), steps.events, *limits))
+    for name in order:
+        out.write(bytes(-out.tell() % 64))
+        out.write(sections[name].tobytes())
+
+
+class _Builder:
+    """Collects what the sections of a script share: names, parameters, attributes, pointers to mend."""
+
+    def __init__(self, manifest: m.Manifest, data: DataFile) -> None:
+        self.manifest = manifest
+        self.data = data
+        self.bytes = bytearray()
+        self.attributes: list[tuple[int, int, bytes]] = []
+        self.patches: list[tuple[int, int, int, int, int, int]] = []
+        self.edges: list[int] = []
+
+    def sections(
+        self, steps: Steps, swaps: Mapping[int, Replacement], compared: bool
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Every section but the memory's."""
+        modules, functions = self._code(swaps)
+        held = [
+            (g.module, self._name(g.name), g.size, self._contents(g.before), self._contents(g.after if compared else None))
+            for g in self.manifest.globals
+        ]  # fmt: skip
+        for index, one in enumerate(self.manifest.globals):
+            self._relocate(one.relocations, _IN_GLOBAL, index, 0)
+        for allocation in self.manifest.allocations:
+            self._relocate(allocation.relocations, _IN_MEMORY, 0, allocation.address)
+        start = min(
+            (s.work.host_time for s in steps.steps[steps.first :] if s.operation is not None), default=0
+        )
+        rows = [self._operation(i, step.work, start) for i, step in enumerate(steps.steps)]
+        graphs = []
+        for graph in self.manifest.graphs:
+            graphs.append((len(rows), len(graph.nodes)))
+            rows += [self._node(len(rows) + i, node) for i, node in enumerate(graph.nodes)]
+        return {
+            "modules": np.array(modules, MODULE),
+            "functions": np.array(functions, FUNCTION),
+            "globals": np.array(held, GLOBAL),
+            "patches": np.array(self.patches, PATCH),
+            "streams": np.array([(0, s.priority) for s in self.manifest.streams] or [(0, 0)], STREAM),
+            "operations": np.concatenate([np.zeros(0, OPERATION), *rows]) if rows else np.zeros(0, OPERATION),
+            "graphs": np.array(graphs, MODULE),
+            "edges": np.array(self.edges, "<u4"),
+            "attributes": np.array(self.attributes, ATTRIBUTE),
+            "bytes": np.frombuffer(bytes(self.bytes), np.uint8),
+        }
+
+    def gateable(self, steps: Steps) -> bool:
+        """Whether the device may wait until everything is issued: nothing but kernels, fills and copies on the device."""
+        kinds = (m.Launch, m.Set, m.EventRecord, m.EventWait, m.GraphLaunch)
+        inside = all(
+            isinstance(s.work, kinds) or (isinstance(s.work, m.Copy) and None not in (s.work.source, s.work.destination))
+            for s in steps.steps
+        )  # fmt: skip
+        return inside and len(steps.steps) <= _MOST_GATED
+
+    def _code(self, swaps: Mapping[int, Replacement]) -> tuple[list[tuple[int, int]], list[tuple[Any, ...]]]:
+        modules = [(self.data.joined(module.image), module.size) for module in self.manifest.modules]
+        functions = [self._function(f, f.module, f.name, i) for i, f in enumerate(self.manifest.functions)]
+        for index, other in swaps.items():
+            modules.append((self.data.append(other.image), len(other.image)))
+            function = self.manifest.functions[index]
+            functions[index] = (*functions[index][:2], len(functions), *functions[index][3:])
+            functions.append(self._function(function, len(modules) - 1, other.name, len(functions)))
+        return modules, functions
+
+    def _function(self, function: m.Function, module: int, name: str, itself: int) -> tuple[Any, ...]:
+        unknown = set(function.attributes) - KNOWN_FUNCTION_ATTRIBUTES
+        if unknown:
+            raise CapsuleError(
+                f"function {function.name} has the attribute {min(unknown)}, which cannot be set"
+            )
+        pairs = [*function.attributes.items()]
+        return (module, self._name(name), itself, len(pairs), pairs + [(0, 0)] * (7 - len(pairs)))
+
+    def _name(self, name: str) -> int:
+        at = len(self.bytes)
+        self.bytes += name.encode() + b"\0"
+        return at
+
+    def _contents(self, contents: Sequence[str] | None) -> int:
+        return NONE if contents is None else self.data.joined(contents)
+
+    def _relocate(self, relocations: Sequence[m.Relocation], place: int, index: int, base: int) -> None:
+        self.patches += [(place, index, base + r.offset, r.target, 0, r.addend) for r in relocations]
+
+    def _node(self, index: int, node: m.Node) -> npt.NDArray[np.void]:
+        row = np.zeros(1, OPERATION) if node.work is None else self._operation(index, node.work, 0)
+        if node.work is None:
+            row["kind"] = _EMPTY
+        row["stream"], row["after"], row["after_count"] = 0, len(self.edges), len(node.after)
+        self.edges += node.after
+        return row
+
+    def _operation(self, index: int, work: m.Operation, start: int) -> npt.NDArray[np.void]:
+        row = np.zeros(1, OPERATION)
+        row["stream"] = work.stream
+        row["issued_ns"] = max(0, work.host_time - start)
+        if isinstance(work, m.Launch):
+            self._launch(row, index, work)
+        elif isinstance(work, m.Copy):
+            self._copy(row, index, work)
+        elif isinstance(work, m.Set):
+            row["kind"], row["from"], row["element"] = _FILL, work.value, work.element
+            row["width"], row["height"] = work.count, work.rows
+            row["to_pitch"] = max(work.pitch, work.count * work.element)
+            self._address(row, "to", _TO, index, work.destination)
+        elif isinstance(work, m.GraphLaunch):
+            row["kind"], row["function"] = _GRAPH, work.graph
+        elif isinstance(work, (m.EventRecord, m.EventWait)):
+            row["kind"] = _RECORD if isinstance(work, m.EventRecord) else _WAIT
+            row["function"] = work.event
+        return row
+
+    def _launch(self, row: npt.NDArray[np.void], index: int, work: m.Launch) -> None:
+        unknown = {a.id for a in work.attributes} - KNOWN_LAUNCH_ATTRIBUTES
+        if unknown:
+            raise CapsuleError(f"a launch has the attribute {min(unknown)}, which a replay does not know")
+        self.bytes += bytes(-len(self.bytes) % 64)
+        row["kind"], row["function"], row["shared"] = _LAUNCH, work.function, work.shared_bytes
+        row["grid"], row["block"] = work.grid, work.block
+        row["parameters"], row["parameter_bytes"] = len(self.bytes), len(work.parameters)
+        row["attribute"], row["attributes"] = len(self.attributes), len(work.attributes)
+        self.bytes += work.parameters
+        self.attributes += [(a.id, 0, a.value) for a in work.attributes]
+        self._relocate(work.relocations, _IN_PARAMETERS, index, 0)
+
+    def _copy(self, row: npt.NDArray[np.void], index: int, work: m.Copy) -> None:
+        row["width"], row["height"] = work.bytes, work.rows
+        row["to_pitch"] = max(work.destination_pitch, work.bytes)
+        row["from_pitch"] = max(work.source_pitch, work.bytes)
+        row["kind"] = _DOWNLOAD if work.destination is None else _UPLOAD if work.source is None else _COPY
+        if work.destination is not None:
+            self._address(row, "to", _TO, index, work.destination)
+        if work.source is not None:
+            self._address(row, "from", _FROM, index, work.source)
+        elif work.host is not None:
+            row["from"] = self.data.joined(work.host)
+        else:
+            row["from"] = self.data.append(bytes(work.bytes * work.rows))
+
+    def _address(self, row: npt.NDArray[np.void], name: str, place: int, index: int, address: int) -> None:
+        row[name] = address
+        for number, one in enumerate(self.manifest.globals):
+            if one.address <= address < one.address + one.size:
+                self.patches.append((place, index, 0, number, 0, address - one.address))

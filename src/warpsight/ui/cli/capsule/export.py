@@ -1,0 +1,37 @@
+"""`warpsight capsule export`: a stand-alone reproducer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.ui.cli import options, output
+
+
+def command(
+    capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="What `warpsight capsule record` wrote.")],
+    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, built with nvcc; python: Python and the driver.")] = "cuda",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="The new folder; NAME.cuda or NAME.python.")] = None,
+    force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing reproducer.")] = False,
+    as_json: options.ToldAsJson = False,
+) -> None:  # fmt: skip
+    """Write a folder with one program that runs the capsule's work again and compares, for people without warpsight.
+
+    It holds the capsule's memory and code as plain files: share it as you would share those.
+    """
+    from warpsight.replay.capsule import Capsule
+    from warpsight.replay.reproducer import export
+
+    folder = out or capsule.with_suffix(f".{to}")
+    written = export(Capsule.open(capsule), to, folder, force=force)
+    with output.text(None) as stream:
+        if as_json:
+            stream.write(
+                output.json_text(
+                    {"path": str(written.folder), "program": written.program, "command": written.command}
+                )
+            )
+        else:
+            stream.write(f"wrote {written.folder}; run it with: {written.command}\n")

@@ -1,0 +1,91 @@
+"""`warpsight replay`: run a capsule again and compare."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+
+_RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
+
+
+def command(
+    capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="What `warpsight capsule record` wrote.")],
+    repeat: Annotated[int, typer.Option("--repeat", "-n", min=1, max=100_000, help="Runs of each version.")] = 3,
+    swap: Annotated[list[str] | None, typer.Option("--swap", metavar="KERNEL=FILE",
+                    help="Compare a kernel with another version of it (.cu, .ptx, .cubin); repeatable.")] = None,
+    operations: Annotated[str | None, typer.Option(metavar="A..B",
+                          help="Time operations A to B and end there; those before A run too, untimed.")] = None,
+    stream: Annotated[int | None, typer.Option(min=0, help="Only the operations of this stream of the capsule.")] = None,
+    schedule: Annotated[str, typer.Option(help="fast; original: no operation sooner than it was issued; graph: all operations "
+                        "as one CUDA graph.")] = "fast",
+    under: Annotated[str | None, typer.Option(metavar="TOOL", help="Replay once under a tool: ncu, compute-sanitizer, "
+                     "cuda-gdb, with options in quotes.")] = None,
+    check_reach: Annotated[bool, typer.Option("--check-reach",
+                           help="Also prove that no access leaves the capsule.")] = False,
+    gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for a debugger on this port of "
+                   "127.0.0.1 (0: any): gdb -ex 'target remote :PORT'.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Type of the elements in reports of differences; guessed by default.")] = None,
+    device: Annotated[int, typer.Option(min=0, help="Number of the GPU.")] = 0,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", min=0.1, help="Give up after so long.")] = None,
+    top: Annotated[int, typer.Option(min=0, help="Rows of a table, 0 for all.")] = 20,
+    as_json: options.AsJson = False,
+) -> None:  # fmt: skip
+    """Run a capsule's GPU work again, at its original addresses, and compare every output byte.
+
+    A capsule is code: replay only what you would run. It is checked whole before any of it is executed. Exits with 0 when the
+    outputs are those of the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure
+    and 7 when an access leaves the capsule.
+    """
+    from warpsight.replay.elements import TYPES
+    from warpsight.replay.execution import tool_command
+    from warpsight.replay.outcome import EXIT_CODES
+    from warpsight.replay.replaying import SCHEDULES, Request, replay
+
+    if schedule not in SCHEDULES:
+        raise UsageError(f"--schedule {schedule!r}: write {', '.join(SCHEDULES[:-1])} or {SCHEDULES[-1]}")
+    if dtype is not None and dtype not in TYPES:
+        raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
+    if under and (swap or check_reach):
+        raise UsageError("--under goes with neither --swap nor --check-reach")
+    if gdb is not None:
+        return _debug(capsule, gdb, device)
+    request = Request(
+        repeat, _range(operations), stream, schedule, swap or (), tool_command(under) if under else (), dtype, device,
+        timeout, check_reach,
+    )  # fmt: skip
+    found = replay(capsule, request)
+    with output.text(None) as out:
+        if as_json:
+            out.write(output.json_text({"capsule": str(capsule), **found.to_json()}))
+        else:
+            from warpsight.ui.render import replayed
+
+            replayed.show(found, out, top or None)
+    raise typer.Exit(EXIT_CODES[found.verdict])
+
+
+def _debug(capsule: Path, port: int, device: int) -> None:
+    from warpsight.replay.gdb.server import serve
+    from warpsight.ui.render import terminal
+
+    def ready(port: int) -> None:
+        terminal.note(f"waiting for a debugger: gdb -ex 'target remote :{port}'; then `monitor help`")
+
+    serve(capsule, port, device, ready)
+
+
+def _range(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"--operations {text!r}: write A..B, the first and the last operation, or one number"
+        )
+    return int(match[1]), int(match[2] or match[1])
