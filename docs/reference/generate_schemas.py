@@ -169,6 +169,46 @@ class SassRaces(TypedDict):
     notes: list[str]
 
 
+class RaceAccess(TypedDict):
+    operation: str
+    who: str
+    sass: str
+    frames: list[RaceFrame]
+
+
+class RaceSuspect(TypedDict):
+    kernel: str
+    space: Literal["global", "shared"]
+    reason: str
+    found_by: list[Literal["event trace", "racecheck"]]
+    repair: str
+    first: RaceAccess
+    second: RaceAccess | None
+
+
+class RaceArm(TypedDict):
+    name: Literal["event trace", "racecheck"]
+    findings: int | None
+    notes: list[str]
+
+
+class RaceDelays(TypedDict):
+    verdict: str
+    failures: int
+    runs: int
+    control_failures: int
+    control_runs: int
+    summary: str
+
+
+class RaceVerdict(TypedDict):
+    racy: bool
+    suspects: list[RaceSuspect]
+    arms: list[RaceArm]
+    provoked: RaceDelays | None
+    disagreements: list[str]
+
+
 class SassEvent(TypedDict):
     launch: int
     kernel: str | None
@@ -745,6 +785,7 @@ MADE: dict[str, tuple[str, Any]] = {
     "top": ("`top --once --json`", Snapshot),
     "trigger": ("`trigger --json`", Trigger),
     "hang_report": ("`report.json` of `watch` and `dump`, `dump --json`", HangReport),
+    "race_check": ("`race check --json`", RaceVerdict),
     "race_reduce": ("`race reduce --json`", ReduceResult),
     "race_stress": ("`race stress --json`", StressResult),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),

@@ -39,7 +39,9 @@ def main() -> None:
         and plan["ceiling_ns"] > SLACK_NS
     )
     run = Path(os.environ["WARPSIGHT_RACE_PLAN"]).parent.name
-    chance = random.Random(f"{run} {options.show}").random()  # another one in each run, the same when it is repeated
+    chance = random.Random(
+        f"{run} {options.show}"
+    ).random()  # another one in each run, the same when it is repeated
     time.sleep(options.sleep)
     wrong = chance < (options.show if late else options.natural)
     print("sum", 1.5 if wrong and options.how == "output" else 1.0)

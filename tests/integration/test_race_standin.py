@@ -1,5 +1,6 @@
 """Delays without a GPU: warps of a stand-in come to the points of a plan, and the real library tells them what to do."""
 
+# ruff: noqa: F811 - the fixture is imported
 from __future__ import annotations
 
 import ctypes
@@ -24,23 +25,27 @@ from warpsight.sass import tracing
 ROOT = Path(__file__).parents[2]
 
 
-def plan_for(programs: Programs, **changes: object) -> Plan:  # noqa: F811
+def plan_for(programs: Programs, **changes: object) -> Plan:
     cubin = Cubin.open(programs.cubin)
     section = cubin.section_of(programs.kernel)
     assert section is not None
     code = hashlib.sha256(cubin.instructions(section)).hexdigest()
-    points = tuple(Point(programs.kernel, code, pc, kind) for pc, kind in ((0x40, "global"), (0x90, "barrier")))
+    points = tuple(
+        Point(programs.kernel, code, pc, kind) for pc, kind in ((0x40, "global"), (0x90, "barrier"))
+    )
     values = {"mode": "random", "seed": 7, "floor_ns": 10, "ceiling_ns": 90_000, "points": points}
     return Plan(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def replay(programs: Programs, folder: Path, plan: Plan, *steps: str) -> subprocess.CompletedProcess[str]:  # noqa: F811
+def replay(programs: Programs, folder: Path, plan: Plan, *steps: str) -> subprocess.CompletedProcess[str]:
     points = folder / "points"
     points.write_text("\n".join(delays.lines(plan)) + "\n")
     asked = delays.request(
         plan, points, folder / "log", programs.folder / "libsanitizer-public.so", (Path("/p.cubin"),)
     )
-    written = [s.replace("load", f"load:{programs.cubin}").replace(":K:", f":{programs.kernel}:") for s in steps]
+    written = [
+        s.replace("load", f"load:{programs.cubin}").replace(":K:", f":{programs.kernel}:") for s in steps
+    ]
     variables = {tracing.INJECTION: str(programs.library), tracing.REQUEST: "\n".join(asked)}
     return subprocess.run([programs.folder / "program", *written], env={**os.environ, **variables}, capture_output=True,
                           text=True, timeout=TIMEOUT, check=False)  # fmt: skip
@@ -63,7 +68,9 @@ def expected(plan: Plan, launches: int, warps: int, times: int) -> list[tuple[ob
 
 
 @pytest.mark.parametrize("probability", [1.0, 0.4])
-def test_every_delay_is_the_one_that_the_plan_gives(programs: Programs, tmp_path: Path, probability: float) -> None:  # noqa: F811
+def test_every_delay_is_the_one_that_the_plan_gives(
+    programs: Programs, tmp_path: Path, probability: float
+) -> None:
     plan = plan_for(programs, probability=probability)
     run = replay(programs, tmp_path, plan, "load", "launch:K:3:20", "launch:K:3:20")
     assert (run.returncode, run.stdout) == (0, "patched 1\n")
@@ -71,7 +78,7 @@ def test_every_delay_is_the_one_that_the_plan_gives(programs: Programs, tmp_path
     assert delays.losses(tmp_path / "log") == []
 
 
-def test_points_that_are_taken_out_leave_the_delays_of_the_others(programs: Programs, tmp_path: Path) -> None:  # noqa: F811
+def test_points_that_are_taken_out_leave_the_delays_of_the_others(programs: Programs, tmp_path: Path) -> None:
     plan = plan_for(programs)
     fewer = msgspec.structs.replace(plan, points=plan.points[1:])
     replay(programs, tmp_path, fewer, "load", "launch:K:2:5")
@@ -83,12 +90,27 @@ def test_points_that_are_taken_out_leave_the_delays_of_the_others(programs: Prog
     [(Where(warps=(0, 2)), {0, 2}), (Where(ranks=(1,)), set()), (Where(ctas=((3, 9),)), set()), (Where(streams=(1,)), set()),
      (Where(streams=(0,), ctas=((0, 1),)), {0, 1, 2})],
 )  # fmt: skip
-def test_only_chosen_warps_wait(programs: Programs, tmp_path: Path, where: Where, warps: set[int]) -> None:  # noqa: F811
+def test_only_chosen_warps_wait(programs: Programs, tmp_path: Path, where: Where, warps: set[int]) -> None:
     replay(programs, tmp_path, plan_for(programs, where=where), "load", "launch:K:3:2")
     assert {row[4] for row in done(tmp_path)} == warps
 
 
-def test_other_code_ends_the_program_and_says_which(programs: Programs, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [(Where(ranks=(1,)), "its clusters have 1 block, and the plan asks for rank 1"),
+     (Where(ctas=((3, 9),)), "no chosen warp came"), (Where(), None)],
+)  # fmt: skip
+def test_a_delay_that_cannot_act_is_said(
+    programs: Programs, tmp_path: Path, where: Where, said: str | None
+) -> None:
+    plan = plan_for(programs, where=where)
+    replay(programs, tmp_path, plan, "load", "launch:K:2:1")
+    assert [said in note for note in delays.idle(plan, tmp_path / "log")] == ([True] if said else [])
+    elsewhere = plan_for(programs, points=(Point("elsewhere", "ab" * 32, 0, "global"),))
+    assert delays.idle(elsewhere, tmp_path / "log") == ["elsewhere made no delay: it was not launched"]
+
+
+def test_other_code_ends_the_program_and_says_which(programs: Programs, tmp_path: Path) -> None:
     plan = plan_for(programs)
     other = tuple(msgspec.structs.replace(point, code="0" * 64) for point in plan.points)
     run = replay(programs, tmp_path, msgspec.structs.replace(plan, points=other), "load", "launch:K:1:1")
@@ -97,23 +119,27 @@ def test_other_code_ends_the_program_and_says_which(programs: Programs, tmp_path
     assert any(programs.kernel in note for note in delays.losses(tmp_path / "log"))
 
 
-def test_other_code_that_the_plan_knows_runs_undelayed(programs: Programs, tmp_path: Path) -> None:  # noqa: F811
+def test_other_code_that_the_plan_knows_runs_undelayed(programs: Programs, tmp_path: Path) -> None:
     plan = plan_for(programs)
     known = {programs.kernel: ("0" * 64, plan.points[0].code)}
     other = tuple(msgspec.structs.replace(point, code="0" * 64) for point in plan.points)
-    run = replay(programs, tmp_path, msgspec.structs.replace(plan, points=other, code=known), "load", "launch:K:1:1")
+    run = replay(
+        programs, tmp_path, msgspec.structs.replace(plan, points=other, code=known), "load", "launch:K:1:1"
+    )
     assert (run.returncode, run.stdout, done(tmp_path)) == (0, "patched 0\n", [])
 
 
-def test_the_host_waits_before_launches(programs: Programs, tmp_path: Path) -> None:  # noqa: F811
+def test_the_host_waits_before_launches(programs: Programs, tmp_path: Path) -> None:
     plan = plan_for(programs)
     host = msgspec.structs.replace(plan.points[0], pc=0, kind=delays.HOST_LAUNCH)
     plan = msgspec.structs.replace(plan, points=(host,))
     replay(programs, tmp_path, plan, "load", *["launch:K:1:1"] * 3)
-    assert [row[-1] for row in done(tmp_path)] == [int(counter.delays(plan, host, n, 0, 0, 0)) for n in range(3)]
+    assert [row[-1] for row in done(tmp_path)] == [
+        int(counter.delays(plan, host, n, 0, 0, 0)) for n in range(3)
+    ]
 
 
-def test_a_plan_whose_code_is_not_loaded_changes_nothing(programs: Programs, tmp_path: Path) -> None:  # noqa: F811
+def test_a_plan_whose_code_is_not_loaded_changes_nothing(programs: Programs, tmp_path: Path) -> None:
     points = (Point("elsewhere", "ab" * 32, 0, "global"),)
     run = replay(programs, tmp_path, plan_for(programs, points=points), "load", "launch:K:2:5")
     assert (run.returncode, run.stdout, done(tmp_path)) == (0, "patched 0\n", [])
@@ -131,7 +157,10 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
         " unsigned point, unsigned occurrence, unsigned launch, unsigned block, unsigned warp) {\n"
         "  return ws_delay_of({seed, threshold, floor, ceiling}, point, occurrence, launch, block, warp);\n}\n"
     )
-    subprocess.run([compiler, "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'native'}", "-o", library, source], check=True)
+    subprocess.run(
+        [compiler, "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'native'}", "-o", library, source],
+        check=True,
+    )
     function = ctypes.CDLL(str(library)).delay_of
     function.restype = ctypes.c_longlong
     function.argtypes = [ctypes.c_uint64, ctypes.c_uint64, *[ctypes.c_uint32] * 7]
@@ -144,7 +173,10 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
             launch, block, warp, occurrence = (int(word) for word in place)
             wanted = int(counter.delays(plan, point, launch, block, warp, occurrence))
             threshold = counter.threshold(probability)
-            assert function(plan.seed, threshold, floor, ceiling, point.number, occurrence, launch, block, warp) == wanted
+            assert (
+                function(plan.seed, threshold, floor, ceiling, point.number, occurrence, launch, block, warp)
+                == wanted
+            )
 
 
 def test_logs_of_no_run_are_an_empty_table(tmp_path: Path) -> None:

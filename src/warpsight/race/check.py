@@ -41,8 +41,12 @@ class Arm:
 
 @dataclass(frozen=True)
 class Provoked:
-    """What delays did to a program: the verdict of :func:`~warpsight.race.stressing.stress`, with failures and runs of the delayed
-    arm and of the control arm."""
+    """What delays did to a program.
+
+    Attributes:
+        verdict: of :func:`~warpsight.race.stressing.stress`, or `not tried`; summary: in words.
+        failures, runs: of the delayed arm; control_failures, control_runs: of the one without delays.
+    """
 
     verdict: str
     failures: int
@@ -119,7 +123,9 @@ def check(
         return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoked)
 
 
-def verdict(found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None) -> Verdict:
+def verdict(
+    found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None
+) -> Verdict:
     """One verdict from what the detectors found."""
     suspects = [repairs.repaired(suspect) for suspect in merged(found)]
     suspects.sort(key=lambda suspect: -len(suspect.found_by))
@@ -140,7 +146,9 @@ def _traced(
     answers = [races(trace) for trace in traces]
     notes = list(dict.fromkeys(note for answer in answers for note in answer.notes))
     if sum(answer.launches for answer in answers) >= (selection.launches or (0, 0))[1]:
-        notes.append(f"only the first {selection.launches[1] if selection.launches else 0} launches were traced (--launches)")
+        notes.append(
+            f"only the first {selection.launches[1] if selection.launches else 0} launches were traced (--launches)"
+        )
     if not traces:
         notes.append("the program did not use an NVIDIA GPU")
     found = from_races(race for answer in answers for race in answer.races)

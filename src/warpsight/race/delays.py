@@ -1,8 +1,8 @@
 """Delays in a program's kernels: what a run with a plan needs in its environment, and which delays were made.
 
-The library that traces events (:mod:`warpsight.sass.tracing`) makes them. It patches the modules that hold code with points, in the
-classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`), logs it and waits.
-The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was not written yet.
+The library that traces events (:mod:`warpsight.sass.tracing`) makes them. It patches the modules that hold code with points, in
+the classes of those points alone; a warp that comes to a point looks up its delay (:mod:`warpsight.race.counter`), logs it and
+waits. The log is an event file for each process. A thread writes it while kernels run, so a kill loses what was not written yet.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ def _number(point: Point) -> int:
 def delays_done(log_path: Path) -> pa.Table:
     """The delays of all processes that logged to `log_path`.
 
-    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for the kernels of a graph
-    that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in launches that are too large), delay_ns. Where the host waited, cta,
-    warp, pc and occurrence are 0 and the kind is `launch`.
+    Columns: process, device, kernel (that was launched), launch (of that kernel in its context, from 0; for the kernels of a
+    graph that of the graph's last kernel), cta, warp, function and pc and kind (the point), occurrence (:data:`UNCOUNTED` in
+    launches that are too large), delay_ns. Where the host waited, cta, warp, pc and occurrence are 0 and the kind is `launch`.
     """
     return pa.concat_tables([_done(EventTrace(file)) for file in logs(log_path)] or [_SCHEMA.empty_table()])
 
@@ -158,13 +158,35 @@ def losses(log_path: Path) -> list[str]:
     return list(dict.fromkeys(note for file in logs(log_path) for note in EventTrace(file).notes))
 
 
+def idle(plan: Plan, log_path: Path) -> list[str]:
+    """Which functions with points made no delay in a run, and why where the reason is known, one sentence each."""
+    waited = set(delays_done(log_path)["function"].to_pylist())
+    sizes: dict[str, int] = {}
+    for file in logs(log_path):
+        for launch in EventTrace(file).launches.values():
+            x, y, z = (max(size, 1) for size in launch.cluster)
+            name = str(launch.said["name"])
+            sizes[name] = max(sizes.get(name, 0), x * y * z)
+    said = []
+    for name in sorted({point.kernel for point in plan.points} - waited):
+        size, ranks = sizes.get(name, 0), plan.where.ranks
+        if size and ranks is not None and min(ranks) >= size:
+            said.append(
+                f"{name} made no delay: its clusters have {size} block{'s' * (size > 1)}, and the plan asks for rank {min(ranks)}"
+            )
+        else:
+            said.append(
+                f"{name} made no delay: "
+                + ("no chosen warp came to its points" if size else "it was not launched")
+            )
+    return said
+
+
 def read_log(plan: Plan, log_path: Path) -> Mapping[str, npt.NDArray[Any]]:
     """The delays as arrays of equal length: point (its place in the plan), launch, cta, warp, occurrence, delay_ns."""
     done = delays_done(log_path)
     places = {(point.kernel, point.pc, point.kind): at for at, point in enumerate(plan.points)}
-    keys = zip(
-        done["function"].to_pylist(), done["pc"].to_pylist(), done["kind"].to_pylist(), strict=True
-    )
+    keys = zip(done["function"].to_pylist(), done["pc"].to_pylist(), done["kind"].to_pylist(), strict=True)
     found = {"point": np.array([places.get(key, -1) for key in keys], np.int64)}
     for name in ("launch", "cta", "warp", "occurrence", "delay_ns"):
         found[name] = done[name].to_numpy().astype(np.int64)
@@ -175,7 +197,9 @@ def _done(trace: EventTrace) -> pa.Table:
     process = int(trace.file.process.get("pid", 0))
     tables = []
     # The kernels of one launch of a graph share the number of the last one's launch.
-    numbers = {launch.said["graph"]: launch.index for launch in trace.launches.values() if launch.said["graph"]}
+    numbers = {
+        launch.said["graph"]: launch.index for launch in trace.launches.values() if launch.said["graph"]
+    }
     for launch in trace.launches.values():
         number = numbers.get(launch.said["graph"], launch.index)
         events = trace.of_launch(launch.number)
@@ -193,7 +217,9 @@ def _done(trace: EventTrace) -> pa.Table:
             "pc": np.array([place.offset for place in places], np.uint64)[inverse] if rows else [],
             "kind": kinds, "occurrence": events.first_operand(1), "delay_ns": events.first_operand(0),
         }  # fmt: skip
-        tables.append(pa.table({name: pa.array(columns[name]).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names}))
+        tables.append(
+            pa.table({name: pa.array(columns[name]).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names})
+        )
         if host is not None:
             row = [process, device, said, launch.index, 0, 0, said, 0, HOST_LAUNCH, 0, int(host)]
             tables.append(pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True))], _SCHEMA))

@@ -1,8 +1,8 @@
 """The points of a program: the instructions at which its warps can be delayed.
 
 A run with patches that note each instruction when it is first executed finds them: what is found is what can be patched.
-The Sanitizer patches memory accesses, barriers, mbarriers, bulk and asynchronous copies, cluster barriers, matrix products of warp
-groups, shuffles and the begin and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor-memory accesses.
+The Sanitizer patches memory accesses, barriers, mbarriers, bulk and asynchronous copies, cluster barriers, matrix products of
+warp groups, shuffles and the begin and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor memory.
 """
 
 from __future__ import annotations
@@ -28,13 +28,21 @@ from warpsight.sass.event_trace import EventTrace, Place
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
 _PRIVATE = "local"
 #: What points can be selected by: kinds, classes of them, and the host's launches.
-KIND_NAMES = (*PATCHED, *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE), HOST_LAUNCH)
+KIND_NAMES = (
+    *PATCHED,
+    *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE),
+    HOST_LAUNCH,
+)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a run showed: points in the order of their kernels and offsets, the checksums of all code under their names, the
-    program's exit code, and what went wrong."""
+    """What a run showed.
+
+    Attributes:
+        points: in the order of their kernels and offsets; code: the checksums of all code under their names.
+        exit_code: of the program; notes: what went wrong.
+    """
 
     points: tuple[Point, ...]
     code: dict[str, tuple[str, ...]]
@@ -60,7 +68,9 @@ class Chosen:
         """Raise UsageError for a kind that does not exist, or a source without lines."""
         unknown = [kind for kind in self.kinds if kind not in KIND_NAMES]
         if unknown:
-            raise UsageError(f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(KIND_NAMES))}")
+            raise UsageError(
+                f"there is no kind {', '.join(unknown)}; kinds: {', '.join(dict.fromkeys(KIND_NAMES))}"
+            )
         for source in self.sources:
             _lines_of(source)
 
@@ -74,7 +84,9 @@ class Chosen:
         names = (point.kernel, demangle(point.kernel))
         if self.kernels and not any(fnmatchcase(name, pattern) for pattern in self.kernels for name in names):
             return False
-        return not self.sources or any(_lies_in(line, source) for line in point.source for source in self.sources)
+        return not self.sources or any(
+            _lies_in(line, source) for line in point.source for source in self.sources
+        )
 
 
 def discover(program: Sequence[str], kernels: Sequence[str] = ()) -> Found:
@@ -99,7 +111,9 @@ def discover(program: Sequence[str], kernels: Sequence[str] = ()) -> Found:
                 if name in names:
                     code[name].add(checksum)
         notes = dict.fromkeys(note for trace in traces for note in trace.notes)
-    return Found(tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes))
+    return Found(
+        tuple(points), {name: tuple(sorted(code[name])) for name in sorted(code)}, traced.code, tuple(notes)
+    )
 
 
 def points_of(trace: EventTrace) -> set[Point]:

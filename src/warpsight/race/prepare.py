@@ -34,7 +34,12 @@ class Replayed:
 
 
 def plan_of(
-    command: Sequence[str], found: Found, chosen: Chosen, where: Where, first: Sequence[Point] = (), **rule: Any
+    command: Sequence[str],
+    found: Found,
+    chosen: Chosen,
+    where: Where,
+    first: Sequence[Point] = (),
+    **rule: Any,
 ) -> Plan:
     """A plan with the chosen points of a run; those of `first` come first, whether chosen or not.
 
@@ -50,7 +55,9 @@ def plan_of(
         ValueError: when the rule contradicts itself.
     """
     known = set(found.points)
-    taken = dict.fromkeys([*(point for point in first if point in known), *filter(chosen.takes, found.points)])
+    taken = dict.fromkeys(
+        [*(point for point in first if point in known), *filter(chosen.takes, found.points)]
+    )
     names = {point.kernel for point in taken}
     made = Plan(
         points=tuple(taken), where=where, code={name: found.code[name] for name in sorted(names)},
@@ -87,7 +94,9 @@ def provoked(
         ceiling_ns=100_000,
     )  # fmt: skip
     if not made.points:
-        return check.Provoked("not tried", 0, 0, 0, 0, "the program has no points at which warps can be delayed")
+        return check.Provoked(
+            "not tried", 0, 0, 0, 0, "the program has no points at which warps can be delayed"
+        )
     with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
         experiment = Experiment.of(program, Path(folder, "stress"), same_output=same_output)
         result = stressing.stress(experiment, made, limits=stressing.Limits(1000, seconds))
@@ -117,7 +126,9 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
     used = plan.read(plan_path)
     command = tuple(program) or used.command
     if not command:
-        raise UsageError(f"{plan_path} names no program; write one: warpsight race replay {plan_path} -- PROGRAM")
+        raise UsageError(
+            f"{plan_path} names no program; write one: warpsight race replay {plan_path} -- PROGRAM"
+        )
     check_runnable(command[0])
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
@@ -128,7 +139,10 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
             plan.write(used, plan_path)
         kept = log or Path(folder, "log")
         code = tracing.run_injected(command, delays.environment(plan_path, kept))
-        notes += delays.losses(kept)
+        notes += [
+            *delays.losses(kept),
+            *(delays.idle(used, kept) if used.ceiling_ns and used.probability else ()),
+        ]
         return Replayed(used, code, delays.delays_done(kept), tuple(notes))
 
 
@@ -143,13 +157,14 @@ def mapped(old: Plan, found: Found) -> tuple[Plan, list[str]]:
     for name, own in before.items():
         pairs |= _aligned(own, after.get(name, []))
     missing = [point for point in old.points if point not in pairs]
-    notes = [
-        f"no instruction of the program corresponds to {point.opcode or point.kind} at {point.source[0] if point.source else hex(point.pc)}"
-        for point in missing
-    ]
+    notes = [f"no instruction of the program corresponds to {_named(point)}" for point in missing]
     kept = tuple(dict.fromkeys(pairs[point] for point in old.points if point in pairs))
     code = {name: found.code[name] for name in sorted({point.kernel for point in kept})}
     return msgspec.structs.replace(old, points=kept, code=code), notes
+
+
+def _named(point: Point) -> str:
+    return f"{point.opcode or point.kind} at {point.source[0] if point.source else hex(point.pc)}"
 
 
 def _by_function(found: Sequence[Point]) -> dict[str, list[Point]]:
@@ -175,5 +190,8 @@ def _distance(one: Point, other: Point) -> int:
     """Lines between two instructions; many where they are in different files, none where lines are not known."""
     if not one.source or not other.source:
         return 0
-    (file, _, line), (other_file, _, other_line) = one.source[0].rpartition(":"), other.source[0].rpartition(":")
+    (file, _, line), (other_file, _, other_line) = (
+        one.source[0].rpartition(":"),
+        other.source[0].rpartition(":"),
+    )
     return abs(int(line) - int(other_line)) + (0 if Path(file).name == Path(other_file).name else 1 << 20)

@@ -50,7 +50,9 @@ class Repairs:
     @staticmethod
     @lru_cache(maxsize=1024)
     def _code(trace: EventTrace, function: str) -> tuple[str, ...]:
-        return tuple(text for module in trace.file.cubins for text in trace.instructions(module, function).values())
+        return tuple(
+            text for module in trace.file.cubins for text in trace.instructions(module, function).values()
+        )
 
     def repaired(self, suspect: Suspect) -> Suspect:
         """The suspect with a repair."""
@@ -74,7 +76,9 @@ class Repairs:
         race = suspect.race
         if race is not None and race.first.block != race.second.block:
             return self._between_blocks(race, first, second)
-        if race is not None and race.first.thread // 32 == race.second.thread // 32 or "warp" in suspect.reason.split("two")[0]:
+        if (
+            race is not None and race.first.thread // 32 == race.second.thread // 32
+        ) or "warp" in suspect.reason.split("two")[0]:
             return f"__syncwarp() between {_at(first)} and {_at(second)}, where all lanes of the warp come by"
         return self._within_block(first, second)
 
@@ -90,7 +94,7 @@ class Repairs:
         return ""
 
     def _kinds(self, access: Access) -> set[str]:
-        """The kinds of instructions of an access's line: of the outermost line that has one kind of copy, for inlined wrappers."""
+        """The kinds of instructions of an access's line."""
         return self._on_line.get(access.line, set())
 
     def _within_block(self, first: Access, second: Access) -> str:
@@ -131,7 +135,11 @@ def _at(access: Access) -> str:
     if not access.line:
         return f"the {access.operation} ({access.sass or 'line unknown'})"
     outer = line_of(access.frames[-1:])
-    inlined = f", inlined at {outer}" if outer and outer.rpartition(":")[0] != access.line.rpartition(":")[0] else ""
+    inlined = (
+        f", inlined at {outer}"
+        if outer and outer.rpartition(":")[0] != access.line.rpartition(":")[0]
+        else ""
+    )
     return f"the {access.operation} at {access.line}{inlined}"
 
 
@@ -155,7 +163,9 @@ class _Flag:
         if self._fences[0] <= BLOCK:
             parts.append(f"__threadfence() between {_at(first)} and {self._release}, which sets the flag")
         if self._fences[1] <= BLOCK and self._scopes[1] != BLOCK:
-            parts.append(f"__threadfence() between {self._acquire}, which reads the flag or takes the lock, and {_at(second)}")
+            parts.append(
+                f"__threadfence() between {self._acquire}, which reads the flag or takes the lock, and {_at(second)}"
+            )
         return "; ".join(parts) or (
             f"the flag of {self._release} and {self._acquire} is set before {_at(first)} is done: set it behind all writes"
         )

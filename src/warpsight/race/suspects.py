@@ -82,7 +82,15 @@ def line_of(frames: Sequence[Frame]) -> str:
 def from_races(races: Iterable[Race]) -> list[Suspect]:
     """The suspects of an event trace."""
     return [
-        Suspect(race.kernel, race.space, race.reason, _access(race.first), _access(race.second), (EVENTS,), race=race)
+        Suspect(
+            race.kernel,
+            race.space,
+            race.reason,
+            _access(race.first),
+            _access(race.second),
+            (EVENTS,),
+            race=race,
+        )
         for race in races
     ]
 
@@ -96,11 +104,20 @@ def from_racecheck(findings: Iterable[Finding]) -> list[Suspect]:
     found = []
     for finding in findings:
         sides = [Access(access.direction, access.chain) for access in finding.accesses]
-        for other in sides[1:]:
-            found.append(Suspect(_kernel(other.frames), "shared", finding.message, sides[0], other, (RACECHECK,)))
+        found += [
+            Suspect(_kernel(other.frames), "shared", finding.message, sides[0], other, (RACECHECK,))
+            for other in sides[1:]
+        ]
         if not sides and finding.kind == "ClusterEntryExit":
             found.append(
-                Suspect(_kernel(finding.frames), "shared", finding.message, Access("read", finding.frames), None, (RACECHECK,))
+                Suspect(
+                    _kernel(finding.frames),
+                    "shared",
+                    finding.message,
+                    Access("read", finding.frames),
+                    None,
+                    (RACECHECK,),
+                )
             )
     return found
 

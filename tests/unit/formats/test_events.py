@@ -161,6 +161,12 @@ def test_records_that_no_patch_writes_are_left_out_and_counted(whole: Path) -> N
     assert any("no patch writes" in note and "(2)" in note for note in trace.notes)
 
 
+def test_a_note_of_an_instruction_is_a_record_without_operands() -> None:
+    words = np.array([1 | 3 << 32 | 4 << 40, 0x70, 0, 1000], np.uint64)
+    events = decode([Records(0, 0, np.array([4], np.uint8), words)])
+    assert (events.kind.tolist(), events.pc.tolist(), events.encodings.tolist()) == ([3], [0x70], [0])
+
+
 def points_kinds() -> list[kinds.Kind]:
     """The kinds that delay plans can have."""
     from warpsight.race.points import PATCHED

@@ -1,4 +1,4 @@
-"""One verdict from recorded runs on an H100: event traces and racecheck's reports of `tests/gpu/race` and of its repaired twins."""
+"""One verdict from runs recorded on an H100: event traces and racecheck's reports of `tests/gpu/race` and its repaired twins."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def test_detectors_that_disagree_are_said() -> None:
 
 def test_delays_count_as_evidence_and_as_doubt() -> None:
     nothing = Provoked("not reproduced", 0, 100, 0, 100, "not reproduced")
-    assert any("did not make the program fail in 100 runs" in t for t in _verdict("split_k", nothing).disagreements)
+    assert any(
+        "did not make the program fail in 100 runs" in t for t in _verdict("split_k", nothing).disagreements
+    )
     failed = Provoked("reproduced", 9, 10, 0, 10, "reproduced")
     found = _verdict("split_k_fixed", failed)
     assert found.racy and any("no detector names two accesses" in text for text in found.disagreements)
@@ -76,5 +78,8 @@ def test_delays_count_as_evidence_and_as_doubt() -> None:
 def test_the_suspicious_points_are_those_of_the_race() -> None:
     trace = EventTrace(FOLDER / "missing_barrier.events.zst")
     found = suspicious([trace])
-    assert [(point.kind, point.source[0].rpartition(":")[2]) for point in found] == [("shared", "12"), ("shared", "18")]
+    assert [(point.kind, point.source[0].rpartition(":")[2]) for point in found] == [
+        ("shared", "12"),
+        ("shared", "18"),
+    ]
     assert suspicious([EventTrace(FOLDER / "missing_barrier_fixed.events.zst")]) == []

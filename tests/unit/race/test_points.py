@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +16,17 @@ from warpsight.sass.event_trace import EventTrace
 from warpsight.ui.cli import app
 
 FOLDER = Path(__file__).parents[2] / "golden" / "events" / "race"
-RULE = {"mode": "random", "seed": 3, "probability": 1.0, "floor_ns": 0, "ceiling_ns": 50}
+RULE: dict[str, Any] = {"mode": "random", "seed": 3, "probability": 1.0, "floor_ns": 0, "ceiling_ns": 50}
 
 
 def _found(name: str) -> Found:
-    points = tuple(sorted(points_of(EventTrace(FOLDER / f"{name}.events.zst")), key=lambda p: (p.kernel, p.pc, p.kind)))
+    points = tuple(
+        sorted(points_of(EventTrace(FOLDER / f"{name}.events.zst")), key=lambda p: (p.kernel, p.pc, p.kind))
+    )
     return Found(points, {point.kernel: (point.code,) for point in points}, 0, ())
 
 
-def _plan(name: str, chosen: Chosen, **changes: object) -> Plan:
+def _plan(name: str, chosen: Chosen, **changes: Any) -> Plan:
     return plan_of(["app"], _found(name), chosen, Where(), **{**RULE, **changes})
 
 
@@ -77,7 +80,7 @@ def test_wrong_choices_are_refused() -> None:
     with pytest.raises(UsageError, match="FILE:LOW-HIGH"):
         Chosen(sources=("a.cu:9-3",))
     with pytest.raises(WarpsightError, match="'nothing', which nothing patches"):
-        delays.lines(Plan(points=(Point("k", "ab" * 32, 0, "nothing"),), **RULE))  # type: ignore[arg-type]
+        delays.lines(Plan(points=(Point("k", "ab" * 32, 0, "nothing"),), **RULE))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +95,8 @@ def test_wrong_choices_are_refused() -> None:
         (["replay", "p.json", "--table", "x.txt", "--", "true"], "ends in .csv or .parquet"),
     ],
 )
-def test_a_wrong_command_line_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_command_line_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert app.main(["race", *arguments]) == 2
     assert said in " ".join(capsys.readouterr().err.split())

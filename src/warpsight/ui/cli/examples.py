@@ -144,6 +144,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight cluster merge job.warp -o merged.warp", "all ranks in one trace, on one clock"),
         ("warpsight cluster merge rank*.warp -o merged.warp && warpsight export merged.warp", "for the Perfetto UI"),
     ),
+    "race points": (
+        ("warpsight race points --directed -o app.plan.json -- ./app", "accesses that conflict without an order come first"),
+        ("warpsight race points --kind tma,mbarrier --source gemm.py:40-60 --warps 0..4 -- python infer.py", "a selection"),
+    ),
+    "race check": (
+        ("warpsight race check -- ./test", "races, their repairs, and whether they make it fail"),
+        ("warpsight race check -k 'gemm*' --for 0 --json -- python infer.py", "the detectors alone"),
+    ),
+    "race replay": (
+        ("warpsight race replay app.plan.json", "the program of the plan, with its delays"),
+        ("warpsight race replay --allow-changed app.plan.json -- ./app", "the repaired program"),
+    ),
     "race stress": (
         ("warpsight race stress --same-output -- python infer.py", "do delays change what it prints?"),
         ("warpsight race stress plan.json --in-process 200 --for 60 -- python test.py", "trials of @ws.race.trial, a minute"),

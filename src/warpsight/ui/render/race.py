@@ -52,20 +52,35 @@ def write_table(delays: pa.Table, path: Path) -> None:
 def verdict(found: Verdict, top: int) -> str:
     """The verdict of `race check`: the races with their repairs, what each way of looking came to, and disagreements."""
     count = len(found.suspects)
-    lines = [f"{count} race{'s' * (count != 1)}" if found.racy and count else "a race that no detector names" if found.racy else "no race"]
+    lines = (
+        [f"{count} race{'s' * (count != 1)}"]
+        if count
+        else ["a race that no detector names" if found.racy else "no race"]
+    )
     shown = found.suspects[:top] if top else found.suspects
     for number, suspect in enumerate(shown, 1):
-        lines += ["", f"{number}. {suspect.kernel}: {suspect.space} memory, by {' and '.join(suspect.found_by)}"]
+        lines += [
+            "",
+            f"{number}. {suspect.kernel}: {suspect.space} memory, by {' and '.join(suspect.found_by)}",
+        ]
         lines.append(f"   {suspect.reason}")
         for access in (suspect.first, suspect.second):
             if access is not None:
                 lines += _access(access)
-        lines += textwrap.wrap(f"repair: {suspect.repair}", 100, initial_indent="   ", subsequent_indent="           ")
+        lines += textwrap.wrap(
+            f"repair: {suspect.repair}", 100, initial_indent="   ", subsequent_indent="           "
+        )
     if len(shown) < count:
         lines.append(f"\n… {count - len(shown):,} more (--top 0)")
     lines.append("")
     for arm in found.arms:
-        said = "could not look" if arm.findings is None else f"{arm.findings} findings" if arm.findings else "nothing found"
+        said = (
+            "could not look"
+            if arm.findings is None
+            else f"{arm.findings} findings"
+            if arm.findings
+            else "nothing found"
+        )
         lines.append(f"{arm.name}: {said}" + "".join(f"\n  {note}" for note in arm.notes))
     if found.provoked is not None:
         lines.append(f"delays: {found.provoked.summary}")
@@ -76,6 +91,9 @@ def verdict(found: Verdict, top: int) -> str:
 def _access(access: Access) -> list[str]:
     who = f" by {access.who}" if access.who else ""
     lines = [f"   {access.operation}{who}" + (f"  {access.sass}" if access.sass else "")]
-    for frame in access.frames:
-        lines.append(f"      {frame.file}:{frame.line}  {frame.function}" + (f"\n        {frame.text}" if frame.text else ""))
+    lines += [
+        f"      {frame.file}:{frame.line}  {frame.function}"
+        + (f"\n        {frame.text}" if frame.text else "")
+        for frame in access.frames
+    ]
     return lines

@@ -17,8 +17,8 @@ def command(
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
                        help="Kernels that are traced, by mangled or demangled name; repeatable.")] = None,
     launches: Annotated[int, typer.Option(min=1, help="Launches of those kernels that are traced.")] = 64,
-    seconds: Annotated[float, typer.Option("--for", min=0, metavar="S", help="Seconds for delays: the program runs again and again; "
-                       "0 leaves that out.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--for", min=0, metavar="S", help="Seconds for delays: the program runs again and "
+                       "again; 0 leaves that out.")] = 30.0,
     same_output: Annotated[bool, typer.Option("--same-output", help="With delays: other output than without is a failure too.")]
                           = False,
     top: Annotated[int, typer.Option(min=0, help="Races to show, 0 for all.")] = 20,
@@ -39,7 +39,9 @@ def command(
     if not program:
         raise UsageError("no program to check; for example: warpsight race check -- ./app")
     patterns = tuple(kernels or ())
-    provoke = (lambda first: prepare.provoked(program, patterns, first, seconds, same_output)) if seconds else None
+    provoke = (
+        (lambda first: prepare.provoked(program, patterns, first, seconds, same_output)) if seconds else None
+    )
     found = check(program, patterns, launches, provoke)
     with output.text(out, force) as stream:
         stream.write(output.json_text(found.to_json()) if as_json else race.verdict(found, top))

@@ -17,7 +17,7 @@ def command(
     plan_path: Annotated[Path, typer.Argument(metavar="PLAN", help="A delay plan.")],
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program; that of the plan "
                        "by default.")] = None,
-    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the log of all delays: FILE.PID for each process.")] = None,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the log of delays: FILE.PID of each process.")] = None,
     table: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the delays as a table: .csv or .parquet.")] = None,
     changed: Annotated[bool, typer.Option("--allow-changed", help="Find the plan's points in a program that was changed since, "
                        "by source line and instruction. Costs a run.")] = False,

@@ -19,7 +19,7 @@ def command(
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
 ) -> None:  # fmt: skip
-    """Data races within a launch: two accesses to the same bytes, one of them a write, that nothing orders.
+    """Data races within launches and between streams: two accesses to the same bytes, one of them a write, that nothing orders.
 
     Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes, but not
     copies by TMA and cp.async. Each race has a witness: both accesses with their source lines.

@@ -15,8 +15,8 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 def command(
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to trace.")] = None,
     events: Annotated[str, typer.Option(metavar="CLASSES", help="Classes of events, separated by commas: memory (global, "
-                      "shared, local), values (of those accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, calls, "
-                      "malloc.")] = "memory,barriers",
+                      "shared, local), values (of those accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, blocks, "
+                      "calls, malloc, tcgen05.")] = "memory,barriers",
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
                        help="Kernels whose mangled or demangled name matches; repeatable. All by default.")] = None,
     launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, from 0.")] = None,
