@@ -15,6 +15,8 @@ from warpsight.model.sharing import secrets
 FILE = "manifest.json"
 FORMAT = "warpsight trace"
 _KINDS: dict[str, type] = {
+    "host": str,
+    "clocks": dict,
     "processes": list,
     "devices": list,
     "rows": dict,
@@ -22,6 +24,8 @@ _KINDS: dict[str, type] = {
     "overhead": dict,
     "settings": dict,
 }
+#: Null where nobody knows.
+_UNKNOWN = frozenset({"host", "clocks"})
 
 
 def version() -> str:
@@ -72,7 +76,14 @@ def read(root: Path) -> dict[str, Any]:
         raise TraceError(f"{path} is not the manifest of a warpsight trace")
     check(path, content.get("schema"))
     wrong = next(
-        (key for key, kind in _KINDS.items() if key in content and not isinstance(content[key], kind)), None
+        (
+            key
+            for key, kind in _KINDS.items()
+            if key in content
+            and not isinstance(content[key], kind)
+            and not (content[key] is None and key in _UNKNOWN)
+        ),
+        None,
     )
     if wrong is not None:
         raise TraceError(

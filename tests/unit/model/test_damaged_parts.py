@@ -86,7 +86,9 @@ def test_no_verb_calls_it_a_bug(
     assert "internal error" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("key", ["overhead", "processes", "devices", "rows", "loss", "settings"])
+@pytest.mark.parametrize(
+    "key", ["overhead", "processes", "devices", "rows", "loss", "settings", "host", "clocks"]
+)
 def test_a_manifest_with_values_of_another_type_is_refused(key: str, trace: Path) -> None:
     content = json.loads((trace / "manifest.json").read_text())
     (trace / "manifest.json").write_text(json.dumps({**content, key: 1.5}))
