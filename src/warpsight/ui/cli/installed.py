@@ -35,7 +35,9 @@ def versions() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "recorder": None if library is None else str(library),
-        "parts": [] if library is None else sorted(p.name for p in library.parent.glob("*warpsight*") if p.suffix in ("", ".so")),
+        "parts": []
+        if library is None
+        else sorted(p.name for p in library.parent.glob("*warpsight*") if p.suffix in ("", ".so")),
         "libraries": libraries,
         "system": system(),
     }
