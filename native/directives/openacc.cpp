@@ -128,7 +128,8 @@ void on_event(ProfInfo* info, EventInfo* event, void*) {
 }  // namespace
 }  // namespace warpsight
 
-// Called by the OpenACC runtime when it begins. In a process that is not recorded this way, another library may.
+// Called by the OpenACC runtime when it begins. In a process that is not recorded this way, another library
+// may.
 extern "C" __attribute__((visibility("default"))) void acc_register_library(void* add, void* remove,
                                                                             void* look_up) {
   using namespace warpsight;

@@ -54,7 +54,8 @@ void enter(uint32_t domain, uint32_t cbid, const MacaFunction& function, const C
   open.start = now_ns();
 }
 
-// Whether a call around this one has already recorded the launch; one with another id marks those as not the launch.
+// Whether a call around this one has already recorded the launch; one with another id marks those as not the
+// launch.
 bool told_by_outer(ThreadCalls* t, const OpenCall& call) {
   for (uint32_t i = 0; i < t->depth; ++i) {
     if (!t->open[i].launch) continue;

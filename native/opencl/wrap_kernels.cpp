@@ -18,7 +18,8 @@ HandleMap<ClKernel*>& kernels() {
 }
 
 constexpr size_t kMostPatterns = 64;  // bits of g_matched
-std::atomic<uint64_t> g_matched{0};   // bit i: pattern i has matched a kernel, or its failure has been reported
+std::atomic<uint64_t> g_matched{
+    0};  // bit i: pattern i has matched a kernel, or its failure has been reported
 
 // WARPSIGHT_KERNELS: OpenCL names are not mangled, so a pattern simply matches the name.
 bool wanted_name(const char* name) {
@@ -52,8 +53,8 @@ void measure(cl_kernel handle, ClKernel* kernel, cl_device_id device) {
   }
 }
 
-// Work-groups and their size. Without a local size the driver chooses one and does not reveal it: the block is
-// then 0 and the grid counts work-items.
+// Work-groups and their size. Without a local size the driver chooses one and does not reveal it: the block
+// is then 0 and the grid counts work-items.
 uint32_t shape_of(const ClKernel* kernel, cl_uint dimensions, const size_t* global, const size_t* local) {
   int32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   for (cl_uint i = 0; i < 3 && i < dimensions; ++i) {

@@ -37,7 +37,8 @@ std::string text_of(cl_program program, cl_program_info what) {
   return text;
 }
 
-// Kernel names and a hash of the source, such as "vadd;scale [3f2a9c01]": distinguishes builds and can be read.
+// Kernel names and a hash of the source, such as "vadd;scale [3f2a9c01]": distinguishes builds and can be
+// read.
 std::string describe(cl_program program, uint64_t* hash) {
   std::string source = text_of(program, CL_PROGRAM_SOURCE);
   std::string kernels = text_of(program, CL_PROGRAM_KERNEL_NAMES);

@@ -36,8 +36,9 @@ constexpr uint64_t kFreeBytes = 256ull << 20;
 const ArenaMap* g_map = nullptr;         // atomic; nullptr without an arena
 const ArenaMap* g_newest_map = nullptr;  // under g_arena_lock
 int g_fd = -1;
-ino_t g_inode = 0;  // distinguishes our descriptor from one that reuses its number after the program closed ours
-char g_path[256];   // under g_arena_lock: of a named arena; empty for a memfd
+ino_t g_inode =
+    0;  // distinguishes our descriptor from one that reuses its number after the program closed ours
+char g_path[256];  // under g_arena_lock: of a named arena; empty for a memfd
 
 uint64_t clock_ns(clockid_t clock) {
   timespec now;

@@ -19,8 +19,8 @@ warpsight::Drainer* drainer_of(void* handle) { return static_cast<warpsight::Dra
 }  // namespace
 
 // A drainer of the arena behind `arena_fd` (which stays the caller's) that writes segments of about
-// `segment_bytes` (0 = 64 MiB) into `directory`. NULL with errno set when the descriptor is not a sound arena or
-// the directory unusable.
+// `segment_bytes` (0 = 64 MiB) into `directory`. NULL with errno set when the descriptor is not a sound arena
+// or the directory unusable.
 WARPSIGHT_EXPORT void* ws_drain_open(int arena_fd, const char* directory, uint64_t segment_bytes) {
   if (!directory) {
     errno = EINVAL;

@@ -175,8 +175,8 @@ void Drainer::tell_losses(bool all) {
   }
 }
 
-// These rows are on disk: from here on nobody reports them again. A drainer that dies just before it gets here
-// leaves rows that the next one's replace.
+// These rows are on disk: from here on nobody reports them again. A drainer that dies just before it gets
+// here leaves rows that the next one's replace.
 void Drainer::note_told() {
   for (uint32_t i = 0; i < known_; ++i) {
     if (!rings_[i].noted) continue;

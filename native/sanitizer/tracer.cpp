@@ -222,8 +222,8 @@ void Tracer::place_points(CUmodule handle, Context* context, Module* module, con
   }
 }
 
-// Writes where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet, and
-// to ask where they are would load them, for which the driver waits for ever inside of a launch.
+// Writes where a kernel is, and the module's functions that are none. Other kernels may not be loaded yet,
+// and to ask where they are would load them, for which the driver waits for ever inside of a launch.
 uint64_t Tracer::place_functions(CUmodule handle, Module* module, const std::string& kernel) {
   uint64_t begin = 0, bytes = 0;
   if (functions_.function_pc(handle, kernel.c_str(), &begin, &bytes) != SANITIZER_SUCCESS) begin = 0;

@@ -90,8 +90,8 @@ void add_python(Memory& memory, const Chain& python, FrameList* frames) {
   if (python.cut) frames->set_cut();
 }
 
-// Whether activations of the interpreter's loop can be distinguished from its other functions in this stack: not where
-// the loop is a chain of functions without names (3.14's tail calls in a stripped interpreter).
+// Whether activations of the interpreter's loop can be distinguished from its other functions in this stack:
+// not where the loop is a chain of functions without names (3.14's tail calls in a stripped interpreter).
 bool shows_loop(const Taken& taken) {
   for (uint32_t i = std::min(taken.skip, taken.address_count); i < taken.address_count; ++i) {
     if (address_kind(taken.addresses[i]) == AddressKind::evaluator) return true;

@@ -12,8 +12,8 @@ namespace warpsight {
 constexpr uint32_t kMostDepth = 1024;
 constexpr uint64_t kEntry = 1;  // bit of Place::fingerprint: this frame was entered from C
 
-// One frame: which code object, which instruction, and what distinguishes the code object from a later one at its
-// address.
+// One frame: which code object, which instruction, and what distinguishes the code object from a later one at
+// its address.
 struct Place {
   uint64_t code;
   uint64_t instruction;  // its address; in 3.10 f_lasti, with f_lineno (0 unless tracing) in the upper half

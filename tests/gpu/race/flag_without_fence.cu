@@ -23,8 +23,6 @@ __global__ void flag_without_fence(int* out, int* data, int* flag, int number) {
 int main(int argc, char** argv) {
   return trials(
       argc, argv, 1,
-      [](int* words, int number) {
-        flag_without_fence<<<2, 32>>>(words, words + 256, words + 512, number);
-      },
+      [](int* words, int number) { flag_without_fence<<<2, 32>>>(words, words + 256, words + 512, number); },
       [](int number, int) { return number; });
 }

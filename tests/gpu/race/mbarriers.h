@@ -31,9 +31,11 @@ __device__ __forceinline__ void wait(uint64_t* barrier, uint32_t parity) {
   }
 }
 
-__device__ __forceinline__ void bulk_load(void* target, const void* source, uint32_t bytes, uint64_t* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   offset_of(target)),
-               "l"(source), "r"(bytes), "r"(offset_of(barrier))
-               : "memory");
+__device__ __forceinline__ void bulk_load(void* target, const void* source, uint32_t bytes,
+                                          uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          offset_of(target)),
+      "l"(source), "r"(bytes), "r"(offset_of(barrier))
+      : "memory");
 }

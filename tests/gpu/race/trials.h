@@ -47,8 +47,7 @@ int trials(int argc, char** argv, int checked, Launch launch, Expected expected)
     cudaDeviceSynchronize();
     launch(words, number);
     error = cudaDeviceSynchronize();
-    if (error == cudaSuccess)
-      error = cudaMemcpy(found, words, checked * sizeof(int), cudaMemcpyDeviceToHost);
+    if (error == cudaSuccess) error = cudaMemcpy(found, words, checked * sizeof(int), cudaMemcpyDeviceToHost);
     bool right = error == cudaSuccess;
     for (int i = 0; right && i < checked; ++i) right = found[i] == expected(number, i);
     wrong += !right;

@@ -1,4 +1,5 @@
-// Warps 0 and 1 each fill a tile and arrive at a named barrier of their own; warp 2 takes the wrong one first.
+// Warps 0 and 1 each fill a tile and arrive at a named barrier of their own; warp 2 takes the wrong one
+// first.
 #include "trials.h"
 
 __device__ void arrive(int barrier) { asm volatile("bar.arrive %0, 64;" ::"r"(barrier) : "memory"); }

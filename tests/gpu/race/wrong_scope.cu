@@ -1,5 +1,5 @@
-// The hand-over of flag_without_fence with an acquire whose scope is one block: it does not reach the block that
-// wrote.
+// The hand-over of flag_without_fence with an acquire whose scope is one block: it does not reach the block
+// that wrote.
 #include "trials.h"
 
 __device__ int acquire(int* flag) {

@@ -1,20 +1,23 @@
-// Kernels of the capsules that make_capsules.py makes: deterministic and not, with clusters, a tensor map and globals.
+// Kernels of the capsules that make_capsules.py makes: deterministic and not, with clusters, a tensor map and
+// globals.
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda/barrier>
 
 namespace cg = cooperative_groups;
 
-__device__ float* kept;      // a pointer in a module's variable
+__device__ float* kept;  // a pointer in a module's variable
 __constant__ float factor = 3;
 
 extern "C" __global__ void saxpy(float* y, const float* x, float a, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = a * x[i] + y[i];
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    y[i] = a * x[i] + y[i];
 }
 
 // Sums in the order in which the blocks come: another one in each run.
 extern "C" __global__ void atomic_sum(float* y, const float* x, float a, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&y[i % 7], a * x[i]);
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&y[i % 7], a * x[i]);
 }
 
 extern "C" __global__ void through_globals(float* y, float* const* pointer, float a, int n) {
@@ -52,7 +55,8 @@ extern "C" __global__ void tensor(float* y, const __grid_constant__ CUtensorMap 
   __syncthreads();
   cuda::barrier<cuda::thread_scope_block>::arrival_token token;
   if (threadIdx.x == 0) {
-    cuda::device::experimental::cp_async_bulk_tensor_2d_global_to_shared(&tile, &map, blockIdx.x * 32, 0, barrier);
+    cuda::device::experimental::cp_async_bulk_tensor_2d_global_to_shared(&tile, &map, blockIdx.x * 32, 0,
+                                                                         barrier);
     token = cuda::device::barrier_arrive_tx(barrier, 1, sizeof(tile));
   } else {
     token = barrier.arrive();
