@@ -1,0 +1,46 @@
+"""Which frames are the user's own program."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsight.analysis.base.frames import is_library, user_frames
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "step (train.py:7)",
+        "<module> (train.py:40)",
+        "<lambda> (train.py:3)",
+        "run.<locals>.turn (train.py:9)",
+        "<module> (<stdin>:1)",
+        "<module> (<ipython-input-3-0a1b>:2)",
+        "/tmp/ipykernel_77/1234.py",
+        "operator<(Key const&, Key const&) (sort.cpp:12)",
+        "void run<float>(float*) (main.cu:3)",
+    ],
+)
+def test_the_users_own_frames(frame: str) -> None:
+    assert not is_library(frame)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "enqueue_knl_scale (<generated: 'invoker'>:12)",
+        "<generated: 'invoker'>",
+        "forward (<eval_with_key>.7:9)",
+        "_find_and_load (<frozen importlib._bootstrap>:1176)",
+        "<string>(1): <module>",
+        "<built-in method run_backward of torch._C._EngineBase object at 0x7f>",
+        "call (/usr/lib/python3.12/site-packages/torch/nn/modules/module.py:1)",
+    ],
+)
+def test_frames_of_libraries_and_generated_code(frame: str) -> None:
+    assert is_library(frame)
+
+
+def test_the_line_that_called_generated_code_is_named() -> None:
+    stack = ("<module> (decay.py:21)", "decay (decay.py:18)", "enqueue_knl_scale (<generated: 'invoker'>:12)")
+    assert user_frames(stack, 1) == "decay (decay.py:18)"
