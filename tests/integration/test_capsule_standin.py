@@ -19,7 +19,7 @@ from warpsight.replay.capsule import Capsule
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "standin" / "capsule"
-CUBIN = ROOT / "tests" / "golden" / "cubins" / "capsule.sm_90.cubin.xz"
+CUBIN = ROOT / "tests" / "standin" / "capsule" / "capsule.sm_90.cubin.xz"
 COUNT = 1000
 
 
