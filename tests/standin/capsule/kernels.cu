@@ -1,4 +1,4 @@
-// The kernels of the stand-in's module (tests/golden/cubins/capsule.sm_90.cubin.xz: nvcc -cubin -arch=sm_90,
+// The kernels of the stand-in's module (capsule.sm_90.cubin.xz beside this file: nvcc -cubin -arch=sm_90,
 // then xz).
 __device__ float scale = 2.0f;
 __constant__ int limits[4] = {1, 2, 3, 4};
