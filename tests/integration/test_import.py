@@ -75,7 +75,7 @@ def test_several_files_are_several_ranks(tmp_path):
         ((), 2, "there is nothing to import"),
         (("missing.json",), 1, "missing.json: there is no such file"),
         (("junk",), 1, "junk: "),
-        (("junk", "--from", "kineto"), 1, "junk, byte 0: is not JSON"),
+        (("junk", "--from", "kineto"), 1, "junk, byte 0: is not a JSON object or array of trace events"),
         (("junk", "--from", "nope"), 2, "there is no format 'nope' to read; formats: "),
         ((KINETO, "--option", "a=b"), 2, "format kineto has no option 'a'; options: none"),
         ((KINETO, "--option", "a"), 2, "is not KEY=VALUE"),

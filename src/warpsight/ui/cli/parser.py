@@ -150,7 +150,10 @@ def _group(module: Any) -> type[TyperGroup]:
 
 
 class _Verbs(dict[str, Any]):
-    """Verbs by name, in the order of the folder's `BELOW`, made when one is looked up."""
+    """Verbs by name, in the order of the folder's `BELOW`, made when one is looked up.
+
+    A module's `SYSTEMS` are those that its verb works on, where they are not those of the folder's verb.
+    """
 
     def __init__(self, module: Any) -> None:
         super().__init__(dict.fromkeys(module.BELOW))
@@ -161,10 +164,13 @@ class _Verbs(dict[str, Any]):
             module = importlib.import_module(f"{self._folder}.{name}")
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
             kind = ProgramCommand if getattr(module, "TAKES_PROGRAM", False) else VerbCommand
-            epilog = examples.text(f"{self._folder.rpartition('.')[2]} {name}") or None
-            app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(
-                _evaluated(module.command)
-            )
+            group = self._folder.rpartition(".")[2]
+            command = _evaluated(module.command)
+            systems = getattr(module, "SYSTEMS", VERBS[group].systems)
+            if systems and not sys.platform.startswith(systems):
+                command = _refusing(f"{group} {name}", command)
+            epilog = examples.text(f"{group} {name}") or None
+            app.command(name, cls=kind, context_settings=_settings(module), epilog=epilog)(command)
             self[name] = typer.main.get_command(app)
         return super().__getitem__(name)
 

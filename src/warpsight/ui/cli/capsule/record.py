@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 _VALUES = ("all", "none", "zeros", "random")
 _REACH = ("found", "all")
+SYSTEMS = ("linux",)
 
 
 def command(

@@ -10,6 +10,7 @@ import typer
 from warpsight.errors import UsageError, WarpsightError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
+SYSTEMS = ("linux",)
 
 
 def command(
