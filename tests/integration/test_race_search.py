@@ -99,6 +99,16 @@ def test_a_tolerance_accepts_what_differs_less(plan: str) -> None:
     assert done.returncode == 0 and "Not reproduced: nothing failed" in done.stdout
 
 
+def test_a_program_that_delays_itself_needs_no_plan(tmp_path: Path) -> None:
+    """It reads how long it may wait, and what it delays is its own to choose."""
+    program = "import json, os; raise SystemExit(json.load(open(os.environ['WARPSIGHT_RACE_PLAN']))['probability'] > 0)"
+    whole = [sys.executable, "-m", "warpsight.ui.cli", "race", "stress", "--inject", "none", "-o", str(tmp_path / "runs"),
+             "--json", "--", sys.executable, "-c", program]  # fmt: skip
+    done = subprocess.run(whole, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 10, done.stderr
+    assert checked(done, "race_stress")["verdict"] == "reproduced"
+
+
 def test_what_fails_without_delays_too_is_natural(plan: str) -> None:
     done = race("stress", plan, "--json", program=buggy("--natural", "0.6", "--show", "0.6"))
     assert (checked(done, "race_stress")["verdict"], done.returncode) == ("natural", 11), done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import shutil
 import struct
@@ -196,6 +197,18 @@ def test_no_gpu_is_one_clear_error(standin: Path, tmp_path: Path) -> None:
     write(tmp_path / "x.capsule")
     done = replaying.replay(standin, tmp_path / "x.capsule", STANDIN_NO_DEVICE="1")
     assert done.returncode == 6 and "CUDA_ERROR_NO_DEVICE" in done.stdout
+
+
+def test_no_driver_is_one_clear_error(tmp_path: Path) -> None:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        write(tmp_path / "x.capsule")
+        done = replaying.replay(tmp_path, tmp_path / "x.capsule")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "this machine has no NVIDIA driver" in done.stderr and done.stderr.count("\n") == 1
+    else:
+        pytest.skip("this machine has an NVIDIA driver")
 
 
 def test_a_taken_address_is_named_and_nothing_runs(standin: Path, tmp_path: Path) -> None:

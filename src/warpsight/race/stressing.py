@@ -19,7 +19,7 @@ import msgspec
 from warpsight.errors import UsageError
 from warpsight.race import plan as plans
 from warpsight.race.evidence import Evidence, Failure, upper_bound
-from warpsight.race.experiment import Experiment, control, digest
+from warpsight.race.experiment import Experiment, control, digest, programs_own
 from warpsight.race.journal import Journal
 from warpsight.race.oracle import BROKEN, Kind, Outcome
 from warpsight.race.plan import Plan
@@ -241,7 +241,7 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
     """
     lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
     ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in LADDER}))
-    if not plan.points:
+    if not plan.points and experiment.injection is not programs_own:
         raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:
         raise UsageError(

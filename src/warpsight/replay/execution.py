@@ -19,6 +19,8 @@ from warpsight.replay.script import Written
 
 PROGRAM = "warpsight-replay"
 _ADDRESS_TAKEN = 3
+#: What the program calls the failure when the driver, or a function of it, is not there.
+_NO_DRIVER, LIBRARY = "driver", "libcuda.so.1"
 #: Each try is loaded at other random addresses; every other one is loaded without randomization.
 TRIES = 8
 _NO_RANDOMIZATION = 0x0040000
@@ -71,6 +73,8 @@ def run(
         found = results.read(folder / "results")
         if found.taken is None or code not in (_ADDRESS_TAKEN, 0):
             break
+    if found.failure is not None and found.failure.error == _NO_DRIVER:
+        raise WarpsightError(_without_driver(found.failure.what))
     if found.taken is not None:
         address, by = found.taken
         raise WarpsightError(
@@ -79,6 +83,12 @@ def run(
     if not found.ended and found.failure is None and not under:
         found.failure = results.Failure(-1, f"exit code {code}", "the replay ended early")
     return found
+
+
+def _without_driver(missing: str) -> str:
+    if missing == LIBRARY:
+        return f"nothing was replayed: this machine has no NVIDIA driver ({LIBRARY} cannot be loaded)"
+    return f"nothing was replayed: the NVIDIA driver is too old, it has no {missing}"
 
 
 def start_stepping(written: Written, folder: Path) -> subprocess.Popen[bytes]:

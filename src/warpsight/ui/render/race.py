@@ -21,7 +21,9 @@ def points(plan: Plan, path: Path) -> None:
     kinds = Counter(point.kind for point in plan.points)
     kernels = len({point.kernel for point in plan.points})
     listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    terminal.note(f"{path}: {len(plan.points):,} points in {kernels:,} functions ({listed or 'none'})")
+    terminal.note(
+        f"{path}: {len(plan.points):,} points in {kernels:,} function{'s' * (kernels != 1)} ({listed or 'none'})"
+    )
 
 
 def replayed(run: Replayed) -> None:

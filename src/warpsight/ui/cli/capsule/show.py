@@ -58,7 +58,7 @@ def _text(whole: Overview) -> str:
         f"{whole.path}: {whole.device}, CUDA {whole.driver // 1000}.{whole.driver % 1000 // 10}",
         f"  cut out of: {' '.join(whole.command)}",
         f"  {size(whole.memory_bytes)} of memory (contents: {whole.values}), {size(whole.disk_bytes)} on disk, "
-        f"{whole.modules} modules, {whole.graphs} graphs",
+        f"{whole.modules} module{'s' * (whole.modules != 1)}, {whole.graphs} graph{'s' * (whole.graphs != 1)}",
         *(f"  incomplete: {text}" for text in whole.incomplete),
     ]
     rows = [

@@ -68,6 +68,7 @@ def command(
 def _plan(path: Path | None, experiment: Experiment, force: bool) -> Plan:
     """The plan: that of the file, of the experiment that goes on, or of a run of the program."""
     from warpsight.race import plan, points, prepare
+    from warpsight.race.experiment import programs_own
 
     if path is not None:
         return plan.read(path)
@@ -75,6 +76,7 @@ def _plan(path: Path | None, experiment: Experiment, force: bool) -> Plan:
     if begun.exists() and not force:
         return plan.read(begun)
     program = experiment.oracle.command
-    found = points.discover(program)
+    own = experiment.injection is programs_own  # what it delays is its own to choose
+    found = points.Found((), {}, 0, ()) if own else points.discover(program)
     return prepare.plan_of(program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), mode="random", seed=0,
                            probability=1.0, floor_ns=0, ceiling_ns=100_000)  # fmt: skip
