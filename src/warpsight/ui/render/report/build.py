@@ -23,6 +23,7 @@ _SCRIPTS = (
     *flame_page.SCRIPTS,
     "timeline_data.js",
     "timeline_details.js",
+    "timeline_drawing.js",
     "timeline.js",
     "charts.js",
     "report.js",
