@@ -149,3 +149,30 @@ def test_what_a_call_does_inside_goes_with_it(tmp_path):
     found = findings(tmp_path, recorded(build))
     for one in (found["blocked_call", "cudaMallocAsync"], found["launch", "cudaLaunchKernel"]):
         assert 0.95 * one.share_ns <= one.saves_ns
+
+
+def test_a_wait_for_an_event_that_nobody_recorded_is_for_what_ended_in_it(tmp_path):
+    def build(recorder, writer):
+        name = writer.name("kernel")
+        for _ in range(5):
+            recorder.kernel(name, 900 * US)
+            recorder.synchronize()
+            recorder.rows["sync"][-1].update(kind="event", stream=-1)
+
+    kernel = findings(tmp_path, recorded(build))["compute", "kernel"]
+    assert 0.95 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_page_that_comes_back_after_the_kernel_comes_earlier_without_it(tmp_path):
+    """Managed memory: the host waits for the kernel, then reads its result, which is copied without any call."""
+
+    def build(recorder, writer):
+        recorder.kernel(writer.name("long_kernel"), 250_000 * US)
+        recorder.synchronize()
+        recorder.rows["memcpy"] = [
+            {"start": recorder.clock + 200 * US, "duration": US, "kind": "DtoH", "source_kind": "managed", "bytes": 4096,
+             "destination_kind": "host", "asynchronous": False, "device": 0, "context": 1, "stream": 0, "process": 0}
+        ]  # fmt: skip
+
+    kernel = findings(tmp_path, recorded(build))["compute", "long_kernel"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
