@@ -29,8 +29,18 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
     """
     names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
     waits = _waits(trace, process)
-    # Marks in a loop of one work alone would only look like parts of it.
-    waits = waits[waits >= when[0]] if len(launched) and (names != names[0]).any() else waits[:0]
+    waits = waits[(waits >= (when[0] if len(when) else 0))]
+    found = _between(trace, work, launched, when, names, waits)
+    if found is not None and found.weak and (names == names[0]).all():
+        # In a loop of one work alone, a few waits only look like parts of it.
+        return _between(trace, work, launched, when, names, waits[:0])
+    return found
+
+
+def _between(
+    trace: Trace, work: Work, launched: Column, when: Column, names: Column, waits: Column
+) -> Turns | None:
+    """The loop in the sequence of some works by name, with waits as marks in it."""
     ended = np.maximum.accumulate(work.end[launched]) if len(launched) else launched
     gap = np.zeros(len(launched), np.int64)
     gap[1:] = np.maximum(work.start[launched][1:] - ended[:-1], 0)
