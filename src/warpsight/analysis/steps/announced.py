@@ -30,16 +30,14 @@ LEAST = 3
 _ALIKE = 0.6
 
 
-def best(
-    trace: Trace,
-    process: int,
-    work: Work,
-    launched: Column,
-    when: Column,
-    threads: Column,
-    least: int = LEAST,
-) -> Turns | None:
-    """The main loop of a process, None where nothing announced has at least two turns.
+#: What speaks for a loop, greater is better; the loop; the turn of each launch; how many turns have launches.
+Candidate = tuple[tuple[float, ...], Loop, Column, int]
+
+
+def candidates(
+    trace: Trace, process: int, work: Work, launched: Column, when: Column, threads: Column
+) -> list[Candidate]:
+    """The announced loops of a process that can be its main loop.
 
     Args:
         trace: The trace.
@@ -48,33 +46,42 @@ def best(
         launched: Rows of `work` in the order of their launches.
         when: The moment of each launch.
         threads: The threads that launch.
-        least: Turns that a range needs whose name does not say that it is a turn.
     """
     if not len(launched):
-        return None
-    chosen: tuple[tuple[float, ...], Loop, Column] | None = None
+        return []
+    out: list[Candidate] = []
     time = _judged_time(work, launched)
     total = max(float(time.sum()), 1.0)
     for loop in _of(trace, process):
         if loop.rank > FRAMEWORK and loop.thread not in threads:
             continue
+        turn = _turns(loop, when)
+        inside = turn >= 0
+        filled = int(np.count_nonzero(np.bincount(turn[inside], minlength=1)))
+        if filled < 2:
+            continue
+        rank = _rank(loop, turn, when, time, float(time[inside].sum()) / total, total, filled)
+        if rank is not None:
+            out.append((rank, loop, turn, filled))
+    return out
+
+
+def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | None:
+    """The main loop, None where no candidate has `least` turns, or two and a name that says that they are turns."""
+    chosen: Candidate | None = None
+    for one in among:
+        rank, loop, _, filled = one
         if (
             least < LEAST and loop.rank == REPEATED and len(set(loop.label)) > 1
         ):  # two of a kind, not two turns
             continue
-        turn = _turns(loop, when)
-        inside = turn >= 0
-        share = float(time[inside].sum()) / total
-        filled = int(np.count_nonzero(np.bincount(turn[inside], minlength=1)))
-        if filled < 2:
-            continue
-        rank = _rank(loop, turn, when, time, share, total, filled)
-        if rank is not None and (filled >= least or rank[0] > 1) and (chosen is None or rank > chosen[0]):
-            chosen = rank, loop, turn
+        if (filled >= least or rank[0] > 1) and (chosen is None or rank > chosen[0]):
+            chosen = one
     if chosen is None:
         return None
-    grouped = _groups(chosen[1], when) if chosen[1].rank == REPEATED and not chosen[1].named else None
-    return grouped or Turns(chosen[1].source, chosen[2], chosen[1].label)
+    _, loop, turn, _ = chosen
+    grouped = _groups(loop, when) if loop.rank == REPEATED and not loop.named else None
+    return grouped or Turns(loop.source, turn, loop.label)
 
 
 def _groups(loop: Loop, when: Column) -> Turns | None:

@@ -113,10 +113,11 @@ def _found(trace: Trace, work: Work) -> list[Iterations]:
             if len(issued)
             else launched[:0]
         )
+        loops = announced.candidates(trace, process, work, launched, when[launched], threads)
         turns = (
-            announced.best(trace, process, work, launched, when[launched], threads)
+            announced.best(loops, when[launched])
             or repeated.best(trace, process, work, launched, when[launched])
-            or announced.best(trace, process, work, launched, when[launched], threads, 2)
+            or announced.best(loops, when[launched], 2)
         )
         single = announced.single(trace, process, work, launched, when[launched])
         # One step of the framework's own is one iteration, whatever repeats inside of it.
