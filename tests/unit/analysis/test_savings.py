@@ -176,3 +176,50 @@ def test_a_page_that_comes_back_after_the_kernel_comes_earlier_without_it(tmp_pa
 
     kernel = findings(tmp_path, recorded(build))["compute", "long_kernel"]
     assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def lever(tmp_path, rule, build):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        recorded(build)(writer)
+    with open_trace(tmp_path / "t.warp") as trace:
+        return next(one for one in verdict(trace).findings if one.rule == rule)
+
+
+def pageable_copy(recorder, duration, wait):
+    """A copy to the device whose call returns when it is done, or at once."""
+    recorder.correlation += 1
+    begin, start = recorder.clock, max(recorder.clock + 2 * US, recorder.free)
+    recorder.free = start + duration
+    both = {"process": 0, "correlation": recorder.correlation}
+    recorder.rows["api"].append({**both, "start": begin, "function": "cudaMemcpy", "thread": 1,
+                                 "duration": recorder.free + US - begin if wait else 5 * US})  # fmt: skip
+    recorder.rows.setdefault("memcpy", []).append(
+        {**both, "start": start, "duration": duration, "kind": "HtoD", "source_kind": "pageable", "bytes": 1 << 20,
+         "destination_kind": "device", "asynchronous": False, "device": 0, "context": 1, "stream": 7}
+    )  # fmt: skip
+    recorder.clock = recorder.free + US if wait else begin + 5 * US
+
+
+def test_pageable_copies_save_nothing_where_the_host_takes_longer_anyway(tmp_path):
+    """Each step the device copies for 100 µs while the host prepares the next step for 1 ms."""
+
+    def build(recorder, writer):
+        name = writer.name("step")
+        for _ in range(20):
+            recorder.kernel(name, 50 * US)
+            pageable_copy(recorder, 100 * US, wait=False)
+            recorder.clock += 1_000 * US
+
+    found = lever(tmp_path, "copies/pageable", build)
+    assert found.saves_ns <= 200 * US  # the last step's
+    assert "re-timed" in found.evidence[-1]
+
+
+def test_pageable_copies_that_hold_the_host_save_their_time(tmp_path):
+    def build(recorder, writer):
+        name = writer.name("step")
+        for _ in range(20):
+            pageable_copy(recorder, 100 * US, wait=True)
+            recorder.kernel(name, 50 * US)
+
+    assert 0.95 * 20 * 100 * US <= lever(tmp_path, "copies/pageable", build).saves_ns <= 20 * 100 * US

@@ -33,6 +33,14 @@ def copies(program: Program) -> Program:
     return _timeless(program, np.flatnonzero(np.isin(program.graph.kind, (COPY, SET))))
 
 
+def chosen_copies(program: Program, chosen: Column) -> Program:
+    """Some copies or fills (nodes) take no time, and their calls return at once."""
+    links = program.links
+    kept = ~((links.kind == path.BLOCKING) & np.isin(links.source - program.base, chosen))
+    fewer = Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
+    return _timeless(program.but(links=fewer), chosen)
+
+
 def _timeless(program: Program, chosen: Column) -> Program:
     duration = program.duration.copy()
     duration[chosen] = 0
@@ -63,6 +71,15 @@ def host_code(program: Program) -> Program:
     lag = program.lag.copy()
     lag[points] = 0
     return program.but(lag=lag)
+
+
+def launching(program: Program, short: int) -> Program:
+    """Launches take no time, nor does the host's own code between two calls where it is short (ns)."""
+    points = np.flatnonzero(program.before >= 0)
+    points = points[program.before[points] != points - (points & 1)]
+    lag = program.lag.copy()
+    lag[points[lag[points] <= short]] = 0
+    return launches(program.but(lag=lag))
 
 
 def launches(program: Program) -> Program:
