@@ -223,3 +223,26 @@ def test_pageable_copies_that_hold_the_host_save_their_time(tmp_path):
             recorder.kernel(name, 50 * US)
 
     assert 0.95 * 20 * 100 * US <= lever(tmp_path, "copies/pageable", build).saves_ns <= 20 * 100 * US
+
+
+def test_pages_that_come_back_do_not_hang_on_what_a_wait_does_inside(tmp_path):
+    """cudaDeviceSynchronize asks the system for the kernel's state now and then; pages come back right after it."""
+
+    def build(recorder, writer):
+        name = writer.name("render")
+        recorder.kernel(name, 100_000 * US)
+        begin = recorder.clock
+        recorder.synchronize()
+        inner = {"function": "ioctl", "thread": 1, "process": 0, "correlation": None}
+        recorder.rows["api"].append({"start": begin + 60_000 * US, "duration": 30 * US, **inner})
+        recorder.rows["memcpy"] = [
+            {"start": recorder.clock + place * 50 * US, "duration": US, "kind": "DtoH", "source_kind": "managed",
+             "bytes": 4096, "destination_kind": "host", "asynchronous": False, "device": 0, "context": 1, "stream": 0,
+             "process": 0}
+            for place in range(1, 20)
+        ]  # fmt: skip
+        recorder.clock += 1_200 * US
+        recorder.kernel(name, 5 * US)
+
+    kernel = findings(tmp_path, recorded(build))["compute", "render"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns

@@ -15,6 +15,7 @@ from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.dependencies import DependencyGraph
 from warpsight.analysis.retime import meetings, polls, queue, usual, waiting
 from warpsight.analysis.retime.program import Links, Meetings, Program
+from warpsight.model.api_names import is_gpu_api
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -217,15 +218,21 @@ class _Building:
         last = np.maximum.accumulate(known)
         first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
         thread = graph.by_thread.thread
+        gpu = np.array([is_gpu_api(name) for name in graph.calls.functions] or [True], bool)
+        own = gpu[graph.calls.function[graph.by_thread.call]]
+        own[self.place[self.place >= 0]] = True
         before = np.where(last >= first, thread[self.place[order[last]]], -1)
         at = np.flatnonzero(lost[order])
         launcher = np.where(before[at] >= 0, before[at], self._launchers()[graph.work.process[order[at]]])
         for number in np.unique(launcher[launcher >= 0]).tolist():
             mine = order[at[launcher == number]]
             a, b = np.searchsorted(thread, [number, number + 1]).tolist()
-            ends = np.maximum.accumulate(self.returned[a:b])
-            place = a + np.searchsorted(ends, graph.start[mine], "right") - 1
-            good = (place >= a) & (self.returned[np.maximum(place, a)] <= graph.start[mine])
+            # Not after what a call did inside of it, such as asking the system whether the device is done.
+            calls = a + np.flatnonzero(own[a:b])
+            ends = np.maximum.accumulate(self.returned[calls])
+            at_call = np.searchsorted(ends, graph.start[mine], "right") - 1
+            place = calls[np.maximum(at_call, 0)]
+            good = (at_call >= 0) & (self.returned[place] <= graph.start[mine])
             mine, place = mine[good], place[good]
             self.place[mine] = place
             arrival[mine] = graph.start[mine] - self.returned[place]
