@@ -246,3 +246,29 @@ def test_pages_that_come_back_do_not_hang_on_what_a_wait_does_inside(tmp_path):
 
     kernel = findings(tmp_path, recorded(build))["compute", "render"]
     assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_host_that_goes_on_when_the_device_is_done_waited_though_no_wait_was_recorded(tmp_path):
+    """JAX: launches, then Python until the device has ended, and no call that waits."""
+
+    def build(recorder, writer):
+        name = writer.name("fused")
+        for _ in range(6):
+            recorder.kernel(name, 900 * US)
+            recorder.clock = recorder.free + 60 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "fused"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_host_that_is_busy_when_the_device_ends_did_not_wait(tmp_path):
+    """The host needs 1 ms for each step, whenever the device ends in it."""
+
+    def build(recorder, writer):
+        name = writer.name("fused")
+        for length in (900, 300, 500, 200, 600, 400):
+            recorder.kernel(name, length * US)
+            recorder.clock += 1_000 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "fused"]
+    assert kernel.saves_ns <= 400 * US
