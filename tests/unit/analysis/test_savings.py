@@ -272,3 +272,20 @@ def test_a_host_that_is_busy_when_the_device_ends_did_not_wait(tmp_path):
 
     kernel = findings(tmp_path, recorded(build))["compute", "fused"]
     assert kernel.saves_ns <= 400 * US
+
+
+def test_copies_of_one_direction_do_not_run_side_by_side_without_launches(tmp_path):
+    """Four streams copy to the device by turns; cheaper launches do not make the bus faster."""
+
+    def build(recorder, writer):
+        copies = recorder.rows["memcpy"] = []
+        for turn in range(40):
+            recorder.call("api", "cudaMemcpyAsync", 30 * US)
+            start = recorder.clock + 2 * US
+            copies.append({"start": start, "duration": 20 * US, "kind": "HtoD", "source_kind": "pinned", "bytes": 1 << 18,
+                           "destination_kind": "device", "asynchronous": True, "device": 0, "context": 1,
+                           "stream": 7 + turn % 4, "process": 0, "correlation": recorder.correlation})  # fmt: skip
+
+    found = findings(tmp_path, recorded(build))
+    launch = next(one for (kind, _), one in found.items() if kind == "launch")
+    assert launch.saves_ns <= launch.share_ns

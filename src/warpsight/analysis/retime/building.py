@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.dependencies import DependencyGraph
-from warpsight.analysis.retime import meetings, polls, queue, usual, waiting
+from warpsight.analysis.retime import engines, meetings, polls, queue, usual, waiting
 from warpsight.analysis.retime.program import Links, Meetings, Program
 from warpsight.model.api_names import is_gpu_api
 from warpsight.model.selection import Rows
@@ -39,6 +39,7 @@ def build(trace: Trace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Pro
     program = waiting.with_waits(program)
     program = polls.with_polls(program)
     program = meetings.with_meetings(program)
+    program = engines.with_copy_engines(trace, program)
     return queue.with_launch_queue(program, queue.marked(trace, program))
 
 
