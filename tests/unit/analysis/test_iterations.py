@@ -283,3 +283,9 @@ def test_ten_runs_of_one_kernel_are_ten_iterations_wherever_the_host_waits(tmp_p
                                 "process": 0, "correlation": start}])  # fmt: skip
 
     assert announced(tmp_path / "t.warp", build) == [("repetition of one kernel or copy", 10)]
+
+
+def test_three_turns_are_found_though_the_last_lacks_its_wait():
+    turn = [*range(29), 99]
+    names = np.array(turn * 3)[:-1]
+    assert repetition.find(names, np.where(names == 0, 100, 0)).begins.tolist() == [0, 30, 60]

@@ -34,11 +34,10 @@ def copies(program: Program) -> Program:
 
 
 def chosen_copies(program: Program, chosen: Column) -> Program:
-    """Some copies or fills (nodes) take no time, and their calls return at once."""
-    links = program.links
-    kept = ~((links.kind == path.BLOCKING) & np.isin(links.source - program.base, chosen))
-    fewer = Links(links.source[kept], links.target[kept], links.lag[kept], links.kind[kept])
-    return _timeless(program.but(links=fewer), chosen)
+    """Some copies or fills (nodes) take no time, and their calls return at once: staging pageable memory goes too."""
+    issued = program.place[chosen]
+    points = 2 * np.unique(issued[issued >= 0]).astype(np.int64) + 1
+    return _timeless(_returning(program, points), chosen)
 
 
 def _timeless(program: Program, chosen: Column) -> Program:
@@ -55,6 +54,11 @@ def calls(program: Program, function: str) -> Program:
     number = graph.calls.functions.index(function)
     mine = graph.calls.function[graph.by_thread.call] == number
     points = 2 * np.flatnonzero(mine) + 1
+    return _returning(program, points)
+
+
+def _returning(program: Program, points: Column) -> Program:
+    """Calls with these ends return at once."""
     lag, after = program.lag.copy(), program.after.copy()
     lag[points] = after[points] = 0
     lag[waiting.inside(program, points)] = 0

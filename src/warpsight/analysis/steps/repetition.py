@@ -25,6 +25,8 @@ LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
 #: lag. Where one name is nearly all, that is the loop.
 _BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
+#: One of so many places may be missing from the turns of the shortest loop.
+_MISSING = 30
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -63,9 +65,9 @@ def find(names: Column, gap: Column) -> Repetition | None:
 def period(tokens: Column) -> tuple[int, float] | None:
     """The period of a sequence of small integers and its agreement; None where it does not repeat."""
     count = len(tokens)
-    longest = count // LEAST_TURNS
-    if longest < 1:
+    if count < LEAST_TURNS:
         return None
+    longest = count // LEAST_TURNS + count // _MISSING  # the first turn or the last may lack some of its work
     estimate = _autocorrelation(tokens, longest)
     judged = [(lag, *_agreement(tokens, lag)) for lag in _candidates(estimate)]
     chance = float(((np.bincount(tokens) / count) ** 2).sum())
