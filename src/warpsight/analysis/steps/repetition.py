@@ -25,8 +25,8 @@ LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
 #: lag. Where one name is nearly all, that is the loop.
 _BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
-#: One of so many places may be missing from the turns of the shortest loop.
-_MISSING = 30
+#: So many places may be missing from the turns of the shortest loop: a wait, an event.
+_MISSING = 2
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -67,7 +67,7 @@ def period(tokens: Column) -> tuple[int, float] | None:
     count = len(tokens)
     if count < LEAST_TURNS:
         return None
-    longest = count // LEAST_TURNS + count // _MISSING  # the first turn or the last may lack some of its work
+    longest = count // LEAST_TURNS + min(count // 30, _MISSING)  # the first turn or the last may lack some
     estimate = _autocorrelation(tokens, longest)
     judged = [(lag, *_agreement(tokens, lag)) for lag in _candidates(estimate)]
     chance = float(((np.bincount(tokens) / count) ** 2).sum())
