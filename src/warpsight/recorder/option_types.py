@@ -25,6 +25,7 @@ class RecordingValues:
     counters: str = "10"
     capture_range: str = "off"
     ranges: tuple[str, ...] = ()
+    nccl: str = "auto"
     cubins: bool = False
     pc_sampling: int = 0
     leave_cupti: bool = False
@@ -77,6 +78,7 @@ class RecordingOptions(TypedDict, total=False):
     counters: str | float | Sequence[str]
     capture_range: Literal["off", "profiler-api"]
     ranges: str | Sequence[str]
+    nccl: Literal["auto", "on", "off"]
     cubins: bool
     pc_sampling: int | Literal["on", "off"]
     leave_cupti: bool

@@ -140,6 +140,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("ranges", TEXTS, (), "NVTX ranges: auto (all but XLA's, which can double a program's run time), xla, nvtx (same as "
            "auto), off, or names of domains. torch: also PyTorch's operators, with shapes.", metavar="WORDS", separators=", ",
            reader=BOTH, native="ranges", shown="auto"),
+    Option("nccl", CHOICE, "auto", "NCCL's profiler interface: a row for each collective, send and receive (auto), also for each "
+           "channel, proxy operation and network step, at a cost (on), or off.", choices=("auto", "on", "off"), reader=BOTH,
+           backends=("cuda",), native="nccl", native_type="NcclMode"),
     Option("cubins", SWITCH, False, "Keep the code of each CUDA module in the trace, once.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
     Option("pc_sampling", WHOLE, 0, "Samples of program counters and stall reasons, per second and multiprocessor (on: 1000); "
