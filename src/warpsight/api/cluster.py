@@ -71,6 +71,42 @@ def merge(
     return MergedJob(os.fspath(out), len(job.summaries), rows, job.clocks.worst, job.failed)
 
 
+@dataclass(frozen=True)
+class Triggered:
+    """What :func:`trigger` asked for, and which recordings will do it: names of folders and why not, of those that will not."""
+
+    when: str
+    taken: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+
+
+def trigger(
+    folder: str | os.PathLike[str],
+    *,
+    step: int | None = None,
+    steps: int = 0,
+    wait: float = 5.0,
+    seconds: float = 0.0,
+    patience: float = 10.0,
+) -> Triggered:
+    """Have every recording of a job (`record --on-trigger`) begin, and end, at one step or time.
+
+    Args:
+        folder: the recording, or the folder of a job's recordings.
+        step: begin when each rank has ended this many steps (`ws.step()`); None: at a time.
+        steps: end after so many more; 0: record to the end.
+        wait: without `step`: begin so many seconds from now, by the hosts' wall clocks.
+        seconds: end after so many more; 0: record to the end.
+        patience: how long to wait for the recordings to confirm, s.
+
+    Raises:
+        UsageError: when nothing is recorded into the folder, or both kinds are asked for.
+    """
+    from warpsight.cluster import trigger as job
+
+    return Triggered(*job.trigger(folder, step, steps, wait, seconds, patience))
+
+
 def _executor(workers: int, dask: str) -> Executor:
     from warpsight.cluster.executor import Dask, Local
 

@@ -15,6 +15,7 @@ class RecordingValues:
 
     duration: float = 0.0
     delay: float = 0.0
+    on_trigger: bool = False
     stacks: str = "python"
     kernels: tuple[str, ...] = ()
     backend: str = "auto"
@@ -68,6 +69,7 @@ class RecordingOptions(TypedDict, total=False):
 
     duration: float
     delay: float
+    on_trigger: bool
     stacks: Literal["python", "native", "both", "off"]
     kernels: str | Sequence[str]
     backend: str

@@ -114,6 +114,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program goes on.", COMMON,
            flags=("--for", "--duration"), variable="WARPSIGHT_FOR", bounds=(0, 1e9), metavar="S", shown="no end"),
     Option("delay", NUMBER, 0.0, "Start recording after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
+    Option("on_trigger", SWITCH, False, "Record nothing until `warpsight cluster trigger` says when.", COMMON),
     Option("stacks", CHOICE, "python", "Host stacks to record with launches and other rows.", COMMON, choices=STACKS,
            reader=PROCESS, native="stacks", native_type="StackMode"),
     Option("kernels", TEXTS, (), "Record only kernels whose mangled or demangled name matches; repeatable (variable: one "

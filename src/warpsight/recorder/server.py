@@ -28,6 +28,7 @@ from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.job_trigger import JobTrigger
 from warpsight.recorder.left_out import left_out
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
@@ -91,7 +92,7 @@ class Server:
             undo.callback(self._listener.close)
             self.own = OwnRows(self._listener.arenas)
             output.announce(self.folder, self._listener.path, job, self._listener.arenas)
-            control = 0 if settings.delay else RECORD
+            control = 0 if settings.delay or settings.on_trigger else RECORD
             self._converter: Converter | None = None
             self.ring: RingRecorder | None = None
             self._bound: RawBound | None = None
@@ -106,6 +107,7 @@ class Server:
                 self._loop.on_segments = self._converter.convert
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
+        self._job_trigger = JobTrigger(self.folder, self._loop) if settings.on_trigger else None
         self._counters = CounterSampler(self.own, settings.counters)
         self._samples = HostSampler(
             self.own, self._loop, settings.sample, ranged=settings.capture_range != "off"
@@ -143,6 +145,8 @@ class Server:
         self._samples.start()
         if not self.settings.leave_cupti:
             self._unrecorded.start()
+        if self._job_trigger is not None:
+            self._job_trigger.start()
         if self.settings.delay:
             self._after(self.settings.delay, RECORD)
         if self.settings.duration:
@@ -231,6 +235,9 @@ class Server:
                 self.note_loss(kind, f"{runtime} began in the program, and nothing in it used a GPU")
         for timer in self._timers:
             timer.cancel()
+        if self._job_trigger is not None:
+            for cause in self._job_trigger.stop():
+                self.note_loss("recorder", cause)
         if self.ring is not None:
             self.ring.store.hold()
         self._stop_remaining()
@@ -262,6 +269,8 @@ class Server:
         """Give up before a program ran: nothing remains on disk."""
         for timer in self._timers:
             timer.cancel()
+        if self._job_trigger is not None:
+            self._job_trigger.stop()
         self._unrecorded.stop()
         self._samples.stop()
         self._counters.stop()
