@@ -1,5 +1,6 @@
 #include "nccl/parts.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "runtime/runtime.h"
@@ -19,9 +20,8 @@ struct Slot {
   uint64_t state_since;
   int state;
 };
-Slot g_slots[kSlots];                 // zeros: untouched pages cost nothing
-std::atomic<uint32_t> g_next{0};      // where the next search begins
-std::atomic<int64_t> g_gpu_clock{0};  // CLOCK_MONOTONIC minus the GPU's clock: the least seen, 0 none yet
+Slot g_slots[kSlots];             // zeros: untouched pages cost nothing
+std::atomic<uint32_t> g_next{0};  // where the next search begins
 
 Slot* claim(uint64_t* handle) {
   for (uint32_t probe = 0; probe < kProbes; ++probe) {
@@ -32,16 +32,6 @@ Slot* claim(uint64_t* handle) {
     return &g_slots[place];
   }
   return nullptr;
-}
-
-// The proxy thread reads a channel's timer some time after the GPU wrote it, so the least difference is the
-// nearest.
-void note_gpu_clock(uint64_t timer) {
-  const auto apart = static_cast<int64_t>(now_ns() - timer);
-  int64_t known = g_gpu_clock.load(std::memory_order_relaxed);
-  while ((known == 0 || apart < known) &&
-         !g_gpu_clock.compare_exchange_weak(known, apart, std::memory_order_relaxed)) {
-  }
 }
 
 void add_wait(Slot* slot, uint64_t now) {
@@ -67,7 +57,6 @@ uint64_t begin_part(const PartStart& start) {
   slot->state = -1;
   slot->row = {};
   slot->row.start = slot->state_since = now_ns();
-  if (start.timer != 0) note_gpu_clock(start.timer);
   return handle;
 }
 
@@ -76,7 +65,6 @@ void part_state(uint64_t handle, int state, const StateArguments* arguments) {
   Slot& slot = g_slots[handle - 1];
   if (state == kKernelChannelStop) {
     if (arguments == nullptr || slot.start.timer == 0 || arguments->timer < slot.start.timer) return;
-    note_gpu_clock(arguments->timer);
     slot.row.duration = arguments->timer - slot.start.timer;
     return;
   }
@@ -96,10 +84,13 @@ void end_part(uint64_t handle) {
   add_wait(&slot, now);
   const PartStart& start = slot.start;
   CollectivePart row = slot.row;
-  if (row.duration == 0)
+  if (row.duration == 0) {
     row.duration = now - row.start;
-  else
-    row.start = start.timer + static_cast<uint64_t>(g_gpu_clock.load(std::memory_order_relaxed));
+  } else {
+    // The GPU's clock gives the length alone: it is not ours. The proxy thread sees begin and end some time
+    // after they happened, so the earlier of both moments is the nearer.
+    row.start = std::min(row.start, now - row.duration);
+  }
   row.operation = start.operation;
   row.communicator = start.communicator;
   row.kind = static_cast<uint32_t>(start.kind);

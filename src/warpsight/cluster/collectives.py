@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.analysis.base.tables import table
@@ -29,6 +30,8 @@ Column = NDArray[Any]
 _Row = dict[str, Any]
 COLUMNS = """start:int64:ns end:int64:ns operation:string bytes:int64:B dtype:string ranks:int32 group:string sequence:int64
     members:string peer:int32 rank:int32 kernel:string algorithm:string"""
+_READ = ["start", "duration", "operation", "bytes", "dtype", "ranks", "group", "correlation", "sequence", "members", "peer", "rank",
+         "algorithm", "channels", "call", "id", "process"]  # fmt: skip
 #: Fields of the payloads of NCCL's NVTX ranges (`nccl/src/include/nvtx_payload_schemas.h`).
 _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
     "NCCL communicator ID",
@@ -52,7 +55,8 @@ def collectives(trace: Trace, process: int) -> pa.Table:
         if any(
             row["channels"] is not None for row in rows
         ):  # NCCL says nothing of the launches of a CUDA graph
-            found += _of_ranges(trace, process, work, np.setdiff1d(kernels, used), names)
+            left = np.setdiff1d(kernels, used)
+            found += _of_ranges(trace, process, work, left, names) if len(left) else []
     else:
         found = _of_ranges(trace, process, work, kernels, names)
     found.sort(key=lambda row: (row["start"], row["end"]))
@@ -62,10 +66,8 @@ def collectives(trace: Trace, process: int) -> pa.Table:
 def _recorded(trace: Trace, process: int) -> list[_Row]:
     if not trace.count("collective"):
         return []
-    columns = """start, duration, operation, bytes, dtype, ranks, "group", correlation, sequence, members, peer, rank,
-        algorithm, channels, "call", id"""
-    asked = trace.sql(f"SELECT {columns} FROM collective WHERE process = {int(process)}")
-    rows: list[_Row] = asked.to_arrow_table().to_pylist()
+    listed = trace.arrow("collective").select(_READ)
+    rows: list[_Row] = listed.filter(pc.equal(listed["process"], process)).to_pylist()
     return sorted(rows, key=lambda row: row["id"] or 0)
 
 
@@ -77,7 +79,7 @@ def _kernel_names(
     if not wanted:
         return {}
     out = {}
-    for number, full, demangled, short in trace.sql("SELECT id, name, demangled, short FROM name").fetchall():
+    for number, full, demangled, short in trace.rows("name", "id", "name", "demangled", "short"):
         if number in wanted:
             parsed = next((t for t in map(collective_names.parse, (demangled, full)) if t is not None), None)
             out[number] = short, parsed or collective_names.CollectiveName("", "unknown")
