@@ -3,8 +3,8 @@
 PYTHONPATH=src python benchmarks/cluster_scale.py make FOLDER --ranks 1000 --kernels 100000
 PYTHONPATH=src python benchmarks/cluster_scale.py ask FOLDER --dask-workers 2
 
-Every rank has as many launches as kernels, one in a hundred of which is an all-reduce over all ranks. Eight ranks share a host, and
-each host's clock has an offset and a drift of its own. From two fifths of the job on, STRAGGLER computes 8 % more.
+Every rank has as many launches as kernels, one in a hundred of which is an all-reduce over all ranks. Eight ranks share a host,
+and each host's clock has an offset and a drift of its own. From two fifths of the job on, STRAGGLER computes 8 % more.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def write(path: Path, rank: int, ranks: int, host: int, start: Any, duration: An
             "start": start[chosen] - 8_000, "operation": ["all-reduce"] * n, "bytes": np.full(n, BYTES), "dtype": ["f32"] * n,
             "ranks": np.full(n, ranks, np.int32), "group": ["0x5ca1e"] * n, "correlation": correlation[chosen],
             "process": np.zeros(n, np.int32), "sequence": np.arange(n), "rank": np.full(n, rank, np.int32),
-            "algorithm": ["ring"] * n, "protocol": ["simple"] * n, "channels": np.full(n, 16, np.int32), "id": np.arange(1, n + 1),
+            "algorithm": ["ring"] * n, "protocol": ["simple"] * n, "channels": np.full(n, 16, np.int32),
+            "id": np.arange(1, n + 1),
         }))  # fmt: skip
         writer.describe(clocks={"boot": f"boot-{host}"})
 

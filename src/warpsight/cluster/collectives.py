@@ -30,8 +30,8 @@ Column = NDArray[Any]
 _Row = dict[str, Any]
 COLUMNS = """start:int64:ns end:int64:ns operation:string bytes:int64:B dtype:string ranks:int32 group:string sequence:int64
     members:string peer:int32 rank:int32 kernel:string algorithm:string"""
-_READ = ["start", "duration", "operation", "bytes", "dtype", "ranks", "group", "correlation", "sequence", "members", "peer", "rank",
-         "algorithm", "channels", "call", "id", "process"]  # fmt: skip
+_READ = ["start", "duration", "operation", "bytes", "dtype", "ranks", "group", "correlation", "sequence", "members", "peer",
+         "rank", "algorithm", "channels", "call", "id", "process"]  # fmt: skip
 #: Fields of the payloads of NCCL's NVTX ranges (`nccl/src/include/nvtx_payload_schemas.h`).
 _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
     "NCCL communicator ID",
