@@ -2,7 +2,7 @@
 
     clock_rank.py RANK ADDRESS PORT ROUNDS TRACE OFFSET_NS PPM JITTER_NS SEED
 
-Every time in the trace is CLOCK_MONOTONIC with an offset, a drift and noise in each reading; the planted clock is in the manifest.
+Every time in the trace is CLOCK_MONOTONIC with an offset, a drift and noise in each reading; the manifest has the planted clock.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ def namespaces() -> str | None:
     """Why there can be no network namespaces here, or None."""
     if not all(map(shutil.which, ("unshare", "ip"))):
         return "unshare and ip are needed"
-    made = subprocess.run(["unshare", "--map-root-user", "--net", "sh", "-c", "ip link add left type veth peer name right && unshare -n true"],
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    trial = "ip link add left type veth peer name right && unshare -n true"
+    command = ["unshare", "--map-root-user", "--net", "sh", "-c", trial]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
     return None if made.returncode == 0 else f"no network namespaces: {made.stderr.strip()}"
 
 

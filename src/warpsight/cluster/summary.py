@@ -59,6 +59,7 @@ class About:
         sm_clock: Mean clock of its device while sampled, MHz; None without counters.
         throttled: Why that clock was held down, and for which share of the samples.
         afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
+        link_speed: What its device can send at once to the others of its host (NVLink, else PCIe), B/s; None unknown.
     """
 
     path: str
@@ -79,6 +80,7 @@ class About:
     sm_clock: float | None
     throttled: tuple[tuple[str, float], ...]
     afterwards: tuple[str, int]
+    link_speed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
         path, process, _rank(row, path), row["world_size"], row["host"] or "", row["pid"], _device(trace, found.work),
         row["command"] or "", *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
+        _link_speed(trace, found.work),
     )  # fmt: skip
     accounted = _accounted(trace, found, listed)
     return Summary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
@@ -177,6 +180,17 @@ def _device(trace: Trace, work: Work) -> str:
     device = max(devices)[1]
     found = {number: rest for number, *rest in trace.rows("device", "device", "index", "name")}
     return "GPU {} ({})".format(*found[device]) if device in found else f"GPU {device}"
+
+
+def _link_speed(trace: Trace, work: Work) -> float | None:
+    """The speed of the links of the device that most of the work ran on, from the recorded topology."""
+    known = {gpu["uuid"]: gpu["speed"] for gpu in (trace.manifest.get("topology") or {}).get("gpus", ())}
+    devices = [(len(index), device) for device, index in work.per_device() if device is not None]
+    if not known or not devices:
+        return None
+    uuid = dict(trace.rows("device", "device", "uuid")).get(max(devices)[1])
+    speed = known.get(uuid)
+    return None if speed is None else float(speed)
 
 
 def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | None, int | None]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
+from warpsight.machine.topology import linked_gpus
 from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
 from warpsight.recorder.descriptors import raise_limit
@@ -81,6 +82,7 @@ class Server:
         self._timers: list[threading.Timer] = []
         self._statuses: dict[int, int] = {}
         self._losses: list[dict[str, Any]] = []
+        self._topology: dict[str, Any] = {}
         self._log_path: Path | None = None
         self._command: list[str] = []
         #: Control words for a process that is detached: rest (0), or stop for good (STOP).
@@ -253,6 +255,8 @@ class Server:
         for site, (calls, time_ns) in self._loop.own_time.items():
             overhead |= {f"own_{site}_calls": calls, f"own_{site}_ns": time_ns}
         self._command = [storable(part) for part in command or ()]
+        if self._loop.seen:
+            self._topology = linked_gpus()
         request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()
         if self.ring is not None:
@@ -307,6 +311,7 @@ class Server:
             "processes": [ending.to_json() for ending in map(self._with_status, list(self._loop.endings))],
             "loss": list(self._losses),
             "settings": {**self.settings.to_json(), "command": self._command},
+            "topology": self._topology,
             "overhead": {"duration_ns": time.monotonic_ns() - self._began,
                          "launcher_cpu_ns": time.process_time_ns() - self._cpu},
         }  # fmt: skip
