@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.cluster.executor import Executor
     from warpsight.cluster.verdict import JobVerdict
 
@@ -41,6 +43,15 @@ def analyze(
     from warpsight.cluster.verdict import judge
 
     return judge(load(paths, executor or _executor(workers, dask)))
+
+
+def traffic(*paths: str | os.PathLike[str], workers: int = 0, dask: str = "") -> pa.Table:
+    """What the ranks of a job send to each other: a row per pair; arguments and errors as in :func:`analyze`."""
+    from warpsight.cluster import traffic as between_ranks
+    from warpsight.cluster.job import load
+    from warpsight.cluster.waiting import Waiting
+
+    return between_ranks.traffic(Waiting(load(paths, _executor(workers, dask))))
 
 
 def merge(
