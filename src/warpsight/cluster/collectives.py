@@ -131,7 +131,7 @@ def _coalesced(parts: list[_Row]) -> _Row:
             "sequence": min(numbers, default=None),
             "operation": "send-receive" if both else first["operation"],
         }
-    spread = len(peers) > 2 or first["rank"] in peers
+    spread = len(peers) > 2 or (first["rank"] is not None and first["rank"] in peers)
     operation = asked.pop() if asked else "all-to-all" if spread else "send-receive"
     size = sum(row["bytes"] for row in sent) if sent and None not in sizes else first["bytes"]
     # Their own group: they have no number among the collectives.
