@@ -43,7 +43,9 @@ def segments(ranks: int, count: int) -> np.ndarray[Any, Any]:
     return np.rint(out).astype(np.int64)
 
 
-def make_rank(folder: Path, rank: int, ranks: int, kernels: int, meets: np.ndarray[Any, Any], own: np.ndarray[Any, Any]) -> None:
+def make_rank(
+    folder: Path, rank: int, ranks: int, kernels: int, meets: np.ndarray[Any, Any], own: np.ndarray[Any, Any]
+) -> None:
     """One rank's trace. `meets`: when the last rank enters each collective; `own`: how long this one computes before it."""
     random = np.random.default_rng(rank)
     host = rank // PER_HOST
@@ -117,7 +119,9 @@ def make(folder: Path, ranks: int, kernels: int, workers: int) -> None:
         meets[number] = (moment + own[:, number]).max()
         moment[:] = meets[number] + TRANSFER + 1_000
     with ProcessPoolExecutor(workers) as pool:
-        for done in [pool.submit(make_rank, folder, rank, ranks, kernels, meets, own[rank]) for rank in range(ranks)]:
+        for done in [
+            pool.submit(make_rank, folder, rank, ranks, kernels, meets, own[rank]) for rank in range(ranks)
+        ]:
             done.result()
 
 
@@ -148,13 +152,17 @@ def ask(folder: Path, workers: int) -> None:
         if cluster is not None:
             cluster.close()
     print(verdict.headline)
-    used = [resource.getrusage(who).ru_maxrss / 1e6 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    used = [
+        resource.getrusage(who).ru_maxrss / 1e6 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
     print(f"memory: {used[0]:.2f} GB here, {used[1]:.2f} GB in the largest worker")
 
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("do", choices=("make", "ask"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ranks", type=int, default=1000)

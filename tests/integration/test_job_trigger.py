@@ -176,7 +176,14 @@ def test_ranks_of_torchrun_under_one_launcher(tmp_path: Path, library: Path) -> 
     (tmp_path / "train.py").write_text(GLOO)
     path = tmp_path / "job.warp"
     environment = {**os.environ, "WARPSIGHT_LIBRARY": str(library), "OMP_NUM_THREADS": "1"}
-    program = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(tmp_path / "train.py")]
+    program = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        str(tmp_path / "train.py"),
+    ]
     command = [sys.executable, "-m", "warpsight", "record", "-q", "--on-trigger", "-o", str(path), "--", sys.executable,
                *program, str(tmp_path)]  # fmt: skip
     running = subprocess.Popen(command, env=environment)

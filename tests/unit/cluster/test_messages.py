@@ -92,7 +92,15 @@ def test_a_clock_is_found_from_messages_over_two_hops() -> None:
 
 
 def test_messages_of_one_kernel_without_known_ranks_are_one_exchange() -> None:
-    row = {"operation": "send", "bytes": 8, "peer": None, "rank": None, "call": None, "sequence": None, "group": "g"}
+    row = {
+        "operation": "send",
+        "bytes": 8,
+        "peer": None,
+        "rank": None,
+        "call": None,
+        "sequence": None,
+        "group": "g",
+    }
     joined = _coalesced([row, {**row, "operation": "receive"}])
     assert (joined["operation"], joined["bytes"], joined["group"]) == ("send-receive", 16, "g")
 

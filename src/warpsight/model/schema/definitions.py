@@ -254,7 +254,20 @@ process      int32? -   process id in the trace
 )
 
 #: Columns that traces made before them lack: they read as null there.
-LATER = {"collective": ("sequence", "members", "peer", "rank", "root", "algorithm", "protocol", "channels", "call", "id")}
+LATER = {
+    "collective": (
+        "sequence",
+        "members",
+        "peer",
+        "rank",
+        "root",
+        "algorithm",
+        "protocol",
+        "channels",
+        "call",
+        "id",
+    )
+}
 
 TABLES = (
     NAME,
