@@ -19,6 +19,7 @@ from warpsight.machine.checks import Check
 from warpsight.machine.device import Device
 from warpsight.machine.links import Link
 from warpsight.machine.processes import Process
+from warpsight.machine.topology import Topology
 from warpsight.race.reduction import ReduceResult
 from warpsight.race.stressing import StressResult
 from warpsight.recorder.live import Snapshot
@@ -43,6 +44,19 @@ class Devices(TypedDict):
     devices: list[Device]
     not_asked: list[str]
     processes: NotRequired[list[Process]]
+
+
+class RankPair(TypedDict):
+    source: int
+    destination: int
+    bytes: _told(int, "by the algorithm that moved them")
+    count: _told(int, "operations")
+    latency: _told(float, "median transfer time, waiting aside, ns")
+    bandwidth: _told(float | None, "median of large messages, B/s")
+
+
+class Traffic(TypedDict):
+    traffic: _told(list[RankPair], "most bytes first")
 
 
 class Doctor(TypedDict, total=False):
@@ -793,6 +807,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "bench_links": ("`bench --links --json`", Links),
     "capsule": ("`capsule show --json`", Overview),
     "capsule_memory": ("`capsule show --json` with an allocation", Memory),
+    "cluster_topology": ("`cluster topology --json`", Topology),
+    "cluster_traffic": ("`cluster traffic --json`", Traffic),
     "devices": ("`devices --json`", Devices),
     "diff": ("`diff --json`", Diff),
     "doctor": ("`doctor --json`, `doctor --selftest --json`", Doctor),
@@ -840,6 +856,10 @@ def schema(name: str) -> dict[str, Any]:
         fields = made["$defs"]["Bench"]
         fields["properties"]["ok"] = {"type": "boolean"}
         fields["required"] = [*fields["required"], "ok"]
+    if name == "cluster_topology":  # likewise
+        fields = made["$defs"]["Gpu"]
+        fields["properties"]["speed"] = {"type": ["number", "null"]}
+        fields["required"] = [*fields["required"], "speed"]
     if name == "hang_report":  # with the schema of core dumps inside, so that it stands alone
         core = json.loads((FOLDER / "core.json").read_text(encoding="utf-8"))
         made["$defs"]["CoreSummary"] = {"$ref": core["$id"]}

@@ -7,6 +7,7 @@
 #include "cuda/addresses.h"
 #include "cuda/api_rules.h"
 #include "cuda/capture_range.h"
+#include "cuda/cuda.h"
 #include "cuda/derived_rows.h"
 #include "cuda/detach.h"
 #include "cuda/graph_level.h"
@@ -50,8 +51,9 @@ struct alignas(64) ThreadCall {
   uint8_t nodes : 2;     // graph nodes that it made or changed, at most 2
   bool captured : 1;     // the call created graph nodes
   OwnTime::Next own;
-  uint64_t node;    // the last of them
-  Addresses inner;  // of the driver's call inside a runtime call that copies
+  uint32_t launched;  // correlation id of the last launch, 0 none
+  uint64_t node;      // the last of them
+  Addresses inner;    // of the driver's call inside a runtime call that copies
   LaunchMemo memo;
   ShapeCache shapes;
 };
@@ -84,6 +86,7 @@ WARPSIGHT_COLD void begin_session(ThreadCall& t, uint32_t session) {
   t.domain = 0;  // an open call belongs to a recording that has ended
   t.session = session;
   t.own = OwnTime::kFirst;
+  t.launched = 0;
   t.memo.clear();
   t.cursors = &t_cursors;
   t.stacks = &t_stack_cache;
@@ -200,6 +203,7 @@ WARPSIGHT_INLINE uint32_t stack_of(const ThreadCall& t) {
 WARPSIGHT_INLINE void leave_launch(ThreadCall& t, LaunchForm form, const CUpti_CallbackData& call) {
   Api row = close_call(t, call);
   row.flags |= kLaunchFlag;
+  t.launched = t.captured ? 0 : row.correlation;
   count_launch(t);
   if (!remembered(&t, form, call, &row) && !describe_launch(&t, form, call, &row)) return;
   row.stack = stack_of(t);
@@ -309,6 +313,11 @@ void note_node(uint64_t node) {
 uint32_t node_type_of_current_call() {
   const ThreadCall& t = t_call;
   return t.domain == 0 ? kUnknownNode : type_made_by(t.domain, t.cbid, t.params);
+}
+
+uint32_t last_launch_of_thread() {
+  const ThreadCall& t = t_call;
+  return t.session == g_session.load(std::memory_order_relaxed) ? t.launched : 0;
 }
 
 OwnCall::OwnCall() {

@@ -16,4 +16,7 @@ __attribute__((weak)) bool register_cuda_backend();
 // not known.
 __attribute__((weak)) bool name_cuda_stream(const void* handle, uint32_t name);
 
+// Correlation id of the calling thread's last kernel launch in this recording; 0 none.
+__attribute__((weak)) uint32_t last_launch_of_thread();
+
 }  // namespace warpsight

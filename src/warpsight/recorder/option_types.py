@@ -15,6 +15,7 @@ class RecordingValues:
 
     duration: float = 0.0
     delay: float = 0.0
+    on_trigger: bool = False
     stacks: str = "python"
     kernels: tuple[str, ...] = ()
     backend: str = "auto"
@@ -25,6 +26,7 @@ class RecordingValues:
     counters: str = "10"
     capture_range: str = "off"
     ranges: tuple[str, ...] = ()
+    nccl: str = "auto"
     cubins: bool = False
     pc_sampling: int = 0
     leave_cupti: bool = False
@@ -67,6 +69,7 @@ class RecordingOptions(TypedDict, total=False):
 
     duration: float
     delay: float
+    on_trigger: bool
     stacks: Literal["python", "native", "both", "off"]
     kernels: str | Sequence[str]
     backend: str
@@ -77,6 +80,7 @@ class RecordingOptions(TypedDict, total=False):
     counters: str | float | Sequence[str]
     capture_range: Literal["off", "profiler-api"]
     ranges: str | Sequence[str]
+    nccl: Literal["auto", "on", "off"]
     cubins: bool
     pc_sampling: int | Literal["on", "off"]
     leave_cupti: bool

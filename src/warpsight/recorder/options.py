@@ -114,6 +114,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program goes on.", COMMON,
            flags=("--for", "--duration"), variable="WARPSIGHT_FOR", bounds=(0, 1e9), metavar="S", shown="no end"),
     Option("delay", NUMBER, 0.0, "Start recording after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
+    Option("on_trigger", SWITCH, False, "Record nothing until `warpsight cluster trigger` says when.", COMMON),
     Option("stacks", CHOICE, "python", "Host stacks to record with launches and other rows.", COMMON, choices=STACKS,
            reader=PROCESS, native="stacks", native_type="StackMode"),
     Option("kernels", TEXTS, (), "Record only kernels whose mangled or demangled name matches; repeatable (variable: one "
@@ -140,6 +141,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("ranges", TEXTS, (), "NVTX ranges: auto (all but XLA's, which can double a program's run time), xla, nvtx (same as "
            "auto), off, or names of domains. torch: also PyTorch's operators, with shapes.", metavar="WORDS", separators=", ",
            reader=BOTH, native="ranges", shown="auto"),
+    Option("nccl", CHOICE, "auto", "NCCL's profiler interface: a row for each collective, send and receive (auto), also for each "
+           "channel, proxy operation and network step, at a cost (on), or off.", choices=("auto", "on", "off"), reader=BOTH,
+           backends=("cuda",), native="nccl", native_type="NcclMode"),
     Option("cubins", SWITCH, False, "Keep the code of each CUDA module in the trace, once.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
     Option("pc_sampling", WHOLE, 0, "Samples of program counters and stall reasons, per second and multiprocessor (on: 1000); "

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from warpsight.capture import clock_checks
 from warpsight.capture.columns import Nullable, enumerated, zero_is_null
+from warpsight.capture.rows import nccl
 from warpsight.capture.rows.device import MEMORY_KINDS
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import Batch
@@ -49,10 +50,7 @@ _STATES = {ord(c): c for c in "RSDTZ"}
 
 def _correlation(arena: Arena, batch: Batch) -> Nullable:
     low = batch.rows["correlation"]
-    full = np.zeros(len(low), np.int64)
-    for window, chosen in arena.correlations.split(batch.session, low):
-        full[chosen] = window.full(window.unwrap(low[chosen]))
-    return Nullable(full, low == 0)
+    return Nullable(arena.correlations.full_ids(batch.session, low), low == 0)
 
 
 def _interval(rows: Array) -> dict[str, Array]:
@@ -354,4 +352,6 @@ CONVERTERS: dict[str, Callable[[Arena, Batch], None]] = {
     "PcWindow": _pc_window,
     "Loss": _loss,
     "Clock": _clock,
+    "Collective": nccl.collective,
+    "CollectivePart": nccl.part,
 }
