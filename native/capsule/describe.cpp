@@ -164,6 +164,7 @@ std::string CapsuleRecorder::describe_copy(Work work, Json* json, Addresses* add
     addresses->emplace_back(work.source, "copy");
   } else if (request_.contents) {
     const uint64_t offset = output_.reserve(work.bytes * work.rows);
+    extents_.emplace_back(offset, work.bytes * work.rows);
     for (uint64_t i = 0; i < work.rows; ++i)
       output_.write(offset + i * work.bytes,
                     reinterpret_cast<const void*>(work.source + i * work.source_pitch), work.bytes);

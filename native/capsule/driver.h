@@ -16,6 +16,7 @@ namespace warpsight {
   X(cuDeviceGetAttribute)              \
   X(cuDriverGetVersion)                \
   X(cuEventCreate)                     \
+  X(cuEventQuery)                      \
   X(cuEventRecord)                     \
   X(cuEventSynchronize)                \
   X(cuFuncGetAttribute)                \

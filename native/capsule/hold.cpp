@@ -109,6 +109,7 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
   std::vector<Piece> pieces;
   const auto add = [&](const char* what, int number, uint64_t address, uint64_t size, bool host) {
     const uint64_t offset = output_.reserve(size);
+    extents_.emplace_back(offset, size);
     pieces.push_back({address, size, offset, host});
     output_.log(Json("contents")
                     .text("of", what)

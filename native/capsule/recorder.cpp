@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace warpsight {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 struct Current {
   bool active = false;  // the recorder's lock is held
   bool last = false;    // the range ends with it
+  bool final = false;   // and none comes after it
   uint32_t cbid = 0;
 };
 thread_local Current t_current;
@@ -44,7 +46,7 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
         const Kernel* const kernel = modules_.kernel(function, nullptr);
         return kernel != nullptr && kernel->wanted;
       }),
-      snapshots_(&output_, request_.shadow) {}
+      snapshots_(&output_, request_.shadow && request_.keep == Keep::all) {}
 
 bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
@@ -92,15 +94,18 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
 }
 
 // Whether this launch is the one, or one of those, that are asked for.
-bool CapsuleRecorder::chosen(const Work& work, const Kernel* kernel, bool* last) {
-  if (!request_.range.empty()) return false;
+CapsuleRecorder::Choice CapsuleRecorder::choose(const Work& work, const Kernel* kernel) {
+  if (!request_.range.empty()) return {};
   const bool wanted = work.kind == WorkKind::launch
                           ? kernel != nullptr && kernel->wanted
                           : work.kind == WorkKind::graph && graphs_.wanted(work.graph);
-  if (!wanted) return false;
-  const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
-  *last = number + 1 == request_.end;
-  return number >= request_.first && number < request_.end;
+  if (!wanted) return {};
+  Choice made;
+  made.number = matched_.fetch_add(1, std::memory_order_relaxed);
+  made.wanted = made.number >= request_.first && made.number < request_.end;
+  made.final = made.number + 1 == request_.end;
+  made.last = made.final || request_.keep != Keep::all;
+  return made;
 }
 
 // What a launch, copy or fill outside of the range may write.
@@ -141,20 +146,19 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   if (counted || state == State::open) {
     if (!is_wait(work.kind) && capturing(work.stream)) return;
   }
-  bool last = false;
-  const bool wanted = chosen(work, kernel, &last);
-  if (!wanted && state != State::open) {
+  const Choice choice = choose(work, kernel);
+  if (!choice.wanted && state != State::open) {
     note(work, kernel, call);
     return;
   }
   mutex_.lock();  // until the call ends
-  if (wanted && state_.load() == State::waiting) open(call.context);
+  if (choice.wanted && state_.load() == State::waiting) open(call.context, choice.number);
   if (state_.load() == State::open) begin_operation(work, kernel, call);
   if (state_.load() != State::open || is_wait(work.kind)) {
     mutex_.unlock();
     return;
   }
-  t_current = {true, last, cbid};
+  t_current = {true, choice.last, choice.final, cbid};
 }
 
 void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
@@ -162,16 +166,22 @@ void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
   t_current.active = false;
   end_operation(call.functionReturnValue == nullptr ||
                 *static_cast<const CUresult*>(call.functionReturnValue) == CUDA_SUCCESS);
-  if (t_current.last) close();
+  if (t_current.last && state_.load() == State::open) close();
+  if (t_current.final && state_.load() == State::waiting) finish();
   mutex_.unlock();
 }
 
-void CapsuleRecorder::open(CUcontext context) {
+void CapsuleRecorder::open(CUcontext context, uint64_t number) {
   context_ = context;
   OwnCalls own;
   cu().synchronize();
-  for (CUevent& event : clock_) cu().cuEventCreate(&event, CU_EVENT_DEFAULT);
+  for (CUevent& event : clock_)
+    if (event == nullptr) cu().cuEventCreate(&event, CU_EVENT_DEFAULT);
   begin_ns_ = time_ns();
+  if (request_.keep != Keep::all) {
+    log_end_ = output_.log_end();
+    output_.log(Json("range").number("number", number).done());
+  }
   state_.store(State::open, std::memory_order_release);
   const std::string why = describe_device(context);
   if (!why.empty()) refuse(why);
@@ -186,10 +196,11 @@ void CapsuleRecorder::range_begins() {
   CUcontext context = nullptr;
   if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
-  if (number != request_.first) return;
+  const uint64_t end = request_.keep == Keep::all ? request_.first + 1 : request_.end;
+  if (number < request_.first || number >= end) return;
   t_range = true;
   if (context == nullptr) return refuse("the range began before the program had a CUDA context");
-  open(context);
+  open(context, number);
 }
 
 void CapsuleRecorder::range_ends() {
@@ -197,6 +208,7 @@ void CapsuleRecorder::range_ends() {
   std::lock_guard<std::timed_mutex> lock(mutex_);
   t_range = false;
   if (state_.load() == State::open) close();
+  if (state_.load() == State::waiting && matched_.load() == request_.end) finish();
 }
 
 void CapsuleRecorder::refuse(const std::string& why) {
@@ -210,6 +222,8 @@ void CapsuleRecorder::close() {
   OwnCalls own;
   const CUresult result = cu().synchronize();
   if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
+  const bool slower = request_.keep == Keep::slowest && (device_ns_ > slowest_ns_ || slowest_ns_ == 0);
+  if (request_.keep != Keep::all && !slower) return forget_range();
   const uint64_t begin = time_ns();
   std::vector<Held*> left;
   for (auto& entry : held_)
@@ -218,10 +232,42 @@ void CapsuleRecorder::close() {
   held_ns_ += time_ns() - begin;
   if (!why.empty()) return refuse(why);
   for (const auto& text : incomplete_) output_.log(Json("incomplete").text("what", text).done());
-  state_.store(State::done, std::memory_order_release);
+  slower ? keep_range() : finish();
+}
+
+void CapsuleRecorder::keep_range() {
+  slowest_extents_.swap(extents_);  // what the slowest one before it left is dropped
+  slowest_ns_ = std::max<uint64_t>(1, device_ns_);
+  log_end_ = output_.log_end();
+  forget_range();
+}
+
+void CapsuleRecorder::forget_range() {
+  output_.cut_log(log_end_);
+  output_.drop(extents_);
+  extents_.clear(), held_.clear(), globals_.clear(), fresh_globals_.clear(), modules_seen_.clear();
+  functions_.clear(), streams_.clear(), events_.clear(), incomplete_.clear();
+  graph_count_ = 0, device_ns_ = 0;
+  state_.store(State::waiting, std::memory_order_release);
+}
+
+void CapsuleRecorder::finish() {
+  const bool found = state_.exchange(State::done) == State::open || slowest_ns_ != 0;
   modules_.stop();
-  output_.log(Json("end").number("held_ns", held_ns_).done());
+  std::string names;
+  for (const auto& name : modules_.names()) names += (names.empty() ? "" : ",") + quoted(name);
+  output_.log(
+      found ? Json("end").number("held_ns", held_ns_).done()
+            : Json("nothing").number("matched", matched_.load()).raw("kernels", "[" + names + "]").done());
   snapshots_.end();
+}
+
+void CapsuleRecorder::keep_unfinished(const std::string& what) {
+  output_.log(pending_);
+  pending_.clear();
+  incomplete(what);
+  for (const auto& text : incomplete_) output_.log(Json("incomplete").text("what", text).done());
+  finish();
 }
 
 void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
@@ -256,9 +302,10 @@ void CapsuleRecorder::end_operation(bool succeeded) {
   OwnCalls own;
   float milliseconds = 0;
   if (timed_) {
-    timed_ = cu().cuEventRecord(clock_[1], pending_stream_) == CUDA_SUCCESS &&
-             cu().cuEventSynchronize(clock_[1]) == CUDA_SUCCESS &&
-             cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
+    CUresult result = cu().cuEventRecord(clock_[1], pending_stream_);
+    if (succeeded && !await(&result)) return;
+    timed_ = result == CUDA_SUCCESS && cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
+    device_ns_ += timed_ ? static_cast<uint64_t>(milliseconds * 1e6) : 0;
   }
   if (succeeded) {
     if (timed_) {
@@ -268,6 +315,26 @@ void CapsuleRecorder::end_operation(bool succeeded) {
     output_.log(pending_);
   }
   pending_.clear();
+}
+
+bool CapsuleRecorder::await(CUresult* result) {
+  const uint64_t begin = time_ns();
+  if (*result == CUDA_SUCCESS && request_.keep != Keep::hung) *result = cu().cuEventSynchronize(clock_[1]);
+  while (*result == CUDA_SUCCESS && request_.keep == Keep::hung) {
+    *result = cu().cuEventQuery(clock_[1]);
+    if (*result != CUDA_ERROR_NOT_READY) break;
+    if (time_ns() - begin > request_.patience_ns) {
+      keep_unfinished("the work did not end within " + std::to_string(request_.patience_ns / 1'000'000'000) +
+                      " s: it may hang again");
+      return false;
+    }
+    *result = CUDA_SUCCESS;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  if (*result == CUDA_SUCCESS || request_.keep != Keep::faulted) return true;
+  keep_unfinished("the work failed with the driver's error " + std::to_string(*result) +
+                  ": it fails again in a replay");
+  return false;
 }
 
 void CapsuleRecorder::before_free(uint64_t address) {
@@ -294,13 +361,7 @@ void CapsuleRecorder::at_exit() {
       incomplete("the program ended within the range");
       close();
     }
-    if (state_.load() == State::waiting) {
-      std::string names;
-      for (const auto& name : modules_.names()) names += (names.empty() ? "" : ",") + quoted(name);
-      output_.log(
-          Json("nothing").number("matched", matched_.load()).raw("kernels", "[" + names + "]").done());
-      state_.store(State::done);
-    }
+    if (state_.load() == State::waiting) finish();
   }
   snapshots_.finish();
 }

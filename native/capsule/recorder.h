@@ -51,6 +51,12 @@ class CapsuleRecorder {
     int number;
     bool after = false;  // contents after the range were taken
   };
+  // Whether a launch is asked for, and whether the range, or all of them, end with it; `number`: of those
+  // like it.
+  struct Choice {
+    bool wanted = false, last = false, final = false;
+    uint64_t number = 0;
+  };
   struct HeldGlobal {
     uint64_t address, size;
     int number;
@@ -60,9 +66,17 @@ class CapsuleRecorder {
   void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
-  bool chosen(const Work& work, const Kernel* kernel, bool* last);
-  void open(CUcontext context);
+  Choice choose(const Work& work, const Kernel* kernel);
+  void open(CUcontext context, uint64_t number);
   void close();
+  // One candidate is asked for, of many (Keep): it ended, and another may be better; or it is the one.
+  void forget_range();
+  void keep_range();
+  void finish();
+  // Waits for the operation that was timed, or as long as work may take. False: the range ended here, with an
+  // operation that hung or failed.
+  bool await(CUresult* result);
+  void keep_unfinished(const std::string& what);
   void begin_operation(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
   void end_operation(bool succeeded);
   void before_free(uint64_t address);
@@ -114,6 +128,11 @@ class CapsuleRecorder {
   std::map<CUstream, int> streams_;
   std::map<CUevent, int> events_;
   int graph_count_ = 0;
+  uint64_t device_ns_ = 0;                              // of the range's operations
+  std::vector<std::pair<uint64_t, uint64_t>> extents_;  // of the data that the range wrote
+  uint64_t log_end_ = 0;                                // of the log when the range began
+  uint64_t slowest_ns_ = 0;                             // of the range that is kept
+  std::vector<std::pair<uint64_t, uint64_t>> slowest_extents_;
   std::vector<std::string> incomplete_;
   std::string pending_;    // the operation that is under way, in JSON; empty: none
   bool timed_ = false;     // it is

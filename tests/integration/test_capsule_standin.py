@@ -240,3 +240,52 @@ def test_who_wrote_memory_last_is_known(programs: Programs, tmp_path: Path) -> N
     capsule = programs.record(tmp_path, "-k add* --launch 1", "add", "add").capsule
     assert the_output(capsule).last_writer == "add_listed"
     assert the_output(capsule).maker == "cuMemAlloc_v2"
+
+
+def allocations(capsule: Capsule) -> list[browsing.Memory]:
+    held = browsing.overview(capsule)
+    return [browsing.one(held, hex(block.address)) for block in capsule.manifest.allocations]
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "number", "value"),
+    [
+        ("-k fill* --when slowest", ["fill:3", "add", "fill:9", "fill:4", "fill:8"], 1, 9.0),
+        ("-k fill* --when slowest --launch 2..4", ["fill:9", "fill:4", "fill:3", "fill:5", "fill:9"], 3, 5.0),
+    ],
+)
+def test_the_slowest_launch_is_kept(
+    programs: Programs, tmp_path: Path, options: str, steps: list[str], number: int, value: float
+) -> None:
+    done = programs.record(tmp_path, options, *steps)
+    (filled,) = allocations(done.capsule)
+    assert set(floats(done.capsule, filled, "after")) == {value}
+    assert f"number {number} (from 0)" in done.output
+
+
+@pytest.mark.parametrize(
+    ("which", "value", "said"), [("hung", -1, "did not end within"), ("faulted", -2, "error 700")]
+)
+def test_the_launch_that_did_not_end_well_is_kept_with_what_it_read(
+    programs: Programs, tmp_path: Path, which: str, value: int, said: str
+) -> None:
+    done = programs.record(
+        tmp_path, f"-k fill* --when {which} --patience 0.1", "fill:3", "add", f"fill:{value}", "add"
+    )
+    (filled,) = allocations(done.capsule)
+    assert set(floats(done.capsule, filled, "before")) == {3.0}
+    assert done.capsule.manifest.allocations[0].after is None
+    assert said in done.capsule.manifest.incomplete[0]
+
+
+def test_the_slowest_step_is_kept(programs: Programs, tmp_path: Path) -> None:
+    step = "warpsight:step"
+    steps = [word for value in (2, 7, 5) for word in (f"range:{step}", f"fill:{value}", "add", f"end:{step}")]
+    capsule = programs.record(tmp_path, "--step 1..4 --when slowest", *steps).capsule
+    assert [operation.kind for operation in browsing.overview(capsule).operations] == ["launch", "launch"]
+    assert any(7.0 in floats(capsule, block, "after") for block in allocations(capsule))
+
+
+def test_no_launch_that_hangs_is_said(programs: Programs, tmp_path: Path) -> None:
+    done = programs.record(tmp_path, "--when hung", "add", "add")
+    assert (done.code, "there 2 times, and none of them hung" in done.output) == (1, True), done.output

@@ -70,6 +70,12 @@ def convert(
         writer.abandon()
 
 
+def last_range(log: Sequence[Line]) -> Sequence[Line]:
+    """The lines of the launch or range that was kept, where each was cut out in turn: all of them otherwise."""
+    begins = [i for i, line in enumerate(log) if line["kind"] == "range"]
+    return log[begins[-1] :] if begins else log
+
+
 def _check_whole(log: Sequence[Line]) -> None:
     for line in log:
         if line["kind"] == "refused":  # after the work was cut out
@@ -85,7 +91,7 @@ class _Conversion:
 
     def __init__(self, file: int, log: Sequence[Line], values: str, writer: Writer) -> None:
         self._file = file
-        self._log = log
+        self._log = last_range(log)
         self._values = values
         self._writer = writer
         self._globals = self._lines("global")

@@ -78,7 +78,15 @@ void add_listed(const char* p) {
         at<float>(g_variables, kScale) * (list[0][i] + list[1][i]) + at<int>(g_variables, kLimits);
 }
 
+float g_milliseconds = 0.5f;  // that the last fill took: its value; -1: it hangs, -2: it fails
+CUresult state_of_work() {
+  return g_milliseconds == -1   ? CUDA_ERROR_NOT_READY
+         : g_milliseconds == -2 ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                : CUDA_SUCCESS;
+}
+
 void fill_target(const char* p) {
+  g_milliseconds = at<float>(p, 4);
   for (int i = 0; i < at<int>(p, 0); ++i) at<float*>(g_variables, kTarget)[i] = at<float>(p, 4);
 }
 
@@ -175,8 +183,7 @@ ANSWER(cuDeviceTotalMem_v2, (size_t* v, CUdevice), *v = 16ull << 30)
 ANSWER(cuDriverGetVersion, (int* v), *v = 13000)
 ANSWER(cuCtxSynchronize, ())
 ANSWER(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
-ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = 0.5f)
-ANSWER(cuEventSynchronize, (CUevent))
+ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = g_milliseconds)
 ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
 ANSWER(cuFuncGetModule, (CUmodule * m, CUfunction), *m = kModule)
 ANSWER(cuFuncGetName, (const char** n, CUfunction f), *n = kernel_of(f)->name)
@@ -196,6 +203,8 @@ ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))
 EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
   return CUDA_ERROR_INVALID_VALUE;
 }
+EXPORT CUresult cuEventQuery(CUevent) { return state_of_work(); }
+EXPORT CUresult cuEventSynchronize(CUevent) { return state_of_work(); }
 EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t i, size_t* offset, size_t* size) {
   if (i >= kernel_of(f)->params.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel_of(f)->params[i].first, *size = kernel_of(f)->params[i].second;
