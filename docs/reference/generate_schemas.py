@@ -25,7 +25,7 @@ from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.browsing import Memory, Overview
-from warpsight.replay.outcome import Version
+from warpsight.replay.outcome import Changed, Version
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
@@ -237,6 +237,7 @@ class Replay(TypedDict):
     versions: _told(list[Version], "as recorded; with --swap also with the kernels replaced")
     failure: _told(str | None, "what the GPU or its driver reported")
     notes: list[str]
+    changes: _told(list[Changed], "with --what: each schedule, measured beside its prediction")
 
 
 class CapsuleExport(TypedDict):

@@ -285,3 +285,23 @@ def test_the_program_refuses_what_is_no_script(tmp_path: Path) -> None:
         (tmp_path / "script").write_bytes(text)
         done = subprocess.run([program(), tmp_path / "script", tmp_path / "data", tmp_path], check=False)
         assert done.returncode == 2
+
+
+def test_other_schedules_are_measured_beside_their_prediction(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, "noisy", KERNEL))
+    wanted = ("streams:noisy", "graphs", "kernel:noisy=none", "merge")
+    found = answer(standin, tmp_path / "x.capsule", *(word for what in wanted for word in ("-w", what)))
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "replay.json").read_text("utf-8"))
+    Draft202012Validator(schema).validate({name: value for name, value in found.items() if name != "code"})
+    changes = {row["what"]: row for row in found["changes"]}
+    assert [changes[what]["median_ns"] for what in wanted] == [30_000, 30_000, 20_000, 30_000]
+    assert [changes[what]["predicted_ns"] is None for what in wanted] == [False, False, False, True]
+    assert changes["kernel:noisy=none"]["verdict"] == "repeatable"
+    said = replaying.replay(standin, tmp_path / "x.capsule", "-w", "kernel:noisy=none").stdout
+    assert "kernel:noisy=none" in said and "-33.3 %" in said
+
+
+def test_a_change_that_matches_nothing_is_refused_before_anything_runs(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule")
+    done = replaying.replay(standin, tmp_path / "x.capsule", "-w", "streams:conv")
+    assert done.returncode == 2 and "matches no operation" in done.stderr

@@ -94,13 +94,31 @@ class Version:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """A replay under another schedule.
+
+    Attributes:
+        what: the change (:mod:`.schedule`). verdict: on its outputs, as for the recorded schedule.
+        median_ns, least_ns: measured; None when the GPU reported a failure.
+        predicted_ns: what `simulate` says; None for changes it does not know.
+    """
+
+    what: str
+    verdict: str
+    median_ns: float | None
+    least_ns: float | None
+    predicted_ns: float | None
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What came of a replay; `failure`: what went wrong on the GPU, in words."""
+    """What came of a replay; `failure`: what went wrong on the GPU, in words. `changes`: under other schedules."""
 
     device: str
     versions: tuple[Version, ...]
     failure: str | None = None
     notes: tuple[str, ...] = ()
+    changes: tuple[Changed, ...] = ()
 
     @property
     def verdict(self) -> str:

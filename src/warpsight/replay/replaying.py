@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from warpsight.replay import execution, script, swap
+import pyarrow.compute as pc
+
+from warpsight.race import delays
+from warpsight.replay import changing, execution, schedule, script, swap
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
@@ -37,6 +40,8 @@ class Request:
         schedule: `fast`; `original`, no operation sooner than it was; `graph`, all operations as one CUDA graph.
         swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
         device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
+        changes: of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
+        delays: a plan of :mod:`warpsight.race.plan`: warps wait where it says.
     """
 
     repeat: int = 3
@@ -49,6 +54,8 @@ class Request:
     device: int = 0
     timeout: float | None = None
     check_reach: bool = False
+    delays: Path | None = None
+    changes: Sequence[str] = ()
 
 
 def replay(path: Path, request: Request) -> Outcome:
@@ -66,9 +73,16 @@ def replay(path: Path, request: Request) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
-        written = script.write(capsule, steps, _settings(request, swaps), folder)
+        for text in request.changes:
+            schedule.changed(capsule.manifest, steps, text)
+        settings = _settings(request, swaps)
+        written = script.write(capsule, steps, settings, folder)
         files = Files(capsule.manifest, written, folder)
-        found = execution.run(written, folder, under=request.under, timeout=request.timeout)
+        log = folder / "delays"
+        variables = delays.environment(request.delays, log) if request.delays is not None else {}
+        found = execution.run(
+            written, folder, under=request.under, timeout=request.timeout, variables=variables
+        )
         compared = steps.complete and any(piece["after"] != 2**64 - 1 for piece in written.pieces)
         if request.under and not found.ended and found.failure is None:
             return Outcome(
@@ -86,8 +100,16 @@ def replay(path: Path, request: Request) -> Outcome:
             _device(found),
             tuple(versions),
             _failure(capsule.manifest, written, found),
-            (*_notes(capsule.manifest), *found.notes, *_partial(steps.complete, compared, capsule.manifest)),
+            (
+                *_notes(capsule.manifest),
+                *found.notes,
+                *_partial(steps.complete, compared, capsule.manifest),
+                *(_delayed(log) if request.delays is not None else ()),
+            ),
         )
+        if versions and request.changes:
+            changes = changing.measure(capsule, steps, settings, found, request.changes, request.timeout)
+            return replace(outcome, changes=changes)
         return _reach(outcome, files, request) if request.check_reach and versions else outcome
 
 
@@ -97,6 +119,8 @@ def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Setting
         flags |= script.GRAPH
     if request.schedule == "original":
         flags |= script.ORIGINAL_TIMING
+    elif request.changes:
+        flags |= script.TELL_ISSUED
     elif not request.under:
         flags |= script.GATE
     if request.under:
@@ -157,6 +181,14 @@ def _where(manifest: m.Manifest, written: Written, failure: Failure) -> str:
 
 def _notes(manifest: m.Manifest) -> tuple[str, ...]:
     return tuple(f"the capsule is incomplete: {sentence}" for sentence in manifest.incomplete)
+
+
+def _delayed(log: Path) -> tuple[str, ...]:
+    done = delays.delays_done(log)
+    kernels = done["kernel"].unique().to_pylist()
+    longest = pc.max(done["delay_ns"]).as_py() or 0
+    said = f"{done.num_rows:,} delays of {longest:,} ns at most were made in {len(kernels):,} kernels"
+    return (said, *delays.losses(log))
 
 
 def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str, ...]:

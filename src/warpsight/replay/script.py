@@ -22,7 +22,9 @@ from warpsight.replay.layout import NONE, DataFile
 from warpsight.replay.sequence import Sequence as Steps
 
 MAGIC, VERSION = b"WSREPLAY", 1
-TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS = (1 << bit for bit in range(7))
+TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS, TELL_ISSUED = (
+    1 << bit for bit in range(8)
+)
 
 FUNCTION = np.dtype(
     [("module", "<u4"), ("name", "<u4"), ("replacement", "<u4"), ("attributes", "<u4"), ("attribute", "<i4", (7, 2))]
@@ -186,7 +188,7 @@ class _Builder:
             "functions": np.array(functions, FUNCTION),
             "globals": np.array(held, GLOBAL),
             "patches": np.array(self.patches, PATCH),
-            "streams": np.array([(0, s.priority) for s in self.manifest.streams] or [(0, 0)], STREAM),
+            "streams": np.array([(0, s.priority) for s in steps.streams], STREAM),
             "operations": np.concatenate([np.zeros(0, OPERATION), *rows]) if rows else np.zeros(0, OPERATION),
             "graphs": np.array(graphs, MODULE),
             "edges": np.array(self.edges, "<u4"),

@@ -28,6 +28,11 @@ def command(
                      "cuda-gdb, with options in quotes.")] = None,
     check_reach: Annotated[bool, typer.Option("--check-reach",
                            help="Also prove that no access leaves the capsule.")] = False,
+    delays: Annotated[Path | None, typer.Option("--delays", metavar="PLAN", help="Warps wait where this plan says (`race "
+                      "points`): outputs that change show a race.")] = None,
+    what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Another schedule, measured beside what "
+                    "`simulate` predicts; repeatable. streams:NAME, overlap:copies, graphs, kernel:NAME=none, copy:KIND=none; "
+                    "merge, interleave, priority:NAME.")] = None,
     gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for a debugger on this port of "
                    "127.0.0.1 (0: any): gdb -ex 'target remote :PORT'.")] = None,
     dtype: Annotated[str | None, typer.Option(help="Type of the elements in reports of differences; guessed by default.")] = None,
@@ -53,11 +58,15 @@ def command(
         raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
     if under and (swap or check_reach):
         raise UsageError("--under goes with neither --swap nor --check-reach")
+    if what and (schedule != "fast" or under or check_reach or swap or delays):
+        raise UsageError("--what goes with none of --schedule, --under, --check-reach, --swap and --delays")
+    if delays is not None and (under or check_reach or swap):
+        raise UsageError("--delays goes with none of --under, --swap and --check-reach")
     if gdb is not None:
         return _debug(capsule, gdb, device)
     request = Request(
         repeat, _range(operations), stream, schedule, swap or (), tool_command(under) if under else (), dtype, device,
-        timeout, check_reach,
+        timeout, check_reach, delays, what or (),
     )  # fmt: skip
     found = replay(capsule, request)
     with output.text(None) as out:

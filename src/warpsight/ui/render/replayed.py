@@ -33,6 +33,9 @@ def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
     if found.versions and (found.versions[0].totals_ns or found.versions[0].operations):
         stream.write("\n")
         tables.show(_times(found.versions), top=top, stream=stream)
+    if found.changes:
+        stream.write("\n")
+        tables.show(_changes(found), top=None, stream=stream)
 
 
 def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | None) -> None:
@@ -64,6 +67,29 @@ def difference(row: Difference) -> str:
     return (
         f"a{row.allocation}, {row.dtype} element {row.element:,} ({row.address:#x}): {row.found:.9g} instead of "
         f"{row.wanted:.9g}; {row.differing:,} of {row.elements:,} elements{far}{odd}{by}"
+    )
+
+
+def _changes(found: Outcome) -> pa.Table:
+    base = found.versions[0].median_ns or 0.0
+    ns = {b"unit": b"ns"}
+
+    def change(value: float | None) -> str:
+        return "" if value is None or not base else f"{100 * (value - base) / base:+.1f} %"
+
+    rows = [("as recorded", base, "", None, "", found.versions[0].verdict)]
+    rows += [
+        (c.what, c.median_ns, change(c.median_ns), c.predicted_ns, change(c.predicted_ns), c.verdict)
+        for c in found.changes
+    ]
+    fields = [
+        pa.field("schedule", pa.string()), pa.field("measured", pa.float64(), metadata=ns), pa.field("change", pa.string()),
+        pa.field("predicted", pa.float64(), metadata=ns), pa.field("predicted change", pa.string()),
+        pa.field("outputs", pa.string()),
+    ]  # fmt: skip
+    columns = zip(*rows, strict=True)
+    return pa.table(
+        [pa.array(list(c), f.type) for c, f in zip(columns, fields, strict=True)], schema=pa.schema(fields)
     )
 
 
