@@ -6,19 +6,29 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from warpsight.race import delays
-from warpsight.replay import changing, execution, schedule, script, swap
+from warpsight.replay import changing, execution, schedule, script, swap, synthetic
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
 from warpsight.replay.results import Failure, Results
 from warpsight.replay.script import Settings, Written
+from warpsight.replay.sequence import Sequence as Steps
 from warpsight.replay.sequence import sequence
+from warpsight.replay.validation import validate
 from warpsight.replay.writers import attributed
 
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
+TOLERANCE_NS = 1_000.0
 SCHEDULES = ("fast", "original", "graph")
 #: What a run with each operation timed adds; more says no more.
 _TIMED_RUNS = 5
@@ -41,6 +51,7 @@ class Request:
         swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
         device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
         changes: of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
+        validate: also check order and dependencies. dry: execute nothing. scale: of the host's times (`original`).
         delays: a plan of :mod:`warpsight.race.plan`: warps wait where it says.
     """
 
@@ -56,6 +67,9 @@ class Request:
     check_reach: bool = False
     delays: Path | None = None
     changes: Sequence[str] = ()
+    validate: bool = False
+    dry: bool = False
+    scale: float = 1.0
 
 
 def replay(path: Path, request: Request) -> Outcome:
@@ -68,8 +82,37 @@ def replay(path: Path, request: Request) -> Outcome:
         UsageError: when the request does not fit the capsule.
         WarpsightError: when it cannot be replayed here.
     """
-    capsule = Capsule.open(path)
+    return replay_opened(Capsule.open(path), request)
+
+
+def replay_trace(trace: Trace, request: Request) -> Outcome:
+    """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
+
+    Raises:
+        UsageError: when the request does not fit the trace.
+        WarpsightError: when it cannot be replayed here.
+    """
+    made = synthetic.of(trace, request.operations)
+    request = replace(request, operations=None)
+    if request.dry:
+        steps = sequence(made.manifest, None, request.stream)
+        checked = validate(steps, made.begin, made.end, TOLERANCE_NS) if request.validate else None
+        said = f"{sum(step.operation is not None for step in steps.steps):,} operations on {len(made.manifest.streams)} streams"
+        return Outcome("", (), None, (said, *made.notes), validation=checked, executed=False)
+    with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
+        found = replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
+    span = np.nanmax(made.end) - np.nanmin(made.begin)
+    said = f"the recording took {span / 1e6:,.3f} ms from its first operation to the end of its last"
+    return replace(found, notes=(said, *made.notes, *found.notes))
+
+
+def replay_opened(capsule: Capsule, request: Request) -> Outcome:
+    """:func:`replay` of a capsule that is open."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
+    if request.dry:
+        capsule.verify()
+        said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
+        return Outcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
@@ -88,6 +131,9 @@ def replay(path: Path, request: Request) -> Outcome:
             return Outcome(
                 _device(found), (), None, (*_notes(capsule.manifest), "the tool ended the replay early")
             )
+        checked = None
+        if request.validate:
+            checked = validate(steps, *_measured(steps, found), TOLERANCE_NS)
         versions = []
         if found.failure is None:
             versions = [
@@ -106,11 +152,24 @@ def replay(path: Path, request: Request) -> Outcome:
                 *_partial(steps.complete, compared, capsule.manifest),
                 *(_delayed(log) if request.delays is not None else ()),
             ),
+            validation=checked,
         )
         if versions and request.changes:
             changes = changing.measure(capsule, steps, settings, found, request.changes, request.timeout)
             return replace(outcome, changes=changes)
         return _reach(outcome, files, request) if request.check_reach and versions else outcome
+
+
+def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """When each operation ran in the first run that timed them one by one, ns."""
+    count = 1 + max((step.operation for step in steps.steps if step.operation is not None), default=-1)
+    begin, end = np.full((2, count), np.nan)
+    first = min((run for run, _, _ in found.times), default=0)
+    for (run, version_, at), (start, stop) in found.times.items():
+        operation = steps.steps[at].operation
+        if (run, version_) == (first, 0) and operation is not None:
+            begin[operation], end[operation] = start, stop
+    return begin, end
 
 
 def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Settings:
@@ -125,7 +184,8 @@ def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Setting
         flags |= script.GATE
     if request.under:
         return Settings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
-    return Settings(request.repeat, min(request.repeat, _TIMED_RUNS), flags, request.device, swaps=swaps)
+    runs = min(request.repeat, _TIMED_RUNS)
+    return Settings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
 
 
 def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:

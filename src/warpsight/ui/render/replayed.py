@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from warpsight.replay import outcome
 from warpsight.replay.outcome import Difference, Outcome, Version
+from warpsight.replay.validation import OrderCheck
 from warpsight.ui.render import tables
 
 _SENTENCES = {
@@ -28,6 +29,8 @@ def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
         stream.write(f"failed: {found.failure}\n")
     for version in found.versions:
         _verdict(version, stream, swapped=len(found.versions) > 1, top=top)
+    if found.validation is not None:
+        _validated(found.validation, stream, top)
     for note in found.notes:
         stream.write(f"note: {note}\n")
     if found.versions and (found.versions[0].totals_ns or found.versions[0].operations):
@@ -36,6 +39,17 @@ def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
     if found.changes:
         stream.write("\n")
         tables.show(_changes(found), top=None, stream=stream)
+
+
+def _validated(found: OrderCheck, stream: IO[str], top: int | None) -> None:
+    wrong = len(found.violations)
+    checked = f"{found.ordered:,} pairs of a stream and {found.depending:,} dependencies"
+    stream.write(f"order: {f'{wrong:,} violations among' if wrong else 'kept in'} {checked}\n")
+    for one in found.violations[:top]:
+        stream.write(
+            f"  operation {one.operation} began {one.early_ns / 1000:,.1f} µs before operation {one.waited_for} had ended "
+            f"({'of its stream' if one.kind == 'order' else 'on which it depends'})\n"
+        )
 
 
 def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | None) -> None:
