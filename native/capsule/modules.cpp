@@ -54,9 +54,10 @@ void Modules::loaded(CUcontext context, const CUpti_ModuleResourceData& module) 
         static_cast<std::vector<size_t>*>(found)->push_back(hash_of(name));
       },
       &kernels);
+  std::vector<CubinVariable> variables = variables_of_cubin(module.pCubin, module.cubinSize);
   std::lock_guard<std::mutex> lock(mutex_);
   t_loaded = static_cast<int>(images_.size());
-  images_.push_back({context, module.moduleId, offset, module.cubinSize, true});
+  images_.push_back({context, module.moduleId, offset, module.cubinSize, true, std::move(variables)});
   for (size_t kernel : kernels) holders_.emplace(kernel, t_loaded);
 }
 
@@ -162,10 +163,9 @@ std::pair<uint64_t, uint64_t> Modules::extent(int image) const {
   return {found.offset, found.size};
 }
 
-std::vector<CubinVariable> Modules::variables(int image) const {
+const std::vector<CubinVariable>& Modules::variables(int image) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  const std::string bytes = bytes_of(images_[static_cast<size_t>(image)]);
-  return variables_of_cubin(bytes.data(), bytes.size());
+  return images_[static_cast<size_t>(image)].variables;
 }
 
 std::vector<std::string> Modules::names() const {

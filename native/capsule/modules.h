@@ -4,6 +4,7 @@
 #include <cupti.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,7 +53,7 @@ class Modules {
   int image_of(const Kernel& kernel, CUcontext context, std::string* why);
   // Where an image lies in the output.
   std::pair<uint64_t, uint64_t> extent(int image) const;
-  std::vector<CubinVariable> variables(int image) const;
+  const std::vector<CubinVariable>& variables(int image) const;
   // Names of the kernels that were launched.
   std::vector<std::string> names() const;
 
@@ -62,6 +63,7 @@ class Modules {
     uint32_t id;  // CUPTI's
     uint64_t offset, size;
     bool live;
+    std::vector<CubinVariable> variables;  // found when it was loaded: later the program would be held for it
   };
   Kernel* resolve(CUfunction handle, const char* name);
   std::string bytes_of(const Image& image) const;
@@ -71,7 +73,7 @@ class Modules {
   std::atomic<bool> stopped_{false};     // tells callbacks to ignore what is loaded
   std::atomic<uint32_t> generation_{1};  // raised when handles may name another kernel
   mutable std::mutex mutex_;             // protects what follows
-  std::vector<Image> images_;
+  std::deque<Image> images_;  // never moves them
   std::unordered_multimap<size_t, int> holders_;  // images by hash of the kernels in them
   std::map<CUmodule, int> handles_;
   std::unordered_map<CUfunction, Kernel*> kernels_;
