@@ -242,7 +242,12 @@ std::string CapsuleRecorder::module_number(const Kernel& kernel, int* number) {
   *number = static_cast<int>(modules_seen_.size());
   modules_seen_[image] = *number;
   const auto extent = modules_.extent(image);
-  output_.log(Json("module").number("offset", extent.first).number("size", extent.second).done());
+  const auto ptx = modules_.ptx(image);
+  Json json("module");
+  json.number("offset", extent.first).number("size", extent.second);
+  if (ptx.second != 0)
+    json.raw("ptx", "[" + std::to_string(ptx.first) + "," + std::to_string(ptx.second) + "]");
+  output_.log(json.done());
   for (const CubinVariable& variable : modules_.variables(image)) {
     CUdeviceptr address = 0;
     size_t size = 0;

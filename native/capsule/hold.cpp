@@ -6,6 +6,13 @@
 namespace warpsight {
 namespace {
 
+std::string listed(const PythonStack& stack) {
+  std::string found;
+  if (stack != nullptr)
+    for (const std::string& frame : *stack) found += (found.empty() ? "" : ",") + quoted(frame);
+  return "[" + found + "]";
+}
+
 bool of_host(const Block& block) { return strcmp(block.kind, "host") == 0; }
 
 }  // namespace
@@ -71,6 +78,7 @@ std::string CapsuleRecorder::add_blocks(const std::vector<Block>& blocks, const 
                           .text("what", block.call)
                           .number("time", block.time)
                           .number("sequence", block.sequence)
+                          .raw("stack", listed(block.stack))
                           .done());
     const std::string writer = notes_.latest(block.address, block.end());
     if (!writer.empty()) json.raw("last_writer", writer);

@@ -27,6 +27,13 @@ bool loads_module(uint32_t cbid) {
          cbid == CBID(cuModuleLoadFatBinary);
 }
 
+// What a call loads, where it is given in memory and may be text.
+const void* loaded_image(uint32_t cbid, const void* params) {
+  if (cbid == CBID(cuModuleLoadData)) return static_cast<const cuModuleLoadData_params*>(params)->image;
+  if (cbid == CBID(cuModuleLoadDataEx)) return static_cast<const cuModuleLoadDataEx_params*>(params)->image;
+  return nullptr;
+}
+
 bool capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   OwnCalls own;
@@ -64,7 +71,7 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
     return;
   }
   if (entering) {
-    if (loads_module(cbid)) modules_.load_begins();
+    if (loads_module(cbid)) modules_.load_begins(loaded_image(cbid, call.functionParams));
     if (state_.load(std::memory_order_acquire) == State::open)
       if (const uint64_t address = Memory::freed_by(cbid, call.functionParams)) before_free(address);
     return;

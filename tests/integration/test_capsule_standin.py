@@ -46,7 +46,9 @@ class Programs:
     folder: Path
     library: Path
 
-    def record(self, folder: Path, options: str, *steps: str, standin: str = "") -> Done:
+    def record(
+        self, folder: Path, options: str, *steps: str, standin: str = "", program: tuple[str, ...] = ()
+    ) -> Done:
         """`capsule record OPTIONS -- program STEPS`."""
         out = folder / "x.capsule"
         cubin = self.folder / "module.cubin"
@@ -56,7 +58,7 @@ class Programs:
         }  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-m", "warpsight", "capsule", "record", "-o", out, *options.split(), "--",
-             self.folder / "program", *steps],
+             *(program or (self.folder / "program",)), *steps],
             env={**os.environ, **variables}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert sorted(path.name for path in folder.iterdir() if path != out) == []  # nothing is left behind
@@ -289,3 +291,29 @@ def test_the_slowest_step_is_kept(programs: Programs, tmp_path: Path) -> None:
 def test_no_launch_that_hangs_is_said(programs: Programs, tmp_path: Path) -> None:
     done = programs.record(tmp_path, "--when hung", "add", "add")
     assert (done.code, "there 2 times, and none of them hung" in done.output) == (1, True), done.output
+
+
+def test_the_python_stack_of_an_allocation_is_known(programs: Programs, tmp_path: Path) -> None:
+    script = programs.folder / "train.py"
+    script.write_text(
+        f"""import ctypes, sys
+def make_model():
+    arguments = [b"train", *(word.encode() for word in sys.argv[1:])]
+    library = ctypes.CDLL({str(programs.folder / "libcuda.so.1")!r}, ctypes.RTLD_GLOBAL)
+    library.standin_main(len(arguments), (ctypes.c_char_p * len(arguments))(*arguments))
+make_model()
+"""
+    )
+    (tmp_path / "x").mkdir()
+    capsule = programs.record(tmp_path / "x", "-k add*", "add", program=(sys.executable, str(script))).capsule
+    stack = the_output(capsule).stack
+    assert stack == [f"make_model ({script}:5)", f"<module> ({script}:6)"]
+
+
+def test_ptx_that_was_compiled_when_it_was_loaded_comes_along(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "-k add*", "add", standin="ptx").capsule
+    (source,) = capsule.manifest.modules[0].sources
+    assert (source.name, capsule.bytes_of(source.contents)) == (
+        "module.ptx",
+        b"// add_listed\n.version 8.0\n",
+    )

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight import _version
+from warpsight.device_code.cubin import Cubin
+from warpsight.device_code.line_table import sequences
 from warpsight.errors import WarpsightError
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule, Writer
@@ -22,6 +24,8 @@ from warpsight.replay.checks import CapsuleError, chunk_sizes
 
 Words = npt.NDArray[np.uint64]
 Line = dict[str, Any]
+#: Files of one module's line table that come along, and bytes of one, at most.
+_MOST_SOURCES, _SOURCE_LIMIT = 64, 4 << 20
 #: Chunks that wait to be compressed at most, so that memory stays bounded.
 _AHEAD = 64
 
@@ -135,7 +139,20 @@ class _Conversion:
 
     def _module(self, line: Line) -> m.Module:
         image = self._contents(line["offset"], line["size"], self._writer.put_chunk)
-        return m.Module("cubin", line["size"], image)
+        return m.Module("cubin", line["size"], image, self._sources(line) if self._values == "all" else [])
+
+    def _sources(self, line: Line) -> list[m.Source]:
+        """The PTX that the module was compiled from, and the files that its line table names, where they are."""
+        found = []
+        if "ptx" in line:
+            offset, size = line["ptx"]
+            found.append(m.Source("module.ptx", size, self._contents(offset, size, self._writer.put_chunk)))
+        image = os.pread(self._file, line["size"], line["offset"])
+        for path in source_files(image):
+            text = _text(path)
+            if text:
+                found.append(m.Source(path, len(text), self._writer.put(text)))
+        return found
 
     def _global(self, i: int, line: Line) -> m.Global:
         before, after, relocations = self._held("global", i, line)
@@ -263,6 +280,31 @@ class _Conversion:
 _CLUSTER = 4
 
 
+def source_files(image: bytes) -> list[str]:
+    """The files to which a cubin's line table ascribes instructions; none for one without or damaged."""
+    try:
+        table = Cubin(image, "module").elf.bytes_of(".debug_line")
+    except WarpsightError:
+        return []
+    named = (
+        seen.files[row.file].path
+        for seen in sequences(table, [])
+        for row in seen.rows
+        if 0 < row.file < len(seen.files)
+    )
+    return list(islice((path for path in dict.fromkeys(named) if path.startswith("/")), _MOST_SOURCES))
+
+
+def _text(path: str) -> bytes:
+    """A source file, empty where there is none or it is too large to be one."""
+    try:
+        if os.stat(path).st_size > _SOURCE_LIMIT or not os.path.isfile(path):
+            return b""
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
 def _function(line: Line) -> m.Function:
     parameters = [m.Parameter(offset, size) for offset, size in line["parameters"]]
     attributes = {int(number): value for number, value in line["attributes"].items()}
@@ -270,7 +312,7 @@ def _function(line: Line) -> m.Function:
 
 
 def _call(line: Line) -> m.Call:
-    return m.Call(line["what"], line["time"], line["sequence"])
+    return m.Call(line["what"], line["time"], line["sequence"], line.get("stack", []))
 
 
 def _words(chunk: bytes, lead: int = 0) -> Words:

@@ -1,6 +1,6 @@
 // Sorts 50,000 keys with CUB and adds them up; the work is in the NVTX range "cut".
-#include <cub/cub.cuh>
 #include <nvtx3/nvToolsExt.h>
+#include <cub/cub.cuh>
 
 int main() {
   constexpr int count = 50000;
