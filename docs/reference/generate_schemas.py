@@ -25,7 +25,7 @@ from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.browsing import Memory, Overview
-from warpsight.replay.outcome import Changed, Version
+from warpsight.replay.outcome import Changed, Version, Write
 from warpsight.replay.validation import OrderCheck
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
@@ -246,6 +246,7 @@ class Replay(TypedDict):
     failure: _told(str | None, "what the GPU or its driver reported")
     notes: list[str]
     changes: _told(list[Changed], "with --what: each schedule, measured beside its prediction")
+    writes: _told(list[Write], "with --writes")
     validation: _told(OrderCheck | None, "with --validate")
     executed: _told(bool, "false: --mode dry-run")
 

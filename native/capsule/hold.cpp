@@ -126,8 +126,14 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
                     .number("offset", offset)
                     .done());
   };
-  for (const Held* held : blocks)
+  for (const Held* held : blocks) {
+    if (held->block.size > request_.limit) {
+      incomplete("allocations of more than " + std::to_string(request_.limit) +
+                 " bytes have no contents: zeros stand in their place");
+      continue;
+    }
     add("allocation", held->number, held->block.address, held->block.size, of_host(held->block));
+  }
   for (const HeldGlobal& held : globals) add("global", held.number, held.address, held.size, false);
   return snapshots_.take(context_, pieces);
 }

@@ -18,6 +18,7 @@ struct CapsuleRequest {
   bool everything = false;           // all memory that is live, not only what is reached
   bool contents = true;              // copy what memory holds
   bool shadow = true;                // copy within the GPU first when it has room
+  uint64_t limit = ~0ull;            // bytes of an allocation whose contents come along
   Keep keep = Keep::all;
   uint64_t patience_ns = 0;  // work that takes longer hangs
 };

@@ -317,3 +317,11 @@ def test_ptx_that_was_compiled_when_it_was_loaded_comes_along(programs: Programs
         "module.ptx",
         b"// add_listed\n.version 8.0\n",
     )
+
+
+def test_contents_of_large_allocations_can_be_left_out(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "-k add* --limit 1", "big").capsule
+    held = capsule.manifest
+    assert sorted((a.size > 1 << 20, a.before is None) for a in held.allocations)[-1] == (True, True)
+    assert sum(a.before is None for a in held.allocations) == 1
+    assert "bytes have no contents" in held.incomplete[0]

@@ -352,3 +352,11 @@ def test_what_a_trace_cannot_answer_is_refused(standin: Path) -> None:
     trace = Path(__file__).parents[1] / "golden" / "planted_serialised_streams.warp.zip"
     done = replaying.replay(standin, trace, "--check-reach")
     assert done.returncode == 2 and "need a capsule" in done.stderr
+
+
+def test_the_writes_of_each_operation_are_told(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, "scale_off", KERNEL))
+    found = answer(standin, tmp_path / "x.capsule", "--writes", "--operations", "1..2")
+    assert [(row["operation"], row["name"], row["allocation"], row["begin"]) for row in found["writes"]] == [
+        (1, "scale_off", 1, 28), (2, "scale", 1, 28)
+    ]  # fmt: skip

@@ -9,6 +9,7 @@ from statistics import median
 
 from warpsight.replay import execution, prediction, schedule, script
 from warpsight.replay.capsule import Capsule
+from warpsight.replay.layout import NONE
 from warpsight.replay.outcome import FAILED, Changed, Files, version
 from warpsight.replay.results import Results
 from warpsight.replay.script import Settings
@@ -59,7 +60,7 @@ def _measured(
     found = execution.run(written, folder, timeout=timeout)
     if found.failure is not None:
         return Changed(one.text, FAILED, None, None, predicted)
-    compared = one.steps.complete and any(piece["after"] != script.NONE for piece in written.pieces)
+    compared = one.steps.complete and any(piece["after"] != NONE for piece in written.pieces)
     files = Files(capsule.manifest, written, folder)
     verdict = version(files, found, 0, one.text, None, compared).verdict
     totals = list(found.totals.values())

@@ -113,12 +113,24 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Write:
+    """An operation changed bytes of an allocation from `begin` on, and none from `end` on."""
+
+    operation: int
+    name: str
+    allocation: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What came of a replay.
 
     Attributes:
         device: name of the GPU; empty: nothing was executed. failure: what went wrong on it, in words.
-        changes: under other schedules. validation: of order and dependencies, where it was asked for.
+        changes: under other schedules. writes: which operation changed which memory.
+        validation: of order and dependencies. All three only where they were asked for.
     """
 
     device: str
@@ -126,6 +138,7 @@ class Outcome:
     failure: str | None = None
     notes: tuple[str, ...] = ()
     changes: tuple[Changed, ...] = ()
+    writes: tuple[Write, ...] = ()
     validation: OrderCheck | None = None
     executed: bool = True
 

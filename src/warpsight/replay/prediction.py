@@ -1,4 +1,4 @@
-"""What `simulate` says a replay would take under another schedule: the measured replay, written as a trace."""
+"""Operations as a trace: those of a capsule, and what `simulate` says that a replay would take under another schedule."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from warpsight.device_code.demangle import demangle
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 from warpsight.replay import manifest as m
+from warpsight.replay.capsule import Capsule
 from warpsight.replay.outcome import title
 from warpsight.replay.sequence import Sequence as Steps
+from warpsight.replay.sequence import sequence
 from warpsight.simulate.simulation import simulate
 
 Row = dict[str, Any]
@@ -37,7 +41,7 @@ def predicted(
     path = folder / "replay.warp"
     if not path.exists():
         with TraceWriter(path) as writer:
-            _write(writer, manifest, steps, lengths, issued)
+            write(writer, manifest, steps, lengths, issued)
     with open_trace(path) as trace:
         step = simulate(trace, [what]).step
         return step.predicted / step.recorded
@@ -71,9 +75,25 @@ def makespan(steps: Steps, lengths: Sequence[int], issued: Sequence[int]) -> int
     return max(ends, default=0)
 
 
-def _write(
+def recorded(capsule: Capsule, path: Path, *, force: bool = False) -> None:
+    """Write the recorded operations as a trace, for every viewer that traces have.
+
+    While it was recorded, the program was held at each of them: the host's times are longer than without.
+    """
+    steps = sequence(capsule.manifest)
+    times = [
+        (0, 0) if isinstance(s.work, _EVENTS) else (s.work.device_time, s.work.host_time) for s in steps.steps
+    ]
+    lengths, calls = zip(*times, strict=True)
+    issued = np.maximum.accumulate([*calls, max(calls)]).tolist()
+    with TraceWriter(path, force=force) as writer:
+        write(writer, capsule.manifest, steps, lengths, issued)
+
+
+def write(
     writer: TraceWriter, manifest: m.Manifest, steps: Steps, lengths: Sequence[int], issued: Sequence[int]
 ) -> None:
+    """Write operations as a trace."""
     tables: dict[str, list[Row]] = {
         name: [] for name in ("launch", "api", "kernel", "memcpy", "memset", "event", "sync")
     }

@@ -42,6 +42,7 @@ class Choice:
         range: a pattern of NVTX ranges instead; launches then counts ranges.
         everything: all device memory that is live, not only what is reached.
         values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
+        limit: bytes of an allocation whose contents come along; what is larger is zeros.
         which: of the launches or ranges, all of them as one, or one alone: the slowest, the first that fails, or the first
             that takes longer than `patience` seconds. The program is held at each of them.
     """
@@ -52,6 +53,7 @@ class Choice:
     everything: bool = False
     values: Values = "all"
     shadow: bool = True
+    limit: int = 2**63
     which: Which = "all"
     patience: float = 10
 
@@ -126,6 +128,7 @@ def request(choice: Choice, folder: Path) -> list[str]:
         f"everything={int(choice.everything)}",
         f"contents={int(choice.values != 'none')}",
         f"shadow={int(choice.shadow)}",
+        f"limit={choice.limit}",
         f"keep={choice.which}",
         f"patience={int(choice.patience * 1e9)}",
     ]

@@ -22,7 +22,7 @@ from warpsight.replay.script import Settings, Written
 from warpsight.replay.sequence import Sequence as Steps
 from warpsight.replay.sequence import sequence
 from warpsight.replay.validation import validate
-from warpsight.replay.writers import attributed
+from warpsight.replay.writers import attributed, writes
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -51,6 +51,7 @@ class Request:
         swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
         device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
         changes: of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
+        writes: also find which operation changes which memory.
         validate: also check order and dependencies. dry: execute nothing. scale: of the host's times (`original`).
         delays: a plan of :mod:`warpsight.race.plan`: warps wait where it says.
     """
@@ -67,6 +68,7 @@ class Request:
     check_reach: bool = False
     delays: Path | None = None
     changes: Sequence[str] = ()
+    writes: bool = False
     validate: bool = False
     dry: bool = False
     scale: float = 1.0
@@ -154,6 +156,13 @@ def replay_opened(capsule: Capsule, request: Request) -> Outcome:
             ),
             validation=checked,
         )
+        if versions and request.writes:
+            rows = writes(files, written, folder, request.timeout)
+            if rows is None:
+                said = "writes: too much memory and too many operations to look at; choose some with --operations"
+                return replace(outcome, notes=(*outcome.notes, said))
+            first = request.operations[0] if request.operations else 0
+            return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
         if versions and request.changes:
             changes = changing.measure(capsule, steps, settings, found, request.changes, request.timeout)
             return replace(outcome, changes=changes)

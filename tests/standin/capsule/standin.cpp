@@ -414,9 +414,10 @@ struct Program {
 
 }  // namespace
 
-// Steps: add, fill:VALUE, copy (to the device), back (to the host), set, wait, events, host (a host
-// function), free, graph, child (a graph with one inside), range:NAME and end:NAME (as warpsight's Python
-// functions tell them), threads:N (launches on N threads), quit (without exit handlers).
+// Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
+// wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
+// (as warpsight's Python functions tell them), threads:N (launches on N threads), quit (without exit
+// handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -438,6 +439,10 @@ EXPORT int standin_main(int argc, char** argv) {
     const size_t colon = step.find(':');
     const std::string word = step.substr(0, colon),
                       rest = colon == std::string::npos ? "" : step.substr(colon + 1);
+    if (word == "big") {
+      cuMemAlloc_v2(&program.out, 2u << 20);
+      program.launch_add();
+    }
     if (word == "add") program.launch_add();
     if (word == "fill") program.launch_fill(static_cast<float>(atof(rest.c_str())));
     if (word == "copy") cuMemcpyHtoDAsync_v2(program.a + 40, &value, sizeof value, nullptr);

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.standin.replaying import DEVICE
 from warpsight.errors import UsageError
+from warpsight.model import open as open_trace
 from warpsight.replay import manifest as m
 from warpsight.replay import prediction
+from warpsight.replay.capsule import Capsule
 from warpsight.replay.schedule import changed
 from warpsight.replay.sequence import Sequence, Step, sequence
 
@@ -117,3 +121,12 @@ def test_the_prediction_keeps_what_events_order(tmp_path) -> None:
     lengths = [50 * US, 0, 50 * US, 0, 50 * US]
     ratio = prediction.predicted(held, sequence(held), lengths, issued, "kernel:gelu=none", tmp_path)
     assert ratio == pytest.approx(1, abs=0.05)  # norm waits for gemm alone
+
+
+def test_a_capsule_as_a_trace_has_its_operations_and_times(tmp_path) -> None:
+    golden = Path(__file__).parents[2] / "golden" / "capsules" / "triton.capsule"
+    prediction.recorded(Capsule.open(golden), tmp_path / "t.warp")
+    with open_trace(tmp_path / "t.warp") as trace:
+        rows = trace.sql("SELECT name, duration, grid_x FROM kernel").fetchall()
+    (launch,) = Capsule.open(golden).manifest.operations
+    assert [(duration, grid) for _, duration, grid in rows] == [(launch.device_time, launch.grid[0])]

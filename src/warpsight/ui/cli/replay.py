@@ -38,6 +38,8 @@ def command(
                      "cuda-gdb, with options in quotes.")] = None,
     check_reach: Annotated[bool, typer.Option("--check-reach",
                            help="Also prove that no access leaves the capsule.")] = False,
+    writes: Annotated[bool, typer.Option("--writes", help="Also say which operation changes which memory, from the first of "
+                      "--operations on.")] = False,
     delays: Annotated[Path | None, typer.Option("--delays", metavar="PLAN", help="Warps wait where this plan says (`race "
                       "points`): outputs that change show a race.")] = None,
     what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Another schedule, measured beside what "
@@ -81,7 +83,7 @@ def command(
         raise UsageError(f"--mode {mode} needs --{'operations' if mode == 'partial' else 'stream'}")
     request = Request(
         repeat, _range(operations), stream, schedule, swap or (), tool_command(under) if under else (), dtype, device,
-        timeout, check_reach, delays, what or (), validate, mode == "dry-run", scale,
+        timeout, check_reach, delays, what or (), writes, validate, mode == "dry-run", scale,
     )  # fmt: skip
     found = (
         replay(Path(capsule), request) if (Path(capsule) / MANIFEST).exists() else _of_trace(capsule, request)

@@ -36,6 +36,9 @@ def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
     if found.versions and (found.versions[0].totals_ns or found.versions[0].operations):
         stream.write("\n")
         tables.show(_times(found.versions), top=top, stream=stream)
+    if found.writes:
+        stream.write("\n")
+        tables.show(_writes(found), top=top, stream=stream)
     if found.changes:
         stream.write("\n")
         tables.show(_changes(found), top=None, stream=stream)
@@ -84,6 +87,19 @@ def difference(row: Difference) -> str:
     )
 
 
+def _writes(found: Outcome) -> pa.Table:
+    rows = found.writes
+    return pa.table(
+        {
+            "operation": [row.operation for row in rows],
+            "kernel": [row.name for row in rows],
+            "memory": [f"a{row.allocation}" for row in rows],
+            "first byte": [row.begin for row in rows],
+            "last byte": [row.end - 1 for row in rows],
+        }
+    )
+
+
 def _changes(found: Outcome) -> pa.Table:
     base = found.versions[0].median_ns or 0.0
     ns = {b"unit": b"ns"}
@@ -91,7 +107,7 @@ def _changes(found: Outcome) -> pa.Table:
     def change(value: float | None) -> str:
         return "" if value is None or not base else f"{100 * (value - base) / base:+.1f} %"
 
-    rows = [("as recorded", base, "", None, "", found.versions[0].verdict)]
+    rows: list[tuple[Any, ...]] = [("as recorded", base, "", None, "", found.versions[0].verdict)]
     rows += [
         (c.what, c.median_ns, change(c.median_ns), c.predicted_ns, change(c.predicted_ns), c.verdict)
         for c in found.changes

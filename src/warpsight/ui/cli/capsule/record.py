@@ -42,6 +42,8 @@ def command(
                      "that is reached) or all (everything live).")] = "found",
     values: Annotated[str, typer.Option(help="What memory holds: all, none, or zeros or random bytes in its place, with "
                       "addresses kept.")] = "all",
+    limit: Annotated[int | None, typer.Option(metavar="MIB", min=1, help="Leave the contents of larger allocations out: zeros "
+                     "stand in their place.")] = None,
     shadow: Annotated[bool, typer.Option("--shadow/--no-shadow", help="Copy memory within the GPU while the program is held, "
                       "where it has room; otherwise to the host at once.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="New folder; PROGRAM.capsule by default.")] = None,
@@ -63,6 +65,7 @@ def command(
         _choice(kernels or [], launch, named_range, step, frame, when),
         everything=_one_of("--reach", reach, _REACH) == "all",
         values=_one_of("--values", values, _VALUES), shadow=shadow, patience=patience,
+        limit=_MOST if limit is None else limit << 20,
     )  # fmt: skip
     recorded = recording.record(
         program, choice, out or Path(f"{Path(program[0]).stem}.capsule"), replace=force
