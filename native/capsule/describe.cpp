@@ -109,6 +109,7 @@ std::string CapsuleRecorder::describe_launch(const Work& work, const Kernel* ker
   for (size_t at = 0; at + sizeof(uint64_t) <= packed.size(); at += 4) {
     uint64_t value;
     memcpy(&value, packed.data() + at, sizeof value);
+    if (!looked_at_.insert(value).second) continue;
     addresses->emplace_back(value, "parameter at " + std::to_string(at) + " of " + kernel->name);
   }
   json->integer("function", function).raw("grid", dimensions(work.grid)).raw("block", dimensions(work.block));

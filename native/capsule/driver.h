@@ -21,6 +21,7 @@ namespace warpsight {
   X(cuEventSynchronize)                \
   X(cuFuncGetAttribute)                \
   X(cuFuncGetModule)                   \
+  X(cuFuncLoad)                        \
   X(cuFuncGetName)                     \
   X(cuFuncGetParamInfo)                \
   X(cuGraphClone)                      \

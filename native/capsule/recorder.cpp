@@ -97,7 +97,11 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
     modules_.loaded(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
   if (id == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
     modules_.unloading(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
-  if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && !OwnCalls::here()) snapshots_.finish();
+  if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && !OwnCalls::here()) {
+    std::lock_guard<std::timed_mutex> lock(mutex_);
+    if (state_.load() == State::open && data.context == context_) end_early("its context ended");
+    snapshots_.finish();
+  }
 }
 
 // Whether this launch is the one, or one of those, that are asked for.
@@ -292,6 +296,7 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
   const uint64_t begin = time_ns();
   Json json("operation");
   Addresses addresses;
+  looked_at_.clear();
   std::string why = describe(work, kernel, nullptr, &json, &addresses);
   if (why.empty()) why = hold(addresses);
   held_ns_ += time_ns() - begin;
@@ -359,15 +364,17 @@ void CapsuleRecorder::incomplete(const std::string& what) {
     incomplete_.push_back(what);
 }
 
+void CapsuleRecorder::end_early(const char* why) {
+  incomplete(std::string(why) + " within the range");
+  close();
+}
+
 void CapsuleRecorder::at_exit() {
   constexpr std::chrono::seconds kPatience(5);  // a thread may wait for the GPU for ever
   {
     std::unique_lock<std::timed_mutex> lock(mutex_, kPatience);
     if (!lock.owns_lock()) return;
-    if (state_.load() == State::open) {
-      incomplete("the program ended within the range");
-      close();
-    }
+    if (state_.load() == State::open) end_early("the program ended");
     if (state_.load() == State::waiting) finish();
   }
   snapshots_.finish();

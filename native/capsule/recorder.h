@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "capsule/driver.h"
@@ -69,6 +70,7 @@ class CapsuleRecorder {
   Choice choose(const Work& work, const Kernel* kernel);
   void open(CUcontext context, uint64_t number);
   void close();
+  void end_early(const char* why);
   // One candidate is asked for, of many (Keep): it ended, and another may be better; or it is the one.
   void forget_range();
   void keep_range();
@@ -123,6 +125,7 @@ class CapsuleRecorder {
   uint64_t held_ns_ = 0;           // for so long the program waited for copies
   std::map<uint64_t, Held> held_;  // by address
   std::vector<HeldGlobal> globals_, fresh_globals_;
+  std::unordered_set<uint64_t> looked_at_;  // words of the operation's parameters
   std::map<int, int> modules_seen_;         // numbers in the capsule by image
   std::map<const Kernel*, int> functions_;  // and by kernel
   std::map<CUstream, int> streams_;

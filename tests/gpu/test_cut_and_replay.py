@@ -158,7 +158,7 @@ def test_other_schedules_are_as_fast_as_predicted(tmp_path: Path) -> None:
 
 def test_a_trace_is_replayed_in_its_order_and_time(tmp_path: Path) -> None:
     trace = tmp_path / "t.warp"
-    _warpsight("run", "-o", trace, "--", _built(tmp_path, "replay/schedules"), code=0)
+    _warpsight("record", "-o", trace, "--", _built(tmp_path, "replay/schedules"), code=0)
     code, found = _replay(trace, "--validate", "-n", "3")
     assert code == 0 and found["validation"]["ordered"] > 200, found
     kernels = [

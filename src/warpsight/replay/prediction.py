@@ -43,8 +43,8 @@ def predicted(
         with TraceWriter(path) as writer:
             write(writer, manifest, steps, lengths, issued)
     with open_trace(path) as trace:
-        step = simulate(trace, [what]).step
-        return step.predicted / step.recorded
+        found = simulate(trace, [what])
+        return found.predicted_ns / found.recorded_ns
 
 
 def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int]) -> list[int]:
