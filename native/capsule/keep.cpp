@@ -9,7 +9,7 @@ namespace warpsight {
 
 // Whether this launch is the one, or one of those, that are asked for.
 CapsuleRecorder::Choice CapsuleRecorder::choose(const Work& work, const Kernel* kernel) {
-  if (!request_.range.empty()) return {};
+  if (!request_.range.empty() || !armed_.load(std::memory_order_relaxed)) return {};
   const bool wanted = work.kind == WorkKind::launch
                           ? kernel != nullptr && kernel->wanted
                           : work.kind == WorkKind::graph && graphs_.wanted(work.graph);

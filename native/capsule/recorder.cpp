@@ -52,7 +52,8 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
         const Kernel* const kernel = modules_.kernel(function, nullptr);
         return kernel != nullptr && kernel->wanted;
       }),
-      snapshots_(&output_, request_.shadow && request_.keep == Keep::all) {}
+      snapshots_(&output_, request_.shadow && request_.keep == Keep::all),
+      armed_(request_.signal == 0) {}
 
 bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
@@ -189,6 +190,7 @@ bool CapsuleRecorder::asked_for(const char* range) const {
 void CapsuleRecorder::range_begins() {
   std::lock_guard<std::timed_mutex> lock(mutex_);
   CUcontext context = nullptr;
+  if (!armed_.load(std::memory_order_relaxed)) return;
   if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
   const uint64_t end = request_.keep == Keep::all ? request_.first + 1 : request_.end;

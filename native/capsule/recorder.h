@@ -42,6 +42,9 @@ class CapsuleRecorder {
   void refuse(const std::string& why);
   // The process ends.
   void at_exit();
+  // The signal that was asked for has come; safe in its handler.
+  void arm() { armed_.store(true, std::memory_order_relaxed); }
+  int signal() const { return request_.signal; }
   // Nothing will be cut out any more: callbacks are in vain.
   bool done() const { return state_.load(std::memory_order_relaxed) == State::done; }
 
@@ -116,6 +119,7 @@ class CapsuleRecorder {
   Reach reach_;
   std::atomic<State> state_{State::waiting};  // changed under `mutex_`, read on the launch path
   std::atomic<uint64_t> matched_{0};          // launches that the request asks for, so far
+  std::atomic<bool> armed_;                   // launches and ranges count
   std::atomic<bool> prepared_{false};         // prepare() was called
   std::atomic<bool> textures_{false};         // the program has made texture or surface objects
 

@@ -19,6 +19,7 @@ void set(CapsuleRequest* request, std::string_view key, const std::string& value
   if (key == "contents") request->contents = value == "1";
   if (key == "shadow") request->shadow = value == "1";
   if (key == "limit") request->limit = strtoull(value.c_str(), nullptr, 10);
+  if (key == "signal") request->signal = atoi(value.c_str());
   if (key == "keep")
     request->keep = value == "slowest"   ? Keep::slowest
                     : value == "hung"    ? Keep::hung

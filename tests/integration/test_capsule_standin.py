@@ -325,3 +325,11 @@ def test_contents_of_large_allocations_can_be_left_out(programs: Programs, tmp_p
     assert sorted((a.size > 1 << 20, a.before is None) for a in held.allocations)[-1] == (True, True)
     assert sum(a.before is None for a in held.allocations) == 1
     assert "bytes have no contents" in held.incomplete[0]
+
+
+def test_launches_count_from_the_signal_on(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(
+        tmp_path, "-k fill* --signal USR1", "fill:3", "fill:4", "signal", "fill:5", "fill:6"
+    ).capsule
+    (filled,) = allocations(capsule)
+    assert set(floats(capsule, filled, "after")) == {5.0}

@@ -42,6 +42,7 @@ class Choice:
         range: a pattern of NVTX ranges instead; launches then counts ranges.
         everything: all device memory that is live, not only what is reached.
         values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
+        signal: number of one; launches and ranges count from then on. 0: from the start.
         limit: bytes of an allocation whose contents come along; what is larger is zeros.
         which: of the launches or ranges, all of them as one, or one alone: the slowest, the first that fails, or the first
             that takes longer than `patience` seconds. The program is held at each of them.
@@ -53,6 +54,7 @@ class Choice:
     everything: bool = False
     values: Values = "all"
     shadow: bool = True
+    signal: int = 0
     limit: int = 2**63
     which: Which = "all"
     patience: float = 10
@@ -128,6 +130,7 @@ def request(choice: Choice, folder: Path) -> list[str]:
         f"everything={int(choice.everything)}",
         f"contents={int(choice.values != 'none')}",
         f"shadow={int(choice.shadow)}",
+        f"signal={choice.signal}",
         f"limit={choice.limit}",
         f"keep={choice.which}",
         f"patience={int(choice.patience * 1e9)}",

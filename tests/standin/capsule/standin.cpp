@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -417,8 +418,8 @@ struct Program {
 
 // Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
-// (as warpsight's Python functions tell them), threads:N (launches on N threads), quit (without exit
-// handlers).
+// (as warpsight's Python functions tell them), threads:N (launches on N threads), signal (USR1), quit
+// (without exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -465,6 +466,7 @@ EXPORT int standin_main(int argc, char** argv) {
       for (int n = 0; n < atoi(rest.c_str()); ++n) threads.emplace_back([&program] { program.launch_add(); });
       for (auto& thread : threads) thread.join();
     }
+    if (word == "signal") raise(SIGUSR1);
     if (word == "quit") _exit(5);
   }
   printf("ran\n");

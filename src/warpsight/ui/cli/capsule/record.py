@@ -38,6 +38,8 @@ def command(
     when: Annotated[str | None, typer.Option(metavar="WHICH", help="Only one of the launches, ranges, steps or frames: the "
                     "slowest, the first that is hung, or the first that faulted. The program is held at each of them.")] = None,
     patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="What takes longer is hung.")] = 10,
+    signal: Annotated[str | None, typer.Option(metavar="NAME", help="Count launches, ranges or steps only once the program has "
+                      "got this signal: USR1.")] = None,
     reach: Annotated[str, typer.Option(help="Memory that comes along: found (parameters, and every address found in memory "
                      "that is reached) or all (everything live).")] = "found",
     values: Annotated[str, typer.Option(help="What memory holds: all, none, or zeros or random bytes in its place, with "
@@ -65,7 +67,7 @@ def command(
         _choice(kernels or [], launch, named_range, step, frame, when),
         everything=_one_of("--reach", reach, _REACH) == "all",
         values=_one_of("--values", values, _VALUES), shadow=shadow, patience=patience,
-        limit=_MOST if limit is None else limit << 20,
+        signal=_signal(signal), limit=_MOST if limit is None else limit << 20,
     )  # fmt: skip
     recorded = recording.record(
         program, choice, out or Path(f"{Path(program[0]).stem}.capsule"), replace=force
@@ -103,6 +105,17 @@ def _choice(
             raise UsageError("--step counts from 1")
         low, high = low - 1, high - 1
     return Choice(tuple(kernels), (low, high), pattern, which=which)  # type: ignore[arg-type]
+
+
+def _signal(name: str | None) -> int:
+    import signal
+
+    if name is None:
+        return 0
+    plain = name.upper().removeprefix("SIG")
+    if plain not in ("USR1", "USR2", "HUP", "WINCH", "URG"):
+        raise UsageError(f"--signal {name}: write USR1, USR2, HUP, WINCH or URG")
+    return int(getattr(signal, f"SIG{plain}"))
 
 
 def _one_of(option: str, text: str, allowed: tuple[str, ...]) -> Any:
