@@ -15,17 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from warpsight import _version
-from warpsight.device_code.cubin import Cubin
-from warpsight.device_code.line_table import sequences
 from warpsight.errors import WarpsightError
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule, Writer
 from warpsight.replay.checks import CapsuleError, chunk_sizes
+from warpsight.replay.sources import source_files, text_of
 
 Words = npt.NDArray[np.uint64]
 Line = dict[str, Any]
-#: Files of one module's line table that come along, and bytes of one, at most.
-_MOST_SOURCES, _SOURCE_LIMIT = 64, 4 << 20
 #: Chunks that wait to be compressed at most, so that memory stays bounded.
 _AHEAD = 64
 
@@ -149,7 +146,7 @@ class _Conversion:
             found.append(m.Source("module.ptx", size, self._contents(offset, size, self._writer.put_chunk)))
         image = os.pread(self._file, line["size"], line["offset"])
         for path in source_files(image):
-            text = _text(path)
+            text = text_of(path)
             if text:
                 found.append(m.Source(path, len(text), self._writer.put(text)))
         return found
@@ -278,31 +275,6 @@ class _Conversion:
 
 #: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 _CLUSTER = 4
-
-
-def source_files(image: bytes) -> list[str]:
-    """The files to which a cubin's line table ascribes instructions; none for one without or damaged."""
-    try:
-        table = Cubin(image, "module").elf.bytes_of(".debug_line")
-    except WarpsightError:
-        return []
-    named = (
-        seen.files[row.file].path
-        for seen in sequences(table, [])
-        for row in seen.rows
-        if 0 < row.file < len(seen.files)
-    )
-    return list(islice((path for path in dict.fromkeys(named) if path.startswith("/")), _MOST_SOURCES))
-
-
-def _text(path: str) -> bytes:
-    """A source file, empty where there is none or it is too large to be one."""
-    try:
-        if os.stat(path).st_size > _SOURCE_LIMIT or not os.path.isfile(path):
-            return b""
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
 
 
 def _function(line: Line) -> m.Function:
