@@ -125,13 +125,19 @@ def write(
             tables[table].append({**row, **columns})
     last = _call(len(issued), issued[-1], max(makespan(steps, lengths, issued) - issued[-1], 0) + _LATENCY)
     tables["api"].append({**last, "function": "cudaDeviceSynchronize"})
-    tables["sync"].append({**_WHERE, "start": last["start"], "duration": last["duration"], "kind": "context", "stream": -1,
-                           "correlation": last["correlation"], "result": 0})  # fmt: skip
+    waited = {name: last[name] for name in ("start", "duration", "correlation")}
+    tables["sync"].append({**_WHERE, **waited, "kind": "context", "stream": -1, "result": 0})
     for name, rows in tables.items():
         writer.add(name, rows)
-    writer.add("device", [{"device": 0, "index": 0, "uuid": "0", "vendor": "NVIDIA", "platform": "cuda", "host": "",
-                           "name": manifest.device.name, "multiprocessors": manifest.device.multiprocessors,
-                           "compute_capability": "{}.{}".format(*manifest.device.compute_capability)}])  # fmt: skip
+    writer.add("device", [_device(manifest.device)])
+
+
+def _device(device: m.Device) -> Row:
+    return {
+        "device": 0, "index": 0, "uuid": device.uuid or "0", "vendor": "NVIDIA", "platform": "cuda", "host": "",
+        "name": device.name, "multiprocessors": device.multiprocessors,
+        "compute_capability": "{}.{}".format(*device.compute_capability),
+    }  # fmt: skip
 
 
 def _call(correlation: int, start: int, duration: int) -> Row:

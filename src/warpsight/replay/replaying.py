@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from warpsight.race import delays
-from warpsight.replay import changing, execution, schedule, script, swap, synthetic
+from warpsight.replay import changing, execution, layout, schedule, script, swap, synthetic
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
 TOLERANCE_NS = 1_000.0
+#: The log of the delays that were made, in a replay's folder.
+_DELAYS = "delays"
 SCHEDULES = ("fast", "original", "graph")
 #: What a run with each operation timed adds; more says no more.
 _TIMED_RUNS = 5
@@ -121,52 +123,51 @@ def replay_opened(capsule: Capsule, request: Request) -> Outcome:
         for text in request.changes:
             schedule.changed(capsule.manifest, steps, text)
         settings = _settings(request, swaps)
-        written = script.write(capsule, steps, settings, folder)
-        files = Files(capsule.manifest, written, folder)
-        log = folder / "delays"
-        variables = delays.environment(request.delays, log) if request.delays is not None else {}
+        files = Files(capsule.manifest, script.write(capsule, steps, settings, folder), folder)
+        variables = delays.environment(request.delays, folder / _DELAYS) if request.delays is not None else {}
         found = execution.run(
-            written, folder, under=request.under, timeout=request.timeout, variables=variables
+            files.written, folder, under=request.under, timeout=request.timeout, variables=variables
         )
-        compared = steps.complete and any(piece["after"] != 2**64 - 1 for piece in written.pieces)
         if request.under and not found.ended and found.failure is None:
-            return Outcome(
-                _device(found), (), None, (*_notes(capsule.manifest), "the tool ended the replay early")
-            )
-        checked = None
-        if request.validate:
-            checked = validate(steps, *_measured(steps, found), TOLERANCE_NS)
-        versions = []
-        if found.failure is None:
-            versions = [
-                version(files, found, number, name, request.dtype, compared)
-                for number, name in enumerate(["recorded", *([", ".join(names)] if names else [])])
-            ]
-        if versions and (len(steps.steps) == 1 or not request.under):
-            versions = attributed(files, versions, written, folder, request.timeout)
-        outcome = Outcome(
-            _device(found),
-            tuple(versions),
-            _failure(capsule.manifest, written, found),
-            (
-                *_notes(capsule.manifest),
-                *found.notes,
-                *_partial(steps.complete, compared, capsule.manifest),
-                *(_delayed(log) if request.delays is not None else ()),
-            ),
-            validation=checked,
-        )
-        if versions and request.writes:
-            rows = writes(files, written, folder, request.timeout)
-            if rows is None:
-                said = "writes: too much memory and too many operations to look at; choose some with --operations"
-                return replace(outcome, notes=(*outcome.notes, said))
-            first = request.operations[0] if request.operations else 0
-            return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
-        if versions and request.changes:
+            said = "the tool ended the replay early"
+            return Outcome(_device(found), (), None, (*_notes(capsule.manifest), said))
+        outcome = _outcome(files, steps, names, found, request)
+        if not outcome.versions:
+            return outcome
+        if request.writes:
+            return _with_writes(outcome, files, request)
+        if request.changes:
             changes = changing.measure(capsule, steps, settings, found, request.changes, request.timeout)
             return replace(outcome, changes=changes)
-        return _reach(outcome, files, request) if request.check_reach and versions else outcome
+        return _reach(outcome, files, request) if request.check_reach else outcome
+
+
+def _outcome(files: Files, steps: Steps, names: Sequence[str], found: Results, request: Request) -> Outcome:
+    """What the runs show; `names`: of what replaces kernels in the second version."""
+    compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
+    versions = []
+    if found.failure is None:
+        versions = [
+            version(files, found, number, name, request.dtype, compared)
+            for number, name in enumerate(["recorded", *([", ".join(names)] if names else [])])
+        ]
+    if versions and (len(steps.steps) == 1 or not request.under):
+        versions = attributed(files, versions, files.written, files.folder, request.timeout)
+    notes = (*_notes(files.manifest), *found.notes, *_partial(steps.complete, compared, files.manifest))
+    delayed = _delayed(files.folder / _DELAYS) if request.delays is not None else ()
+    return Outcome(
+        _device(found), tuple(versions), _failure(files.manifest, files.written, found), (*notes, *delayed),
+        validation=validate(steps, *_measured(steps, found), TOLERANCE_NS) if request.validate else None,
+    )  # fmt: skip
+
+
+def _with_writes(outcome: Outcome, files: Files, request: Request) -> Outcome:
+    rows = writes(files, files.written, files.folder, request.timeout)
+    if rows is None:
+        said = "writes: too much memory and too many operations to look at; choose some with --operations"
+        return replace(outcome, notes=(*outcome.notes, said))
+    first = request.operations[0] if request.operations else 0
+    return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
 
 
 def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
