@@ -144,7 +144,8 @@ bool Timing::run_whole(int run, unsigned variant) {
       !report_->check(driver_, driver_.event_elapsed(&milliseconds, begin_, end_), "timing"))
     return false;
   report_->line("total %d %u %.6f", run, variant, static_cast<double>(milliseconds));
-  if (script_.has(kTellIssued) && !graph && variant == 0 && static_cast<uint32_t>(run) + 1 == script_.header->runs)
+  if (script_.has(kTellIssued) && !graph && variant == 0 &&
+      static_cast<uint32_t>(run) + 1 == script_.header->runs)
     for (const uint64_t ns : issued_) report_->line("issued %llu", static_cast<unsigned long long>(ns));
   return true;
 }
