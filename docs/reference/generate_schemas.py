@@ -26,7 +26,8 @@ from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.browsing import Memory, Overview
-from warpsight.replay.outcome import Version
+from warpsight.replay.outcome import Changed, Version, Write
+from warpsight.replay.validation import OrderCheck
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
@@ -245,12 +246,23 @@ class SassEvent(TypedDict):
 class Replay(TypedDict):
     capsule: str
     verdict: Literal[
-        "bit-exact", "repeatable", "different", "non-deterministic", "left the capsule", "failed"
+        "bit-exact",
+        "repeatable",
+        "different",
+        "non-deterministic",
+        "left the capsule",
+        "failed",
+        "not executed",
+        "out of order",
     ]
     device: str
     versions: _told(list[Version], "as recorded; with --swap also with the kernels replaced")
     failure: _told(str | None, "what the GPU or its driver reported")
     notes: list[str]
+    changes: _told(list[Changed], "with --what: each schedule, measured beside its prediction")
+    writes: _told(list[Write], "with --writes")
+    validation: _told(OrderCheck | None, "with --validate")
+    executed: _told(bool, "false: --mode dry-run")
 
 
 class CapsuleExport(TypedDict):
