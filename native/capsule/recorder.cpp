@@ -142,12 +142,13 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   if (counted || state == State::open) {
     if (!is_wait(work.kind) && capturing(work.stream)) return;
   }
-  const Choice choice = choose(work, kernel);
-  if (!choice.wanted && state != State::open) {
+  const bool candidate = counts(work, kernel);
+  if (!candidate && state != State::open) {
     note(work, kernel, call);
     return;
   }
   mutex_.lock();  // until the call ends
+  const Choice choice = candidate ? next_choice() : Choice{};
   if (choice.wanted && state_.load() == State::waiting) open(call.context, choice.number);
   if (state_.load() == State::open) begin_operation(work, kernel, call);
   if (state_.load() != State::open || is_wait(work.kind)) {

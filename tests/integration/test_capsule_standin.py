@@ -211,10 +211,14 @@ def test_memory_freed_in_the_range_keeps_what_it_held(programs: Programs, tmp_pa
     assert floats(capsule, the_output(capsule), "after")[2] == 9.0
 
 
-def test_launches_of_many_threads_come_one_after_the_other(programs: Programs, tmp_path: Path) -> None:
-    held = programs.record(tmp_path, "--launch 0..40", "threads:40").capsule.manifest
-    assert len(held.operations) == 40
-    assert len({operation.host_time for operation in held.operations}) == 40
+@pytest.mark.parametrize(("chosen", "threads", "count"), [("0..40", 40, 40), ("20..60", 200, 40)])
+def test_launches_of_many_threads_come_one_after_the_other(
+    programs: Programs, tmp_path: Path, chosen: str, threads: int, count: int
+) -> None:
+    """As many as were asked for, whichever thread is first at the recorder."""
+    held = programs.record(tmp_path, f"--launch {chosen}", f"threads:{threads}").capsule.manifest
+    assert len(held.operations) == count
+    assert len({operation.host_time for operation in held.operations}) == count
 
 
 def test_without_room_on_the_gpu_memory_goes_to_the_host_at_once(programs: Programs, tmp_path: Path) -> None:

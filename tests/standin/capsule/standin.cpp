@@ -58,7 +58,12 @@ struct Graph {
 };
 
 CUpti_CallbackFunc g_callback = nullptr;
+std::mutex g_enabled_mutex;  // protects `g_enabled`
 std::set<std::pair<int, uint32_t>> g_enabled;
+bool enabled(CUpti_CallbackDomain domain, uint32_t id) {
+  std::lock_guard<std::mutex> lock(g_enabled_mutex);
+  return g_enabled.count({domain, id}) != 0;
+}
 std::map<uint64_t, uint64_t> g_memory;  // size by address
 char* g_variables = nullptr;            // of the module
 constexpr uint64_t kScale = 0, kLimits = 64, kTarget = 128;
@@ -115,7 +120,7 @@ void run(CUfunction f, void** params) {
 }
 
 void tell(CUpti_CallbackDomain domain, uint32_t cbid, const void* data) {
-  if (g_callback != nullptr && g_enabled.count({domain, cbid}) != 0) g_callback(nullptr, domain, cbid, data);
+  if (g_callback != nullptr && enabled(domain, cbid)) g_callback(nullptr, domain, cbid, data);
 }
 
 // A call of the driver: tells its begin, and its end when it is destroyed.
@@ -164,6 +169,7 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpt
                                        CUpti_CallbackId id) {
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API && id > CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz + 200)
     return CUPTI_ERROR_INVALID_PARAMETER;  // an older CUPTI than the library was built with
+  std::lock_guard<std::mutex> lock(g_enabled_mutex);
   on != 0 ? (void)g_enabled.insert({domain, id}) : (void)g_enabled.erase({domain, id});
   return CUPTI_SUCCESS;
 }
