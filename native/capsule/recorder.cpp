@@ -218,6 +218,7 @@ void CapsuleRecorder::refuse(const std::string& why) {
 
 void CapsuleRecorder::close() {
   OwnCalls own;
+  InContext here(context_);
   const CUresult result = cu().synchronize();
   if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
   const bool slower = request_.keep == Keep::slowest && (device_ns_ > slowest_ns_ || slowest_ns_ == 0);
@@ -286,6 +287,7 @@ void CapsuleRecorder::before_free(uint64_t address) {
   const auto found = held_.find(address);
   if (state_.load() != State::open || found == held_.end() || found->second.after) return;
   OwnCalls own;
+  InContext here(context_);
   cu().synchronize();
   const std::string why = take({&found->second}, {}, "after");
   if (!why.empty()) refuse(why);

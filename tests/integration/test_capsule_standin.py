@@ -206,6 +206,11 @@ def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
     assert (len(held.operations), held.incomplete) == (2, ["the program ended within the range"])
 
 
+def test_a_program_may_end_on_a_thread_without_a_context(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "--launch 0..5", "add", "leave").capsule
+    assert floats(capsule, the_output(capsule), "after")[1] == 5.0
+
+
 def test_memory_freed_in_the_range_keeps_what_it_held(programs: Programs, tmp_path: Path) -> None:
     capsule = programs.record(tmp_path, "--launch 0..2", "add", "free", "fill:1").capsule
     assert floats(capsule, the_output(capsule), "after")[2] == 9.0
