@@ -8,12 +8,12 @@
 #include "cuda/buffers.h"
 #include "cuda/callbacks.h"
 #include "cuda/capture_range.h"
+#include "cuda/counters.h"
 #include "cuda/detach.h"
 #include "cuda/functions.h"
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
-#include "cuda/pc_sampling.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
 #include "runtime/kernel_filter.h"
@@ -89,7 +89,7 @@ void CudaRecorder::begin() {
   begin_range_session();
   set_modules_incomplete(!injecting_);
   if (!injecting_ && session_ == 1) note_late_start();
-  begin_pc_sampling(!injecting_ && any_primary_context());
+  begin_counters(!injecting_ && any_primary_context());
   set_up_activity();
   prepare_stacks();
   if (settings().capture_range) {
@@ -147,7 +147,7 @@ void CudaRecorder::stop() {
   set_awaiting_range(false);
   end_graph_level();
   const uint64_t disabled = now_ns();
-  end_pc_sampling();
+  end_counters();
   flush(true);
   disable_kinds();
   drain_worker(kDrainMs);
@@ -178,7 +178,7 @@ void CudaRecorder::leave_cupti() {
 }
 
 void CudaRecorder::exiting() {
-  if (attached()) end_pc_sampling();
+  if (attached()) end_counters();
 }
 
 void CudaRecorder::flush(bool forced) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cuda/cuda.h"
 #include "ring/arena.h"
 #include "runtime/own_time.h"
 #include "runtime/state.h"
@@ -87,12 +88,14 @@ WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
   row.name = intern_text(name);
   row.attributes = intern_text(attributes);
   row.stack = capture_stack();
+  if (metric_range_begins != nullptr) metric_range_begins(row.name);
   return written(write(row));
 }
 
 WARPSIGHT_EXPORT int ws_pop() {
   const OwnTime own(OwnSite::range);
   if (t_depth) --t_depth;
+  if (metric_range_ends != nullptr) metric_range_ends();
   if (!recording()) return 0;
   Marker row = marker(kPop);
   row.id = t_depth;

@@ -1,0 +1,21 @@
+// WARPSIGHT_METRICS_EVERY=US: hardware metrics of whole GPUs at a fixed interval, as counters, by CUPTI's PM
+// Sampling API.
+#pragma once
+
+#include <cupti.h>
+
+#include <cstdint>
+
+namespace warpsight {
+
+// From resource callbacks: samples the device of a new context unless it is sampled already.
+void sample_device_of(CUcontext context);
+
+// On the recorder's worker thread: writes what the GPU has sampled once the window is over.
+void collect_device_samples();
+uint32_t device_window_ms(uint32_t idle_ms);
+
+// The end of the recording, or of the process.
+void end_device_sampling();
+
+}  // namespace warpsight
