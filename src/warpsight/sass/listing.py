@@ -50,6 +50,16 @@ class Row:
         return sum(self.samples.values())
 
     @property
+    def figures(self) -> tuple[str, str, str]:
+        """Warps that executed it, threads of each that no predicate switched off, sectors of each; "" where there is none."""
+        counts = self.counts
+        if counts is None or not counts.executions:
+            return "", "", ""
+        on = counts.values.get("thread_inst_executed_pred_on")
+        lanes = f"{on / counts.executions:.3g}" if on is not None else ""
+        return f"{counts.executions:,}", lanes, f"{counts.sectors / counts.executions:.3g}" if counts.sectors else ""
+
+    @property
     def main_reason(self) -> str:
         """The stall reason with most samples; empty when it never stalled."""
         stalls = {name: count for name, count in self.samples.items() if name not in NO_STALL}

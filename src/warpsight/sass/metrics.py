@@ -93,8 +93,8 @@ def measured(trace: Trace) -> pa.Table:
         WarpsightError: when it measured nothing.
     """
     if trace.count("range_metric"):
-        return trace.sql(_RANGES).arrow()
+        return trace.sql(_RANGES).to_arrow_table()
     if trace.sql("SELECT count(*) FROM counter WHERE source = 'pm sampling'").fetchall() != [(0,)]:
-        return trace.sql(_SAMPLES).arrow()
+        return trace.sql(_SAMPLES).to_arrow_table()
     lost = trace.sql("SELECT cause FROM loss WHERE source = 'metrics'").fetchall()
     raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_MEASURED}")

@@ -61,7 +61,7 @@ class _Page:
             f"{self.bold}{code.short_name}{self.plain}  {self.dim}{' · '.join(facts)}{self.plain}\n"
         )
         margin = f"{'samples':<{5 + _BAR}} {'stalled for':<{_REASON}} " if self.total else ""
-        margin += f"{'executed':>{_COUNT}} {'lanes':>5} {'sectors':>{_COUNT}} " if self.listing.counted else ""
+        margin += f"{'executed':>{_COUNT}} {'lanes':>5} {'sectors':>7} " if self.listing.counted else ""
         head = f"{margin}live offset  {'':{self.deepest}}{'instruction':<{self.text_width}}  scheduling"
         self.stream.write(f"{self.dim}{head}{self.plain}\n")
 
@@ -93,14 +93,8 @@ class _Page:
         self.stream.write(shown.rstrip() + "\n")
 
     def _counts(self, row: Row) -> str:
-        """Warps that executed it, threads of each on average that no predicate switched off, sectors of an execution."""
-        counts = row.counts
-        if counts is None or not counts.executions:
-            return f"{'-':>{_COUNT}} {'':>5} {'':>{_COUNT}} "
-        on = counts.values.get("thread_inst_executed_pred_on")
-        lanes = f"{on / counts.executions:.3g}" if on is not None else ""
-        sectors = f"{counts.sectors / counts.executions:.3g}" if counts.sectors else ""
-        return f"{counts.executions:>{_COUNT},} {lanes:>5} {sectors:>{_COUNT}} "
+        executed, lanes, sectors = row.figures
+        return f"{executed:>{_COUNT}} {lanes:>5} {sectors:>7} "
 
     def _margin(self, row: Row) -> str:
         if not row.total:
