@@ -13,14 +13,12 @@ void begin_counters(bool contexts_exist) {
   begin_sass_counts(contexts_exist);
 }
 
-void begin_counters_of(CUcontext context) {
-  sample_context(context);
-  sample_device_of(context);
-}
+void begin_counters_of(CUcontext context) { sample_context(context); }
 
-bool launches_watched() { return launches_measured() || instructions_counted(); }
+bool launches_watched() { return launches_measured() || instructions_counted() || devices_sampled(); }
 
 void launch_begins(CUcontext context, const char* kernel) {
+  if (devices_sampled()) sample_device_of(context);
   if (instructions_counted()) count_from_launch(context);
   if (launches_measured()) measured_launch_begins(context, kernel);
 }
@@ -42,11 +40,11 @@ void collect_counters() {
 
 uint32_t counter_window_ms(uint32_t idle_ms) { return device_window_ms(pc_window_ms(idle_ms)); }
 
-void end_counters() {
+void end_counters(bool exiting) {
   end_pc_sampling();
-  end_sass_counts();
-  end_device_sampling();
-  end_measuring();
+  end_sass_counts(exiting);
+  end_device_sampling(exiting);
+  end_measuring(exiting);
 }
 
 }  // namespace warpsight

@@ -27,7 +27,7 @@ void collect_counters();
 // How long the worker may sleep, at most `idle_ms`.
 uint32_t counter_window_ms(uint32_t idle_ms);
 
-// The end of the recording, or of the process.
-void end_counters();
+// The end of the recording; or of the process, when CUPTI has freed some of what its functions would free.
+void end_counters(bool exiting);
 
 }  // namespace warpsight

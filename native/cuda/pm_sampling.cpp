@@ -159,7 +159,7 @@ bool take(SampledDevice* one) {
 
 void schedule() { g_next.store(now_ns() + settings().flush_ms * 1000000ull, std::memory_order_relaxed); }
 
-SampledDevice* sampled(uint32_t device) {
+SampledDevice* sampled_device(uint32_t device) {
   std::vector<uint8_t> free_counters;
   if (!availability(device, &free_counters)) return nullptr;
   auto* one = new SampledDevice{device, nullptr, {}, {}, false};
@@ -182,18 +182,24 @@ SampledDevice* sampled(uint32_t device) {
 
 }  // namespace
 
+bool devices_sampled() { return settings().pm_sampling_us != 0 && !settings().metrics.empty(); }
+
 void sample_device_of(CUcontext context) {
-  if (settings().pm_sampling_us == 0 || settings().metrics.empty()) return;
+  static std::atomic<bool> refused{false};  // said so, and not asked again
+  if (refused.load(std::memory_order_relaxed)) return;
   uint32_t device = 0;
   if (!available() || !profiler_initialized() ||
       cupti().cuptiGetDeviceId(context, &device) != CUPTI_SUCCESS) {
     report_loss("metrics", "no metrics are sampled: this CUPTI has no PM sampling; CUDA 12.6 brought it");
+    refused.store(true, std::memory_order_relaxed);
     return;
   }
   pthread_mutex_lock(&g_lock);
   const bool known =
       std::any_of(devices().begin(), devices().end(), [&](auto* one) { return one->device == device; });
-  if (SampledDevice* one = known ? nullptr : sampled(device)) devices().push_back(one), schedule();
+  SampledDevice* one = known ? nullptr : sampled_device(device);
+  if (one != nullptr) devices().push_back(one), schedule();
+  if (!known && one == nullptr) refused.store(true, std::memory_order_relaxed);
   pthread_mutex_unlock(&g_lock);
 }
 
@@ -214,7 +220,8 @@ uint32_t device_window_ms(uint32_t idle_ms) {
                                                      : std::min<uint32_t>(idle_ms, settings().flush_ms);
 }
 
-void end_device_sampling() {
+void end_device_sampling(bool exiting) {
+  if (!devices_sampled()) return;
   timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kPatienceSeconds;
@@ -226,6 +233,7 @@ void end_device_sampling() {
     cupti().cuptiPmSamplingStop(&stop);
     while (take(one)) {
     }
+    if (exiting) continue;
     disable(one);
     delete one;
   }

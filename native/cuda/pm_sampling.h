@@ -8,7 +8,10 @@
 
 namespace warpsight {
 
-// From resource callbacks: samples the device of a new context unless it is sampled already.
+bool devices_sampled();
+
+// On the program's thread, before a launch: samples the device of the context unless it is sampled already.
+// CUPTI's start does not return where a context is only being created.
 void sample_device_of(CUcontext context);
 
 // On the recorder's worker thread: writes what the GPU has sampled once the window is over.
@@ -16,6 +19,6 @@ void collect_device_samples();
 uint32_t device_window_ms(uint32_t idle_ms);
 
 // The end of the recording, or of the process.
-void end_device_sampling();
+void end_device_sampling(bool exiting);
 
 }  // namespace warpsight

@@ -331,14 +331,14 @@ void end_measuring_of(CUcontext context) {
   contexts().swap(left);
 }
 
-void end_measuring() {
+void end_measuring(bool exiting) {
   if (!wanted()) return;
   // A thread may hold the lock for a launch that never returns.
   timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kPatienceSeconds;
   if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
-  for (MeasuredContext* one : contexts()) finish(one);
+  for (MeasuredContext* one : contexts()) exiting ? report_incomplete(one) : finish(one);
   contexts().clear();
   pthread_mutex_unlock(&g_lock);
 }

@@ -22,6 +22,6 @@ void measured_launch_ends(uint32_t name, uint32_t correlation);
 
 // From resource callbacks, and at the end of the recording or of the process.
 void end_measuring_of(CUcontext context);
-void end_measuring();
+void end_measuring(bool exiting);
 
 }  // namespace warpsight

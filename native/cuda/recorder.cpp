@@ -14,6 +14,7 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
+#include "cuda/range_metrics.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
 #include "runtime/kernel_filter.h"
@@ -147,7 +148,7 @@ void CudaRecorder::stop() {
   set_awaiting_range(false);
   end_graph_level();
   const uint64_t disabled = now_ns();
-  end_counters();
+  end_counters(false);
   flush(true);
   disable_kinds();
   drain_worker(kDrainMs);
@@ -178,7 +179,7 @@ void CudaRecorder::leave_cupti() {
 }
 
 void CudaRecorder::exiting() {
-  if (attached()) end_counters();
+  if (attached()) end_counters(true);
 }
 
 void CudaRecorder::flush(bool forced) {
@@ -252,6 +253,7 @@ bool CudaRecorder::range_is_complete() const {
 // Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
 // our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
+  if (launches_measured()) return false;  // which leave no records
   const BufferCounters counters = buffer_counters();
   const uint64_t activity = counters.requested + counters.completed;
   if (activity != seen_requests_) {

@@ -248,10 +248,15 @@ void end_counts_of(CUcontext context) {
   contexts().swap(left);
 }
 
-void end_sass_counts() {
+void end_sass_counts(bool exiting) {
   if (!instructions_counted()) return;
   const Guard guard;
-  for (CountedContext* one : contexts()) finish(one);
+  for (CountedContext* one : contexts()) {
+    if (!exiting)
+      finish(one);
+    else if (one->enabled)
+      take(one);
+  }
   contexts().clear();
 }
 

@@ -18,6 +18,6 @@ void count_from_launch(CUcontext context);
 
 // From resource callbacks, and at the end of the recording or of the process: writes the counts.
 void end_counts_of(CUcontext context);
-void end_sass_counts();
+void end_sass_counts(bool exiting);
 
 }  // namespace warpsight

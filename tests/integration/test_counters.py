@@ -33,11 +33,21 @@ def run(standin: Standin, path: Path, options: tuple[str, ...], *steps: str, say
 
 
 def losses(found: Recorded, source: str) -> list[str]:
-    return [str(cause) for (cause,) in found.sql(f"SELECT cause FROM loss WHERE source = '{source}' ORDER BY cause")]
+    return [
+        str(cause)
+        for (cause,) in found.sql(f"SELECT cause FROM loss WHERE source = '{source}' ORDER BY cause")
+    ]
 
 
 def test_all_executions_of_all_launches_are_counted(standin: Standin, tmp_path: Path) -> None:
-    found = run(standin, tmp_path / "a.warp", ("--sass-counts", "on"), "module:gemm,add:5", "launch:gemm:5", "launch:add:2")
+    found = run(
+        standin,
+        tmp_path / "a.warp",
+        ("--sass-counts", "on"),
+        "module:gemm,add:5",
+        "launch:gemm:5",
+        "launch:add:2",
+    )
     expected = sorted(
         (name, pc, f"smsp__sass_{metric}", value * launches)
         for name, launches in (("add", 2), ("gemm", 5))
@@ -51,28 +61,51 @@ def test_all_executions_of_all_launches_are_counted(standin: Standin, tmp_path: 
 
 def test_counts_name_the_module_whose_code_is_kept(standin: Standin, tmp_path: Path) -> None:
     found = run(standin, tmp_path / "a.warp", ("--sass-counts", "on"), "module:gemm:5", "launch:gemm:1")
-    [(checksum,)] = found.sql("SELECT DISTINCT checksum FROM instruction_count JOIN module USING (process, checksum)")
+    [(checksum,)] = found.sql(
+        "SELECT DISTINCT checksum FROM instruction_count JOIN module USING (process, checksum)"
+    )
     assert (tmp_path / "a.warp" / "cubins" / f"{checksum:016x}.cubin").is_file()
 
 
 def test_only_what_is_asked_for_is_counted(standin: Standin, tmp_path: Path) -> None:
     wanted = "smsp__sass_inst_executed,smsp__sass_sectors_mem_global"
     found = run(standin, tmp_path / "a.warp", ("--sass-counts", wanted), "module:gemm:5", "launch:gemm:1")
-    assert found.sql("SELECT DISTINCT metric FROM instruction_count ORDER BY 1") == [(name,) for name in wanted.split(",")]
+    assert found.sql("SELECT DISTINCT metric FROM instruction_count ORDER BY 1") == [
+        (name,) for name in wanted.split(",")
+    ]
 
 
 def test_the_counts_of_a_destroyed_context_are_kept(standin: Standin, tmp_path: Path) -> None:
-    found = run(standin, tmp_path / "a.warp", ("--sass-counts", "on"), "module:gemm:5", "launch:gemm:3", "destroy")
-    assert found.sql("SELECT sum(value) FROM instruction_count WHERE metric = 'smsp__sass_inst_executed'") == [(24,)]
+    found = run(
+        standin, tmp_path / "a.warp", ("--sass-counts", "on"), "module:gemm:5", "launch:gemm:3", "destroy"
+    )
+    assert found.sql(
+        "SELECT sum(value) FROM instruction_count WHERE metric = 'smsp__sass_inst_executed'"
+    ) == [(24,)]
 
 
 @pytest.mark.parametrize(("wanted", "says", "words"), [("on", "counters_refuse=35", "NVreg_RestrictProfilingToAdminUsers=0"),
-                                                       ("smsp__bogus", "", "GH100 has no SASS metric smsp__bogus"),
-                                                       ("on", "counts_drop=3", "dropped")])  # fmt: skip
-def test_what_cannot_be_counted_is_said(standin: Standin, tmp_path: Path, wanted: str, says: str, words: str) -> None:
-    found = run(standin, tmp_path / "a.warp", ("--sass-counts", wanted), "module:gemm:5", "launch:gemm:1", says=says)
+                                                       ("smsp__bogus", "", "GH100 has no SASS metric smsp__bogus")])  # fmt: skip
+def test_what_cannot_be_counted_is_said(
+    standin: Standin, tmp_path: Path, wanted: str, says: str, words: str
+) -> None:
+    found = run(
+        standin, tmp_path / "a.warp", ("--sass-counts", wanted), "module:gemm:5", "launch:gemm:1", says=says
+    )
     [cause] = losses(found, "sass counts")
     assert words in cause
+
+
+def test_counts_that_cupti_dropped_are_said(standin: Standin, tmp_path: Path) -> None:
+    found = run(
+        standin,
+        tmp_path / "a.warp",
+        ("--sass-counts", "on"),
+        "launch:gemm:1",
+        "destroy",
+        says="counts_drop=3",
+    )
+    assert found.sql("SELECT count FROM loss WHERE source = 'sass counts'") == [(3,)]
 
 
 @pytest.mark.parametrize("passes", [1, 3])
@@ -108,11 +141,15 @@ def test_samples_are_counters_of_the_timeline(standin: Standin, tmp_path: Path) 
     assert found.sql("SELECT name, value, unit, count(*) FROM counter WHERE source = 'pm sampling' GROUP BY ALL ORDER BY 1") == [
         ("dram__bytes.sum", 7.0, "bytes", 5), ("sm__cycles.avg", 70.0, "bytes", 5)
     ]  # fmt: skip
-    [(inside,)] = found.sql("SELECT bool_and(abs(time - start) < 60e9) FROM counter, launch WHERE source = 'pm sampling'")
+    [(inside,)] = found.sql(
+        "SELECT bool_and(abs(time - start) < 60e9) FROM counter, launch WHERE source = 'pm sampling'"
+    )
     assert inside
 
 
-@pytest.mark.parametrize(("says", "words"), [("passes=3", "they need 3 passes and sampling has one"), ("pm_full=1", "ran full")])
+@pytest.mark.parametrize(
+    ("says", "words"), [("passes=3", "they need 3 passes and sampling has one"), ("pm_full=1", "ran full")]
+)
 def test_sampling_that_loses_says_so(standin: Standin, tmp_path: Path, says: str, words: str) -> None:
     options = ("--metrics", "dram__bytes.sum", "--metrics-every", "100")
     found = run(standin, tmp_path / "a.warp", options, "launch:gemm:1", says=says)
@@ -121,9 +158,15 @@ def test_sampling_that_loses_says_so(standin: Standin, tmp_path: Path, says: str
 
 
 @pytest.mark.parametrize(("passes", "measured"), [(1, 4), (2, 2), (9, 0)])
-def test_a_range_takes_a_pass_each_time_it_is_entered(standin: Standin, tmp_path: Path, passes: int, measured: int) -> None:
+def test_a_range_takes_a_pass_each_time_it_is_entered(
+    standin: Standin, tmp_path: Path, passes: int, measured: int
+) -> None:
     options = ("--metrics", "dram__bytes.sum", "--metrics-per", "range")
-    steps = [step for _ in range(4) for step in ("push:step", "push:inner", "launch:gemm:2", "pop", "launch:add:1", "pop")]
+    steps = [
+        step
+        for _ in range(4)
+        for step in ("push:step", "push:inner", "launch:gemm:2", "pop", "launch:add:1", "pop")
+    ]
     found = run(standin, tmp_path / "a.warp", options, *steps, says=f"passes={passes}")
     assert found.sql("SELECT kind, name, value FROM range_metric") == [("range", "step", 3.0)] * measured
     said = losses(found, "metrics")

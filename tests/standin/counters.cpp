@@ -65,7 +65,9 @@ CUptiResult refusal() { return static_cast<CUptiResult>(option("counters_refuse"
 
 void count_launch(const char* kernel) {
   const std::lock_guard<std::mutex> guard(g_lock);
-  if (g_counting && kernel != nullptr) ++g_counted[kernel];
+  // CUPTI counts nothing while kernels may run beside each other.
+  const bool exact = kind_enabled(CUPTI_ACTIVITY_KIND_KERNEL) && !kind_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (g_counting && exact && kernel != nullptr) ++g_counted[kernel];
   if (g_ranges.started) ++g_launches;
 }
 

@@ -1,12 +1,15 @@
 """What a chip's counters are called and how many passes they take: CUPTI's Profiler Host interface, which needs no GPU.
 
-Structures follow `cupti_profiler_host.h`, `cupti_sass_metrics.h` and `cupti_target.h` of CUDA 13.0. Each begins with its own size, so
-newer libraries take them too.
+Structures follow `cupti_profiler_host.h`, `cupti_sass_metrics.h` and `cupti_target.h` of CUDA 13.0. Each begins with its own
+size, so newer libraries take them too.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint8, c_uint64, c_void_p
@@ -23,6 +26,24 @@ RANGES, SAMPLING = 0, 1
 _TYPES = ("counter", "ratio", "throughput")
 
 
+_ASK_CHIP = """
+import ctypes, sys
+from ctypes import byref, c_char_p, c_size_t, c_void_p
+
+class Begin(ctypes.Structure):
+    _fields_ = (("size", c_size_t), ("private", c_void_p))
+
+class Chip(ctypes.Structure):
+    _fields_ = (*Begin._fields_, ("device", c_size_t), ("name", c_char_p))
+
+cupti = ctypes.CDLL(sys.argv[1])
+begin, chip = Begin(ctypes.sizeof(Begin)), Chip(ctypes.sizeof(Chip), None, int(sys.argv[2]), None)
+ok = ctypes.CDLL("libcuda.so.1").cuInit(0) == 0 and cupti.cuptiProfilerInitialize(byref(begin)) == 0
+if ok and cupti.cuptiDeviceGetChipName(byref(chip)) == 0 and chip.name:
+    print(chip.name.decode())
+"""
+
+
 class ProfilerHostError(WarpsightError):
     """CUPTI could not answer."""
 
@@ -37,7 +58,9 @@ _Chips = _params("Chips", ("numChips", c_size_t), ("ppChipNames", _NAMES))
 _Initialize = _params("Initialize", ("profilerType", c_int), ("pChipName", c_char_p),
                       ("pCounterAvailabilityImage", c_void_p), _HOST)  # fmt: skip
 _Deinitialize = _params("Deinitialize", _HOST)
-_BaseMetrics = _params("BaseMetrics", _HOST, ("metricType", c_int), ("ppMetricNames", _NAMES), ("numMetrics", c_size_t))
+_BaseMetrics = _params(
+    "BaseMetrics", _HOST, ("metricType", c_int), ("ppMetricNames", _NAMES), ("numMetrics", c_size_t)
+)
 _SubMetrics = _params("SubMetrics", _HOST, ("metricType", c_int), ("pMetricName", c_char_p), ("numOfSubmetrics", c_size_t),
                       ("ppSubMetrics", _NAMES))  # fmt: skip
 _Properties = _params("Properties", _HOST, ("pMetricName", c_char_p), ("pDescription", c_char_p), ("pHwUnit", c_char_p),
@@ -45,8 +68,9 @@ _Properties = _params("Properties", _HOST, ("pMetricName", c_char_p), ("pDescrip
 _AddMetrics = _params("AddMetrics", _HOST, ("ppMetricNames", _NAMES), ("numMetrics", c_size_t))
 _ImageSize = _params("ImageSize", _HOST, ("configImageSize", c_size_t))
 _Image = _params("Image", _HOST, ("configImageSize", c_size_t), ("pConfigImage", c_void_p))
-_Passes = _params("Passes", ("configImageSize", c_size_t), ("pConfigImage", c_void_p), ("numOfPasses", c_size_t))
-_ChipName = _params("ChipName", ("deviceIndex", c_size_t), ("pChipName", c_char_p))
+_Passes = _params(
+    "Passes", ("configImageSize", c_size_t), ("pConfigImage", c_void_p), ("numOfPasses", c_size_t)
+)
 _SassNumber = _params("SassNumber", ("pChipName", c_char_p), ("numOfMetrics", c_size_t))
 
 
@@ -54,7 +78,9 @@ class _Detail(ctypes.Structure):
     _fields_ = (("metricId", c_uint64), ("pMetricName", c_char_p), ("pMetricDescription", c_char_p))
 
 
-_SassMetrics = _params("SassMetrics", ("pChipName", c_char_p), ("numOfMetrics", c_size_t), ("pMetricsList", POINTER(_Detail)))
+_SassMetrics = _params(
+    "SassMetrics", ("pChipName", c_char_p), ("numOfMetrics", c_size_t), ("pMetricsList", POINTER(_Detail))
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +112,9 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL(str(found.path))
         _ = library.cuptiProfilerHostInitialize
     except (OSError, AttributeError) as error:
-        raise ProfilerHostError(f"{found.path} has no Profiler Host interface (CUDA 12.6 and newer): {error}") from None
+        raise ProfilerHostError(
+            f"{found.path} has no Profiler Host interface (CUDA 12.6 and newer): {error}"
+        ) from None
     return library
 
 
@@ -103,12 +131,24 @@ def chips() -> tuple[str, ...]:
     return tuple(params.ppChipNames[i].decode() for i in range(params.numChips))
 
 
+@cache
 def chip_of_device(index: int = 0) -> str | None:
-    """The chip of a device of this machine; None without a GPU."""
-    if cuda_driver.problem():
+    """The chip of a device of this machine; None without a GPU.
+
+    Asked in a process of its own: CUPTI can crash where it does not fit the driver.
+    """
+    if cuda_driver.library() is None:
         return None
-    params = _ChipName(deviceIndex=index)
-    return params.pChipName.decode() if not _call("cuptiDeviceGetChipName", params) and params.pChipName else None
+    environment = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
+    try:
+        path = str(_library()._name)
+        command = [sys.executable, "-I", "-c", _ASK_CHIP, path, str(index)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, env=environment, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
 
 
 def checked_chip(name: str | None) -> str:
@@ -140,12 +180,14 @@ def _host(chip: str, kind: int) -> Iterator[c_void_p]:
 
 def base_metrics(chip: str, kind: int = RANGES) -> dict[str, str]:
     """Metric → counter, ratio or throughput, in CUPTI's order."""
-    found = {}
+    found: dict[str, str] = {}
     with _host(chip, kind) as host:
         for number, word in enumerate(_TYPES):
             params = _BaseMetrics(pHostObject=host, metricType=number)
             if not _call("cuptiProfilerHostGetBaseMetrics", params):
-                found |= dict.fromkeys((params.ppMetricNames[i].decode() for i in range(params.numMetrics)), word)
+                found |= dict.fromkeys(
+                    (params.ppMetricNames[i].decode() for i in range(params.numMetrics)), word
+                )
     return found
 
 
@@ -180,14 +222,20 @@ def passes(chip: str, names: Sequence[str], kind: int = RANGES) -> int | None:
     """How often work has to run for all of these metrics, with their suffixes; None when one is not the chip's."""
     with _host(chip, kind) as host:
         listed = (c_char_p * len(names))(*(name.encode() for name in names))
-        if _call("cuptiProfilerHostConfigAddMetrics", _AddMetrics(pHostObject=host, ppMetricNames=listed, numMetrics=len(names))):
+        if _call(
+            "cuptiProfilerHostConfigAddMetrics",
+            _AddMetrics(pHostObject=host, ppMetricNames=listed, numMetrics=len(names)),
+        ):
             return None
         size = _ImageSize(pHostObject=host)
         if _call("cuptiProfilerHostGetConfigImageSize", size):
             return None
         image = (c_uint8 * size.configImageSize)()
         at = ctypes.cast(image, c_void_p)
-        if _call("cuptiProfilerHostGetConfigImage", _Image(pHostObject=host, configImageSize=len(image), pConfigImage=at)):
+        if _call(
+            "cuptiProfilerHostGetConfigImage",
+            _Image(pHostObject=host, configImageSize=len(image), pConfigImage=at),
+        ):
             return None
         params = _Passes(configImageSize=len(image), pConfigImage=at)
         return None if _call("cuptiProfilerHostGetNumOfPasses", params) else int(params.numOfPasses)
@@ -202,4 +250,7 @@ def instruction_metrics(chip: str) -> list[Metric]:
     params = _SassMetrics(pChipName=chip.encode(), numOfMetrics=number.numOfMetrics, pMetricsList=details)
     if _call("cuptiSassMetricsGetMetrics", params):
         return []
-    return [Metric(one.pMetricName.decode(), "instruction", (one.pMetricDescription or b"").decode()) for one in details]
+    return [
+        Metric(one.pMetricName.decode(), "instruction", (one.pMetricDescription or b"").decode())
+        for one in details
+    ]

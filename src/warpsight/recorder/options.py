@@ -146,8 +146,8 @@ OPTIONS: tuple[Option, ...] = (
            "also keeps the code.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
            python='int | Literal["on", "off"]', reader=PROCESS, backends=("cuda",), native="pc_sampling",
            native_type="uint32_t"),
-    Option("sass_counts", TEXT, "off", "Exact counts of every instruction: off, on (the usual ones), all, or names of SASS metrics; "
-           "also keeps the code. Kernels run many times slower and have no times.", metavar="on|all|NAMES",
+    Option("sass_counts", TEXT, "off", "Exact counts of every instruction: off, on (the usual ones), all, or names of SASS "
+           "metrics; also keeps the code. Kernels run one at a time and many times slower.", metavar="on|all|NAMES",
            python="str | Sequence[str]", reader=PROCESS, backends=("cuda",), native="sass_counts"),
     Option("metrics", TEXTS, (), "Hardware metrics of each kernel or range, by the chip's names (`warpsight sass metrics "
            "--list`).", metavar="NAMES", reader=PROCESS, backends=("cuda",), native="metrics", shown="none"),

@@ -46,7 +46,9 @@ class Settings(RecordingValues):
         if not self.metrics and (self.metrics_every or self.metrics_per != "kernel"):
             raise UsageError("--metrics-per and --metrics-every are for metrics: give --metrics NAMES too")
         if self.metrics_every and self.metrics_per != "kernel":
-            raise UsageError("--metrics-every samples whole GPUs, --metrics-per range measures ranges: give one of them")
+            raise UsageError(
+                "--metrics-every samples whole GPUs, --metrics-per range measures ranges: give one of them"
+            )
         counts = "" if self.sass_counts == "off" else "--sass-counts"
         metrics = "--metrics" if self.metrics else ""
         samples = "--pc-sampling" if self.pc_sampling else ""

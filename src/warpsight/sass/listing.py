@@ -57,7 +57,11 @@ class Row:
             return "", "", ""
         on = counts.values.get("thread_inst_executed_pred_on")
         lanes = f"{on / counts.executions:.3g}" if on is not None else ""
-        return f"{counts.executions:,}", lanes, f"{counts.sectors / counts.executions:.3g}" if counts.sectors else ""
+        return (
+            f"{counts.executions:,}",
+            lanes,
+            f"{counts.sectors / counts.executions:.3g}" if counts.sectors else "",
+        )
 
     @property
     def main_reason(self) -> str:
@@ -114,7 +118,9 @@ class Listing:
         }  # fmt: skip
 
 
-def listing(code: KernelCode, samples: Samples | None = None, counts: Mapping[int, Counts] | None = None) -> Listing:
+def listing(
+    code: KernelCode, samples: Samples | None = None, counts: Mapping[int, Counts] | None = None
+) -> Listing:
     """The instructions of a kernel.
 
     Raises:

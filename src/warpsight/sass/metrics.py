@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 #: Stands for the metrics of :mod:`warpsight.sass.counts.roofline`.
 ROOFLINE = "roofline"
-NOT_MEASURED = "no hardware metrics; measure some with: warpsight sass metrics -m NAMES -- PROGRAM (NVIDIA, CUPTI)"
+NOT_MEASURED = (
+    "no hardware metrics; measure some with: warpsight sass metrics -m NAMES -- PROGRAM (NVIDIA, CUPTI)"
+)
 
 _RANGES = """
-SELECT r.kind, coalesce(n.short, r.name) AS name, r.metric, count(*) AS times, avg(value) AS mean, min(value) AS min, max(value) AS max,
-       any_value(passes) AS passes
+SELECT r.kind, coalesce(n.short, r.name) AS name, r.metric, count(*) AS times, avg(value) AS mean, min(value) AS min,
+       max(value) AS max, any_value(passes) AS passes
 FROM range_metric r LEFT JOIN name n ON r.kind = 'kernel' AND n.name = r.name
 GROUP BY ALL ORDER BY min(r.start), r.kind, name, r.metric
 """
@@ -41,7 +43,9 @@ def listed(chip: str, patterns: Sequence[str] = (), sampling: bool = False) -> l
     kind = SAMPLING if sampling else RANGES
     names = [name for name in profiler_host.base_metrics(chip, kind) if _matches(name, patterns)]
     counted = () if sampling else profiler_host.instruction_metrics(chip)
-    found = profiler_host.describe(chip, names, kind) + [one for one in counted if _matches(one.name, patterns)]
+    found = profiler_host.describe(chip, names, kind) + [
+        one for one in counted if _matches(one.name, patterns)
+    ]
     if not found:
         raise UsageError(f"{chip} has no metric {', '.join(patterns)}")
     return found
@@ -76,7 +80,7 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[str, 
 def _check(chip: str, name: str, kind: int) -> None:
     if profiler_host.passes(chip, [name], kind) is not None:
         return
-    base, _, suffix = name.partition(".")
+    base = name.partition(".")[0]
     known = profiler_host.base_metrics(chip, kind)
     if base in known:
         suffixes = profiler_host.describe(chip, [base], kind)[0].suffixes

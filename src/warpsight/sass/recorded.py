@@ -97,7 +97,9 @@ def listed_kernels(trace: Trace) -> list[Recorded]:
     """
     found = _kernels(trace)
     if not found:
-        raise WarpsightError(f"{trace.path}: {NOT_SAMPLED}, or with: warpsight sass counts --keep TRACE -- PROGRAM")
+        raise WarpsightError(
+            f"{trace.path}: {NOT_SAMPLED}, or with: warpsight sass counts --keep TRACE -- PROGRAM"
+        )
     return found
 
 
@@ -110,7 +112,8 @@ def _kernels(trace: Trace) -> list[Recorded]:
         kernel, offset = code.at(name, checksum, pc)
         kernel.counts.setdefault(offset // INSTRUCTION_SIZE, Counts()).add({metric: value})
     found = [
-        Recorded(one.name, one.code, add_up(one.rows), one.counts, one.problem) for one in code.gathered.values()
+        Recorded(one.name, one.code, add_up(one.rows), one.counts, one.problem)
+        for one in code.gathered.values()
     ]
     executed = {id(one): sum(counts.executions for counts in one.counts.values()) for one in found}
     return sorted(found, key=lambda one: (-one.samples.total, -executed[id(one)], one.name))

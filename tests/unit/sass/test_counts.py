@@ -51,7 +51,10 @@ def test_bytes_of_an_access(text: str, space: str, moved: int) -> None:
     assert (work.kind.space, work.bytes) == (space, moved)
 
 
-@pytest.mark.parametrize("text", ["UTMALDG.2D [UR8], [UR4]", "UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0"])
+@pytest.mark.parametrize(
+    "text",
+    ["UTMALDG.2D [UR8], [UR4]", "UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0"],
+)
 def test_work_that_a_descriptor_holds_is_unknown(text: str) -> None:
     assert work_of(text).unknown
 
@@ -78,8 +81,15 @@ class Measured:
         return self.rows
 
 
-MEMORY = {"dram__bytesXsum": 1e6, "dram__bytesXsumXpeak_sustained": 100.0, "dram__cycles_elapsedXavgXper_second": 1e9}
-UNITS = {"sm__sass_thread_inst_executed_op_ffma_pred_onXsumXpeak_sustained": 50.0, "sm__cycles_elapsedXavgXper_second": 1e9}
+MEMORY = {
+    "dram__bytesXsum": 1e6,
+    "dram__bytesXsumXpeak_sustained": 100.0,
+    "dram__cycles_elapsedXavgXper_second": 1e9,
+}
+UNITS = {
+    "sm__sass_thread_inst_executed_op_ffma_pred_onXsumXpeak_sustained": 50.0,
+    "sm__cycles_elapsedXavgXper_second": 1e9,
+}
 
 
 @pytest.mark.parametrize(("operations", "roof", "share"), [(1e5, "dram", 0.5), (1.6e6, "fp32", 0.8)])

@@ -71,7 +71,10 @@ class Counts:
         """Plain data."""
         derived = {"executions": self.executions, "threads": self.threads, "predicated_off": self.predicated_off,
                    "lanes": self.lanes}  # fmt: skip
-        return {**{name: value for name, value in derived.items() if value is not None}, "metrics": dict(self.values)}
+        return {
+            **{name: value for name, value in derived.items() if value is not None},
+            "metrics": dict(self.values),
+        }
 
 
 @dataclass
@@ -86,7 +89,9 @@ class Place(Counts):
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        place: dict[str, Any] = {"frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]}
+        place: dict[str, Any] = {
+            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
+        }
         if self.ptx_line:
             place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
         if self.pc >= 0:
@@ -124,7 +129,9 @@ class Kernel(Counts):
     @property
     def l1_bytes(self) -> int | None:
         """Bytes of all sectors that went through the first cache."""
-        found = [self.values[name] for name in ("sectors_mem_global", "sectors_mem_local") if name in self.values]
+        found = [
+            self.values[name] for name in ("sectors_mem_global", "sectors_mem_local") if name in self.values
+        ]
         return sum(found) * _SECTOR_BYTES if found else None
 
     def to_json(self) -> dict[str, Any]:
@@ -145,14 +152,18 @@ class Kernel(Counts):
 _Instruction = tuple[int | None, int, dict[str, int]]
 
 
-def counted_kernels(trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)) -> tuple[list[Kernel], list[str]]:
+def counted_kernels(
+    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
+) -> tuple[list[Kernel], list[str]]:
     """The kernels that were counted, most executions first, and notes on what the answer lacks; `name` chooses kernels.
 
     Raises:
         WarpsightError: when the trace has no counts.
     """
     if not trace.count("instruction_count"):
-        lost = trace.sql("SELECT cause FROM loss WHERE source = 'sass counts' AND severity <> 'note'").fetchall()
+        lost = trace.sql(
+            "SELECT cause FROM loss WHERE source = 'sass counts' AND severity <> 'note'"
+        ).fetchall()
         raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_COUNTED}")
     code = KeptCode(trace.folder / "cubins")
     launches = _launches(trace)
@@ -177,7 +188,8 @@ def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Instru
         # Zeros are not stored, so each metric of the trace is 0 until there is a row.
         places[process, name].setdefault((checksum, pc), dict.fromkeys(metrics, 0))[metric] = value
     return {
-        key: [(checksum, pc, counts) for (checksum, pc), counts in found.items()] for key, found in places.items()
+        key: [(checksum, pc, counts) for (checksum, pc), counts in found.items()]
+        for key, found in places.items()
     }
 
 
@@ -188,7 +200,9 @@ def _launches(trace: Trace) -> dict[tuple[int, str], int]:
     return {(process, name): count for process, name, count in rows}
 
 
-def _fill(kernel: Kernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]) -> None:
+def _fill(
+    kernel: Kernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
+) -> None:
     by_level: dict[str, dict[Any, Place]] = {level: {} for level in LEVELS if level in levels}
     for checksum, pc, counts in instructions:
         origin = code.origin(checksum, kernel.name, pc)
@@ -200,7 +214,9 @@ def _fill(kernel: Kernel, instructions: Iterable[_Instruction], code: KeptCode, 
             if level in by_level:
                 by_level[level].setdefault(key, place).add(counts)
     for level, places in by_level.items():
-        kernel.levels[level] = sorted(places.values(), key=lambda one: (-one.executions, one.pc, one.ptx_line))
+        kernel.levels[level] = sorted(
+            places.values(), key=lambda one: (-one.executions, one.pc, one.ptx_line)
+        )
 
 
 def _add_work(kernel: Kernel, work: Work, counts: Counts) -> None:
@@ -232,7 +248,9 @@ def _places(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, An
 def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
     notes = []
     if any(not kernel.has_code for kernel in kernels):
-        notes.append("the trace does not keep the code of every kernel: instructions there have addresses alone")
+        notes.append(
+            "the trace does not keep the code of every kernel: instructions there have addresses alone"
+        )
     if not code.disassembled:
         notes.append(
             "operations only, so no sizes and shapes: nvdisasm is not here (pip install nvidia-cuda-nvdisasm)"

@@ -1,7 +1,7 @@
 """How near a kernel comes to what its device can do: exact operations, and time and bytes measured in a run without counting.
 
-Counting slows kernels down many times, so its times say nothing. A second run measures :data:`METRICS` of each kernel, which CUPTI takes
-in one pass on chips since Ampere; peaks are the chip's own figures at the clock of that run. After Williams, Waterman, Patterson,
+Counting slows kernels down many times, so its times say nothing. A second run measures :data:`METRICS` of each kernel, which
+GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams, Waterman, Patterson,
 "Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each memory that it moves
 bytes through would alone take some time; the longest of these times is the roof.
 """
@@ -98,8 +98,8 @@ class Roofline:
         roofs = [{"name": one.name, "amount": one.amount, "peak": one.peak, "seconds": one.seconds,
                   "achieved": one.amount / self.seconds / one.peak} for one in self.roofs]  # fmt: skip
         return {
-            "name": self.name, "launches": self.launches, "seconds": self.seconds, "operations": self.operations, "rate": self.rate,
-            "bytes": dict(self.bytes), "intensity": self.intensity, "share_of_roof": self.share, "roofs": roofs,
+            "name": self.name, "launches": self.launches, "seconds": self.seconds, "operations": self.operations,
+            "rate": self.rate, "bytes": dict(self.bytes), "intensity": self.intensity, "share_of_roof": self.share, "roofs": roofs,
         }  # fmt: skip
 
 
@@ -119,7 +119,9 @@ def rooflines(kernels: Sequence[Kernel], measured: Trace) -> tuple[list[Roofline
     if missing:
         notes.append(f"{missing} kernels have no roofline: the measured run has no time of them")
     if unequal:
-        notes.append(f"{unequal} kernels were launched a different number of times in the measured run: averages are compared")
+        notes.append(
+            f"{unequal} kernels were launched a different number of times in the measured run: averages are compared"
+        )
     return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
 
 
@@ -152,4 +154,6 @@ def _roofline(kernel: Kernel, launches: int, run: Mapping[str, float], measured:
         if peak and amount:
             roofs.append(Roof(f"{unit[0]} matrix" if unit[1] else unit[0], amount, peak))
     roofs.sort(key=lambda roof: -roof.seconds)
-    return Roofline(kernel.name, measured, run[_TIME] / 1e9, floating or sum(arithmetic.values()), moved, roofs)
+    return Roofline(
+        kernel.name, measured, run[_TIME] / 1e9, floating or sum(arithmetic.values()), moved, roofs
+    )

@@ -1,7 +1,7 @@
 """How many operations and bytes one instruction stands for, from its text as nvdisasm prints it.
 
-As Nsight Compute counts: an addition or a product is one operation, a fused multiply-add two; comparisons, conversions and special
-functions are none. A matrix product of shape MxNxK is 2·M·N·K operations of one warp (half of that where it is sparse), and a
+As Nsight Compute counts: an addition or a product is one operation, a fused multiply-add two; comparisons, conversions and
+special functions are none. A matrix product of shape MxNxK is 2·M·N·K operations of one warp (half of that where it is sparse), and a
 warpgroup's is divided among its four warps, each of which executes it.
 """
 
@@ -73,7 +73,9 @@ def work_of(text: str) -> Work:
     name, number = _SCALAR_OF.get(known.operation, ("", 0))
     if not number or _moves_only(known):
         return Work(known.operation, kind, unknown=known.operation in _DESCRIBED)
-    return Work(known.operation, kind, _TYPES["BF16_V2"] if "BF16_V2" in known.modifiers else name, per_thread=number)
+    return Work(
+        known.operation, kind, _TYPES["BF16_V2"] if "BF16_V2" in known.modifiers else name, per_thread=number
+    )
 
 
 def _moves_only(known: Access) -> bool:
@@ -108,4 +110,6 @@ def _moved(known: Access, kind: OperationClass) -> Work:
         return Work(known.operation, kind, bytes=registers * _REGISTER_BYTES)
     described = known.operation.startswith(("UTM", "UBLK", "UTC", "LDT", "STT"))
     moves = kind.load or kind.store or kind.atomic
-    return Work(known.operation, kind, unknown=described, bytes=kind.bits // 8 if moves and not described else 0)
+    return Work(
+        known.operation, kind, unknown=described, bytes=kind.bits // 8 if moves and not described else 0
+    )

@@ -22,7 +22,8 @@ def show(kernels: Sequence[Kernel], roofs: Sequence[Roofline], stream: IO[str], 
     """Print kernels with their places, most executions first.
 
     Args:
-        kernels: the answer; roofs: of some of them.
+        kernels: the answer.
+        roofs: of some of them.
         stream: where to.
         most: kernels at most; 0 for all.
         top: places of each at most; 0 for all.
@@ -78,7 +79,10 @@ def _ideal(value: int, ideal: int | None) -> str:
 
 def _mix(kernel: Kernel) -> str:
     ordered = sorted(kernel.operations.items(), key=lambda item: (-item[1].executions, item[0]))
-    shown = [f"{name} {100 * counts.executions / max(kernel.executions, 1):.0f}%" for name, counts in ordered[:_OPERATIONS]]
+    shown = [
+        f"{name} {100 * counts.executions / max(kernel.executions, 1):.0f}%"
+        for name, counts in ordered[:_OPERATIONS]
+    ]
     return ", ".join(shown)
 
 
@@ -94,7 +98,9 @@ def _work(kernel: Kernel) -> str:
 
 def _roofline(roof: Roofline) -> list[str]:
     intensity = ", ".join(f"{value:.3g} per byte of {memory}" for memory, value in roof.intensity.items())
-    lines = [f"{numbers.duration(roof.seconds * 1e9)} a launch without counting; {numbers.operations(roof.rate)}/s; {intensity}"]
+    lines = [
+        f"{numbers.duration(roof.seconds * 1e9)} a launch without counting; {numbers.operations(roof.rate)}/s; {intensity}"
+    ]
     if roof.roofs:
         shares = ", ".join(f"{one.name} {100 * one.seconds / roof.seconds:.0f}%" for one in roof.roofs)
         lines.append(f"roof: {roof.roofs[0].name}; of the device's peak: {shares}")
@@ -114,7 +120,9 @@ def _place(place: Place, level: str, kernel: Kernel) -> list[str]:
     if level != "line" and place.frames:
         lines.insert(1, f"                  {_where(place.frames[0], kernel)}")
     for inner, frame in zip(place.frames, place.frames[1:], strict=False):
-        lines.append(f"                  {'inlined into' if inner.file else 'called from'} {_where(frame, kernel)}")
+        lines.append(
+            f"                  {'inlined into' if inner.file else 'called from'} {_where(frame, kernel)}"
+        )
     return [line for line in lines if line.strip()]
 
 
@@ -129,7 +137,9 @@ def write_csv(kernels: Sequence[Kernel], stream: IO[str]) -> None:
     """A row for each place, a column for each metric."""
     metrics = sorted({metric for kernel in kernels for metric in kernel.values})
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["kernel", "level", "function", "file", "line", "ptx_line", "pc", "sass", "inlined_into", *metrics])
+    writer.writerow(
+        ["kernel", "level", "function", "file", "line", "ptx_line", "pc", "sass", "inlined_into", *metrics]
+    )
     for kernel in kernels:
         for level, places in kernel.levels.items():
             for place in places:

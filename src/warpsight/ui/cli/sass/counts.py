@@ -41,8 +41,8 @@ def command(
 ) -> None:  # fmt: skip
     """Count exactly what each kernel executes: warps, threads, lanes switched off, memory sectors, by line or instruction.
 
-    Shows the mix of operations, arithmetic by type, bytes by memory and, with --roofline, how near the kernel comes to the device's
-    peaks. Kernels run many times slower while they are counted, and their times are not recorded.
+    Shows the mix of operations, arithmetic by type, bytes by memory and, with --roofline, how near the kernel comes to the
+    device's peaks. Kernels run one at a time and many times slower while they are counted.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.model.selection import Rows
@@ -67,7 +67,9 @@ def command(
         with output.text(out, force) as stream:
             if as_json:
                 plain = [kernel.to_json() for kernel in found]
-                stream.write(output.json_text({"kernels": plain, "rooflines": [one.to_json() for one in roofs]}))
+                stream.write(
+                    output.json_text({"kernels": plain, "rooflines": [one.to_json() for one in roofs]})
+                )
             elif as_csv:
                 shown.write_csv(found, stream)
             else:

@@ -31,14 +31,14 @@ def command(
     listing: Annotated[bool, typer.Option("--list", help="List the metrics of a chip, with suffixes and passes; -m chooses by "
                        "pattern.")] = False,
     chip: Annotated[str | None, typer.Option(help="For --list: GH100, AD102, …; this machine's by default.")] = None,
-    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with their suffixes, separated by commas: "
-                       "dram__bytes.sum; roofline: what `sass counts --measured` needs.")] = "",
+    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with their suffixes, separated by "
+                       "commas: dram__bytes.sum; roofline: what `sass counts --measured` needs.")] = "",
     per: Annotated[str, typer.Option(metavar="kernel|range", help="What has metrics: each kernel launch, or each range (NVTX, "
                    "annotate).")] = "kernel",
-    every_us: Annotated[int, typer.Option("--every-us", min=0, metavar="US", help="Instead: sample the whole GPU at this interval, as "
-                        "counters of the recording's timeline.")] = 0,
-    kernel: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN", help="Measure only kernels whose mangled "
-                      "or demangled name matches; repeatable.")] = None,
+    every_us: Annotated[int, typer.Option("--every-us", min=0, metavar="US", help="Instead: sample the whole GPU at this "
+                        "interval, as counters of the recording's timeline.")] = 0,
+    kernel: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN", help="Measure only kernels whose "
+                      "mangled or demangled name matches; repeatable.")] = None,
     keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
@@ -66,7 +66,10 @@ def command(
         raise UsageError("name metrics of a program: -m dram__bytes.sum -- ./program (`--list` shows all)")
     recorded: RunOptions = {"metrics": of_this_machine(names, every_us > 0), "metrics_per": per, "metrics_every": every_us,  # type: ignore[typeddict-item]
                             "kernels": kernel or ()} if program else {}  # fmt: skip
-    with recording(words or [], "metrics", keep, force, recorded) as (place, code), open_trace(place) as trace:
+    with (
+        recording(words or [], "metrics", keep, force, recorded) as (place, code),
+        open_trace(place) as trace,
+    ):
         found = measured(trace)
         with output.text(out, force) as stream:
             if as_json:
@@ -82,7 +85,13 @@ def command(
 
 
 def _list(
-    chip: str | None, patterns: list[str], sampling: bool, as_json: bool, as_csv: bool, out: Path | None, force: bool
+    chip: str | None,
+    patterns: list[str],
+    sampling: bool,
+    as_json: bool,
+    as_csv: bool,
+    out: Path | None,
+    force: bool,
 ) -> None:
     from warpsight.machine import profiler_host
     from warpsight.sass.metrics import listed
@@ -94,7 +103,9 @@ def _list(
         elif as_csv:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(["name", "kind", "passes", "unit", "suffixes", "description"])
-            writer.writerows((m.name, m.kind, m.passes, m.unit, " ".join(m.suffixes), m.description) for m in found)
+            writer.writerows(
+                (m.name, m.kind, m.passes, m.unit, " ".join(m.suffixes), m.description) for m in found
+            )
         else:
             _show(found, stream)
 
@@ -102,7 +113,11 @@ def _list(
 def _show(found: Sequence[Metric], stream: IO[str]) -> None:
     width = min(max(len(one.name) for one in found), 72)
     for one in found:
-        needed = "sass counts" if one.kind == "instruction" else f"{one.passes} pass{'' if one.passes == 1 else 'es'}"
+        needed = (
+            "sass counts"
+            if one.kind == "instruction"
+            else f"{one.passes} pass{'' if one.passes == 1 else 'es'}"
+        )
         stream.write(f"{one.name:<{width}}  {one.kind:<11}  {needed:<11}  {one.description}".rstrip() + "\n")
         if len(found) <= _FEW and one.suffixes:
             stream.write(f"  {' '.join(one.suffixes)}\n")

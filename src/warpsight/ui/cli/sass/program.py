@@ -23,7 +23,9 @@ def split(words: Sequence[str], verb: str) -> tuple[str | None, list[str]]:
     """
     if options.SIDES not in words:
         if len(words) != 1:
-            raise UsageError(f"name one recording, or a program behind `--`: warpsight sass {verb} -- ./program")
+            raise UsageError(
+                f"name one recording, or a program behind `--`: warpsight sass {verb} -- ./program"
+            )
         return words[0], []
     place = words.index(options.SIDES)
     program = list(words[place + 1 :])

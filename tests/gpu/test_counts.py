@@ -1,0 +1,66 @@
+"""On a real GPU: exact counts equal those known by hand, and metrics those of the same kernels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden.test_counts import KNOWN, counted_as_known
+from tests.gpu.test_capture import built
+
+pytestmark = pytest.mark.gpu
+SOURCE = Path(__file__).parent / "counts" / "known.cu"
+REPETITIONS = 5
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(
+        SOURCE, tmp_path_factory.mktemp("known") / "known", "-std=c++17", "-O3", "-lineinfo", "-arch=native"
+    )
+
+
+def sass(*words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight", "sass", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def kernels(program: Path) -> Any:
+    return sass("counts", "--json", "--", str(program), str(REPETITIONS))["kernels"]
+
+
+@pytest.mark.parametrize(("name", "text"), KNOWN)
+def test_counts_equal_what_is_known(kernels: Any, name: str, text: str) -> None:
+    counted_as_known(kernels, name, text, REPETITIONS)
+
+
+def test_metrics_of_a_launch_equal_the_counts(program: Path, kernels: Any) -> None:
+    rows = sass("metrics", "-m", "smsp__inst_executed.sum", "--json", "--", str(program), str(REPETITIONS))
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["trips"]["times"] == REPETITIONS
+    [trips] = [kernel for kernel in kernels if kernel["name"].startswith("trips")]
+    assert by_name["trips"]["mean"] * REPETITIONS == trips["executions"]
+
+
+def test_metrics_of_several_passes_are_those_of_one_launch(program: Path) -> None:
+    names = "smsp__inst_executed.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    rows = sass("metrics", "-m", names, "-k", "trips*", "--json", "--", str(program), "2")
+    values = {row["metric"]: row for row in rows}
+    assert {row["times"] for row in rows} == {2}
+    assert values["smsp__inst_executed.sum"]["passes"] > 1
+    assert 0 < values["sm__throughput.avg.pct_of_peak_sustained_elapsed"]["mean"] < 100
+
+
+def test_a_kernel_reaches_no_more_than_its_roof(program: Path) -> None:
+    roofs = sass("counts", "--roofline", "--json", "--", str(program), "3")["rooflines"]
+    assert {roof["launches"] for roof in roofs} == {3}
+    assert all(0 < roof["share_of_roof"] <= 1 for roof in roofs)
