@@ -99,7 +99,8 @@ class Roofline:
                   "achieved": one.amount / self.seconds / one.peak} for one in self.roofs]  # fmt: skip
         return {
             "name": self.name, "launches": self.launches, "seconds": self.seconds, "operations": self.operations,
-            "rate": self.rate, "bytes": dict(self.bytes), "intensity": self.intensity, "share_of_roof": self.share, "roofs": roofs,
+            "rate": self.rate, "bytes": dict(self.bytes), "intensity": self.intensity, "share_of_roof": self.share,
+            "roofs": roofs,
         }  # fmt: skip
 
 

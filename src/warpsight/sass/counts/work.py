@@ -1,8 +1,8 @@
 """How many operations and bytes one instruction stands for, from its text as nvdisasm prints it.
 
 As Nsight Compute counts: an addition or a product is one operation, a fused multiply-add two; comparisons, conversions and
-special functions are none. A matrix product of shape MxNxK is 2·M·N·K operations of one warp (half of that where it is sparse), and a
-warpgroup's is divided among its four warps, each of which executes it.
+special functions are none. A matrix product of shape MxNxK is 2·M·N·K operations of one warp (half of that where it is sparse),
+and a warpgroup's is divided among its four warps, each of which executes it.
 """
 
 from __future__ import annotations
