@@ -105,6 +105,10 @@ bool prepare(MeasuredContext* one) {
   if (!availability(one->context, &free_counters)) free_counters.clear();
   const std::string problem = one->metrics.prepare(CUPTI_PROFILER_TYPE_RANGE_PROFILER, device, free_counters);
   if (!problem.empty()) return refuse(one, problem);
+  if (!settings().metrics_per_range && one->metrics.passes() > 1)
+    return refuse(one, "they need " + std::to_string(one->metrics.passes()) +
+                           " passes and a launch takes one: ask for fewer at a time, or measure ranges "
+                           "(--metrics-per range)");
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_Enable_Params, on);
   on.ctx = one->context;
   const CUptiResult result = cupti().cuptiRangeProfilerEnable(&on);

@@ -1,9 +1,9 @@
 // WARPSIGHT_METRICS=NAMES: hardware metrics of each kernel launch or of the program's ranges, by CUPTI's
 // Range Profiler.
 //
-// A launch is measured between the entry and the exit of its call, and CUPTI replays it for metrics that need
-// several passes. CUPTI does not replay ranges: a range that needs several passes takes one each time the
-// program enters it.
+// A launch is measured between the entry and the exit of its call, in one pass: with more, CUPTI's replay of
+// a kernel did not return. CUPTI does not replay ranges: one that needs several passes takes one each time
+// the program enters it.
 #pragma once
 
 #include <cupti.h>

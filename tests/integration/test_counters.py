@@ -108,17 +108,26 @@ def test_counts_that_cupti_dropped_are_said(standin: Standin, tmp_path: Path) ->
     assert found.sql("SELECT count FROM loss WHERE source = 'sass counts'") == [(3,)]
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_each_launch_has_the_metrics_asked_for(standin: Standin, tmp_path: Path, passes: int) -> None:
+def test_each_launch_has_the_metrics_asked_for(standin: Standin, tmp_path: Path) -> None:
     names = ("--metrics", "dram__bytes.sum,sm__cycles.avg")
-    found = run(standin, tmp_path / "a.warp", names, "launch:gemm:2", "launch:add:1", says=f"passes={passes}")
+    found = run(standin, tmp_path / "a.warp", names, "launch:gemm:2", "launch:add:1")
     assert found.sql(METRICS) == [
-        ("kernel", name, metric, value, passes)
+        ("kernel", name, metric, value, 1)
         for name in ("gemm", "gemm", "add")
         for metric, value in (("dram__bytes.sum", 1.0), ("sm__cycles.avg", 10.0))
     ]
     joined = "SELECT count(*) FROM range_metric JOIN launch USING (process, correlation) WHERE range_metric.name = launch.name"
     assert found.sql(joined) == [(6,)]
+
+
+def test_launches_that_need_several_passes_are_refused(standin: Standin, tmp_path: Path) -> None:
+    found = run(
+        standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:2", says="passes=3"
+    )
+    [cause] = losses(found, "metrics")
+    assert "they need 3 passes and a launch takes one" in cause
+    assert found.sql("SELECT count(*) FROM range_metric") == [(0,)]
+    assert found.sql("SELECT count(*) FROM launch WHERE name = 'gemm'") == [(2,)]
 
 
 def test_only_kernels_asked_for_are_measured(standin: Standin, tmp_path: Path) -> None:

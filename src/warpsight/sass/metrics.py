@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -18,6 +21,17 @@ if TYPE_CHECKING:
 
 #: Stands for the metrics of :mod:`warpsight.sass.counts.roofline`.
 ROOFLINE = "roofline"
+_REFUSED = 2
+_CHOOSE = """
+import json, sys
+from warpsight.errors import UsageError
+from warpsight.sass.metrics import chosen
+try:
+    print(json.dumps(chosen(*json.loads(sys.argv[1]))))
+except UsageError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)
+"""
 NOT_MEASURED = (
     "no hardware metrics; measure some with: warpsight sass metrics -m NAMES -- PROGRAM (NVIDIA, CUPTI)"
 )
@@ -55,16 +69,31 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) or name == pattern for pattern in patterns)
 
 
-def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[str, ...]:
+def of_this_machine(names: Sequence[str], per: str = "kernel", sampling: bool = False) -> tuple[str, ...]:
     """Names to measure here, with `roofline` replaced by what it stands for; unchecked where there is no GPU.
 
+    They are checked in a process of its own: CUPTI can crash where it does not fit the driver, and the recorder checks again.
+
     Raises:
-        UsageError: for a name that the GPU does not have, and for more passes than sampling has.
+        UsageError: for a name that the GPU does not have, and for more passes than can be had.
     """
+    chip = profiler_host.chip_of_device()
+    if chip is None:
+        return chosen(None, names, per, sampling)
+    command = [sys.executable, "-c", _CHOOSE, json.dumps([chip, list(names), per, sampling])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == _REFUSED:
+        raise UsageError(done.stderr.strip())
+    return tuple(json.loads(done.stdout)) if done.returncode == 0 else chosen(None, names, per, sampling)
+
+
+def chosen(
+    chip: str | None, names: Sequence[str], per: str = "kernel", sampling: bool = False
+) -> tuple[str, ...]:
+    """The same for a chip; unchecked for none."""
     from warpsight.sass.counts.roofline import METRICS
 
     kind = SAMPLING if sampling else RANGES
-    chip = profiler_host.chip_of_device()
     wanted = [name for name in names if name != ROOFLINE]
     if chip is not None:
         for name in wanted:
@@ -72,8 +101,12 @@ def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[str, 
     if ROOFLINE in names:
         wanted += [name for name in METRICS if chip is None or profiler_host.passes(chip, [name], kind)]
     passes = profiler_host.passes(chip, wanted, kind) if chip is not None else None
-    if sampling and passes is not None and passes > 1:
-        raise UsageError(f"these metrics need {passes} passes, and sampling has one: ask for fewer at a time")
+    if passes is not None and passes > 1 and (sampling or per == "kernel"):
+        taker = "sampling" if sampling else "a launch"
+        more = "" if sampling else ", or measure ranges (--per range)"
+        raise UsageError(
+            f"these metrics need {passes} passes and {taker} takes one: ask for fewer at a time{more}"
+        )
     return tuple(dict.fromkeys(wanted))
 
 

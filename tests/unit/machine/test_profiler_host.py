@@ -20,7 +20,7 @@ def installed() -> None:
 
 def test_a_chip_is_found_whatever_its_case() -> None:
     assert profiler_host.checked_chip("gh100") == "GH100"
-    with pytest.raises(UsageError, match="this CUPTI knows .*GH100"):
+    with pytest.raises(UsageError, match=r"this CUPTI knows .*GH100"):
         profiler_host.checked_chip("GX1")
 
 
@@ -47,7 +47,10 @@ def test_metrics_together_need_as_many_passes_as_their_counters() -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("dram__bytes", "dram__bytes with one of these suffixes: .*sum"), ("dram__byte.sum", "near: dram__bytes")],
+    [
+        ("dram__bytes", "dram__bytes with one of these suffixes: .*sum"),
+        ("dram__byte.sum", "near: dram__bytes"),
+    ],
 )
 def test_a_wrong_name_is_refused_with_what_may_have_been_meant(
     name: str, words: str, monkeypatch: pytest.MonkeyPatch
@@ -57,17 +60,23 @@ def test_a_wrong_name_is_refused_with_what_may_have_been_meant(
         metrics.of_this_machine([name])
 
 
-def test_sampling_takes_metrics_of_one_pass_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_unchecked_where_cupti_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler_host, "chip_of_device", lambda: "GH100")
+    monkeypatch.setattr(metrics, "_CHOOSE", "import os; os.abort()")
+    assert metrics.of_this_machine(["dram__byte.sum"]) == ("dram__byte.sum",)
+
+
+def test_launches_and_samples_take_one_pass_and_ranges_several() -> None:
     name = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
-    assert metrics.of_this_machine([name]) == (name,)
-    with pytest.raises(UsageError, match="passes, and sampling has one"):
-        metrics.of_this_machine([name], sampling=True)
+    assert metrics.chosen("GH100", [name], "range") == (name,)
+    with pytest.raises(UsageError, match="passes and a launch takes one"):
+        metrics.chosen("GH100", [name])
+    with pytest.raises(UsageError, match="passes and sampling takes one"):
+        metrics.chosen("GH100", [name], sampling=True)
 
 
-def test_the_roofline_takes_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiler_host, "chip_of_device", lambda: "GH100")
-    names = metrics.of_this_machine(["roofline"])
+def test_the_roofline_takes_one_pass() -> None:
+    names = metrics.chosen("GH100", ["roofline"])
     assert "gpu__time_duration.sum" in names
     assert profiler_host.passes("GH100", names, RANGES) == 1
     assert profiler_host.base_metrics("GH100", SAMPLING)

@@ -47,8 +47,8 @@ def command(
 ) -> None:  # fmt: skip
     """Measure hardware metrics of kernels or ranges, or sample them over time, by the chip's own names.
 
-    Metrics that need several passes make CUPTI run each kernel again from saved memory. Ranges are not run again: they take one
-    pass each time the program enters them. Kernels that are measured run one at a time.
+    A launch takes one pass, and kernels run one at a time. A range takes a pass each time the program enters it, so metrics that
+    need several passes need a range that is entered as often.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.sass.metrics import measured, of_this_machine
@@ -64,7 +64,7 @@ def command(
     _, program = split(words or [], "metrics")
     if bool(program) != bool(names):
         raise UsageError("name metrics of a program: -m dram__bytes.sum -- ./program (`--list` shows all)")
-    recorded: RunOptions = {"metrics": of_this_machine(names, every_us > 0), "metrics_per": per, "metrics_every": every_us,  # type: ignore[typeddict-item]
+    recorded: RunOptions = {"metrics": of_this_machine(names, per, every_us > 0), "metrics_per": per, "metrics_every": every_us,  # type: ignore[typeddict-item]
                             "kernels": kernel or ()} if program else {}  # fmt: skip
     with (
         recording(words or [], "metrics", keep, force, recorded) as (place, code),
