@@ -34,6 +34,7 @@
 #define WS_RECORD 0  // record what it does
 #define WS_NOTE 1    // record that it exists, once
 #define WS_DELAY 2   // wait before it, and record how long (kind WS_DELAY_KIND)
+#define WS_PROBE 4   // call the user's probes, which take the place of ws_record (probe_format.h)
 
 #define WS_DELAY_KIND 64  // no class of the Sanitizer's: operand A is the delay in ns, B the occurrence
 #define WS_UNCOUNTED 0xffffffffu  // the occurrence where the launch is too large to count them
@@ -52,6 +53,8 @@ struct WsBlocks {
   unsigned int low;
   unsigned int high;
 };
+
+struct WsProbe;
 
 // What a patch is given (userdata): one for each launch that is recorded, in device memory.
 struct WsLaunch {
@@ -90,4 +93,6 @@ struct WsLaunch {
   unsigned int ranks;       // bit r: the block of rank r of a cluster waits
   unsigned int cluster[3];  // blocks of a cluster
   unsigned int unused;
+
+  const struct WsProbe* probe;  // WS_PROBE
 };

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -38,11 +39,33 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "first") request->first = number(value);
   if (key == "ring") request->ring_bytes = number(value);
   if (key == "values") request->values = number(value) != 0;
+  if (key == "probe") request->probes.push_back(value);
+  if (key == "map_bytes") request->map_bytes = number(value);
+  if (key == "map") {
+    const size_t colon = value.find(':');
+    if (colon != std::string::npos)
+      request->maps.push_back({static_cast<uint32_t>(number(value)), number(value.substr(colon + 1)),
+                               value.find(":hidden") == std::string::npos});
+  }
   if (key == "instruction") {
     const size_t colon = value.find(':');
     if (colon != std::string::npos)
       request->instructions.emplace_back(static_cast<int>(number(value)), value.substr(colon + 1));
   }
+}
+
+// Bit i: pattern i matches the mangled or demangled name; the last bit stands for all patterns from there on.
+uint32_t matching(const std::vector<std::string>& patterns, const std::string& name) {
+  int status = 0;
+  char* demangled = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  uint32_t found = 0;
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    if (fnmatch(patterns[i].c_str(), name.c_str(), 0) == 0 ||
+        (demangled != nullptr && fnmatch(patterns[i].c_str(), demangled, 0) == 0))
+      found |= 1u << std::min<size_t>(i, 31);
+  }
+  free(demangled);
+  return found;
 }
 
 }  // namespace
@@ -63,16 +86,12 @@ bool read_request(EventRequest* request) {
 }
 
 bool kernel_requested(const EventRequest& request, const std::string& name) {
-  if (request.kernels.empty()) return true;
-  int status = 0;
-  char* demangled = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  bool wanted = false;
-  for (const auto& pattern : request.kernels) {
-    wanted |= fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-              (demangled != nullptr && fnmatch(pattern.c_str(), demangled, 0) == 0);
-  }
-  free(demangled);
-  return wanted;
+  if (!request.probes.empty() && probes_of(request, name) == 0) return false;
+  return request.kernels.empty() || matching(request.kernels, name) != 0;
+}
+
+uint32_t probes_of(const EventRequest& request, const std::string& name) {
+  return matching(request.probes, name);
 }
 
 }  // namespace warpsight

@@ -13,6 +13,13 @@ struct Range {
   uint64_t high = ~0ull;  // not included
 };
 
+// Memory of probes: a copy of so many words for each of its owners (WS_PER_GRID and so on).
+struct ProbeMap {
+  uint32_t scope = 0;
+  uint64_t words = 0;
+  bool kept = true;  // it goes into the file
+};
+
 struct EventRequest {
   std::string file;                  // path of the event file without its pid; none: delays are not logged
   std::string library;               // libsanitizer-public.so
@@ -30,6 +37,9 @@ struct EventRequest {
   uint64_t first = ~0ull;
   uint64_t ring_bytes = 64ull << 20;  // a power of two
   bool values = false;
+  std::vector<std::string> probes;  // WS_PROBE: the pattern of kernels of each probe
+  std::vector<ProbeMap> maps;
+  uint64_t map_bytes = 1ull << 30;  // of a context at most
 };
 
 // False when the variable is not set: this process is not traced.
@@ -37,5 +47,8 @@ bool read_request(EventRequest* request);
 
 // Whether one of the patterns matches the kernel's mangled or demangled name.
 bool kernel_requested(const EventRequest& request, const std::string& name);
+
+// Bit p: the kernel matches the pattern of probe p.
+uint32_t probes_of(const EventRequest& request, const std::string& name);
 
 }  // namespace warpsight

@@ -119,6 +119,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   context->launches = static_cast<WsLaunch*>(launches);
   context->counters = static_cast<char*>(counters);
   context->notes = static_cast<unsigned long long*>(notes);
+  if (request_.mode == WS_PROBE) context->probes = std::make_shared<Probes>(request_, functions_, handle);
   if (request_.mode == WS_DELAY) context->delays = std::make_unique<Delays>(plan_, functions_, handle);
   std::lock_guard<std::mutex> lock(drain_mutex_);
   context->ring =
@@ -296,6 +297,29 @@ SanitizerResult Tracer::fill(const Sanitizer_LaunchData& data, uint64_t pc, uint
                                    blocks * ((threads + 31) / 32), launch);
 }
 
+// The maps of a launch's probes. What runs in a graph is told apart by its place: the kernels of one launch
+// of a graph share what their patches are given.
+SanitizerResult Tracer::attach_probes(const Sanitizer_LaunchData& data, const std::string& name, uint64_t pc,
+                                      uint64_t graph, Sanitizer_StreamHandle stream, Context* context,
+                                      WsLaunch* launch) {
+  uint64_t begin = 0, bytes = 0;
+  if (graph != 0 && graph == recorded_graph_) {
+    ++in_graphs_;
+    return SANITIZER_SUCCESS;
+  }
+  const bool found = functions_.function_pc(data.module, name.c_str(), &begin, &bytes) == SANITIZER_SUCCESS;
+  if (graph != 0 && found && launch->pc_ranges == 0) {
+    launch->pc[0] = begin;
+    launch->pc[1] = begin + bytes;
+    launch->pc_ranges = 1;
+  }
+  const SanitizerResult result =
+      context->probes->describe(data, recorded_, probes_of(request_, name), pc,
+                                graph != 0 ? data.apiStream : data.stream, stream, &launch->probe);
+  no_room_ += result == SANITIZER_SUCCESS && launch->probe == nullptr;
+  return result;
+}
+
 // Gives the launch its description on the device; false when it is not to be recorded or delayed.
 bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t index,
                     uint64_t graph) {
@@ -314,6 +338,10 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   WsLaunch launch = {};
   SanitizerResult result = fill(data, pc, index, graph, stream, context, &launch);
   launch.counter = launch.head + kFirstCounter + slot;
+  if (request_.mode == WS_PROBE && result == SANITIZER_SUCCESS) {
+    result = attach_probes(data, name, pc, graph, stream, context, &launch);
+    if (result == SANITIZER_SUCCESS && launch.probe == nullptr) return false;
+  }
   if (result == SANITIZER_SUCCESS && (request_.every > 1 || request_.first != ~0ull))
     result = functions_.memset(launch.counter, 0, sizeof(uint64_t), stream);
   if (result == SANITIZER_SUCCESS)
@@ -387,6 +415,18 @@ void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
   if (waits != kNoDelay) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
 }
 
+void Tracer::collect(CUcontext context, CUstream stream, bool all) {
+  if (request_.mode != WS_PROBE) return;
+  std::vector<std::shared_ptr<Probes>> found;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [handle, known] : contexts_)
+      if (known != nullptr && (context == nullptr || handle == context)) found.push_back(known->probes);
+  }
+  for (const auto& probes : found)
+    if (probes != nullptr) probes->collect(stream, all, &file_);
+}
+
 void Tracer::ordered(const char* what, CUevent event, CUstream stream) {
   if (request_.mode != WS_RECORD) return;
   file_.describe_launch("{\"kind\":\"order\",\"what\":\"" + std::string(what) +
@@ -408,6 +448,20 @@ void Tracer::drain_loop() {
 }
 
 void Tracer::stop() {
+  collect(nullptr, nullptr, true);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (no_room_ > 0)
+      file_.lose(
+          "launches whose maps would take more memory than allowed: probe fewer launches or blocks, or "
+          "allow more (--map-mib)",
+          no_room_);
+    if (in_graphs_ > 0)
+      file_.lose(
+          "launches in graphs after the first of their graph: one kernel of a graph is probed, all its "
+          "launches there as one",
+          in_graphs_);
+  }
   stopping_.store(true, std::memory_order_release);
   if (thread_.joinable()) thread_.join();
   const uint64_t begin = now_ns();

@@ -14,6 +14,7 @@
 #include "sanitizer/event_file.h"
 #include "sanitizer/event_format.h"
 #include "sanitizer/functions.h"
+#include "sanitizer/probes.h"
 #include "sanitizer/request.h"
 #include "sanitizer/ring.h"
 
@@ -34,6 +35,9 @@ class Tracer {
   // What orders launches of two streams: an event is recorded or waited for, or the host has waited for an
   // event, a stream or everything.
   void ordered(const char* what, CUevent event, CUstream stream);
+  // The program has waited for a stream (all: every stream) of a context, or ends one (null: all contexts):
+  // what probes gathered there can be read.
+  void collect(CUcontext context, CUstream stream, bool all);
   // See warpsight_race_set; false when there is no delay plan.
   bool begin_trial(uint64_t seed, bool delays);
   // Drains what is there and ends the file.
@@ -51,6 +55,7 @@ class Tracer {
     uint32_t next = 0;
     unsigned long long* notes = nullptr;  // device: WS_NOTE
     std::unique_ptr<Delays> delays;       // WS_DELAY
+    std::shared_ptr<Probes> probes;       // WS_PROBE
   };
   // A function of a module with points of the plan.
   struct Delayed {
@@ -83,6 +88,9 @@ class Tracer {
               uint64_t graph);
   SanitizerResult fill(const Sanitizer_LaunchData& data, uint64_t pc, uint64_t index, uint64_t graph,
                        Sanitizer_StreamHandle stream, Context* context, WsLaunch* launch);
+  SanitizerResult attach_probes(const Sanitizer_LaunchData& data, const std::string& name, uint64_t pc,
+                                uint64_t graph, Sanitizer_StreamHandle stream, Context* context,
+                                WsLaunch* launch);
   void describe_launch(const Sanitizer_LaunchData& data, const Module& module, const std::string& name,
                        uint64_t pc, uint64_t index, uint64_t graph);
   void trouble(const std::string& what, SanitizerResult result);
@@ -101,10 +109,11 @@ class Tracer {
   std::map<CUmodule, Module> modules_;                      // patched ones
   std::set<std::string> troubles_;                          // already reported
   uint32_t modules_seen_ = 0;
-  uint32_t recorded_ = 0;                // launches
-  const void* recorded_slot_ = nullptr;  // what the patches of the last recorded launch are given
-  uint64_t recorded_graph_ = 0;          // the last launch of a graph with a recorded kernel
-  uint64_t matching_ = 0;                // launches of requested kernels so far
+  uint32_t recorded_ = 0;                 // launches
+  const void* recorded_slot_ = nullptr;   // what the patches of the last recorded launch are given
+  uint64_t recorded_graph_ = 0;           // the last launch of a graph with a recorded kernel
+  uint64_t matching_ = 0;                 // launches of requested kernels so far
+  uint64_t no_room_ = 0, in_graphs_ = 0;  // launches without the maps of probes, and why
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;

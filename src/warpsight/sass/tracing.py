@@ -106,9 +106,7 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
         patches = assemble(Path(temporary), architectures())
         lines = request(selection, Path(temporary, "events"), sanitizer, patches)
         code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
-        made = sorted(Path(temporary).glob("events.*"))
-        files = tuple(_keep(file, out, alone=len(made) == 1) for file in made)
-    return Traced(code, files, tuple(program))
+        return Traced(code, keep_files(Path(temporary), out), tuple(program))
 
 
 def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
@@ -135,8 +133,13 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
     return [*lines, f"values={int(VALUES in selection.events)}"]
 
 
-def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
+def assemble(folder: Path, architectures: Sequence[int], source: Path | None = None) -> list[Path]:
     """The patches as cubins, one for each architecture.
+
+    Args:
+        folder: for the cubins.
+        architectures: as in `sm_90`.
+        source: PTX, that of event traces by default.
 
     Raises:
         WarpsightError: when ptxas is missing or refuses.
@@ -154,7 +157,7 @@ def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
             str(tool),
             "--compile-as-tools-patch",
             f"-arch=sm_{number}",
-            str(_patches()),
+            str(source or shipped_ptx("patches")),
             "-o",
             str(made[-1]),
         ]
@@ -165,15 +168,14 @@ def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
     return made
 
 
-def _patches() -> Path:
+def shipped_ptx(name: str) -> Path:
+    """Device code that comes with warpsight: `patches` or `probes`."""
     library = _native.library_path()
-    found = library.with_name("patches.ptx") if library else None
-    if found is None or not found.is_file():
-        found = (
-            Path(__file__).parents[3] / "native" / "sanitizer" / "patches.ptx"
-        )  # a build in the source tree
+    found = library.with_name(f"{name}.ptx") if library else None
+    if found is None or not found.is_file():  # a build in the source tree
+        found = Path(__file__).parents[3] / "native" / "sanitizer" / f"{name}.ptx"
     if not found.is_file():
-        raise WarpsightError("this installation of warpsight cannot trace events: it has no patches.ptx")
+        raise WarpsightError(f"this installation of warpsight cannot trace events: it has no {name}.ptx")
     return found
 
 
@@ -256,6 +258,12 @@ def _interrupts_ignored() -> Iterator[None]:
 
 def _restore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def keep_files(folder: Path, out: Path) -> tuple[Path, ...]:
+    """Move the event files of a run from its temporary folder to where they were asked for."""
+    made = sorted(folder.glob("events.*"))
+    return tuple(_keep(file, out, alone=len(made) == 1) for file in made)
 
 
 def _keep(file: Path, out: Path, *, alone: bool) -> Path:

@@ -3,8 +3,9 @@
 // the patches do.
 //
 // Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many, or comes so
-// often to each point of a delay plan), quit (without exit handlers). STANDIN, a comma list:
-// refuse_subscribe, refuse_patches, refuse_memory.
+// often to each point of a delay plan, or adds so often to the maps of probes), sync (waits for all of them),
+// quit (without exit handlers). STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory,
+// refuse_copies.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "sanitizer/event_format.h"
+#include "sanitizer/probe_format.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -44,8 +46,9 @@ struct LaunchData {
 };
 
 using Callback = void (*)(void*, int, uint32_t, const void*);
-constexpr int kResource = 3, kLaunch = 5, kSuccess = 0, kInvalid = 1, kMemory = 7, kOperation = 6;
-constexpr uint32_t kModuleLoaded = 9, kLaunchBegin = 1;
+constexpr int kResource = 3, kSynchronize = 4, kLaunch = 5, kSuccess = 0, kInvalid = 1, kMemory = 7,
+              kOperation = 6;
+constexpr uint32_t kModuleLoaded = 9, kLaunchBegin = 1, kContextSynchronized = 2;
 
 Callback g_callback = nullptr;
 const WsLaunch* g_userdata = nullptr;  // of the launch that begins
@@ -95,6 +98,14 @@ void come_to(const WsLaunch& launch, uint32_t warp, const WsPoint& point) {
                      __ATOMIC_RELAXED);
 }
 
+// A probe that adds to a map of one word per warp and to one of the launch, for which a warp with an odd
+// number finds no place.
+void probe(const WsLaunch& launch, uint32_t warp) {
+  unsigned long long* const own = launch.probe->maps[0] + 1 + warp;
+  ++*own;
+  __atomic_fetch_add(&launch.probe->maps[1][warp % 2 == 0 ? 1 : 0], 1, __ATOMIC_RELAXED);
+}
+
 }  // namespace
 
 EXPORT int sanitizerSubscribe(void** subscriber, Callback callback, void*) {
@@ -137,6 +148,11 @@ EXPORT int sanitizerMemcpyHostToDeviceAsync(void* to, void* from, size_t size, v
   memcpy(to, from, size);
   return kSuccess;
 }
+EXPORT int sanitizerMemcpyDeviceToHost(void* to, void* from, size_t size, void*) {
+  if (asked("refuse_copies")) return kInvalid;
+  memcpy(to, from, size);
+  return kSuccess;
+}
 
 namespace {
 
@@ -162,13 +178,20 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
     warps.emplace_back([warp, records] {
       const WsLaunch& launch = *g_userdata;
       for (uint64_t i = 0; i < records; ++i) {
-        if (launch.mode != WS_DELAY) write_record(launch, static_cast<uint32_t>(warp), i);
+        if (launch.mode == WS_PROBE) probe(launch, static_cast<uint32_t>(warp));
+        if (launch.mode == WS_RECORD || launch.mode == WS_NOTE)
+          write_record(launch, static_cast<uint32_t>(warp), i);
         for (uint32_t at = 0; launch.mode == WS_DELAY && at < launch.point_count; ++at)
           come_to(launch, static_cast<uint32_t>(warp), launch.points[at]);
       }
     });
   }
   for (auto& warp : warps) warp.join();
+}
+
+void synchronize() {
+  const void* const data[] = {&g_patched, nullptr, nullptr};  // context, stream and its handle
+  if (g_callback != nullptr) g_callback(nullptr, kSynchronize, kContextSynchronized, data);
 }
 
 }  // namespace
@@ -184,6 +207,7 @@ EXPORT int standin_main(int argc, char** argv) {
     if (words[0] == "load") load(words[1].c_str());
     if (words[0] == "launch")
       launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));
+    if (words[0] == "sync") synchronize();
     if (words[0] == "quit") _exit(5);
   }
   printf("patched %d\n", g_patched);

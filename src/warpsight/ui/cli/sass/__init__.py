@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
 BELOW = (
-    "hotspots", "why", "list", "trace", "events", "memory", "races",
+    "hotspots", "why", "list", "trace", "probe", "events", "memory", "races",
     "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays",
 )  # fmt: skip
 
