@@ -109,7 +109,7 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
         reduce: what becomes of several values for a key: their sum, min, max, or (bits), or the last of a thread or warp.
         type: int (64 bits) or float (64 bits), of which there is no sum: it would depend on the order of threads.
     """
-    _check("array", size, per)
+    _check(size, per)
     if reduce not in REDUCTIONS:
         raise UsageError(f"an array reduces by {', '.join(REDUCTIONS)}, not {reduce!r}")
     if reduce == "last" and per not in ("thread", "warp"):
@@ -125,13 +125,13 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
 
 def counter(*, per: Per = "grid") -> Counter:
     """One number that counts."""
-    _check("counter", 1, per)
+    _check(1, per)
     return Counter("array", per, 1, 1, "sum", {"value": "int"})
 
 
 def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid") -> Histogram:
     """Counts of integers by bin: of `width` from `low` on, or by powers of two (width 0). Bins at both ends take the rest."""
-    _check("histogram", bins, per)
+    _check(bins, per)
     if width < 0:
         raise UsageError("the bins of a histogram have a width from 1 on, or 0 for powers of two")
     if width == 0:
@@ -141,7 +141,7 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid"
 
 def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid") -> Top:
     """The `rows` keys with the largest sums; exact as long as none of about `keys` keys is lost, which is counted."""
-    _check("top", keys, per)
+    _check(keys, per)
     places = 1 << (2 * keys - 1).bit_length()
     return Top("top", per, 2 * places, places, top=rows)
 
@@ -151,18 +151,18 @@ def ring(rows: int, *, per: Per = "grid", **columns: type) -> Ring:
 
     A thread's or warp's ring keeps the last rows, a CTA's or launch's the first: rows beyond are counted.
     """
-    _check("ring", rows, per)
+    _check(rows, per)
     if not columns:
         raise UsageError("a ring has columns: ring(100, block=int, value=float)")
     types = {name: _type(kind) for name, kind in columns.items()}
     return Ring("ring", per, 1 + rows * len(types), rows, types=types, wraps=per in ("thread", "warp"))
 
 
-def _check(what: str, size: int, per: str) -> None:
+def _check(size: int, per: str) -> None:
     if per not in SCOPES:
-        raise UsageError(f"a {what} is per {', '.join(SCOPES)}, not {per!r}")
+        raise UsageError(f"a map is per {', '.join(SCOPES)}, not {per!r}")
     if not 0 < size <= _LARGEST:
-        raise UsageError(f"a {what} has between 1 and {_LARGEST:,} elements, not {size:,}")
+        raise UsageError(f"the size of a map is between 1 and {_LARGEST:,}, not {size:,}")
 
 
 def _type(given: type) -> str:
