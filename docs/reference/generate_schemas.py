@@ -137,6 +137,12 @@ class SassMemory(TypedDict):
     notes: list[str]
 
 
+class SassProbe(TypedDict):
+    launches: int
+    tables: dict[str, list[dict[str, int | float | str | None]]]
+    notes: list[str]
+
+
 class RaceFrame(TypedDict):
     function: str
     file: str
@@ -810,6 +816,7 @@ MADE: dict[str, tuple[str, Any]] = {
     "race_stress": ("`race stress --json`", StressResult),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),
     "sass_memory": ("`sass memory --json`", SassMemory),
+    "sass_probe": ("`sass probe --json`", SassProbe),
     "sass_races": ("`sass races --json`", SassRaces),
     "sass_event": ("a line of `sass events --json`", SassEvent),
     "sass_warps": ("`sass warps --json`", Warps),
