@@ -14,8 +14,7 @@ import pytest
 import warpsight as ws
 from tests.integration.recorded import TIMEOUT
 from tests.integration.test_events_standin import Programs, programs
-from warpsight.formats.events import blocks
-from warpsight.formats.source import Source
+from warpsight.sass.event_trace import EventTrace
 from warpsight.sass.probes.definition import Probe, translated
 from warpsight.sass.probes.results import Results, results
 from warpsight.sass.probes.running import Limits, request
@@ -55,7 +54,7 @@ def _run(
     }  # fmt: skip
     done = subprocess.run([programs.folder / "program", *written], env=environment, capture_output=True, text=True,
                           timeout=TIMEOUT, check=False)  # fmt: skip
-    files = [blocks.read(Source(path)) for path in sorted(folder.glob("events.*"))]
+    files = [EventTrace(path) for path in sorted(folder.glob("events.*"))]
     return results(files, done.returncode), done.stdout + done.stderr
 
 

@@ -511,7 +511,7 @@ def test_damage_to_maps_is_noted(tmp_path: Path) -> None:
     trace.file.losses.clear()
     from warpsight.sass.probes.results import results
 
-    found = results([trace.file])
+    found = results([trace])
     assert len(found.notes) == 3
     assert all("was left out" in note for note in found.notes)
     assert [table.num_rows for table in found.tables.values()] == [0, 0]

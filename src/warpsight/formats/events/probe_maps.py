@@ -37,6 +37,7 @@ class Map:
     low: int
     width: int
     top: int
+    key: str
     wraps: bool
 
     @property
@@ -45,7 +46,7 @@ class Map:
         owner = {"grid": [], "cta": ["block"], "warp": ["block", "warp"], "thread": ["block", "thread"]}[
             self.per
         ]
-        own = {"array": ["key", "value"], "histogram": ["low", "high", "count"], "top": ["key", "weight"],
+        own = {"array": [self.key, "value"], "histogram": ["low", "high", "count"], "top": [self.key, "weight"],
                "ring": ["row", *self.types]}[self.kind]  # fmt: skip
         return owner + (own if self.kind != "array" or self.size > 1 else ["value"])
 
@@ -121,7 +122,7 @@ def _array(known: Map, copies: Array) -> _Decoded:
         values = ((~words if known.reduce == "min" else words) ^ _SIGN).view(np.int64)
         restored = values ^ (values >> 63 & _MOST) if known.types["value"] == "float" else values
         words = restored.view(np.uint64)
-    return owner, {"key": key, "value": _typed(known, "value", words)}, 0
+    return owner, {known.key: key, "value": _typed(known, "value", words)}, 0
 
 
 def _histogram(known: Map, copies: Array) -> _Decoded:
@@ -146,7 +147,7 @@ def _top(known: Map, copies: Array) -> _Decoded:
     owner, key, weight = owner[order], key[order], weight[order]
     begin = np.searchsorted(owner, owner)
     best = np.arange(len(owner)) - begin < known.top
-    return owner[best], {"key": key[best], "weight": weight[best]}, 0
+    return owner[best], {known.key: key[best], "weight": weight[best]}, 0
 
 
 def _ring(known: Map, copies: Array) -> _Decoded:

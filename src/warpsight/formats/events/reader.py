@@ -116,7 +116,7 @@ class _Importing:
     def _add_map(self, one: Held) -> None:
         """A row for each element; for each column of a row of a ring, and both numbers of a bin."""
         columns, rows = one.columns, len(next(iter(one.columns.values())))
-        key = {"array": "key", "top": "key", "ring": "row", "histogram": "low"}[one.map.kind]
+        key = {"array": one.map.key, "top": one.map.key, "ring": "row", "histogram": "low"}[one.map.kind]
         values = {
             "array": ["value"],
             "top": ["weight"],

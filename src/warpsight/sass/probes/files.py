@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpsight.errors import UsageError, WarpsightError, choices
-from warpsight.formats.events import blocks
-from warpsight.formats.source import Source
+from warpsight.sass.event_trace import EventTrace
 from warpsight.sass.probes import definition, interpreter, ready, running
 from warpsight.sass.probes.definition import Probe
 from warpsight.sass.probes.results import Results, results
@@ -60,7 +59,7 @@ class ProbeFile:
     ) -> Results:
         """Run a program with the probes: see :func:`running.run`."""
         done = running.run(program, self.probes, out, selection, limits)
-        return self._derived(results([blocks.read(Source(file)) for file in done.files], done.code))
+        return self._derived(results([EventTrace(file) for file in done.files], done.code))
 
     def of_trace(self, trace: Path) -> Results:
         """Ask the probes of a trace: see :func:`interpreter.interpret`."""

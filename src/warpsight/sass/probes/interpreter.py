@@ -80,7 +80,7 @@ def of_trace(trace: EventTrace, probes: Sequence[Translated]) -> Results:
             for number, words in enumerate(filled.finished())
             if not maps[number].hidden
         ]
-    return results([trace.file])
+    return results([trace])
 
 
 def _matches(pattern: str, launch: Launch) -> bool:

@@ -23,6 +23,7 @@ class Map:
         reduce: what an array does with a second value for a key.
         types: of what it keeps, by name: an array's `value`, a ring's columns.
         low, width: of a histogram's bins (width 0: powers of two); size: keys, bins or rows; top: rows shown of a top.
+        key: name of the column of keys.
         wraps: whether a full ring gives up its oldest row: one thread at a time writes to each copy.
     """
 
@@ -35,6 +36,7 @@ class Map:
     low: int = 0
     width: int = 0
     top: int = 0
+    key: str = "key"
     name: str = ""
     wraps: bool = False
 
@@ -47,7 +49,7 @@ class Map:
         """As the event file says it, for whoever reads the map's words."""
         return {
             "name": self.name, "kind": self.kind, "per": self.per, "words": self.words, "size": self.size,
-            "reduce": self.reduce, "types": self.types, "low": self.low, "width": self.width, "top": self.top,
+            "reduce": self.reduce, "types": self.types, "low": self.low, "width": self.width, "top": self.top, "key": self.key,
             "wraps": self.wraps,
         }  # fmt: skip
 
@@ -95,12 +97,12 @@ class Top(Map):
 class Ring(Map):
     """Rows, as they come."""
 
-    def push(self, *values: float) -> None:
-        """Add a row: a value for each column."""
+    def push(self, *values: float, **columns: float) -> None:
+        """Add a row: a value for each column, in their order or by name."""
         _outside()
 
 
-def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int) -> Array:
+def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int, key: str = "key") -> Array:
     """A number for each key from 0 to `size` - 1.
 
     Args:
@@ -108,6 +110,7 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
         per: whose each copy is.
         reduce: what becomes of several values for a key: their sum, min, max, or (bits), or the last of a thread or warp.
         type: int (64 bits) or float (64 bits), of which there is no sum: it would depend on the order of threads.
+        key: name of the column of keys; keys that are called `pc` get their instruction's place.
     """
     _check(size, per)
     if reduce not in REDUCTIONS:
@@ -120,7 +123,7 @@ def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int
         raise UsageError(
             "an array of floats reduces by min, max or last: a sum would depend on the order of threads"
         )
-    return Array("array", per, size, size, reduce, {"value": _type(type)})
+    return Array("array", per, size, size, reduce, {"value": _type(type)}, key=_name(key, per, "value"))
 
 
 def counter(*, per: Per = "grid") -> Counter:
@@ -139,22 +142,26 @@ def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid"
     return Histogram("histogram", per, bins + 2, bins + 2, low=low, width=width)
 
 
-def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid") -> Top:
-    """The `rows` keys with the largest sums; exact as long as none of about `keys` keys is lost, which is counted."""
+def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid", key: str = "key") -> Top:
+    """The `rows` keys with the largest sums; exact as long as none of about `keys` keys is lost, which is counted.
+
+    Keys that are called `pc` (`key="pc"`) get their instruction's place.
+    """
     _check(keys, per)
     places = 1 << (2 * keys - 1).bit_length()
-    return Top("top", per, 2 * places, places, top=rows)
+    return Top("top", per, 2 * places, places, top=rows, key=_name(key, per, "weight"))
 
 
 def ring(rows: int, *, per: Per = "grid", **columns: type) -> Ring:
     """Rows with a value for each column, such as `ring(100, block=int, value=float)`.
 
-    A thread's or warp's ring keeps the last rows, a CTA's or launch's the first: rows beyond are counted.
+    A thread's or warp's ring keeps the last rows, a CTA's or launch's the first: rows beyond are counted. Rows with a column
+    `pc` get their instruction's place.
     """
-    _check(rows, per)
+    _check(rows * max(len(columns), 1), per)
     if not columns:
         raise UsageError("a ring has columns: ring(100, block=int, value=float)")
-    types = {name: _type(kind) for name, kind in columns.items()}
+    types = {_name(name, per, "row"): _type(kind) for name, kind in columns.items()}
     return Ring("ring", per, 1 + rows * len(types), rows, types=types, wraps=per in ("thread", "warp"))
 
 
@@ -163,6 +170,14 @@ def _check(size: int, per: str) -> None:
         raise UsageError(f"a map is per {', '.join(SCOPES)}, not {per!r}")
     if not 0 < size <= _LARGEST:
         raise UsageError(f"the size of a map is between 1 and {_LARGEST:,}, not {size:,}")
+
+
+def _name(given: str, per: str, *taken: str) -> str:
+    """A column's name, which the table must not have already."""
+    owner = {"grid": (), "cta": ("block",), "warp": ("block", "warp"), "thread": ("block", "thread")}[per]
+    if given in ("launch", "kernel", "where", *owner, *taken):
+        raise UsageError(f"the table of this map has a column {given} already")
+    return given
 
 
 def _type(given: type) -> str:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from warpsight.device_code.demangle import demangle
 from warpsight.errors import UsageError, choices
-from warpsight.formats.events.blocks import EventFile
 from warpsight.formats.events.probe_maps import Held, Map, held, maps_of
+from warpsight.sass.event_trace import EventTrace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,24 +38,25 @@ class Results:
         return self.tables[name]
 
 
-def results(files: Iterable[EventFile], code: int = 0) -> Results:
+def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
     """What the event files of a run's processes hold; launches of several processes are numbered one after the other."""
     tables: dict[str, list[pa.Table]] = {}
     maps: dict[str, Map] = {}
     notes: list[str] = []
     first = 0
-    for file in files:
-        shown = [one for one in maps_of(file.process.get("request") or {}) if not one.name.startswith("_")]
+    for trace in traces:
+        shown = [
+            one for one in maps_of(trace.file.process.get("request") or {}) if not one.name.startswith("_")
+        ]
         maps |= {one.name: one for one in shown}
-        names = {int(said["launch"]): demangle(str(said["name"])) for said in file.launches}
-        for one in held(file):
-            tables.setdefault(one.map.name, []).append(_table(one, names.get(one.launch, ""), first))
+        for one in held(trace.file):
+            tables.setdefault(one.map.name, []).append(_table(one, trace, first))
             if one.lost:
                 notes.append(
                     f"{one.map.name}: {one.lost:,} additions of launch {one.launch + first} found no place in the map"
                 )
-        notes += [cause + (f" ({count:,})" if count > 1 else "") for cause, count in file.losses]
-        first += len(names)
+        notes += trace.notes
+        first += len(trace.launches)
     return Results(
         {name: joined(one, tables.get(name, [])) for name, one in maps.items()}, first, tuple(notes), code
     )
@@ -70,12 +70,27 @@ def joined(known: Map, parts: list[pa.Table]) -> pa.Table:
         return pa.concat_tables(parts)
     kinds = {name: pa.float64() if kind == "float" else pa.int64() for name, kind in known.types.items()}
     columns = {name: pa.array([], kinds.get(name, pa.int64())) for name in known.columns}
+    if "pc" in columns:
+        columns["where"] = pa.array([], pa.string())
     return pa.table({"launch": pa.array([], pa.int64()), "kernel": pa.array([], pa.string()), **columns})
 
 
-def _table(one: Held, kernel: str, first: int) -> pa.Table:
+def _table(one: Held, trace: EventTrace, first: int) -> pa.Table:
     import pyarrow as pa
 
     rows = len(next(iter(one.columns.values())))
     launch = np.full(rows, one.launch + first, np.int64)
-    return pa.table({"launch": launch, "kernel": pa.array([kernel] * rows, pa.string()), **one.columns})
+    kernel = trace.launches[one.launch].name
+    columns = {"launch": launch, "kernel": pa.array([kernel] * rows, pa.string()), **one.columns}
+    if "pc" in columns:
+        columns["where"] = pa.array(_places(trace, one), pa.string())
+    return pa.table(columns)
+
+
+def _places(trace: EventTrace, one: Held) -> list[str]:
+    """Function, offset and source line of each row's instruction."""
+    launch = trace.launches[one.launch]
+    distinct, inverse = np.unique(one.columns["pc"], return_inverse=True)
+    low = ((distinct.astype(np.int64) + int(launch.said["pc"])) % (1 << 32)).astype(np.uint32)
+    texts = [trace.describe(place) for place in trace.places(launch, low)]
+    return [texts[number] for number in inverse.ravel().tolist()]

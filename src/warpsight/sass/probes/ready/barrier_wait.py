@@ -8,7 +8,7 @@ _arrived = ws.probes.array(1, per="warp", reduce="last")
 #: Nanoseconds, by powers of two.
 waits = ws.probes.histogram()
 #: Nanoseconds of all warps by the barrier's offset in the kernel.
-by_pc = ws.probes.top(20)
+by_pc = ws.probes.top(20, key="pc")
 
 
 @ws.probe(at=("barrier", "barrier_release"), level="warp")

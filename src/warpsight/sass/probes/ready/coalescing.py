@@ -6,8 +6,8 @@ import warpsight as ws
 
 #: By sectors of a request.
 requests = ws.probes.array(33)
-#: Sectors beyond what the lanes' bytes would fill, by the instruction's offset in the kernel.
-excess = ws.probes.top(20)
+#: Sectors beyond what the lanes' bytes would fill, by instruction.
+excess = ws.probes.top(20, key="pc")
 
 
 @ws.probe(at=("global.load", "global.store"), level="warp")

@@ -12,7 +12,7 @@ _value = ws.probes.array(REMEMBERED, per="thread", reduce="last")
 loads = ws.probes.counter()
 redundant = ws.probes.counter()
 #: By the load's offset in the kernel.
-by_pc = ws.probes.top(20)
+by_pc = ws.probes.top(20, key="pc")
 
 
 @ws.probe(at="global.load")
