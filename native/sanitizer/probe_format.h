@@ -14,8 +14,10 @@
 // In device memory, one for each probed launch. A map is a word that counts what found no place in it, then
 // the words of each owner; owners count from the first block that is probed. All of it begins as zero.
 struct WsProbe {
-  unsigned long long pc;  // where the kernel begins
-  unsigned int enabled;   // bit p: probe p is for this kernel
+  unsigned long long pc;     // where the kernel begins
+  unsigned long long bytes;  // of the kernel, in a graph: what runs elsewhere belongs to `next`; else 0
+  const struct WsLaunch* next;
+  unsigned int enabled;  // bit p: probe p is for this kernel
   unsigned int unused;
   unsigned long long* maps[WS_MAPS];
 };

@@ -40,9 +40,8 @@ char* Probes::memory(uint64_t bytes, SanitizerResult* result) {
   return static_cast<char*>(made);
 }
 
-SanitizerResult Probes::describe(const Sanitizer_LaunchData& data, uint32_t number, uint32_t enabled,
-                                 uint64_t pc, CUstream stream, Sanitizer_StreamHandle handle,
-                                 const WsProbe** probe) {
+SanitizerResult Probes::describe(const Sanitizer_LaunchData& data, uint32_t number, CUstream stream,
+                                 Sanitizer_StreamHandle handle, WsProbe description, const WsProbe** probe) {
   Launch launch;
   launch.number = number;
   launch.stream = stream;
@@ -56,9 +55,6 @@ SanitizerResult Probes::describe(const Sanitizer_LaunchData& data, uint32_t numb
   SanitizerResult result = SANITIZER_SUCCESS;
   launch.memory = memory(rounded(launch.bytes), &result);
   if (launch.memory == nullptr) return result;
-  WsProbe description = {};
-  description.pc = pc;
-  description.enabled = enabled;
   auto* at = reinterpret_cast<unsigned long long*>(launch.memory + sizeof(WsProbe));
   for (size_t i = 0; i < launch.words.size() && i < WS_MAPS; at += launch.words[i++])
     description.maps[i] = at;

@@ -49,10 +49,17 @@ DEVICE u64* element(const void* userdata, u32 map, u32 scope, u64 words, i64 key
 
 }  // namespace
 
+// The launch that an instruction belongs to, which the kernels of a graph look for; null where there is none.
+PROBE const void* wsp_launch(const void* userdata, u64 pc) {
+  const auto* launch = static_cast<const WsLaunch*>(userdata);
+  while (launch != nullptr && launch->probe->bytes != 0 && pc - launch->probe->pc >= launch->probe->bytes)
+    launch = launch->probe->next;
+  return launch;
+}
+
 // The probes of this launch that see an event of these lanes; 0 where the selection leaves it out.
 PROBE u32 wsp_enabled(const void* userdata, u64 pc, u32 what, u64 address) {
   const auto* launch = static_cast<const WsLaunch*>(userdata);
-  if (launch == nullptr) return 0;
   const u64 block = block_of_grid();
   if (block < launch->block_low || block >= launch->block_high) return 0;
   if ((launch->warps >> (thread_of_block() / 32 & 31) & 1) == 0) return 0;

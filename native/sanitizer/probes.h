@@ -19,8 +19,8 @@ class Probes {
 
   // A launch's maps, zeroed in the order of its stream; `probe` stays null, without an error, where they
   // would take more memory than the request allows.
-  SanitizerResult describe(const Sanitizer_LaunchData& data, uint32_t number, uint32_t enabled, uint64_t pc,
-                           CUstream stream, Sanitizer_StreamHandle handle, const WsProbe** probe);
+  SanitizerResult describe(const Sanitizer_LaunchData& data, uint32_t number, CUstream stream,
+                           Sanitizer_StreamHandle handle, WsProbe description, const WsProbe** probe);
   // Writes the maps of the launches of a stream (all: of every stream) to the file. Waits for those that run,
   // so without the tracer's lock, which a program may need to let them end.
   void collect(CUstream stream, bool all, EventFile* file);

@@ -297,25 +297,28 @@ SanitizerResult Tracer::fill(const Sanitizer_LaunchData& data, uint64_t pc, uint
                                    blocks * ((threads + 31) / 32), launch);
 }
 
-// The maps of a launch's probes. What runs in a graph is told apart by its place: the kernels of one launch
-// of a graph share what their patches are given.
+// The maps of a launch's probes. The kernels of one launch of a graph share what their patches are given, so
+// there each refers to those before it, and an instruction finds its own by its address.
 SanitizerResult Tracer::attach_probes(const Sanitizer_LaunchData& data, const std::string& name, uint64_t pc,
                                       uint64_t graph, Sanitizer_StreamHandle stream, Context* context,
                                       WsLaunch* launch) {
-  uint64_t begin = 0, bytes = 0;
-  if (graph != 0 && graph == recorded_graph_) {
-    ++in_graphs_;
-    return SANITIZER_SUCCESS;
+  WsProbe probe = {};
+  probe.pc = pc;
+  probe.enabled = probes_of(request_, name);
+  if (graph != 0) {
+    uint64_t begin = 0, bytes = 0;
+    if (graph != recorded_graph_) graph_kernels_.clear();
+    if (!graph_kernels_.insert(pc).second) {
+      ++in_graphs_;
+      return SANITIZER_SUCCESS;
+    }
+    const SanitizerResult result = functions_.function_pc(data.module, name.c_str(), &begin, &bytes);
+    if (result != SANITIZER_SUCCESS) return result;
+    probe.bytes = std::max<uint64_t>(bytes, 1);
+    if (graph == recorded_graph_) probe.next = static_cast<const WsLaunch*>(recorded_slot_);
   }
-  const bool found = functions_.function_pc(data.module, name.c_str(), &begin, &bytes) == SANITIZER_SUCCESS;
-  if (graph != 0 && found && launch->pc_ranges == 0) {
-    launch->pc[0] = begin;
-    launch->pc[1] = begin + bytes;
-    launch->pc_ranges = 1;
-  }
-  const SanitizerResult result =
-      context->probes->describe(data, recorded_, probes_of(request_, name), pc,
-                                graph != 0 ? data.apiStream : data.stream, stream, &launch->probe);
+  const SanitizerResult result = context->probes->describe(
+      data, recorded_, graph != 0 ? data.apiStream : data.stream, stream, probe, &launch->probe);
   no_room_ += result == SANITIZER_SUCCESS && launch->probe == nullptr;
   return result;
 }
@@ -457,10 +460,8 @@ void Tracer::stop() {
           "allow more (--map-mib)",
           no_room_);
     if (in_graphs_ > 0)
-      file_.lose(
-          "launches in graphs after the first of their graph: one kernel of a graph is probed, all its "
-          "launches there as one",
-          in_graphs_);
+      file_.lose("launches of a kernel that its graph launches several times: they count as one launch",
+                 in_graphs_);
   }
   stopping_.store(true, std::memory_order_release);
   if (thread_.joinable()) thread_.join();

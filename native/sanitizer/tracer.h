@@ -113,6 +113,7 @@ class Tracer {
   const void* recorded_slot_ = nullptr;   // what the patches of the last recorded launch are given
   uint64_t recorded_graph_ = 0;           // the last launch of a graph with a recorded kernel
   uint64_t matching_ = 0;                 // launches of requested kernels so far
+  std::set<uint64_t> graph_kernels_;      // where the probed kernels of that graph begin
   uint64_t no_room_ = 0, in_graphs_ = 0;  // launches without the maps of probes, and why
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them

@@ -116,9 +116,14 @@ def test_the_schedule_has_every_block_once_within_its_launch(folder: Path) -> No
     assert Counter((row["launch"], row["block"]) for row in tables["blocks"]) == {
         (launch, block): 1 for launch in range(3) for block in range(BLOCKS)
     }
-    assert all(row["start"] <= row["end"] and row["sm"] >= 0 for row in tables["blocks"])
-    ends = [max(row["end"] for row in tables["blocks"] if row["launch"] == launch) for launch in range(3)]
-    assert ends == sorted(ends)  # launches of one stream follow each other
+    assert all(0 <= row["start"] < row["end"] and row["sm"] >= 0 for row in tables["blocks"])
+    spans = sorted({(row["launch"], row["launch_start"]) for row in tables["blocks"]})
+    ends = [
+        start + max(row["end"] for row in tables["blocks"] if row["launch"] == launch)
+        for launch, start in spans
+    ]
+    assert len(spans) == 3
+    assert all(end <= start for end, (_, start) in zip(ends, spans[1:], strict=False))  # of one stream
 
 
 def test_warps_that_come_early_wait_longest(folder: Path) -> None:
@@ -129,16 +134,41 @@ def test_warps_that_come_early_wait_longest(folder: Path) -> None:
     assert long == BLOCKS * 3  # three of four warps wait for the one that spins for two million cycles
 
 
-def test_launches_of_several_streams_are_all_told(folder: Path) -> None:
-    found = _probed(folder, HERE / "probes.py", _program(folder, "probed"), "streams")
+COUNTING = """
+import warpsight as ws
+
+accesses = ws.probes.counter()
+of_block = ws.probes.counter(per="cta")
+
+
+@ws.probe(at="memory")
+def counts(event: ws.probes.Event) -> None:
+    accesses.add()
+    of_block.add()
+"""
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Path:
+    path = tmp_path / "counting.py"
+    path.write_text(COUNTING)
+    return path
+
+
+def test_launches_of_several_streams_are_all_told(folder: Path, counting: Path) -> None:
+    found = _probed(folder, counting, _program(folder, "probed"), "streams")
     assert (found["code"], found["launches"]) == (0, 400)
     assert Counter(row["value"] for row in found["tables"]["accesses"]) == {2 * COUNT: 400}
 
 
-def test_a_graph_tells_one_kernel(folder: Path) -> None:
-    found = _probed(folder, HERE / "probes.py", _program(folder, "probed"), "graph", options=("-k", "copy*"))
-    assert [row["value"] for row in found["tables"]["accesses"]] == [2 * COUNT] * 3
-    assert {row["kernel"].split("(")[0] for row in found["tables"]["whole"]} == {"copy"}
+def test_kernels_of_a_graph_are_told_apart(folder: Path, counting: Path) -> None:
+    found = _probed(folder, counting, _program(folder, "probed"), "graph")
+    told = Counter((row["kernel"].split("(")[0], row["value"]) for row in found["tables"]["accesses"])
+    assert told == {("copy", 4 * COUNT): 3, ("waits", 64): 3, ("again", 4 * COUNT): 3}
+    assert [note for note in found["notes"] if "they count as one launch (3)" in note]
+    alone = _probed(folder, counting, _program(folder, "probed"), "graph", options=("-k", "again*"))
+    assert [row["value"] for row in alone["tables"]["accesses"]] == [4 * COUNT] * 3
+    assert alone["notes"] == []
 
 
 def test_a_kernel_that_faults_faults_as_before_and_earlier_results_are_kept(folder: Path) -> None:

@@ -141,8 +141,10 @@ class Expressions:
             case ast.Compare(left=left, ops=ops, comparators=others):
                 return self._compare(node, left, ops, others)
             case ast.IfExp(test=test, body=first, orelse=second):
-                a, b = alike(self._value(first), self._value(second))
-                return Operation("select", (self._truth(test), a, b), a.type)
+                condition, (a, b) = self._truth(test), alike(self._value(first), self._value(second))
+                if isinstance(condition, Constant):
+                    return a if condition.value else b
+                return Operation("select", (condition, a, b), a.type)
             case ast.Subscript(value=target, slice=key):
                 return self._read(node, self._map(target, Array), self._integer(key))
             case ast.Call():

@@ -33,7 +33,7 @@ def find(probe: str) -> Path:
 
 @dataclass(frozen=True)
 class ProbeFile:
-    """The probes of a file, and its function `derive`, if it has one: from the tables of maps to further ones."""
+    """The probes of a file, and its function `derive`, if it has one: from the tables of its maps to those of the results."""
 
     path: Path
     probes: tuple[Probe, ...]
@@ -69,6 +69,6 @@ class ProbeFile:
         if self.derive is None or not found.launches:
             return found
         try:
-            return replace(found, tables={**found.tables, **self.derive(dict(found.tables))})
+            return replace(found, tables=self.derive(dict(found.tables)))
         except Exception as error:
             raise WarpsightError(f"{self.path}: derive(tables): {type(error).__name__}: {error}") from error

@@ -91,6 +91,7 @@ class _Writer:
         self._user, self._pc, self._what, self._a, self._b, self._data = (self._new(kind) for kind in kinds)
         for i, register in enumerate((self._user, self._pc, self._what, self._a, self._b, self._data)):
             self._put(f"ld.param.{'u32' if i == 2 else 'u64'} {register}, [ws_record_param_{i}];")
+        self._user = self._call("wsp_launch", [("b64", self._user), ("b64", self._pc)], "b64")
         unused, chosen, together = self._new("bool"), self._new("bool"), self._new("word")
         self._put(
             f"setp.eq.s64 {unused}, {self._user}, 0;", f"@{unused} bra $done;", f"activemask.b32 {together};"

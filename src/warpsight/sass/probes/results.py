@@ -49,7 +49,7 @@ def results(traces: Iterable[EventTrace], code: int = 0) -> Results:
             one for one in maps_of(trace.file.process.get("request") or {}) if not one.name.startswith("_")
         ]
         maps |= {one.name: one for one in shown}
-        for one in held(trace.file):
+        for one in sorted(held(trace.file), key=lambda one: one.launch):
             tables.setdefault(one.map.name, []).append(_table(one, trace, first))
             if one.lost:
                 notes.append(
@@ -81,7 +81,7 @@ def _table(one: Held, trace: EventTrace, first: int) -> pa.Table:
     rows = len(next(iter(one.columns.values())))
     launch = np.full(rows, one.launch + first, np.int64)
     kernel = trace.launches[one.launch].name
-    columns = {"launch": launch, "kernel": pa.array([kernel] * rows, pa.string()), **one.columns}
+    columns = {"launch": launch, "kernel": pa.repeat(kernel, rows), **one.columns}
     if "pc" in columns:
         columns["where"] = pa.array(_places(trace, one), pa.string())
     return pa.table(columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Sequence
 
 from warpsight.errors import UsageError
 from warpsight.sass.probes.definition import Probe, Translated
@@ -70,7 +71,7 @@ class _Translation(Expressions):
     def _block(self, nodes: list[ast.stmt]) -> tuple[Statement, ...]:
         return tuple(made for node in nodes for made in self._statement(node))
 
-    def _statement(self, node: ast.stmt) -> list[Statement]:
+    def _statement(self, node: ast.stmt) -> Sequence[Statement]:
         match node:
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 return []
@@ -91,7 +92,7 @@ class _Translation(Expressions):
                 new = self._binary(node, op, self._read(node, known, at), self._value(value))
                 return [self._set(node, known, at, new)]
             case ast.If(test=test, body=body, orelse=other):
-                return [self._if(test, body, other)]
+                return self._if(test, body, other)
             case ast.For(target=ast.Name(id=name), iter=ast.Call() as over, body=body, orelse=[]):
                 return [self._for(node, name, over, body)]
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=method)) as call):
@@ -109,8 +110,10 @@ class _Translation(Expressions):
         self._known.add(name)
         return Assign(name, value)
 
-    def _if(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> Statement:
+    def _if(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> Sequence[Statement]:
         condition = self._truth(test)
+        if isinstance(condition, Constant):
+            return self._block(body if condition.value else other)
         before = set(self._known)
         first = self._block(body)
         after, self._known = self._known, set(before)
@@ -120,7 +123,7 @@ class _Translation(Expressions):
         elif any(isinstance(one, Return) for one in second):
             self._known = after
         self._known &= after
-        return If(condition, first, second)
+        return [If(condition, first, second)]
 
     def _for(self, node: ast.For, name: str, over: ast.Call, body: list[ast.stmt]) -> Statement:
         if self._functions.get(id(self._object(over.func))) != "range" or over.keywords:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import warpsight as ws
 
 if TYPE_CHECKING:
@@ -23,10 +25,13 @@ def block_schedule(event: ws.probes.Event) -> None:
 
 
 def derive(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """A row for each CTA, in ns."""
-    first = tables["start"].rename_columns(["launch", "kernel", "block", "start"])
-    return {
-        "blocks": first.append_column("end", tables["end"]["value"]).append_column(
-            "sm", tables["multiprocessor"]["value"]
-        )
-    }
+    """A row for each CTA: nanoseconds since the launch's first one began."""
+    import pyarrow as pa
+
+    launch = tables["start"]["launch"].to_numpy()
+    began, ended = (tables[name]["value"].to_numpy() for name in ("start", "end"))
+    _, first, of = np.unique(launch, return_index=True, return_inverse=True)
+    zero = np.minimum.reduceat(began, first)[of.ravel()]
+    columns = {name: tables["start"][name] for name in ("launch", "kernel", "block")}
+    times = {"start": began - zero, "end": ended - zero, "launch_start": zero}
+    return {"blocks": pa.table({**columns, "sm": tables["multiprocessor"]["value"], **times})}

@@ -11,6 +11,8 @@ from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.cli import output
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.sass.probes.results import Results
 
 SYSTEMS = ("linux",)
@@ -88,11 +90,27 @@ def _show(found: Results, top: int, as_json: bool) -> None:
         )
     else:
         for name, table in found.tables.items():
-            tables.show(table, title=name, top=top or None)
+            tables.show(_short_kernels(table, top), title=name, top=top or None)
     if not found.launches:
         terminal.warning("no launch was probed: no kernel matched, or the program did not use an NVIDIA GPU")
     for note in found.notes:
         terminal.warning(note)
+
+
+def _short_kernels(table: pa.Table, top: int) -> pa.Table:
+    """A table whose kernels, in the rows that are shown, have no arguments."""
+    import pyarrow as pa
+
+    from warpsight.device_code.demangle import short
+
+    if "kernel" not in table.column_names:
+        return table
+    shown = len(table) if not top else min(top, len(table))
+    names = [short(name) for name in table["kernel"].slice(0, shown).to_pylist()] + [""] * (
+        len(table) - shown
+    )
+    at = table.column_names.index("kernel")
+    return table.set_column(at, "kernel", pa.array(names, pa.string()))
 
 
 def _constants(texts: list[str]) -> dict[str, str]:
