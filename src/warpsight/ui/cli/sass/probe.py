@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
-from warpsight.ui.cli import output
+from warpsight.ui.cli import options, output
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from warpsight.sass.probes.files import ProbeFile
     from warpsight.sass.probes.results import Results
+    from warpsight.sass.tracing import Selection
 
-SYSTEMS = ("linux",)
+TAKES_PROGRAM = True
+_USE = "for example: warpsight sass probe coalescing -- ./program (--list shows the ready probes)"
 
 
 def command(
-    probe: Annotated[str | None, typer.Argument(metavar="FILE.py|NAME",
-                     help="A file of probes, or a ready one (--list).")] = None,
-    program: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
-                       help="The program to probe, or an event trace of sass trace.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="FILE.py|NAME TRACE | FILE.py|NAME -- PROGRAM [ARGS]…",
+                     help="A file of probes or a ready one (--list), and an event trace or a program.")] = None,
     ready: Annotated[bool, typer.Option("--list", help="List the ready probes.")] = False,
     constants: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE",
                          help="Another value for a constant of the file; repeatable.")] = None,
@@ -37,7 +39,7 @@ def command(
     top: Annotated[int, typer.Option(min=0, help="Rows of each table to show, 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output",
-                  help="New file for the results; PROGRAM.probes by default.")] = None,
+                   help="New file for a program's results; PROGRAM.probes by default.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
 ) -> None:  # fmt: skip
     """Run functions of yours at memory accesses, barriers, … of a program's kernels, on the GPU.
@@ -45,42 +47,49 @@ def command(
     A probe is a Python function with @ws.probe(at="memory.load") that counts into maps. The tables are also in the file:
     warpsight query FILE "SELECT * FROM probe_value". Given an event trace, probes are asked of the recorded events instead.
     """
+    from warpsight.sass.probes.files import ProbeFile, find
     from warpsight.sass.probes.ready import listed
+    from warpsight.sass.tracing import Selection
+    from warpsight.ui.cli.sass.trace import range_option, warps_option
 
     if ready:
         for name, what in listed().items():
             typer.echo(f"{name:<18} {what}")
         return
-    if probe is None or not program:
-        raise UsageError(
-            "for example: warpsight sass probe block-schedule -- ./program (--list shows the ready probes)"
-        )
-    from warpsight.sass.probes.files import ProbeFile, find
-    from warpsight.sass.probes.running import Limits
-    from warpsight.sass.tracing import Selection
-    from warpsight.ui.cli.sass.trace import range_option, warps_option
-
-    opened = ProbeFile.open(find(probe), _constants(constants or []))
     selection = Selection(
         events=(), kernels=tuple(kernels or ()), launches=range_option(launches, "--launches"),
         blocks=range_option(blocks, "--blocks"), warps=warps_option(warps), addresses=range_option(addresses, "--addresses"),
     )  # fmt: skip
-    if _is_trace(program):
-        if selection != Selection(events=()):
-            raise UsageError("a recorded trace is probed as a whole: select when it is recorded (sass trace)")
-        _show(opened.of_trace(Path(program[0])), top, as_json)
-        return
-    target = out or Path(f"{Path(program[0]).stem}.probes")
-    if target.exists() and not force:
-        raise WarpsightError(f"{target} exists already; -f replaces it")
-    found = opened.of_program(program, target, selection, Limits(memory))
+    probe, *rest = words or [""]
+    if not probe or not rest or rest == [options.SIDES]:
+        raise UsageError(_USE)
+    opened = ProbeFile.open(find(probe), _constants(constants or []))
+    if rest[0] == options.SIDES:
+        found = _of_program(opened, rest[1:], selection, memory, out, force)
+    elif len(rest) > 1:
+        raise UsageError(f"a program follows `--`; {_USE}")
+    elif selection != Selection(events=()) or out is not None:
+        raise UsageError(
+            "a recorded trace is probed as a whole and gives no file: select when it is recorded (sass trace)"
+        )
+    else:
+        found = opened.of_trace(Path(rest[0]))
     _show(found, top, as_json)
     raise typer.Exit(found.code)
 
 
-def _show(found: Results, top: int, as_json: bool) -> None:
-    import sys
+def _of_program(
+    opened: ProbeFile, program: list[str], selection: Selection, memory: int, out: Path | None, force: bool
+) -> Results:
+    from warpsight.sass.probes.running import Limits
 
+    target = out or Path(f"{Path(program[0]).stem}.probes")
+    if target.exists() and not force:
+        raise WarpsightError(f"{target} exists already; -f replaces it")
+    return opened.of_program(program, target, selection, Limits(memory))
+
+
+def _show(found: Results, top: int, as_json: bool) -> None:
     from warpsight.ui.render import tables, terminal
 
     if as_json:
@@ -118,14 +127,3 @@ def _constants(texts: list[str]) -> dict[str, str]:
         if "=" not in text:
             raise UsageError(f"--set {text}: write NAME=VALUE")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
-
-
-def _is_trace(program: list[str]) -> bool:
-    """Whether the program is none but an event trace, compressed or not."""
-    from warpsight.formats.events import reader
-    from warpsight.formats.source import Source
-
-    found = Path(program[0]).is_file() and reader.sniff(Source(Path(program[0])))
-    if found and len(program) > 1:
-        raise UsageError(f"{program[0]} is an event trace, and nothing comes after it")
-    return found
