@@ -47,6 +47,28 @@ DEVICE u64* element(const void* userdata, u32 map, u32 scope, u64 words, i64 key
   return nullptr;
 }
 
+// How many lanes this one stands for: where all lanes at work here bring one value to one element, the first
+// brings it for all, and the others nothing.
+DEVICE u32 lanes_for(const u64* at, u64 value) {
+  const u32 lanes = __activemask();
+  int same_place, same_value;
+  __match_all_sync(lanes, reinterpret_cast<u64>(at), &same_place);
+  __match_all_sync(lanes, value, &same_value);
+  if (same_place == 0 || same_value == 0) return 1;
+  u32 below;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+  return (lanes & below) == 0 ? static_cast<u32>(__popc(lanes)) : 0;
+}
+
+DEVICE void add(u64* at, u64 value) {
+  const u32 lanes = lanes_for(at, value);
+  if (lanes > 0) atomicAdd(at, value * lanes);
+}
+
+DEVICE void raise(u64* at, u64 value) {
+  if (lanes_for(at, value) > 0) atomicMax(at, value);
+}
+
 }  // namespace
 
 // The launch that an instruction belongs to, which the kernels of a graph look for; null where there is none.
@@ -111,23 +133,27 @@ PROBE void wsp_last(const void* userdata, u32 map, u32 scope, u64 words, i64 key
 
 PROBE void wsp_sum(const void* userdata, u32 map, u32 scope, u64 words, i64 key, i64 value) {
   u64* at = element(userdata, map, scope, words, key);
-  if (at != nullptr) atomicAdd(at, static_cast<u64>(value));
+  if (at == nullptr) return;
+  if (scope == WS_PER_THREAD)
+    *at += static_cast<u64>(value);
+  else
+    add(at, static_cast<u64>(value));
 }
 
 PROBE void wsp_or(const void* userdata, u32 map, u32 scope, u64 words, i64 key, i64 value) {
   u64* at = element(userdata, map, scope, words, key);
-  if (at != nullptr) atomicOr(at, static_cast<u64>(value));
+  if (at != nullptr && lanes_for(at, static_cast<u64>(value)) > 0) atomicOr(at, static_cast<u64>(value));
 }
 
 // Kept so that zero is below every value: the map reads as empty where nothing came.
 PROBE void wsp_max(const void* userdata, u32 map, u32 scope, u64 words, i64 key, i64 value) {
   u64* at = element(userdata, map, scope, words, key);
-  if (at != nullptr) atomicMax(at, static_cast<u64>(value) ^ kSign);
+  if (at != nullptr) raise(at, static_cast<u64>(value) ^ kSign);
 }
 
 PROBE void wsp_min(const void* userdata, u32 map, u32 scope, u64 words, i64 key, i64 value) {
   u64* at = element(userdata, map, scope, words, key);
-  if (at != nullptr) atomicMax(at, ~(static_cast<u64>(value) ^ kSign));
+  if (at != nullptr) raise(at, ~(static_cast<u64>(value) ^ kSign));
 }
 
 // A table of keys and their sums: `words` / 2 of them, a power of two. A key is kept so that none is zero.
@@ -141,7 +167,7 @@ PROBE void wsp_top(const void* userdata, u32 map, u32 scope, u64 words, i64 key,
     u64 found = *const_cast<volatile u64*>(table + 2 * at);
     if (found == 0) found = atomicCAS(table + 2 * at, 0ull, tag);
     if (found != 0 && found != tag) continue;
-    atomicAdd(table + 2 * at + 1, static_cast<u64>(weight));
+    add(table + 2 * at + 1, static_cast<u64>(weight));
     return;
   }
   lose(launch, map);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 
 #include "cuda/cubin_names.h"
 #include "sanitizer/sha256.h"
@@ -450,8 +451,27 @@ void Tracer::drain_loop() {
   }
 }
 
+// At the program's end. A kernel that runs for ever ends with the process, not before: we do not wait for it.
+void Tracer::collect_last() {
+  struct Done {
+    std::mutex mutex;  // protects `done`
+    std::condition_variable changed;
+    bool done = false;
+  };
+  const auto state = std::make_shared<Done>();
+  std::thread([this, state] {
+    collect(nullptr, nullptr, true);
+    std::lock_guard<std::mutex> lock(state->mutex);
+    state->done = true;
+    state->changed.notify_one();
+  }).detach();
+  std::unique_lock<std::mutex> lock(state->mutex);
+  if (!state->changed.wait_for(lock, std::chrono::milliseconds(kLongestMs), [&] { return state->done; }))
+    file_.lose("maps of launches that still ran when the program ended", 1);
+}
+
 void Tracer::stop() {
-  collect(nullptr, nullptr, true);
+  if (request_.mode == WS_PROBE) collect_last();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (no_room_ > 0)

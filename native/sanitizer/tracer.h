@@ -94,6 +94,7 @@ class Tracer {
   void describe_launch(const Sanitizer_LaunchData& data, const Module& module, const std::string& name,
                        uint64_t pc, uint64_t index, uint64_t graph);
   void trouble(const std::string& what, SanitizerResult result);
+  void collect_last();
   void drain_loop();
   size_t drain_all();
 

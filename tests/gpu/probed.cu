@@ -40,6 +40,11 @@ __global__ void waits(unsigned* out) {
   out[blockIdx.x * blockDim.x + threadIdx.x] = clock64() == begin;
 }
 
+__global__ void forever(volatile float* a) {
+  while (a[0] != 1e30f) {
+  }
+}
+
 __global__ void faulty(const float* a) { *const_cast<float*>(a + threadIdx.x) = 1; }
 
 constexpr int kBlocks = 40, kThreads = 128, kCount = kBlocks * kThreads;
@@ -75,6 +80,14 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamSynchronize(streams[1]));
     CHECK(cudaStreamDestroy(streams[2]));
     return 0;  // the others are not waited for
+  }
+  if (strcmp(how, "forever") == 0) {
+    copy<<<kBlocks, kThreads, 0, streams[0]>>>(a, c);
+    CHECK(cudaStreamSynchronize(streams[0]));
+    forever<<<1, 32, 0, streams[1]>>>(a);
+    printf("launched\n");
+    fflush(stdout);
+    return 0;
   }
   divergent<<<kBlocks, kThreads>>>(a, c, kCount - 50);
   again<<<kBlocks, kThreads>>>(a, c);
