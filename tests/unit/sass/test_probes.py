@@ -25,6 +25,7 @@ from warpsight.sass.probes import files, interpreter, ready
 from warpsight.sass.probes.arithmetic import OPERATIONS
 from warpsight.sass.probes.definition import Probe, translated
 from warpsight.sass.probes.files import ProbeFile
+from warpsight.sass.probes.results import results
 from warpsight.sass.probes.running import device_code
 from warpsight.ui.cli import app
 
@@ -511,9 +512,21 @@ def test_damage_to_maps_is_noted(tmp_path: Path) -> None:
         (0, 0, np.zeros(7, np.uint64)),
     ]
     trace.file.losses.clear()
-    from warpsight.sass.probes.results import results
-
     found = results([trace])
     assert len(found.notes) == 3
     assert all("was left out" in note for note in found.notes)
     assert [table.num_rows for table in found.tables.values()] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"words": 7}, {"words": "7"}, {"kind": "tree"}, {"per": "block"}, {"types": {}}, {"types": None}, {"size": 0}, {"more": 1},
+     {"key": 5}, {"key": "value"}, {"types": {"value": "text"}}],
+)  # fmt: skip
+def test_a_damaged_description_of_maps_gives_no_tables(change: dict[str, Any]) -> None:
+    trace = EventTrace(TRUTH)
+    interpreter.of_trace(trace, translated(ProbeFile.open(files.find("coalescing")).probes))
+    trace.file.process["request"]["probes"]["maps"][0].update(change)
+    found = results([trace])
+    assert found.tables == {}
+    assert any("was left out" in note for note in found.notes)

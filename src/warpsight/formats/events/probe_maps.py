@@ -18,8 +18,7 @@ from warpsight.formats.events.blocks import EventFile
 
 _SIGN = np.uint64(1 << 63)
 _MOST = np.int64((1 << 63) - 1)
-#: What a map may say of itself; anything else is damage.
-_KINDS, _OWNERS = ("array", "histogram", "top", "ring"), ("grid", "cta", "warp", "thread")
+_OWNERS = ("grid", "cta", "warp", "thread")
 Array = npt.NDArray[Any]
 
 
@@ -62,33 +61,53 @@ class Held:
 
 
 def maps_of(request: Any) -> list[Map]:
-    """The maps that a trace's request describes; empty where it is no trace of probes."""
+    """The maps that a trace's request describes; empty where it is no trace of probes, or not as one should be."""
     try:
         found = [Map(**{**said, "types": dict(said["types"])}) for said in request["probes"]["maps"]]
+        return found if all(_sound(one) for one in found) else []
     except (TypeError, KeyError, ValueError):
         return []
-    sound = all(
-        one.kind in _KINDS
-        and one.per in _OWNERS
-        and one.words > 0
-        and set(one.types.values()) <= {"int", "float"}
-        for one in found
-    )
-    return found if sound else []
+
+
+def _sound(known: Map) -> bool:
+    """Whether a description fits itself."""
+    numbers = (known.words, known.size, known.low, known.width, known.top)
+    texts = (known.name, known.reduce, known.key, *known.types)
+    words = {
+        "array": known.size,
+        "histogram": known.size,
+        "top": 2 * known.size,
+        "ring": 1 + known.size * len(known.types),
+    }
+    return (
+        known.per in _OWNERS and known.words == words.get(known.kind) and 0 < known.size < 1 << 32
+        and all(isinstance(one, int) and abs(one) < 1 << 62 for one in numbers) and all(isinstance(one, str) for one in texts)
+        and set(known.types.values()) <= {"int", "float"} and (known.kind != "array" or [*known.types] == ["value"])
+        and (known.kind != "ring" or len(known.types) > 0) and len(set(known.columns)) == len(known.columns)
+    )  # fmt: skip
+
+
+def blocks_of(request: Any) -> tuple[int, int]:
+    """The blocks that a request is about: low and high, without high."""
+    try:
+        low, high = request["blocks"]
+        return max(int(low), 0), max(int(high), 0)
+    except (TypeError, KeyError, ValueError):
+        return 0, 1 << 62
 
 
 def held(file: EventFile) -> Iterator[Held]:
     """What each map held after each launch; what does not fit its launch is noted among the file's losses."""
     request = file.process.get("request") or {}
     maps, launches = maps_of(request), {int(said["launch"]): said for said in file.launches}
-    low = int((request.get("blocks") or [0])[0])
+    low, _ = blocks_of(request)
     for launch, number, words in file.maps:
         said = launches.get(launch)
         known = maps[number] if number < len(maps) else None
         if said is None or known is None or (len(words) - 1) % known.words:
             file.losses.append(("a map of a probe is not as its launch and probe are; it was left out", 1))
             continue
-        yield decoded(known, launch, words, int(np.prod(said["block"], dtype=np.int64)), low)
+        yield decoded(known, launch, words, max(int(np.prod(said["block"], dtype=np.int64)), 1), low)
 
 
 def decoded(known: Map, launch: int, words: Array, threads: int, low: int = 0) -> Held:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from warpsight.device_code.demangle import demangle
 from warpsight.errors import UsageError
 from warpsight.formats.events.kinds import PREFETCH, READ, VALUES, WRITE
+from warpsight.formats.events.probe_maps import blocks_of
 from warpsight.formats.events.records import Events
 from warpsight.sass.event_memory import sectors
 from warpsight.sass.event_trace import EventTrace, Launch
@@ -64,12 +65,12 @@ def of_trace(trace: EventTrace, probes: Sequence[Translated]) -> Results:
     request = trace.file.process.get("request") or {}
     trace.file.process["request"] = {**request, "probes": described(probes)}
     trace.file.maps.clear()
-    maps, low = maps_of(probes), int((request.get("blocks") or [0])[0])
+    maps, selected = maps_of(probes), blocks_of(request)
     for launch in trace.launches.values():
         seen = [one for one in probes if _matches(one.probe.kernel, launch)]
         if not seen:
             continue
-        filled = Maps(launch, maps, low, int((request.get("blocks") or [0, 1 << 62])[1]))
+        filled = Maps(launch, maps, *selected)
         for events in _parts(trace.of_launch(launch.number), seen):
             for one in seen:
                 own = events.take(_seen(events, one))
