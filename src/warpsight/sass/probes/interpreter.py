@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,10 @@ def of_trace(trace: EventTrace, probes: Sequence[Translated]) -> Results:
         if not seen:
             continue
         filled = Maps(launch, maps, *selected)
-        for events in _parts(trace.of_launch(launch.number), seen):
-            for one in seen:
-                own = events.take(_seen(events, one))
-                if len(own):
-                    _Evaluation(one, filled, _fields(own, launch, one)).run()
+        for lanes in _parts(trace.of_launch(launch.number), launch, seen):
+            for one, fields in zip(seen, lanes, strict=True):
+                if len(fields["lane"]):
+                    _Evaluation(one, filled, fields).run()
         trace.file.maps += [
             (launch.number, number, words)
             for number, words in enumerate(filled.finished())
@@ -120,24 +120,41 @@ def _seen(events: Events, one: Translated) -> Array:
     return chosen
 
 
-def _parts(events: Events, probes: Sequence[Translated]) -> Iterator[Events]:
-    """The events that probes see, many at a time, or where one reads its maps at most one of each warp."""
-    events = events.take(np.any([_seen(events, one) for one in probes], axis=0))
-    yield from _rounds(events) if any(one.reads for one in probes) else events.batches()
+def _parts(
+    events: Events, launch: Launch, probes: Sequence[Translated]
+) -> Iterator[Sequence[dict[str, Array]]]:
+    """The fields of the lanes that each probe sees: of many events, or where one reads its maps of one of each warp at most."""
+    alone = any(one.reads for one in probes)
+    for batch in events.take(np.any([_seen(events, one) for one in probes], axis=0)).batches():
+        number, parts = _rounds(batch), []
+        for one in probes:
+            chosen = np.flatnonzero(_seen(batch, one))
+            parts.append(_fields(batch.take(chosen), number[chosen], launch, one))
+        if alone:
+            yield from zip(*(_by_round(part, int(number.max(initial=-1)) + 1) for part in parts), strict=True)
+        else:
+            yield parts
 
 
-def _rounds(events: Events) -> Iterator[Events]:
-    """The first event of each warp, then the second, and so on."""
+def _rounds(events: Events) -> Array:
+    """How many events of its warp came before each."""
     warp = events.block.astype(np.int64) * 256 + events.warp
     order = np.argsort(warp, kind="stable")
-    nth = np.empty(len(events), np.int64)
-    nth[order] = np.arange(len(events)) - np.searchsorted(warp[order], warp[order])
-    by_round = np.argsort(nth, kind="stable")
-    for rows in np.split(by_round, np.flatnonzero(np.diff(nth[by_round])) + 1):
-        yield events.take(rows)
+    before = np.empty(len(events), np.int64)
+    before[order] = np.arange(len(events)) - np.searchsorted(warp[order], warp[order])
+    return before
 
 
-def _fields(events: Events, launch: Launch, one: Translated) -> dict[str, Array]:
+def _by_round(fields: dict[str, Array], rounds: int) -> Iterator[dict[str, Array]]:
+    """The lanes of the first event of each warp, then of the second, and so on."""
+    order = np.argsort(fields["round"], kind="stable")
+    ordered_fields = {name: values[order] for name, values in fields.items()}
+    bounds = np.searchsorted(ordered_fields["round"], np.arange(rounds + 1)).tolist()
+    for low, high in pairwise(bounds):
+        yield {name: values[low:high] for name, values in ordered_fields.items()}
+
+
+def _fields(events: Events, number: Array, launch: Launch, one: Translated) -> dict[str, Array]:
     """The fields of an event for each lane, at level warp for the first that takes part."""
     active = events.active
     if one.probe.level == "warp":
@@ -147,7 +164,7 @@ def _fields(events: Events, launch: Launch, one: Translated) -> dict[str, Array]
     operation = flags & (READ | WRITE)
     blocks = int(np.prod(launch.grid, dtype=np.int64))
     found: dict[str, Array] = {
-        "size": events.size[row], "lane": lane, "warp": events.warp[row], "block": events.block[row],
+        "round": number[row], "size": events.size[row], "lane": lane, "warp": events.warp[row], "block": events.block[row],
         "thread": events.warp[row].astype(np.int64) * 32 + lane, "active": events.lanes[row], "sm": events.sm[row],
         "block_threads": np.full(len(row), launch.threads), "grid_blocks": np.full(len(row), blocks),
         "pc": (events.pc[row] - np.uint32(int(launch.said["pc"]) % (1 << 32))).view(np.int32), "time": events.time[row],
