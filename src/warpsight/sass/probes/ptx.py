@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Sequence
 
+from warpsight.formats.events.kinds import KINDS
 from warpsight.sass.probes.arithmetic import integer
 from warpsight.sass.probes.definition import Translated, maps_of
 from warpsight.sass.probes.maps import SCOPES, Map
@@ -28,7 +29,7 @@ from warpsight.sass.probes.tree import (
     Update,
 )
 
-_RECORD = re.compile(r"^\.visible \.func +\(\.param \.b32 \w+\) ws_record\(.*?^}\n", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(r"^\.visible \.func +\(\.param \.b32 \w+\) (ws_\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"^\.(?:version|target|address_size) .*\n", re.MULTILINE)
 _PREFIX = {"int": "%rd", "float": "%fd", "bool": "%p", "word": "%r", "single": "%f", "half": "%rs"}
 _DECLARED = {"%rd": ".b64", "%fd": ".f64", "%p": ".pred", "%r": ".b32", "%f": ".f32", "%rs": ".b16"}
@@ -46,17 +47,18 @@ _UPDATES = {"sum", "or", "min", "max", "last", "top"}
 
 
 def module(patches: str, runtime: str, probes: Sequence[Translated]) -> str:
-    """The patches as PTX with these probes in them.
+    """PTX of the patches that these probes need, which call the probes.
 
     Args:
-        patches: of event traces (patches.ptx).
+        patches: those of event traces (patches.ptx), all of which call ws_record.
         runtime: what probes call (probes.ptx).
         probes: in the order of their bits.
     """
-    rest, found = _RECORD.subn("", patches, count=1)
+    texts = {found[1]: found[0] for found in _FUNCTION.finditer(patches)}
+    kinds = dict.fromkeys(where.kind for one in probes for where in one.probe.where)
+    used = "".join(texts[KINDS[kind].patch] for kind in kinds)
     header = "".join(_HEADER.findall(patches))
-    assert found, "patches.ptx has no ws_record"
-    return header + _HEADER.sub("", runtime) + _Writer(probes).function() + _HEADER.sub("", rest)
+    return header + _HEADER.sub("", runtime) + _Writer(probes).function() + used
 
 
 class _Writer:

@@ -50,15 +50,15 @@ def command(
     from warpsight.sass.probes.files import ProbeFile, find
     from warpsight.sass.probes.ready import listed
     from warpsight.sass.tracing import Selection
-    from warpsight.ui.cli.sass.trace import range_option, warps_option
+    from warpsight.ui.cli.sass.trace import range_of, warps_of
 
     if ready:
         for name, what in listed().items():
             typer.echo(f"{name:<18} {what}")
         return
     selection = Selection(
-        events=(), kernels=tuple(kernels or ()), launches=range_option(launches, "--launches"),
-        blocks=range_option(blocks, "--blocks"), warps=warps_option(warps), addresses=range_option(addresses, "--addresses"),
+        events=(), kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
+        blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
     )  # fmt: skip
     probe, *rest = words or [""]
     if not probe or not rest or rest == [options.SIDES]:

@@ -47,8 +47,8 @@ def command(
             "no program to trace; for example: warpsight sass trace -k 'gemm*' -- python train.py"
         )
     selection = tracing.Selection(
-        events=_classes(events), kernels=tuple(kernels or ()), launches=range_option(launches, "--launches"),
-        blocks=range_option(blocks, "--blocks"), warps=warps_option(warps), addresses=range_option(addresses, "--addresses"),
+        events=_classes(events), kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
+        blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
         offsets=_offsets(offsets or []), every=every, first=first, ring_mib=_power_of_two(ring),
     )  # fmt: skip
     target = out or Path(f"{Path(program[0]).stem}.events")
@@ -92,8 +92,8 @@ def _classes(text: str) -> tuple[str, ...]:
     return names
 
 
-def range_option(text: str | None, option: str) -> tuple[int, int] | None:
-    """The value of an option: LOW..HIGH without HIGH, or one number; in any base."""
+def range_of(text: str | None, option: str) -> tuple[int, int] | None:
+    """LOW..HIGH without HIGH, or one number; in any base."""
     if text is None:
         return None
     low, dots, high = text.partition("..")
@@ -107,9 +107,9 @@ def range_option(text: str | None, option: str) -> tuple[int, int] | None:
     return begin, end
 
 
-def warps_option(text: str | None) -> tuple[int, ...]:
+def warps_of(text: str | None) -> tuple[int, ...]:
     """The warps of --warps."""
-    found = range_option(text, "--warps")
+    found = range_of(text, "--warps")
     if found and found[1] > 32:
         raise UsageError(f"--warps {text}: a block has 32 warps at most")
     return tuple(range(*found)) if found else ()
@@ -118,7 +118,7 @@ def warps_option(text: str | None) -> tuple[int, ...]:
 def _offsets(texts: list[str]) -> tuple[tuple[int, int], ...]:
     if len(texts) > 4:
         raise UsageError("--pc can be given four times at most")
-    return tuple(found for text in texts if (found := range_option(text, "--pc")))
+    return tuple(found for text in texts if (found := range_of(text, "--pc")))
 
 
 def _power_of_two(ring: int) -> int:
