@@ -14,6 +14,7 @@
 #include "sanitizer/event_file.h"
 #include "sanitizer/event_format.h"
 #include "sanitizer/functions.h"
+#include "sanitizer/race_checks.h"
 #include "sanitizer/request.h"
 #include "sanitizer/ring.h"
 
@@ -51,6 +52,7 @@ class Tracer {
     uint32_t next = 0;
     unsigned long long* notes = nullptr;  // device: WS_NOTE
     std::unique_ptr<Delays> delays;       // WS_DELAY
+    std::unique_ptr<RaceChecks> races;    // WS_CHECK
   };
   // A function of a module with points of the plan.
   struct Delayed {
@@ -60,11 +62,13 @@ class Tracer {
   };
   struct Module {
     uint32_t number = 0;
-    std::vector<std::string> functions;      // of the cubin
-    std::set<std::string> kernels;           // of these
-    std::set<std::string> placed;            // kernels whose addresses were reported
-    std::map<std::string, bool> requested;   // by kernel
-    std::map<std::string, Delayed> delayed;  // functions with points
+    std::vector<std::string> functions;        // of the cubin
+    std::set<std::string> kernels;             // of these
+    std::set<std::string> placed;              // kernels whose addresses were reported
+    std::map<std::string, bool> requested;     // by kernel
+    std::map<std::string, Delayed> delayed;    // functions with points
+    std::map<std::string, std::string> codes;  // WS_CHECK: of functions
+    uint32_t architecture = 0;
   };
 
   Context* context_of(CUcontext handle);
@@ -73,6 +77,7 @@ class Tracer {
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
   bool take_points(const Sanitizer_ResourceModuleData& data, Module* module);
+  void read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel);
   void place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel);
   bool delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t graph,
                     uint64_t* index);

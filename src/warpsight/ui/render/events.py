@@ -34,11 +34,10 @@ def memory(rows: Sequence[Access], top: int) -> str:
 
 def races(found: Races, top: int) -> str:
     """Each race with its two accesses."""
+    looked = "on the device" if found.accesses is None else f"{found.accesses:,} accesses of lanes"
     if not found.races:
-        return f"no races in {found.launches:,} launches ({found.accesses:,} accesses of lanes)\n"
-    lines = [
-        f"{len(found.races)} races in {found.launches:,} launches ({found.accesses:,} accesses of lanes)"
-    ]
+        return f"no races in {found.launches:,} launches ({looked})\n"
+    lines = [f"{len(found.races)} races in {found.launches:,} launches ({looked})"]
     shown = found.races[:top] if top else found.races
     for number, race in enumerate(shown, 1):
         times = f", {race.count:,} pairs" if race.count > 1 else ""
