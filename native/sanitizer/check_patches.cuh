@@ -35,7 +35,7 @@ DEVICE void write_told(const WsMe& me, u32 kind, u32 flags, u32 lane, u32 pc, co
 // and the earlier block.
 WS_APART void tell(WsMe me, WsFinding found) {
   const u32 flags = found.reason | found.shared << 4 | found.earlier_writes << 5 | found.writes << 6;
-  const u32 row = (static_cast<u32>(found.earlier >> 27) - me.race->first_row) & (WS_ROWS - 1);
+  const u32 row = index_of(me.race, found.earlier);
   const u32 thread = row % me.race->warps * 32 + lane_of(found.earlier);
   write_told(me, WS_RACE_KIND, flags, found.lane, me.race->site_pcs[WS_SITE(me.facts)],
              {found.address, me.race->site_pcs[site_of(found.earlier)] | static_cast<u64>(thread) << 32,
@@ -50,6 +50,8 @@ WS_APART void leave_out(WsMe me, u32 cause) {
 
 namespace {
 
+constexpr u32 kFences = 31u << 14;
+
 DEVICE u32 facts_of(const WsRace* race, u64 pc) {
   for (u32 i = 0; i < race->function_count; ++i) {
     const u64 offset = pc - race->functions[i].pc;
@@ -58,8 +60,8 @@ DEVICE u32 facts_of(const WsRace* race, u64 pc) {
   return 0;
 }
 
-// The warp at this instruction, and what the fences before it do; false when it is not watched.
-DEVICE bool come(WsMe* me, void* userdata, u64 pc) {
+// Where the lanes that came together are; false when the launch is not checked.
+DEVICE bool place(WsMe* me, void* userdata) {
   const auto* launch = static_cast<const WsLaunch*>(userdata);
   if (launch == nullptr || launch->mode != WS_CHECK) return false;
   const Group group = group_of(__activemask());
@@ -70,11 +72,22 @@ DEVICE bool come(WsMe* me, void* userdata, u64 pc) {
   me->lanes = group.lanes;
   me->rank = group.rank;
   me->count = group.count;
-  if (!begin(me)) return false;
+  return true;
+}
+
+// The warp at this instruction, and what the fences before it do; false when it is not watched.
+DEVICE bool come(WsMe* me, void* userdata, u64 pc) {
+  if (!place(me, userdata) || !begin(me)) return false;
   me->facts = facts_of(me->race, pc);
-  constexpr u32 kFences = 31u << 14;
   if ((me->facts & kFences) != 0) pass_fences(*me);
   return me->warp->epoch < WS_LARGEST_EPOCH;
+}
+
+// What lies in an mbarrier of this block.
+DEVICE u64 word_at(u32 offset) {
+  u64 generic;
+  asm("cvta.shared.u64 %0, %1;" : "=l"(generic) : "l"(static_cast<u64>(offset & 0xffffff)));
+  return *reinterpret_cast<const volatile u64*>(generic);
 }
 
 DEVICE u32 this_lane() {
@@ -85,14 +98,113 @@ DEVICE u32 this_lane() {
 
 }  // namespace
 
-// An access of a lane. `what`: class | flags << 8 | bytes << 16.
-extern "C" __device__ __noinline__ int ws_check_access(void* userdata, u64 pc, u32 what, u64 address,
+// What the common way of an access leaves to others, since patches have few registers.
+extern "C" __device__ __noinline__ int ws_check_begin(void* userdata, u32 facts) {
+  WsMe me;
+  if (!place(&me, userdata) || !begin(&me)) return 0;
+  me.facts = facts;
+  if ((facts & kFences) != 0) pass_fences(me);
+  return 1;
+}
+
+extern "C" __device__ __noinline__ int ws_check_slowly(void* userdata, u32 facts, u32 what, u64 address,
                                                        u32 count) {
   WsMe me;
+  if (!place(&me, userdata) || !begin(&me)) return 0;
+  me.facts = facts;
+  on_access(me, this_lane(), what, address, count, false);
+  leave(me);
+  return 0;
+}
+
+extern "C" __device__ __noinline__ int ws_check_unwatched(void* userdata) {
+  WsMe me;
+  if (place(&me, userdata)) leave_out(me, WS_NO_SHADOW);
+  return 0;
+}
+
+extern "C" __device__ __noinline__ int ws_check_found(void* userdata, u32 facts, u64 address, u32 bits,
+                                                      u64* reads, u64 before, u64 other) {
+  WsMe me;
+  if (!place(&me, userdata) || !begin_again(&me)) return 0;
+  me.facts = facts;
+  WsAccess access = {};
+  access.address = address;
+  access.owner = me.block;
+  access.lane = this_lane();
+  access.bytes = bits & 15;
+  access.shared = (bits & 16) != 0;
+  access.write = (bits & 32) != 0;
+  access.whole = (bits & 64) != 0;
+  access.epoch = me.warp->epoch;
+  check_found(me, access, reads, before, other);
+  return 0;
+}
+
+namespace {
+
+// Whether what the shadow holds needs no closer look: it is of another launch or block, or of this thread, or
+// this warp knows of its epoch.
+DEVICE bool settled(const WsRace* race, const WsWarp* own, u32 first, u64 mine, u64 earlier, bool shared) {
+  const u32 index = index_of(race, earlier), warp = index - first;
+  if (earlier == 0 || index >= race->watched) return true;
+  if (warp >= race->warps) return shared && race->alone != 0;
+  if (race->copies != 0) return false;
+  constexpr u64 kThread = (1ull << 53) - (1ull << 22) + (3ull << 4);
+  return ((earlier ^ mine) & kThread) == 0 ||
+         (several_of(earlier) != kOtherBlocks && epoch_of(earlier) <= own->known[warp]);
+}
+
+}  // namespace
+
+// An access of a lane. `what`: class | flags << 8 | bytes << 16.
+extern "C" __device__ __noinline__ int ws_check_access(void* userdata, u64 pc, u32 what, u64 address) {
+  const auto* launch = static_cast<const WsLaunch*>(userdata);
+  if (launch == nullptr || launch->mode != WS_CHECK) return 0;
+  const WsRace* race = launch->race;
+  const u32 lanes = __activemask(), facts = facts_of(race, pc), block = block_of_grid(),
+            warp = warp_of_block();
+  const WsWarp* own = race->slots[(race->block_base + block) & (WS_SLOTS - 1)].warps + warp;
+  const u32 first = block * race->warps;
+  const u64 tag = static_cast<u64>(race->tag) << 32 | (first + warp + 1);
+  if ((own->tag != tag || (facts & kFences) != 0) && ws_check_begin(userdata, facts) == 0) return 0;
+  const u32 size = what >> 16, epoch = own->epoch;
+  if (WS_ARRIVES(facts) != 0 || size < 4 || (static_cast<u32>(address) & 3) != 0)
+    return ws_check_slowly(userdata, facts, what, address, 0);
+  if ((what >> 8 & kPrefetches) != 0 || epoch >= WS_LARGEST_EPOCH) return 0;
+  const bool shared = (what & 255) == 4, write = (what >> 8 & kWrites) != 0;
+  const bool whole = !write && (lanes & (lanes - 1)) != 0 &&
+                     __all_sync(lanes, __shfl_sync(lanes, address, __ffs(lanes) - 1) == address);
+  const u32 lane = this_lane();
+  if (whole && (lanes & ((1u << lane) - 1)) != 0) return 0;
+  const u64 mine = own->row | static_cast<u64>(WS_SITE(facts)) << 53 | lane << 22 | epoch << 6 |
+                   (whole ? kSameWarp << 4 | 15u : 15u);
+  const u32 reads_behind = shared ? WS_BLOCK_PAGE_WORDS : WS_PAGE_WORDS;
+#pragma unroll 1
+  for (u32 at = 0; at < size; at += 4) {
+    u64* writes = shared ? writes_of_shared(race, block, static_cast<u32>(address) + at)
+                         : writes_of_global(race, address + at);
+    if (writes == nullptr) {
+      ws_check_unwatched(userdata);
+      continue;
+    }
+    const u64 before = exchange(writes + (write ? 0 : reads_behind), mine);
+    const u64 other = load(writes + (write ? reads_behind : 0));
+    if (WS_SCOPE(facts) == 0 && settled(race, own, first, mine, before, shared) &&
+        settled(race, own, first, mine, other, shared))
+      continue;
+    ws_check_found(userdata, facts, address + at, 15u | shared << 4 | write << 5 | whole << 6,
+                   writes + reads_behind, before, other);
+  }
+  return 0;
+}
+
+// Accesses whose address says more: the block of a cluster, or matrices.
+extern "C" __device__ __noinline__ int ws_check_other(void* userdata, u64 pc, u32 what, u64 address,
+                                                      u32 count) {
+  WsMe me;
   if (!come(&me, userdata, pc)) return 0;
-  const u64 first = __shfl_sync(me.lanes, address, __ffs(me.lanes) - 1);
-  const bool whole = __all_sync(me.lanes, first == address) && me.count > 1;
-  on_access(me, this_lane(), what, address, count, whole);
+  on_access(me, this_lane(), what, address, count, false);
   leave(me);
   return 0;
 }
@@ -102,7 +214,7 @@ extern "C" __device__ __noinline__ int ws_check_copy(void* userdata, u64 pc, u32
                                                      u32 size, u32 barrier) {
   WsMe me;
   if (!come(&me, userdata, pc)) return 0;
-  on_copy(me, this_lane(), kind, global, shared, size, barrier);
+  on_copy(me, this_lane(), kind, global, shared, size, barrier, kind == 30 ? word_at(barrier) : 0);
   leave(me);
   return 0;
 }
@@ -112,13 +224,8 @@ extern "C" __device__ __noinline__ int ws_check_order(void* userdata, u64 pc, u3
                                                       u32 b) {
   WsMe me;
   if (!come(&me, userdata, pc)) return 0;
-  u64 word = 0;
-  if (kind == 39 && flags == (kInit | 128)) {
-    u64 generic;
-    asm("cvta.shared.u64 %0, %1;" : "=l"(generic) : "l"(a & 0xffffff));
-    word = *reinterpret_cast<const volatile u64*>(generic);
-  }
-  on_order(me, kind, flags, a, b, word);
+  const bool has_word = kind == 13 || kind == 39;
+  on_order(me, kind, flags, a, b, has_word ? word_at(static_cast<u32>(a)) : 0);
   leave(me);
   return 0;
 }
@@ -126,14 +233,18 @@ extern "C" __device__ __noinline__ int ws_check_order(void* userdata, u64 pc, u3
 #define CHECK_MEMORY(kind)                                                                         \
   PATCH ws_check_##kind(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) { \
     return ws_check_access(userdata, pc, kind | (flags & 255) << 8 | size << 16,                   \
-                           reinterpret_cast<u64>(address), 0);                                     \
+                           reinterpret_cast<u64>(address));                                        \
   }
 CHECK_MEMORY(3)
 CHECK_MEMORY(4)
-CHECK_MEMORY(17)
+
+PATCH ws_check_17(void* userdata, u64 pc, void* address, u32 size, u32 flags, const void*) {
+  return ws_check_other(userdata, pc, 17 | (flags & 255) << 8 | size << 16, reinterpret_cast<u64>(address),
+                        0);
+}
 
 PATCH ws_check_19(void* userdata, u64 pc, u32 address, u32 size, u32 flags, u32 count, const void*) {
-  return ws_check_access(userdata, pc, 19 | (flags & 255) << 8 | size << 16, address, count);
+  return ws_check_other(userdata, pc, 19 | (flags & 255) << 8 | size << 16, address, count);
 }
 
 PATCH ws_check_14(void* userdata, u64 pc, void* source, u32 target, u32 size) {

@@ -253,6 +253,7 @@ CodeFacts facts_of_code(const std::vector<std::string_view>& codes, uint32_t arc
       facts[at] |= scope_of(code[at]) << 11 | static_cast<uint32_t>(is_atomic(operation)) << 13;
       if (operation == kLdgsts) facts[at] |= 1u << 19;
       if (operation == kBulkCopy || operation == kBulkReduce) facts[at] |= 2u << 19;
+      found.has_copies |= WS_COPIES(facts[at]) != 0;
       add_site(&found, function, at, facts + at);
     }
   }

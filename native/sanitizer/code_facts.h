@@ -22,6 +22,7 @@ struct CodeFacts {
   std::vector<uint32_t> site_functions;  // and the function
   uint32_t one_way = 0;                  // bit n: there are arrivals at named barrier n that do not wait
   bool has_mbarriers = false;
+  bool has_copies = false;  // by the async proxies
 };
 
 // `codes`: whole instructions of each function, the kernel's first. `architecture`: 90 for sm_90.

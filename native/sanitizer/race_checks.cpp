@@ -13,6 +13,9 @@ constexpr uint64_t kFewestPages = 16;
 constexpr uint32_t kRowsBits = 22;
 constexpr uint32_t kHopper = 90;
 
+// 32 less the logarithm of a power of two.
+uint32_t shift_of(uint64_t places) { return 32u - static_cast<uint32_t>(__builtin_ctzll(places)); }
+
 }  // namespace
 
 // Zeroed memory of the device.
@@ -33,8 +36,9 @@ SanitizerResult RaceChecks::start(uint64_t bytes) {
     pages /= 2;
     result = allocate(&shared_.shadow, pages * kPageEntries);
   }
-  shared_.shadow_pages = static_cast<uint32_t>(pages);
-  shared_.block_shadow_pages = kBlockPages;
+  pages_ = pages;
+  shared_.page_shift = shift_of(pages);
+  shared_.block_page_shift = shift_of(kBlockPages);
   const auto also = [&](auto** memory, uint64_t count) {
     if (result == SANITIZER_SUCCESS) result = allocate(memory, count);
   };
@@ -108,7 +112,7 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
       result = functions_.memset(memory, 0, count * sizeof(*memory), data.hStream);
   };
   if ((rows_ + watched) >> (kRowsBits + 3) != rows_ >> (kRowsBits + 3)) {
-    clear(shared_.shadow, shared_.shadow_pages * kPageEntries);
+    clear(shared_.shadow, pages_ * kPageEntries);
     clear(shared_.block_shadow, kBlockPages * kBlockPageEntries);
   }
   if (blocks_ + blocks >= ~0u) {
@@ -116,8 +120,7 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
     clear(shared_.mbarriers, static_cast<uint64_t>(WS_MBARRIER_SLOTS) * WS_MBARRIERS);
     blocks_ = 0;
   }
-  race->first_row = static_cast<unsigned int>(rows_ % WS_ROWS);
-  race->generation = static_cast<unsigned int>(rows_ >> kRowsBits);
+  race->first_row = static_cast<unsigned int>(rows_) & WS_ROW_NUMBERS;
   race->block_base = static_cast<unsigned int>(blocks_);
   rows_ += watched;
   blocks_ += blocks;
@@ -141,12 +144,14 @@ SanitizerResult RaceChecks::describe(CUmodule module, const std::string& name,
   race.has_mbarriers = kernel.facts.has_mbarriers ? 1 : 0;
   race.phases = kernel.architecture >= kHopper ? 1 : 0;
   race.one_way = kernel.facts.one_way;
+  race.copies = kernel.facts.has_copies ? 1 : 0;
   const unsigned int grid[] = {data.gridDim_x, data.gridDim_y, data.gridDim_z};
   const unsigned int cluster[] = {data.clusterDim_x, data.clusterDim_y, data.clusterDim_z};
   for (int i = 0; i < 3; ++i) {
     race.grid[i] = grid[i];
     race.cluster[i] = std::max(cluster[i], 1u);
   }
+  race.alone = race.cluster[0] * race.cluster[1] * race.cluster[2] == 1 ? 1 : 0;
   WsRace* const place = races_ + launches_ % kRaces;
   *device = place;
   return functions_.copy_to_device(place, &race, sizeof race, data.hStream);

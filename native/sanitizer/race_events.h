@@ -15,12 +15,12 @@ WS_HERE void check_bytes(const WsMe& me, WsAccess access, u32 size) {
     const u64 left = begin + size - word;
     access.bytes = (left < 4 ? (1u << left) - 1 : 15u) & (15u << skipped) & 15u;
     access.address = word + skipped;
-    u64* entry = access.shared ? entry_of_shared(me.race, access.owner, static_cast<u32>(word))
-                               : entry_of_global(me.race, word);
-    if (entry == nullptr)
+    u64* writes = access.shared ? writes_of_shared(me.race, access.owner, static_cast<u32>(word))
+                                : writes_of_global(me.race, word);
+    if (writes == nullptr)
       leave_out(me, WS_NO_SHADOW);
     else
-      check_word(me, access, entry);
+      check_word(me, access, writes, access.shared ? WS_BLOCK_PAGE_WORDS : WS_PAGE_WORDS);
   }
 }
 
@@ -46,7 +46,8 @@ WS_HERE void on_access(const WsMe& me, u32 lane, u32 what, u64 address, u32 coun
 }
 
 // A copy by cp.async (class 14), or in bulk: from global to shared memory (30), or the other way.
-WS_HERE void on_copy(const WsMe& me, u32 lane, u32 kind, u64 global, u32 shared, u32 size, u32 barrier) {
+WS_HERE void on_copy(const WsMe& me, u32 lane, u32 kind, u64 global, u32 shared, u32 size, u32 barrier,
+                     u64 word) {
   WsAccess access = {};
   access.address = global;
   access.owner = me.block;
@@ -58,14 +59,14 @@ WS_HERE void on_copy(const WsMe& me, u32 lane, u32 kind, u64 global, u32 shared,
   access.bulk = kind != 14;
   access.write = kind == 14 || kind == 30;
   if (access.bulk && me.rank != 0) return;
-  if (kind == 30) access.epoch = copy_phase(me, barrier);
+  if (kind == 30) access.epoch = copy_phase(me, barrier, word);
   if (access.epoch == ~0u)
     leave_out(me, WS_FAR_COPY);
   else
     check_bytes(me, access, size);
 }
 
-// A barrier, or what is waited for. `word`: what lies in an mbarrier that was set up.
+// A barrier, or what is waited for. `word`: what lies in an mbarrier.
 WS_HERE void on_order(const WsMe& me, u32 kind, u32 flags, u64 a, u32 b, u64 word) {
   const u32 action = flags & 127, address = static_cast<u32>(a);
   if (kind == 6) barrier_arrive(me, address, b);
@@ -76,13 +77,11 @@ WS_HERE void on_order(const WsMe& me, u32 kind, u32 flags, u64 a, u32 b, u64 wor
   if (kind == 15) commit(me);
   if (kind == 16) wait_for_copies(me, address);
   if (kind == 34) copies_to_barrier(me);
+  if (kind == 13 && action == kInit) mbarrier_init(me, address);
   if (kind == 13 && action >= kArrive && action <= kDropNoComplete)
-    mbarrier_arrive(me, address, b * me.count, action == kArriveDrop || action == kDropNoComplete);
-  if (kind == 39 && action == kInit) {
-    const u32 expected = 0x100000u - (static_cast<u32>(word) >> 1);  // as sm_90 lays it out
-    mbarrier_init(me, address, me.race->phases != 0 && expected < 0x100000u ? expected : 0);
-  }
-  if (kind == 39 && action == kWait && (flags & 128) != 0) mbarrier_pass(me, address, b >> 31 | (b & 1));
+    mbarrier_arrive(me, address, b * me.count, word);
+  if (kind == 39 && action == kWait && (flags & 128) != 0)
+    mbarrier_pass(me, address, b >> 31 | (b & 1), word);
 }
 
 // What comes behind an instruction.

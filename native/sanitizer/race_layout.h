@@ -1,26 +1,31 @@
 // The state of race detection on the device, shared by the patches (check_patches.cuh) and the library.
 //
-// Memory has a shadow: for each word of 4 bytes the last write and the last read, 64 bits each (an "entry" is
-// both). A warp counts its releases and acquires, its "epochs"; an entry's access is before another one when
-// the other's warp knows of that epoch. What warps of a block know of each other is a vector clock; across
-// blocks it is one number, the clock of releases (race_order.h).
+// Memory has a shadow: for each word of 4 bytes the last write and the last read, 64 bits each. A warp counts
+// its releases and acquires, its "epochs"; an entry's access is before another one when the other's warp
+// knows of that epoch. What warps of a block know of each other is a vector clock; across blocks it is one
+// number, the clock of releases (race_order.h).
 //
 // An access, as the shadow holds it:
 //
 //   bits 0-3    bytes of the word               bits 22-26  lane
 //   bits 4-5    reads: by whom else (kSeveral)  bits 27-48  row of its warp
-//   bits 6-21   epoch of its warp               bits 49-52  how often rows were handed out, low bits
+//   bits 6-21   epoch of its warp               bits 49-52  how often rows were handed out
 //                                               bits 53-63  site: the instruction's number in its kernel
 #pragma once
 
 #define WS_RACE_KIND 65       // a record: a race (race_shadow.h says the operands)
 #define WS_UNWATCHED_KIND 66  // a record: accesses that were not looked at
 
-#define WS_SITES 2048u           // the first is for instructions without a number
-#define WS_RACE_FUNCTIONS 16     // of a kernel: itself, and functions that it may call
-#define WS_ROWS (1u << 22)       // warps of launches, used round-robin
-#define WS_PAGE_SHIFT 20         // bytes of a page of global memory
-#define WS_BLOCK_PAGE_SHIFT 12   // of shared memory
+#define WS_SITES 2048u        // the first is for instructions without a number
+#define WS_RACE_FUNCTIONS 16  // of a kernel: itself, and functions that it may call
+#define WS_ROWS (1u << 22)    // warps of launches, used round-robin
+#define WS_ROW_NUMBERS \
+  0x3ffffffu                    // of a row as accesses carry it: its place, and how often it was handed out
+#define WS_PAGE_SHIFT 20        // bytes of a page of global memory
+#define WS_PAGE_AGE 32u         // launches after which a page that was not touched goes to another
+#define WS_BLOCK_PAGE_SHIFT 12  // of shared memory
+#define WS_PAGE_WORDS (1u << (WS_PAGE_SHIFT - 2))
+#define WS_BLOCK_PAGE_WORDS (1u << (WS_BLOCK_PAGE_SHIFT - 2))
 #define WS_SEEN (1u << 14)       // places of the table of races
 #define WS_SLOTS 8192u           // blocks that have a state at a time
 #define WS_MBARRIER_SLOTS 1024u  // of them, those with mbarriers
@@ -91,6 +96,7 @@ struct WsRow {
 // What only a running warp needs; in the slot of its block.
 struct WsWarp {
   unsigned long long tag;  // row and launch
+  unsigned long long row;  // as its accesses carry it
   unsigned int epoch;
   unsigned int warp_epoch;     // that it had at its last barrier of the warp
   unsigned int acquired;       // at its last acquire
@@ -104,7 +110,7 @@ struct WsWarp {
   unsigned int commits;
   unsigned int committed[4];  // epochs at the last groups of cp.async
   unsigned char turns[16];    // of each named barrier
-  unsigned int unused[3];
+  unsigned int unused[1];
   unsigned int known[WS_COMPONENTS];
 };
 
@@ -112,8 +118,6 @@ struct WsWarp {
 struct WsMbarrier {
   unsigned long long address;
   unsigned long long arrivals;
-  unsigned long long expected;  // arrivals of a phase; 0: not known
-  unsigned long long unused;
   unsigned long long held[4][WS_COMPONENTS];  // by phase
 };
 struct WsBarrier {
@@ -125,32 +129,33 @@ struct WsSlot {
   WsBarrier barriers[16];
 };
 
-// A launch, as the patches find it.
+// A launch, as the patches find it; what every access needs comes first.
 struct WsRace {
-  WsRow* rows;
   WsSlot* slots;
-  WsMbarrier* mbarriers;
+  const unsigned int* facts;
+  unsigned int tag;                 // of the launch, not 0
+  unsigned int block_base;          // number of its first block among all
+  unsigned int warps;               // of a block
+  unsigned int watched;             // warps of the grid that have rows
+  unsigned int first_row;           // of its first warp, counted on from launch to launch: low bits 26
+  unsigned int page_shift;          // 32 less the bits of a place among `pages`
   unsigned long long* pages;        // pages of memory that have a shadow (race_pages.h)
-  unsigned long long* shadow;       // entries
+  unsigned long long* shadow;       // of each page the last writes, then the last reads
   unsigned long long* block_pages;  // the same for shared memory
   unsigned long long* block_shadow;
+  unsigned int block_page_shift;
+  unsigned int alone;   // no clusters
+  unsigned int copies;  // there are copies by the async proxies
+  unsigned int function_count;
+  WsFunction functions[WS_RACE_FUNCTIONS];
+  WsRow* rows;
+  WsMbarrier* mbarriers;
   unsigned long long* seen;       // races: key and count
   unsigned long long* unwatched;  // counts by cause
   unsigned int* clock;            // of releases
-  const unsigned int* facts;
-  const unsigned int* site_pcs;    // low halves, by site
-  const unsigned int* site_facts;  // by site
-  WsFunction functions[WS_RACE_FUNCTIONS];
-  unsigned int function_count;
-  unsigned int shadow_pages;  // powers of two
-  unsigned int block_shadow_pages;
-  unsigned int kernel;      // number of the code
-  unsigned int tag;         // of the launch, not 0
-  unsigned int first_row;   // of its first warp
-  unsigned int generation;  // how often rows were handed out before
-  unsigned int block_base;  // number of its first block among all
-  unsigned int warps;       // of a block
-  unsigned int watched;     // warps of the grid that have rows
+  const unsigned int* site_pcs;   // low halves, by site
+  const unsigned int* site_facts;
+  unsigned int kernel;  // number of the code
   unsigned int has_mbarriers;
   unsigned int phases;   // mbarriers count as sm_90 lays them out
   unsigned int one_way;  // bit n: warps arrive at named barrier n without waiting

@@ -47,25 +47,26 @@ WS_HERE u32 add_word(const WsMe& me, u64* at, u32 value) {
   }
 }
 
-// `expected`: arrivals of a phase, 0 when not known.
-WS_HERE void mbarrier_init(const WsMe& me, u32 address, u32 expected) {
-  if (me.race->has_mbarriers == 0 || me.rank != 0) return;
-  const u32 number = find_mbarrier(me, address);
-  if (number == WS_MBARRIERS) return;
-  set_word(me, &mbarriers_of(me)[number].expected, expected);
-  set_word(me, &mbarriers_of(me)[number].arrivals, 0);
+// Arrivals of a phase, by what lies in an mbarrier as sm_90 lays it out; 0 when that is not known.
+WS_HERE u32 expected_arrivals(const WsMe& me, u64 word) {
+  return me.race->phases != 0 && !in_cluster(me.race) ? (0x100000u - (static_cast<u32>(word) >> 1)) & 0xfffff
+                                                      : 0;
 }
 
-WS_HERE void mbarrier_arrive(const WsMe& me, u32 address, u32 arrivals, bool drops) {
+WS_HERE void mbarrier_init(const WsMe& me, u32 address) {
+  if (me.race->has_mbarriers == 0 || me.rank != 0) return;
+  const u32 number = find_mbarrier(me, address);
+  if (number != WS_MBARRIERS) set_word(me, &mbarriers_of(me)[number].arrivals, 0);
+}
+
+WS_HERE void mbarrier_arrive(const WsMe& me, u32 address, u32 arrivals, u64 word) {
   u32 number = WS_MBARRIERS, phase = 0;
   if (me.race->has_mbarriers != 0 && me.rank == 0) {
     number = find_mbarrier(me, address);
     if (number != WS_MBARRIERS) {
-      WsMbarrier* barrier = mbarriers_of(me) + number;
-      const u32 expected = own_word(me, &barrier->expected);
-      const u32 before = add_word(me, &barrier->arrivals, arrivals);
+      const u32 expected = expected_arrivals(me, word);
+      const u32 before = add_word(me, &mbarriers_of(me)[number].arrivals, arrivals);
       phase = expected != 0 ? before / expected : 0;
-      if (drops) set_word(me, &barrier->expected, 0);
     }
   }
   number = from_first(me, number);
@@ -75,13 +76,13 @@ WS_HERE void mbarrier_arrive(const WsMe& me, u32 address, u32 arrivals, bool dro
   next_epoch(me);
 }
 
-WS_HERE void mbarrier_pass(const WsMe& me, u32 address, u32 parity) {
+WS_HERE void mbarrier_pass(const WsMe& me, u32 address, u32 parity, u64 word) {
   u32 number = WS_MBARRIERS, over = 0, all = 1;
   if (me.race->has_mbarriers != 0 && me.rank == 0) {
     number = find_mbarrier(me, address);
     if (number != WS_MBARRIERS) {
       const WsMbarrier* barrier = mbarriers_of(me) + number;
-      const u32 expected = own_word(me, &barrier->expected);
+      const u32 expected = expected_arrivals(me, word);
       const u32 known = me.warp->known[32 + number];
       over = known + ((known + parity + 1) & 1);
       const u32 done = expected != 0 ? own_word(me, &barrier->arrivals) / expected : 0;
@@ -113,12 +114,11 @@ WS_HERE void mbarrier_pass(const WsMe& me, u32 address, u32 parity) {
 
 // The phase that a bulk copy belongs to, with the barrier's number: as its accesses carry it. ~0 when the
 // barrier is not followed; called by one lane.
-WS_HERE u32 copy_phase(const WsMe& me, u32 address) {
-  if (me.race->has_mbarriers == 0 || in_cluster(me.race)) return ~0u;
+WS_HERE u32 copy_phase(const WsMe& me, u32 address, u64 word) {
+  const u32 expected = expected_arrivals(me, word);
+  if (me.race->has_mbarriers == 0 || expected == 0) return ~0u;
   const u32 number = find_mbarrier(me, address);
   if (number == WS_MBARRIERS) return ~0u;
-  const WsMbarrier* barrier = mbarriers_of(me) + number;
-  const u32 expected = own_word(me, &barrier->expected), arrivals = own_word(me, &barrier->arrivals);
-  if (expected == 0) return ~0u;
+  const u32 arrivals = own_word(me, &mbarriers_of(me)[number].arrivals);
   return number << 11 | ((arrivals > 0 ? (arrivals - 1) / expected : 0) & 2047);
 }

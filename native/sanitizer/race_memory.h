@@ -18,7 +18,8 @@ WS_HERE u64 add(u64* at, u64 value) { return atomicAdd(at, value); }
 WS_HERE u32 add(u32* at, u32 value) { return atomicAdd(at, value); }
 WS_HERE u64 raise(u64* at, u64 value) { return atomicMax(at, value); }
 WS_HERE u32 raise(u32* at, u32 value) { return atomicMax(at, value); }
-WS_HERE void fence() { __threadfence(); }
+WS_HERE void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+WS_HERE void fence_block() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
 #else
 #define WS_HERE static inline
 #define WS_APART static inline
@@ -45,4 +46,5 @@ Word raise(Word* at, Word value) {
   return found;
 }
 WS_HERE void fence() {}
+WS_HERE void fence_block() {}
 #endif

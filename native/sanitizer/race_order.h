@@ -99,10 +99,18 @@ WS_HERE bool begin(WsMe* me) {
   if (me->rank == 0) {
     save(&row->tag, race->tag);
     me->warp->epoch = 1;
+    me->warp->row = static_cast<u64>((race->first_row + me->index) & WS_ROW_NUMBERS) << 27;
     me->warp->tag = tag;
   }
   meet(*me);
   return true;
+}
+
+// The state of a warp that was made before.
+WS_HERE bool begin_again(WsMe* me) {
+  me->index = me->block * me->race->warps + me->warp_of_block;
+  me->warp = slot_of(me->race, me->block)->warps + me->warp_of_block;
+  return me->warp->tag == (static_cast<u64>(me->race->tag) << 32 | (me->index + 1));
 }
 
 // The epoch ends; called by all lanes.
@@ -126,7 +134,7 @@ WS_HERE void hand_on(const WsMe& me, u64* held) {
     const u32 value = i == me.warp_of_block ? me.warp->epoch : me.warp->known[i];
     if (value != 0) raise(held + i, number | value);
   }
-  fence();
+  fence_block();
 }
 
 WS_HERE void take_over(const WsMe& me, const u64* held) {

@@ -28,19 +28,26 @@ struct WsFinding {
 WS_APART void tell(WsMe me, WsFinding found);
 
 WS_HERE u64 packed(const WsMe& me, const WsAccess& access, u32 several) {
-  const u64 row = me.race->first_row + me.index, cycle = me.race->generation + (row >> 22);
   return access.bytes | several << 4 | static_cast<u64>(access.epoch) << 6 |
-         static_cast<u64>(access.lane) << 22 | (row & (WS_ROWS - 1)) << 27 | (cycle & 15) << 49 |
-         static_cast<u64>(WS_SITE(me.facts)) << 53;
+         static_cast<u64>(access.lane) << 22 | me.warp->row | static_cast<u64>(WS_SITE(me.facts)) << 53;
+}
+
+// The warp of an access that the shadow holds, as this launch counts them: below `watched` when it is its
+// own.
+WS_HERE u32 index_of(const WsRace* race, u64 earlier) {
+  return (static_cast<u32>(earlier >> 27) - race->first_row) & WS_ROW_NUMBERS;
+}
+
+WS_HERE bool of_launch(const WsRace* race, u64 earlier) {
+  return index_of(race, earlier) < race->watched && earlier != 0;
 }
 
 // The warp of an access that the shadow holds, in this launch; ~0 for one of another launch, or of a block
 // that had this place of shared memory before.
 WS_HERE u32 warp_of(const WsMe& me, const WsAccess& access, u64 earlier) {
   const WsRace* race = me.race;
-  const u32 index = (static_cast<u32>(earlier >> 27) - race->first_row) & (WS_ROWS - 1);
-  const u32 cycle = race->generation + ((race->first_row + index) >> 22);
-  if (earlier == 0 || index >= race->watched || ((earlier >> 49 ^ cycle) & 15) != 0) return ~0u;
+  if (!of_launch(race, earlier)) return ~0u;
+  const u32 index = index_of(race, earlier);
   if (!access.shared) return index;
   const u32 block = index / race->warps;
   return block == access.owner || cluster_of(race, block) == cluster_of(race, access.owner) ? index : ~0u;
@@ -74,11 +81,12 @@ WS_HERE u32 judge_order(const WsMe& me, const WsAccess& access, u64 earlier, u32
   const u32 block = index / race->warps, warp = index % race->warps, epoch = epoch_of(earlier);
   const WsRow* row = row_of(race, index);
   const bool same_block = block == me.block;
-  if (same_block && warp == me.warp_of_block) return judge_same_warp(me, access, earlier);
-  if (same_block && epoch <= me.warp->known[warp]) return WS_ORDERED;
   const bool clustered = in_cluster(race) && cluster_of(race, block) == cluster_of(race, me.block);
   const u32 waits = me.warp->cluster_waits;
   if (clustered && waits != 0 && epoch <= load(&row->arrived[waits & 1])) return WS_ORDERED;
+  if (several_of(earlier) == kOtherBlocks && me.warp->known[WS_KNOWN_DEVICE] == 0) return WS_BLOCKS;
+  if (same_block && warp == me.warp_of_block) return judge_same_warp(me, access, earlier);
+  if (same_block && epoch <= me.warp->known[warp]) return WS_ORDERED;
   if (handed_over(me, row, epoch, !same_block)) return WS_ORDERED;
   return same_block ? WS_WARPS : clustered ? WS_CLUSTER : WS_BLOCKS;
 }
@@ -145,54 +153,47 @@ WS_APART void find_flag(WsMe me, WsAccess access, u64 written) {
   raise(near ? &me.warp->found_block : &me.warp->found_device, now);
 }
 
-WS_APART u32 judge_others(WsMe me, WsAccess access, u64 earlier, u32 index) {
-  return judge_order(me, access, earlier, index);
-}
-
-// Takes note of a read, and looks for a write that it races with.
-WS_HERE void check_read(const WsMe& me, const WsAccess& access, u64* entry) {
-  const u64 before = load(entry + 1);
-  u32 several = kAlone;
+// Who has read a word lately, now that this access is noted as its last read: `before` was it till then.
+WS_HERE void mark_readers(const WsMe& me, const WsAccess& access, u64* reads, u64 before) {
+  u32 several = access.whole ? kSameWarp : kAlone;
   const u32 reader = warp_of(me, access, before);
   if (reader != ~0u) {
-    const bool own = reader == me.index;
     const u32 known = several_of(before);
-    if (own && known == kAlone && lane_of(before) == access.lane)
-      several = kAlone;
-    else if (own && known <= kSameWarp)
-      several = epoch_of(before) > me.warp->warp_epoch ? kSameWarp : kAlone;
-    else if (judge_others(me, access, before, reader) != WS_ORDERED)
+    const bool own = reader == me.index;
+    const bool itself = own && known == kAlone && lane_of(before) == access.lane;
+    if (own && known <= kSameWarp)
+      several = !itself && epoch_of(before) > me.warp->warp_epoch ? kSameWarp : several;
+    else if (judge_order(me, access, before, reader) != WS_ORDERED)
       several = reader / me.race->warps == me.block && known != kOtherBlocks ? kSameBlock : kOtherBlocks;
   }
-  if (access.whole && several == kAlone) several = kSameWarp;
-  const u64 mine = packed(me, access, several);
-  // Another block's mark of readers in many blocks says as much.
-  if (!(several == kOtherBlocks && several_of(before) == kOtherBlocks && (before & 15) == 15))
-    exchange(entry + 1, mine);
-  const u64 written = load(entry);
-  if (WS_SCOPE(me.facts) != 0) find_flag(me, access, written);
-  const u32 reason = judge(me, access, written, true);
-  if (reason != WS_ORDERED) report(me, access, written, true, reason);
+  const u64 mine = packed(me, access, access.whole ? kSameWarp : kAlone),
+            marked = packed(me, access, several);
+  if (marked != mine) swap_if(reads, mine, marked);
 }
 
-// Takes note of a write, and looks for accesses that it races with.
-WS_HERE void check_write(const WsMe& me, const WsAccess& access, u64* entry) {
-  const u64 written = exchange(entry, packed(me, access, kAlone));
-  const u64 read = load(entry + 1);
-  if (WS_ATOMIC(me.facts) != 0) find_flag(me, access, written);
+// What an access finds: `before`, the last of its kind till now, and `other`, the last of the other kind.
+WS_HERE void check_found(const WsMe& me, const WsAccess& access, u64* reads, u64 before, u64 other) {
+  const u64 written = access.write ? before : other;
+  if (access.write ? WS_ATOMIC(me.facts) != 0 : WS_SCOPE(me.facts) != 0) find_flag(me, access, written);
   u32 reason = judge(me, access, written, true);
   if (reason != WS_ORDERED) report(me, access, written, true, reason);
-  if (warp_of(me, access, read) == ~0u) return;
-  reason = judge(me, access, read, false);
+  if (!access.write) {
+    mark_readers(me, access, reads, before);
+    return;
+  }
+  if (warp_of(me, access, other) == ~0u) return;
+  reason = judge(me, access, other, false);
   if (reason != WS_ORDERED)
-    report(me, access, read, false, reason);
-  else if ((read & 15 & ~access.bytes) == 0)
-    swap_if(entry + 1, read, 0ull);  // whoever is after this write is after those reads
+    report(me, access, other, false, reason);
+  else if ((other & 15 & ~access.bytes) == 0)
+    swap_if(reads, other, 0ull);  // whoever is after this write is after those reads
 }
 
-WS_HERE void check_word(const WsMe& me, const WsAccess& access, u64* entry) {
-  if (access.write)
-    check_write(me, access, entry);
-  else
-    check_read(me, access, entry);
+// Takes note of an access, and looks for what it races with.
+WS_HERE void check_word(const WsMe& me, const WsAccess& access, u64* writes, u32 page_words) {
+  u64* reads = writes + page_words;
+  const u64 mine = packed(me, access, access.whole ? kSameWarp : kAlone);
+  const u64 before = exchange(access.write ? writes : reads, mine);
+  const u64 other = load(access.write ? reads : writes);
+  if (of_launch(me.race, before) || of_launch(me.race, other)) check_found(me, access, reads, before, other);
 }

@@ -128,7 +128,7 @@ __global__ void ring_fixed(const int* in, int* out) {
       sum += tile[pass % 2][63 - threadIdx.x];
       arrive(empty + pass % 2);
     }
-    out[threadIdx.x] = sum;
+    out[blockIdx.x * 64 + threadIdx.x] = sum;
   }
 }
 

@@ -1,6 +1,7 @@
 // The race detector's core, compiled for the host: tests give it the events of warps one by one, in the order
 // in which patches would.
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "sanitizer/code_facts.h"
@@ -10,24 +11,36 @@
 
 namespace {
 
-constexpr u32 kPages = 1 << 8, kBlockPages = 1 << 10;
+constexpr u32 kPages = 1 << 6, kBlockPages = 1 << 10;
 
 struct Told {
   uint64_t address, count;
   uint32_t reason, earlier_site, site, earlier_block, earlier_thread, block, thread, shared;
 };
 
+// Zeroed memory that costs nothing until it is touched.
+template <class Item>
+struct Memory {
+  explicit Memory(u64 count) : items(static_cast<Item*>(calloc(count, sizeof(Item)))) {}
+  ~Memory() { free(items); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  Item* data() const { return items; }
+  Item& operator[](u64 at) const { return items[at]; }
+  Item* items;
+};
+
 struct Model {
   WsRace race = {};
-  std::vector<WsRow> rows = std::vector<WsRow>(WS_ROWS);
-  std::vector<WsSlot> slots = std::vector<WsSlot>(WS_SLOTS);
-  std::vector<WsMbarrier> mbarriers = std::vector<WsMbarrier>(WS_MBARRIER_SLOTS * WS_MBARRIERS);
-  std::vector<u64> pages = std::vector<u64>(kPages);
-  std::vector<u64> shadow = std::vector<u64>(kPages * (2ull << (WS_PAGE_SHIFT - 2)));
-  std::vector<u64> block_pages = std::vector<u64>(kBlockPages);
-  std::vector<u64> block_shadow = std::vector<u64>(kBlockPages * (2ull << (WS_BLOCK_PAGE_SHIFT - 2)));
-  std::vector<u64> seen = std::vector<u64>(2 * WS_SEEN), unwatched = std::vector<u64>(WS_CAUSES);
-  std::vector<u32> site_facts = std::vector<u32>(WS_SITES);
+  Memory<WsRow> rows{WS_ROWS};
+  Memory<WsSlot> slots{WS_SLOTS};
+  Memory<WsMbarrier> mbarriers{WS_MBARRIER_SLOTS * WS_MBARRIERS};
+  Memory<u64> pages{kPages};
+  Memory<u64> shadow{kPages * (2ull << (WS_PAGE_SHIFT - 2))};
+  Memory<u64> block_pages{kBlockPages};
+  Memory<u64> block_shadow{kBlockPages * (2ull << (WS_BLOCK_PAGE_SHIFT - 2))};
+  Memory<u64> seen{2 * WS_SEEN}, unwatched{WS_CAUSES};
+  Memory<u32> site_facts{WS_SITES};
   u32 clock = 0;
   u64 rows_used = 0, blocks_used = 0;
   std::vector<Told> told;
@@ -37,7 +50,7 @@ struct Model {
 
 WS_APART void tell(WsMe me, WsFinding found) {
   auto* const model = static_cast<Model*>(const_cast<void*>(me.launch));
-  const u32 row = (static_cast<u32>(found.earlier >> 27) - me.race->first_row) & (WS_ROWS - 1);
+  const u32 row = index_of(me.race, found.earlier);
   model->told.push_back({found.address, found.count, found.reason, site_of(found.earlier), WS_SITE(me.facts),
                          row / me.race->warps, row % me.race->warps * 32 + lane_of(found.earlier), me.block,
                          me.warp_of_block * 32 + found.lane, found.shared});
@@ -59,8 +72,8 @@ EXPORT Model* model_new() {
   race.unwatched = model->unwatched.data();
   race.clock = &model->clock;
   race.site_facts = model->site_facts.data();
-  race.shadow_pages = kPages;
-  race.block_shadow_pages = kBlockPages;
+  race.page_shift = 32 - 6;
+  race.block_page_shift = 32 - 10;
   race.has_mbarriers = race.phases = 1;
   return model;
 }
@@ -79,8 +92,7 @@ EXPORT void model_launch(Model* model, const uint32_t* sizes, uint32_t threads, 
   race.one_way = one_way;
   race.warps = (threads + 31) / 32;
   race.watched = sizes[0] * sizes[1] * sizes[2] * race.warps;
-  race.first_row = static_cast<u32>(model->rows_used % WS_ROWS);
-  race.generation = static_cast<u32>(model->rows_used >> 22);
+  race.first_row = static_cast<u32>(model->rows_used) & WS_ROW_NUMBERS;
   race.block_base = static_cast<u32>(model->blocks_used);
   model->rows_used += race.watched;
   model->blocks_used += sizes[0] * sizes[1] * sizes[2];
@@ -92,7 +104,7 @@ EXPORT void model_skip_rows(Model* model, uint64_t rows) { model->rows_used += r
 // lanes.
 EXPORT void model_event(Model* model, uint32_t block, uint32_t warp, uint32_t lanes, uint32_t facts,
                         uint32_t kind, uint32_t flags, uint32_t size, const uint64_t* a, const uint64_t* b,
-                        uint64_t word) {
+                        uint64_t barrier, uint64_t word) {
   WsMe me = {};
   me.launch = model;
   me.race = &model->race;
@@ -112,7 +124,8 @@ EXPORT void model_event(Model* model, uint32_t block, uint32_t warp, uint32_t la
     if ((lanes >> lane & 1) == 0) continue;
     if (memory)
       on_access(me, lane, kind | (flags & 255) << 8 | size << 16, a[lane], static_cast<u32>(b[lane]), false);
-    if (copies) on_copy(me, lane, kind, a[lane], static_cast<u32>(b[lane]), size, static_cast<u32>(word));
+    if (copies)
+      on_copy(me, lane, kind, a[lane], static_cast<u32>(b[lane]), size, static_cast<u32>(barrier), word);
     if (copies && kind != 14) break;
   }
   if (!copies && !memory) on_order(me, kind, flags, a[first], static_cast<u32>(b[first]), word);

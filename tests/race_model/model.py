@@ -21,7 +21,6 @@ NATIVE = Path(__file__).parents[2] / "native"
 SOURCES = (Path(__file__).with_name("model.cpp"), NATIVE / "sanitizer" / "code_facts.cpp")
 ATOMIC, PROXY_FENCE, COPY, BULK = 1 << 13, 1 << 18, 1 << 19, 2 << 19
 BLOCK, DEVICE = 1, 2
-_INIT, _DONE = 1, 128
 _BULK = ("bulk_load", "bulk_store", "bulk_reduce")
 
 
@@ -97,14 +96,14 @@ class Model:
 
     def event(
         self, kind: str | int, block: int, warp: int, word: int, *, lanes: int = 0xFFFFFFFF, flags: int = 0, size: int = 4,
-        a: Any = 0, b: Any = 0, extra: int = 0,
+        a: Any = 0, b: Any = 0, barrier: int = 0, arrivals: int = 0,
     ) -> None:  # fmt: skip
-        """An event of a warp: `a` and `b` for all lanes, or one for each of 32."""
+        """An event of a warp: `a` and `b` for all lanes, or one for each of 32. For mbarriers and bulk copies, `arrivals` of a phase."""
         number = BY_NAME[kind].number if isinstance(kind, str) else kind
         first, second = (np.broadcast_to(np.asarray(x, np.uint64), 32).copy() for x in (a, b))
         self._core.model_event(
             self._model, block, warp, lanes, word, number, flags, size, first.ctypes.data_as(ctypes.c_void_p),
-            second.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(extra),
+            second.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(barrier), ctypes.c_uint64((0x100000 - arrivals) << 1),
         )  # fmt: skip
 
     def told(self) -> list[Told]:
@@ -128,8 +127,11 @@ class Model:
         )
         return words, int(one_way)
 
-    def replay(self, trace: EventTrace, launch: Launch) -> list[Told]:
-        """Give it a recorded launch, in the order of the record; the races of that launch."""
+    def replay(self, trace: EventTrace, launch: Launch, arrivals: int = 0) -> list[Told]:
+        """Give it a recorded launch, in the order of the record; the races of that launch.
+
+        The record does not say how many arrivals end an mbarrier's phase: `arrivals`, or as many as its first one makes.
+        """
         before = len(self.told())
         place = trace.places(launch, np.array([int(launch.said["pc"]) & 0xFFFFFFFF], np.uint32))[0]
         cubin = trace.cubin(place.module)
@@ -144,23 +146,21 @@ class Model:
         used: dict[tuple[int, int], int] = {}
         arrives = (events.kind == BY_NAME["mbarrier"].number) & (events.flags == 2)
         for row in np.flatnonzero(arrives).tolist():
-            barriers.setdefault(int(events.first_operand(0)[row]), int(b[row].sum()))
+            barriers.setdefault(int(events.first_operand(0)[row]), arrivals or int(b[row].sum()))
         for row in range(len(events)):
             kind, flags, size = int(events.kind[row]), int(events.flags[row]), int(events.size[row])
             if kind not in CHECKED:
                 continue
             at = trace.places(launch, events.pc[row : row + 1])[0]
-            first, second, extra = a[row], b[row], 0
+            first, second, barrier = a[row], b[row], 0
             who = int(events.block[row]), int(events.warp[row])
             lane = int(events.lanes[row]).bit_length() - 1
             if kind in (BY_NAME["mbarrier"].number, BY_NAME["mbarrier_attempt"].number):
-                used[who] = int(first[lane])
-                if flags == _INIT | _DONE:
-                    extra = (0x100000 - barriers.get(int(first[lane]), 1)) << 1
+                used[who] = barrier = int(first[lane])
                 second = b[row].sum() if flags == 2 else second
             if kind in [BY_NAME[name].number for name in _BULK]:
                 size = int(second[lane]) >> 32 << 4
-                second, extra = second & np.uint64(0xFFFFFFFF), used.get(who, 0)
+                second, barrier = second & np.uint64(0xFFFFFFFF), used.get(who, 0)
             self.event(kind, *who, int(words[at.offset // 16]), lanes=int(events.lanes[row]), flags=flags, size=size,
-                       a=first, b=second, extra=extra)  # fmt: skip
+                       a=first, b=second, barrier=barrier, arrivals=barriers.get(barrier, 0))  # fmt: skip
         return self.told()[before:]
