@@ -56,4 +56,6 @@ def test_races_are_those_of_the_trace_and_no_repaired_twin(core: ctypes.CDLL) ->
 
 @pytest.mark.parametrize("name", ["classes", "truth"])
 def test_programs_without_a_race_are_silent(core: ctypes.CDLL, name: str) -> None:
-    assert not any(_told(core, FOLDER / f"{name}.events.zst", arrivals=64 if name == "classes" else 0).values())
+    assert not any(
+        _told(core, FOLDER / f"{name}.events.zst", arrivals=64 if name == "classes" else 0).values()
+    )

@@ -98,7 +98,7 @@ class Model:
         self, kind: str | int, block: int, warp: int, word: int, *, lanes: int = 0xFFFFFFFF, flags: int = 0, size: int = 4,
         a: Any = 0, b: Any = 0, barrier: int = 0, arrivals: int = 0,
     ) -> None:  # fmt: skip
-        """An event of a warp: `a` and `b` for all lanes, or one for each of 32. For mbarriers and bulk copies, `arrivals` of a phase."""
+        """An event of a warp: `a` and `b` for all lanes, or one for each of 32; `arrivals`: of a phase of the mbarrier."""
         number = BY_NAME[kind].number if isinstance(kind, str) else kind
         first, second = (np.broadcast_to(np.asarray(x, np.uint64), 32).copy() for x in (a, b))
         self._core.model_event(
@@ -111,9 +111,7 @@ class Model:
         found = (_Told * 4096)()
         count = self._core.model_told(self._model, found, 4096)
         names = [name for name, _ in _Told._fields_]
-        return [
-            Told(**{name: getattr(one, name) for name in names}) for one in found[: min(count, 4096)]
-        ]
+        return [Told(**{name: getattr(one, name) for name in names}) for one in found[: min(count, 4096)]]
 
     def unwatched(self, cause: int) -> int:
         """How much was left out."""

@@ -46,6 +46,7 @@ class Selection:
         warps: of a block; addresses: of accesses; offsets: bytes from the kernel's begin.
         every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
         once: each instruction is recorded when it is first executed, without what it accesses.
+        limit: bytes of the file at most; what is left out is counted.
         check: races are looked for on the device, and they alone are recorded; shadow_mib: device memory for that at most.
     """
 
@@ -60,6 +61,7 @@ class Selection:
     first: int | None = None
     ring_mib: int = 64
     once: bool = False
+    limit: int | None = None
     check: bool = False
     shadow_mib: int = 4096
 
@@ -134,6 +136,8 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
         f"mode={CHECK if selection.check else NOTE if selection.once else RECORD}",
         f"shadow={selection.shadow_mib << 20}",
     ]
+    if selection.limit is not None:
+        lines.append(f"limit={selection.limit}")
     if selection.first is not None:
         lines.append(f"first={selection.first}")
     return [*lines, f"values={int(VALUES in selection.events)}"]

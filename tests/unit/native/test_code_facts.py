@@ -49,7 +49,9 @@ def test_accesses_scopes_and_fences_are_those_of_the_text(core: ctypes.CDLL, pat
                     assert bool(word >> 13 & 1) == atomic, text
                     assert not fenced or word >> 14 & 3, f"{function}+0x{16 * at:x}: no fence before {text}"
                     fenced = False
-                fenced = bool(re.search(r"^MEMBAR", text)) or (fenced and not re.match(r"BRA|EXIT|RET|BAR|SYNCS|UCGA", text))
+                fenced = bool(re.search(r"^MEMBAR", text)) or (
+                    fenced and not re.match(r"BRA|EXIT|RET|BAR|SYNCS|UCGA", text)
+                )
     assert accesses
 
 

@@ -106,9 +106,7 @@ UNWATCHED = Kind(66, "unwatched", "", "cause", "")
 #: Classes that it has patches for: accesses, and what orders them.
 CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 33, 34, 35, 37, 39)
 
-KINDS = {
-    kind.number: kind for kinds in (*CLASSES.values(), (DELAY, RACE, UNWATCHED)) for kind in kinds
-}
+KINDS = {kind.number: kind for kinds in (*CLASSES.values(), (DELAY, RACE, UNWATCHED)) for kind in kinds}
 #: Kinds whose operand A is an address of an access, lane by lane.
 ACCESSES = tuple(kind.number for kind in CLASSES["memory"])
 BY_NAME = {kind.name: kind for kind in KINDS.values()}

@@ -81,7 +81,10 @@ def checked(files: Sequence[Path]) -> Races:
     if not found:
         notes.append("the program did not use an NVIDIA GPU")
     return Races(
-        tuple(race for one in found for race in one.races), sum(one.launches for one in found), None, tuple(dict.fromkeys(notes))
+        tuple(race for one in found for race in one.races),
+        sum(one.launches for one in found),
+        None,
+        tuple(dict.fromkeys(notes)),
     )
 
 

@@ -56,18 +56,29 @@ def races_on_device(trace: EventTrace) -> tuple[list[Race], list[str]]:
         _race(trace, events, row, count, int(first[row]), int(second[row]), int(values[row, 1]))
         for row, count in found.values()
     ]
-    notes = [f"{_UNWATCHED[cause]} (at least {count:,})" for cause, count in sorted(left_out.items()) if cause < len(_UNWATCHED)]
+    notes = [
+        f"{_UNWATCHED[cause]} (at least {count:,})"
+        for cause, count in sorted(left_out.items())
+        if cause < len(_UNWATCHED)
+    ]
     return races, notes
 
 
-def _race(trace: EventTrace, events: Events, row: int, count: int, address: int, earlier: int, block: int) -> Race:
+def _race(
+    trace: EventTrace, events: Events, row: int, count: int, address: int, earlier: int, block: int
+) -> Race:
     launch = trace.launches[int(events.launch[row])]
     flags = int(events.flags[row])
     lane = int(events.lanes[row]).bit_length() - 1
     reason = flags & 15
     first = _side(trace, launch, earlier & 0xFFFFFFFF, block, earlier >> 32, bool(flags & _EARLIER_WRITES))
     second = _side(
-        trace, launch, int(events.pc[row]), int(events.block[row]), int(events.warp[row]) * 32 + lane, bool(flags & _WRITES)
+        trace,
+        launch,
+        int(events.pc[row]),
+        int(events.block[row]),
+        int(events.warp[row]) * 32 + lane,
+        bool(flags & _WRITES),
     )
     return Race(
         launch.name, launch.number, "shared" if flags & _SHARED else "global", address, count,

@@ -195,6 +195,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "sass races": (
         ("warpsight sass races train.events", "data races with both source lines"),
         ("warpsight sass races train.events --json", "for a script"),
+        ("warpsight sass races --on-device -k 'reduce*' -- ./app", "found while the kernels run, without a trace"),
     ),
     "sass query": (
         ("warpsight sass query trace.ndjson.zst --filter 'warp=3'", "records of one warp"),
