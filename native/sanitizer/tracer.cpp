@@ -21,6 +21,7 @@ constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;  // words of a
 constexpr uint32_t kLaunches = 1 << 14;                            // more than a context can have in flight
 constexpr uint32_t kMostFunctions = 1024;
 constexpr int kQuietMs = 20, kLongestMs = 10'000;
+constexpr uint32_t kIdleTurns = 500;  // of 200 us
 constexpr uint64_t kNoDelay = ~0ull;
 constexpr int kOtherCode = 125;  // exit code where a kernel's code is not the plan's
 
@@ -444,10 +445,23 @@ size_t Tracer::drain_all() {
   return records;
 }
 
+// Where nothing comes for a while, what waits to be a whole block is written: a program that hangs is ended
+// without its exit handlers.
 void Tracer::drain_loop() {
+  uint32_t idle = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (drain_all() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (drain_all() > 0) {
+      idle = 0;
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (++idle == kIdleTurns) flush_all();
   }
+}
+
+void Tracer::flush_all() {
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  for (EventRing* ring : rings_) ring->flush(&file_);
 }
 
 void Tracer::stop() {

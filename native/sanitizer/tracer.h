@@ -93,6 +93,7 @@ class Tracer {
   void trouble(const std::string& what, SanitizerResult result);
   void drain_loop();
   size_t drain_all();
+  void flush_all();
 
   const EventRequest request_;
   DelayPlan plan_;  // WS_DELAY; its rule is changed under the lock below

@@ -90,6 +90,12 @@ def test_nothing_is_lost_in_a_ring_that_is_too_small(programs: Programs, tmp_pat
     assert (np.diff(events.sequence.astype(np.int64)) == 5).all()
 
 
+def test_what_a_hung_program_did_is_written_before_it_is_ended(programs: Programs, tmp_path: Path) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:2:10", "written", "quit")
+    assert done.code == 5
+    assert len(done.trace.events) == 20
+
+
 def test_a_word_of_zero_is_a_word(programs: Programs, tmp_path: Path) -> None:
     events = programs.run(tmp_path, "load", "launch:K:1:1").trace.events
     assert (events.operand(0)[0].any(), int(events.pc[0]), int(events.block[0])) == (False, 0, 0)

@@ -3,9 +3,10 @@
 // the patches do.
 //
 // Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many, or comes so
-// often to each point of a delay plan), quit (without exit handlers). STANDIN, a comma list:
-// refuse_subscribe, refuse_patches, refuse_memory.
+// often to each point of a delay plan), written (waits until the launch's records are in the event file),
+// quit (without exit handlers). STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory.
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -147,6 +148,18 @@ void load(const char* path) {
   if (g_callback != nullptr) g_callback(nullptr, kResource, kModuleLoaded, &data);
 }
 
+// Bytes of the event file.
+off_t written() {
+  const std::string text = getenv("WARPSIGHT_EVENTS");
+  const size_t begin = text.find("file=") + 5;
+  const std::string path =
+      text.substr(begin, text.find('\n', begin) - begin) + "." + std::to_string(getpid());
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 ? found.st_size : 0;
+}
+
+off_t g_described = 0;  // bytes of the file when the last launch was described and had no records yet
+
 void launch(const std::string& kernel, int threads, uint64_t records) {
   g_userdata = nullptr;
   LaunchData data = {};
@@ -157,6 +170,7 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
   data.block[0] = 32 * static_cast<uint32_t>(threads);
   if (g_callback != nullptr) g_callback(nullptr, kLaunch, kLaunchBegin, &data);
   if (g_userdata == nullptr) return;
+  g_described = written();
   std::vector<std::thread> warps;
   for (int warp = 0; warp < threads; ++warp) {
     warps.emplace_back([warp, records] {
@@ -184,6 +198,7 @@ EXPORT int standin_main(int argc, char** argv) {
     if (words[0] == "load") load(words[1].c_str());
     if (words[0] == "launch")
       launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));
+    while (words[0] == "written" && written() == g_described) usleep(1000);
     if (words[0] == "quit") _exit(5);
   }
   printf("patched %d\n", g_patched);

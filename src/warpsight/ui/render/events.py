@@ -10,6 +10,7 @@ from typing import Any
 from warpsight.sass.event_memory import Access
 from warpsight.sass.races.detect import Races
 from warpsight.sass.races.witness import Side
+from warpsight.sass.waits import Waits
 
 _WORDS = {"global": "sectors", "local": "sectors"}
 
@@ -49,6 +50,34 @@ def races(found: Races, top: int) -> str:
         lines += [*_side(race.first), *_side(race.second)]
     if len(shown) < len(found.races):
         lines.append(f"\n… {len(found.races) - len(shown):,} more (--top 0)")
+    return "\n".join(lines) + "\n"
+
+
+def waits(found: Waits, top: int) -> str:
+    """Each wait with who is missing, and the warps at the ends of the graph."""
+    if not found.waits:
+        return "no warp waits where the trace ends\n"
+    lines = []
+    for wait in found.waits[:top] if top else found.waits:
+        warps = ", ".join(map(str, wait.warps))
+        lines.append(
+            f"{wait.kernel}, launch {wait.launch}, block {wait.block}: warp {warps} waits for {wait.what}"
+        )
+        lines.append(f"   at {wait.where}")
+        if wait.missing:
+            lines.append(
+                "   not there: "
+                + ", ".join(f"block {block} warp {warp}" for block, warp in wait.missing[:16])
+            )
+        if wait.detail:
+            lines.append(f"   {wait.detail}")
+    if top and len(found.waits) > top:
+        lines.append(f"… {len(found.waits) - top:,} more (--top 0)")
+    if found.roots:
+        shown = ", ".join(
+            f"launch {launch} block {block} warp {warp}" for launch, block, warp in found.roots[:16]
+        )
+        lines.append(f"waited for, and waiting for nothing themselves: {shown}")
     return "\n".join(lines) + "\n"
 
 
