@@ -14,12 +14,10 @@ from warpsight.ui.cli import output
 if TYPE_CHECKING:
     from warpsight.sass.races.detect import Races
 
-CONTEXT_SETTINGS = {"allow_interspersed_args": False}
-
 
 def command(
     trace: Annotated[list[str] | None, typer.Argument(help="An event trace with classes memory and barriers, or with "
-                     "--on-device a program.", metavar="FILE | [--] PROGRAM [ARGS]…")] = None,
+                     "--on-device a program.", metavar="FILE | -- PROGRAM [ARGS]…")] = None,
     on_device: Annotated[bool, typer.Option("--on-device", help="Run PROGRAM and look for races on the device while it runs: "
                          "for kernels whose traces would be too large.")] = False,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
