@@ -37,7 +37,7 @@ def command(
 
     Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes. Each race
     has a witness: both accesses with their source lines. A trace shows races of streams too; with --on-device, copies by cp.async
-    and in bulk, phases of mbarriers and memory of a cluster are followed as well, and kernels run 10 to 50 times slower.
+    and in bulk, phases of mbarriers and memory of a cluster are followed as well; kernels then run many times slower.
     """
     from warpsight.sass.event_trace import EventTrace
     from warpsight.sass.races.detect import races
