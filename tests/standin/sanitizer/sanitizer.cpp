@@ -96,6 +96,30 @@ void come_to(const WsLaunch& launch, uint32_t warp, const WsPoint& point) {
                      __ATOMIC_RELAXED);
 }
 
+// A race of a launch that is looked at for races, as the patches tell it: the kernel's first access, by two
+// blocks, `count` times so far; and accesses that were left out.
+void tell_race(const WsLaunch& launch, uint64_t count) {
+  constexpr uint64_t kWords = WS_EVENT_HEADER_WORDS + 4;
+  const uint64_t encodings = WS_LIST | WS_LIST << 2 | WS_VALUE_EACH << 4, pc = launch.race->site_pcs[1];
+  const uint64_t head = 2 | kWords << 40 | encodings << 48 | 16ull << 56;
+  const uint64_t races[] = {head | static_cast<uint64_t>(WS_RACE_KIND) << 32,
+                            pc,
+                            launch.launch | 0x24ull << 40,
+                            1,
+                            0x7f0000000010,
+                            pc | 37ull << 32,
+                            count,
+                            3};
+  const uint64_t others[] = {
+      head | static_cast<uint64_t>(WS_UNWATCHED_KIND) << 32, 0, launch.launch, 1, WS_NO_SHADOW, 0, count, 0};
+  for (const uint64_t* words : {races, others}) {
+    const uint64_t at = __atomic_fetch_add(launch.head, kWords, __ATOMIC_RELAXED);
+    for (uint64_t i = kWords; i-- > 0;)
+      __atomic_store_n(&launch.ring[(at + i) & launch.mask], words[i] != 0 ? words[i] : launch.zero,
+                       __ATOMIC_RELAXED);
+  }
+}
+
 }  // namespace
 
 EXPORT int sanitizerSubscribe(void** subscriber, Callback callback, void*) {
@@ -124,11 +148,13 @@ EXPORT int sanitizerGetFunctionPcAndSize(void*, const char*, uint64_t* pc, uint6
   return kSuccess;
 }
 EXPORT int sanitizerAlloc(void*, void** memory, size_t size) {
-  *memory = calloc(1, size);
+  constexpr size_t kShadow = 64 << 20;  // more than this at once is a shadow
+  *memory = asked("refuse_shadow") && size >= kShadow ? nullptr : calloc(1, size);
   return *memory != nullptr ? kSuccess : kMemory;
 }
-EXPORT int sanitizerAllocHost(void* context, void** memory, size_t size) {
-  return asked("refuse_memory") ? kMemory : sanitizerAlloc(context, memory, size);
+EXPORT int sanitizerAllocHost(void*, void** memory, size_t size) {
+  *memory = asked("refuse_memory") ? nullptr : calloc(1, size);
+  return *memory != nullptr ? kSuccess : kMemory;
 }
 EXPORT int sanitizerMemset(void* memory, int value, size_t size, void*) {
   memset(memory, value, size);
@@ -176,7 +202,8 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
     warps.emplace_back([warp, records] {
       const WsLaunch& launch = *g_userdata;
       for (uint64_t i = 0; i < records; ++i) {
-        if (launch.mode != WS_DELAY) write_record(launch, static_cast<uint32_t>(warp), i);
+        if (launch.mode == WS_CHECK && warp == 0) tell_race(launch, i + 1);
+        if (launch.mode < WS_DELAY) write_record(launch, static_cast<uint32_t>(warp), i);
         for (uint32_t at = 0; launch.mode == WS_DELAY && at < launch.point_count; ++at)
           come_to(launch, static_cast<uint32_t>(warp), launch.points[at]);
       }
