@@ -15,6 +15,7 @@
 #include "sanitizer/event_format.h"
 #include "sanitizer/functions.h"
 #include "sanitizer/probes.h"
+#include "sanitizer/race_checks.h"
 #include "sanitizer/request.h"
 #include "sanitizer/ring.h"
 
@@ -56,6 +57,7 @@ class Tracer {
     unsigned long long* notes = nullptr;  // device: WS_NOTE
     std::unique_ptr<Delays> delays;       // WS_DELAY
     std::shared_ptr<Probes> probes;       // WS_PROBE
+    std::unique_ptr<RaceChecks> races;    // WS_CHECK
   };
   // A function of a module with points of the plan.
   struct Delayed {
@@ -65,11 +67,13 @@ class Tracer {
   };
   struct Module {
     uint32_t number = 0;
-    std::vector<std::string> functions;      // of the cubin
-    std::set<std::string> kernels;           // of these
-    std::set<std::string> placed;            // kernels whose addresses were reported
-    std::map<std::string, bool> requested;   // by kernel
-    std::map<std::string, Delayed> delayed;  // functions with points
+    std::vector<std::string> functions;        // of the cubin
+    std::set<std::string> kernels;             // of these
+    std::set<std::string> placed;              // kernels whose addresses were reported
+    std::map<std::string, bool> requested;     // by kernel
+    std::map<std::string, Delayed> delayed;    // functions with points
+    std::map<std::string, std::string> codes;  // WS_CHECK: of functions
+    uint32_t architecture = 0;
   };
 
   Context* context_of(CUcontext handle);
@@ -78,6 +82,7 @@ class Tracer {
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
   bool take_points(const Sanitizer_ResourceModuleData& data, Module* module);
+  void read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel);
   void place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel);
   bool delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t graph,
                     uint64_t* index);
@@ -97,6 +102,7 @@ class Tracer {
   void collect_last();
   void drain_loop();
   size_t drain_all();
+  void flush_all();
 
   const EventRequest request_;
   DelayPlan plan_;  // WS_DELAY; its rule is changed under the lock below
