@@ -29,7 +29,9 @@ from warpsight.sass.probes.tree import (
     Update,
 )
 
-_FUNCTION = re.compile(r"^\.visible \.func +\(\.param \.b32 \w+\) (ws_\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(
+    r"^\.visible \.func +\(\.param \.b32 \w+\) (ws_\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL
+)
 _HEADER = re.compile(r"^\.(?:version|target|address_size) .*\n", re.MULTILINE)
 _PREFIX = {"int": "%rd", "float": "%fd", "bool": "%p", "word": "%r", "single": "%f", "half": "%rs"}
 _DECLARED = {"%rd": ".b64", "%fd": ".f64", "%p": ".pred", "%r": ".b32", "%f": ".f32", "%rs": ".b16"}
