@@ -243,6 +243,12 @@ class SassMemory(TypedDict):
     notes: list[str]
 
 
+class SassProbe(TypedDict):
+    launches: int
+    tables: dict[str, list[dict[str, int | float | str | None]]]
+    notes: list[str]
+
+
 class RaceFrame(TypedDict):
     function: str
     file: str
@@ -272,7 +278,24 @@ class FoundRace(TypedDict):
 class SassRaces(TypedDict):
     races: list[FoundRace]
     launches: int
-    accesses: int
+    accesses: int | None
+    notes: list[str]
+
+
+class WarpWait(TypedDict):
+    kernel: str
+    launch: int
+    block: int
+    warps: list[int]
+    what: str
+    where: str
+    missing: list[list[int]]
+    detail: str
+
+
+class SassWaits(TypedDict):
+    waits: list[WarpWait]
+    roots: list[list[int]]
     notes: list[str]
 
 
@@ -287,14 +310,14 @@ class RaceSuspect(TypedDict):
     kernel: str
     space: Literal["global", "shared"]
     reason: str
-    found_by: list[Literal["event trace", "racecheck"]]
+    found_by: list[Literal["event trace", "on the device", "racecheck"]]
     repair: str
     first: RaceAccess
     second: RaceAccess | None
 
 
 class RaceArm(TypedDict):
-    name: Literal["event trace", "racecheck"]
+    name: Literal["event trace", "on the device", "racecheck"]
     findings: int | None
     notes: list[str]
 
@@ -933,7 +956,9 @@ MADE: dict[str, tuple[str, Any]] = {
     "sass_metrics": ("`sass metrics --json`", list[MeasuredMetric]),
     "sass_metrics_list": ("`sass metrics --list --json`", list[ListedMetric]),
     "sass_memory": ("`sass memory --json`", SassMemory),
+    "sass_probe": ("`sass probe --json`", SassProbe),
     "sass_races": ("`sass races --json`", SassRaces),
+    "sass_waits": ("`sass waits --json`", SassWaits),
     "sass_event": ("a line of `sass events --json`", SassEvent),
     "sass_warps": ("`sass warps --json`", Warps),
     "sass_validate": ("`sass validate --json`", Validation),

@@ -23,6 +23,12 @@ void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, c
     const auto* module = static_cast<const Sanitizer_ResourceModuleData*>(data);
     if (id == SANITIZER_CBID_RESOURCE_MODULE_LOADED) tracer->module_loaded(*module);
     if (id == SANITIZER_CBID_RESOURCE_MODULE_UNLOAD_STARTING) tracer->module_unloads(*module);
+    if (id == SANITIZER_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+      tracer->collect(static_cast<const Sanitizer_ResourceContextData*>(data)->context, nullptr, true);
+    if (id == SANITIZER_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
+      const auto* ends = static_cast<const Sanitizer_ResourceStreamData*>(data);
+      tracer->collect(ends->context, ends->stream, false);
+    }
   } else if (domain == SANITIZER_CB_DOMAIN_LAUNCH && id == SANITIZER_CBID_LAUNCH_BEGIN) {
     tracer->launch_begins(*static_cast<const Sanitizer_LaunchData*>(data), 0);
   } else if (domain == SANITIZER_CB_DOMAIN_GRAPHS && id == SANITIZER_CBID_GRAPHS_LAUNCH_BEGIN) {
@@ -38,9 +44,11 @@ void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, c
     if (id == SANITIZER_CBID_EVENTS_SYNCHRONIZE) tracer->ordered("event", event->event, nullptr);
   } else if (domain == SANITIZER_CB_DOMAIN_SYNCHRONIZE) {
     const auto* done = static_cast<const Sanitizer_SynchronizeData*>(data);
+    const bool all = id == SANITIZER_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED;
     if (id == SANITIZER_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED)
       tracer->ordered("stream", nullptr, done->stream);
-    if (id == SANITIZER_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED) tracer->ordered("context", nullptr, nullptr);
+    if (all) tracer->ordered("context", nullptr, nullptr);
+    tracer->collect(done->context, done->stream, all);
   }
 }
 

@@ -101,7 +101,7 @@ def test_every_part_has_exactly_the_schema(recording: Recording) -> None:
         out.write("GraphEdge", {"from_node": [9], "to_node": 10, "graph": 1}, writer=506)
         out.write("ApiFunction", {"domain": [MACA], "number": 1, "name": 14}, writer=507)
     with recording.finish() as trace:
-        instructions = {"instruction", "warp_event", "access", "register"}  # only imported
+        instructions = {"instruction", "warp_event", "access", "register", "probe_value"}  # only imported
         absent = {"op", "attribute", "collective", "collective_part", *instructions}
         assert set(TABLES) - set(trace.tables) == absent
         for table in set(TABLES) - absent:

@@ -75,6 +75,25 @@ process      int32  -   process id in the trace
 """,
 )
 
+PROBE_VALUE = table(
+    "probe_value",
+    "What a map of a probe holds after a launch.",
+    """
+grid_launch  int64  id  launch within the process, from 0
+name_id      int32? -   kernel (table name)
+map          text   -   the map's name in the file of probes
+kind         string -   array, histogram, top, ring
+block        int64? -   of a map for each CTA, warp or thread
+warp         int64? -   of a map for each warp: of the block
+thread       int64? -   of a map for each thread: of the block
+key          int64  -   key, row of a ring, or least value of a bin
+column       text   -   column of a ring, high (end of a bin), else value
+value        int64? -   integer
+number       float64? - float
+process      int32  -   process id in the trace
+""",
+)
+
 PC_SAMPLE = table(
     "pc_sample",
     "Samples of warps at one instruction for one reason, taken in one window (table pc_window).",
@@ -152,4 +171,14 @@ process      int32  -   process id in the trace
     "start",
 )
 
-TABLES = (INSTRUCTION, WARP_EVENT, ACCESS, REGISTER, PC_SAMPLE, PC_WINDOW, INSTRUCTION_COUNT, RANGE_METRIC)
+TABLES = (
+    INSTRUCTION,
+    WARP_EVENT,
+    ACCESS,
+    REGISTER,
+    PROBE_VALUE,
+    PC_SAMPLE,
+    PC_WINDOW,
+    INSTRUCTION_COUNT,
+    RANGE_METRIC,
+)

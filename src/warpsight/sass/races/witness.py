@@ -63,6 +63,12 @@ class Race:
         }  # fmt: skip
 
 
+def operation_of(sass: str, writes: bool) -> str:
+    """What an instruction does at its address: load, store or atomic."""
+    name = next((word for word in sass.split() if not word.startswith("@")), "")
+    return "atomic" if name.startswith(("ATOM", "RED")) else "store" if writes else "load"
+
+
 def side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: int) -> Side:
     """An access as one side of a race."""
     event = int(own.event[row])

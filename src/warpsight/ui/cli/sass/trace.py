@@ -47,8 +47,8 @@ def command(
             "no program to trace; for example: warpsight sass trace -k 'gemm*' -- python train.py"
         )
     selection = tracing.Selection(
-        events=_classes(events), kernels=tuple(kernels or ()), launches=_range(launches, "--launches"),
-        blocks=_range(blocks, "--blocks"), warps=_warps(warps), addresses=_range(addresses, "--addresses"),
+        events=_classes(events), kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
+        blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
         offsets=_offsets(offsets or []), every=every, first=first, ring_mib=_power_of_two(ring),
     )  # fmt: skip
     target = out or Path(f"{Path(program[0]).stem}.events")
@@ -92,7 +92,7 @@ def _classes(text: str) -> tuple[str, ...]:
     return names
 
 
-def _range(text: str | None, option: str) -> tuple[int, int] | None:
+def range_of(text: str | None, option: str) -> tuple[int, int] | None:
     """LOW..HIGH without HIGH, or one number; in any base."""
     if text is None:
         return None
@@ -107,8 +107,9 @@ def _range(text: str | None, option: str) -> tuple[int, int] | None:
     return begin, end
 
 
-def _warps(text: str | None) -> tuple[int, ...]:
-    found = _range(text, "--warps")
+def warps_of(text: str | None) -> tuple[int, ...]:
+    """The warps of --warps."""
+    found = range_of(text, "--warps")
     if found and found[1] > 32:
         raise UsageError(f"--warps {text}: a block has 32 warps at most")
     return tuple(range(*found)) if found else ()
@@ -117,7 +118,7 @@ def _warps(text: str | None) -> tuple[int, ...]:
 def _offsets(texts: list[str]) -> tuple[tuple[int, int], ...]:
     if len(texts) > 4:
         raise UsageError("--pc can be given four times at most")
-    return tuple(found for text in texts if (found := _range(text, "--pc")))
+    return tuple(found for text in texts if (found := range_of(text, "--pc")))
 
 
 def _power_of_two(ring: int) -> int:
