@@ -1,4 +1,4 @@
-"""Write native/sanitizer/patches.ptx and native/capsule/scan.ptx from the .cu files beside them; needs nvcc.
+"""Write patches.ptx and stress.ptx of native/sanitizer and native/capsule/scan.ptx from the .cu files beside them; needs nvcc.
 
 The PTX is checked in because most machines that install warpsight have no nvcc. It is for compute capability 7.5 and
 later and says PTX 7.0, which every ptxas of CUDA 11 and later assembles: nothing in it is newer.
@@ -12,7 +12,11 @@ import sys
 from pathlib import Path
 
 _NATIVE = Path(__file__).resolve().parents[1] / "native"
-SOURCES = (_NATIVE / "sanitizer" / "patches.cu", _NATIVE / "capsule" / "scan.cu")
+SOURCES = (
+    _NATIVE / "sanitizer" / "patches.cu",
+    _NATIVE / "sanitizer" / "stress.cu",
+    _NATIVE / "capsule" / "scan.cu",
+)
 _COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", f"-I{_NATIVE}", "-o", "-")
 
 

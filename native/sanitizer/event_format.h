@@ -34,6 +34,7 @@
 #define WS_RECORD 0  // record what it does
 #define WS_NOTE 1    // record that it exists, once
 #define WS_DELAY 2   // wait before it, and record how long (kind WS_DELAY_KIND)
+#define WS_STRESS 3  // nothing: no code is patched, and memory is hammered (memory_stress.h)
 
 #define WS_DELAY_KIND 64  // no class of the Sanitizer's: operand A is the delay in ns, B the occurrence
 #define WS_UNCOUNTED 0xffffffffu  // the occurrence where the launch is too large to count them

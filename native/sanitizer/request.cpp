@@ -59,6 +59,7 @@ bool read_request(EventRequest* request) {
     if (equals != std::string_view::npos)
       set(request, line.substr(0, equals), std::string(line.substr(equals + 1)));
   }
+  if (request->mode == WS_STRESS) return true;
   return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 

@@ -187,7 +187,7 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
             )
         elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
             said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
-    if provoked is not None and suspects and provoked.verdict == "not reproduced":
+    if provoked is not None and suspects and provoked.verdict == "not reproduced" and not provoked.failures:
         said.append(
             f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "
             "memory, which delays do not bring out"

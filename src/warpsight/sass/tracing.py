@@ -31,7 +31,7 @@ REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 SANITIZER = "WARPSIGHT_SANITIZER"
 #: What patches do with an instruction (native/sanitizer/event_format.h).
-RECORD, NOTE, DELAY = 0, 1, 2
+RECORD, NOTE, DELAY, STRESS = 0, 1, 2, 3
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from warpsight.race.check import Verdict
 from warpsight.race.plan import Plan
-from warpsight.race.prepare import Replayed
+from warpsight.race.prepare import Replayed, Schedule
 from warpsight.race.suspects import Access
 from warpsight.ui.render import terminal
 
@@ -26,9 +26,19 @@ def points(plan: Plan, path: Path) -> None:
     )
 
 
+def schedule(made: Schedule) -> None:
+    """Say for which bugs a schedule by priorities is, and how often it shows one at least."""
+    terminal.note(
+        f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
+        f"at least one of {1 / made.bound:,.0f} launches, where waits outlast what other warps do meanwhile"
+    )
+
+
 def replayed(run: Replayed) -> None:
     """Say how many delays there were, and of how many points."""
     delays = run.delays
+    if run.plan.mode == "memory":
+        return
     if not len(delays):
         terminal.note("no warp waited: no launch came to a point that the plan selects")
         return
