@@ -196,14 +196,18 @@ def _same_priorities(library: ctypes.CDLL) -> None:
             for _ in range(50):
                 step, launch, warp = (int(random.integers(limit)) for limit in (12, 4, min(warps, 9)))
                 wanted = int(counter.priority_delays(plan, launch, warp, step, warps))
-                assert wanted == function(plan.seed, floor, ceiling, depth, plan.steps, step, launch, warp, warps)
+                assert wanted == function(
+                    plan.seed, floor, ceiling, depth, plan.steps, step, launch, warp, warps
+                )
 
 
 def test_a_schedule_counts_the_steps_of_a_warp_over_all_points(programs: Programs, tmp_path: Path) -> None:
     plan = plan_for(programs, mode="pct", depth=3, steps=20)
     replay(programs, tmp_path, plan, "load", "launch:K:3:10")
     rows = done(tmp_path)
-    assert sorted((row[4], row[8]) for row in rows) == [(warp, step) for warp in range(3) for step in range(20)]
+    assert sorted((row[4], row[8]) for row in rows) == [
+        (warp, step) for warp in range(3) for step in range(20)
+    ]
     assert all(
         row[-1] == counter.priority_delays(plan, row[2], row[4], row[8], 3)  # type: ignore[arg-type]
         for row in rows

@@ -6,6 +6,7 @@ It follows from the two accesses: who makes them, by which instructions, and wha
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -31,7 +32,7 @@ _ASYNC_READS = ("bulk_store", "bulk_reduce", "wgmma")
 class Repairs:
     """Suggests repairs with what an event trace knows of the code; without a trace, by the accesses alone."""
 
-    def __init__(self, traces: list[EventTrace]) -> None:
+    def __init__(self, traces: Sequence[EventTrace]) -> None:
         """Note which kinds of instructions each line has, and each kernel."""
         self._traces = traces
         self._on_line: dict[str, set[str]] = defaultdict(set)

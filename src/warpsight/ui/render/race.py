@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.race.check import Verdict
+from warpsight.race.check import Arm, Verdict
 from warpsight.race.plan import Plan
 from warpsight.race.prepare import Replayed, Schedule
 from warpsight.race.suspects import Access
@@ -86,18 +86,18 @@ def verdict(found: Verdict, top: int) -> str:
         lines.append(f"\n… {count - len(shown):,} more (--top 0)")
     lines.append("")
     for arm in found.arms:
-        said = (
-            "could not look"
-            if arm.findings is None
-            else f"{arm.findings} findings"
-            if arm.findings
-            else "nothing found"
-        )
-        lines.append(f"{arm.name}: {said}" + "".join(f"\n  {note}" for note in arm.notes))
+        lines.append(f"{arm.name}: {said(arm)}" + "".join(f"\n  {note}" for note in arm.notes))
     if found.provoked is not None:
         lines.append(f"delays: {found.provoked.summary}")
     lines += [f"disagreement: {text}" for text in found.disagreements]
     return "\n".join(lines) + "\n"
+
+
+def said(arm: Arm) -> str:
+    """What a detector found, in words."""
+    if arm.findings is None:
+        return "could not look"
+    return f"{arm.findings:,} finding{'s' * (arm.findings != 1)}" if arm.findings else "nothing found"
 
 
 def _access(access: Access) -> list[str]:
