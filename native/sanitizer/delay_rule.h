@@ -62,7 +62,8 @@ WS_BOTH long long ws_priority_delay(const WsRule& rule, unsigned int step, unsig
     unsigned int y[4] = {change, 0, launch, 1};
     ws_philox(y, static_cast<unsigned int>(rule.seed), high);
     const unsigned long long chosen = (static_cast<unsigned long long>(y[1]) << 32 | y[0]) % warps;
-    const unsigned int at = static_cast<unsigned int>(static_cast<unsigned long long>(y[2]) * rule.steps >> 32);
+    const unsigned int at =
+        static_cast<unsigned int>(static_cast<unsigned long long>(y[2]) * rule.steps >> 32);
     if (chosen != warp || at > step || at < latest) continue;
     latest = at;
     wait = span - (span - lower) * (change - 1) / rule.depth;

@@ -52,7 +52,8 @@ void at_exit() {
   if (Tracer* const tracer = g_tracer.exchange(nullptr)) tracer->stop();
   MemoryStress* const stress = g_stress.exchange(nullptr);
   if (stress == nullptr || stress->stop()) return;
-  fprintf(stderr, "warpsight: memory was not stressed: the program used no primary context, or only briefly\n");
+  fprintf(stderr,
+          "warpsight: memory was not stressed: the program used no primary context, or only briefly\n");
   fflush(nullptr);
   _exit(kNotStressed);
 }

@@ -14,19 +14,19 @@ constexpr size_t kWords = 16u << 20;  // as much as the L2 of large GPUs; halved
 constexpr size_t kFewestWords = 1u << 18;
 constexpr uint32_t kLineWords = 32, kStressCounter = 2;  // the latter: of all uses of Philox
 
-#define WARPSIGHT_STRESS_FUNCTIONS(X)     \
-  X(cuCtxGetStreamPriorityRange)          \
-  X(cuCtxSetCurrent)                      \
-  X(cuDeviceGetAttribute)                 \
-  X(cuDeviceGetCount)                     \
-  X(cuDevicePrimaryCtxGetState)           \
-  X(cuDevicePrimaryCtxRetain)             \
-  X(cuFuncSetAttribute)                   \
-  X(cuLaunchKernel)                       \
-  X(cuModuleGetFunction)                  \
-  X(cuModuleLoadData)                     \
-  X(cuStreamCreateWithPriority)           \
-  X(cuStreamQuery)                        \
+#define WARPSIGHT_STRESS_FUNCTIONS(X) \
+  X(cuCtxGetStreamPriorityRange)      \
+  X(cuCtxSetCurrent)                  \
+  X(cuDeviceGetAttribute)             \
+  X(cuDeviceGetCount)                 \
+  X(cuDevicePrimaryCtxGetState)       \
+  X(cuDevicePrimaryCtxRetain)         \
+  X(cuFuncSetAttribute)               \
+  X(cuLaunchKernel)                   \
+  X(cuModuleGetFunction)              \
+  X(cuModuleLoadData)                 \
+  X(cuStreamCreateWithPriority)       \
+  X(cuStreamQuery)                    \
   X(cuThreadExchangeStreamCaptureMode)
 
 struct Driver {
@@ -57,7 +57,8 @@ void pause() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 }  // namespace
 
-MemoryStress::MemoryStress(const WsRule& rule) : rule_(rule), threshold_(rule.threshold) {}
+MemoryStress::MemoryStress(const WsRule& rule)
+    : rule_(rule), wanted_(rule.threshold != 0), threshold_(rule.threshold) {}
 
 void MemoryStress::start() {
   if (load_driver()) thread_ = std::thread([this] { run(); });
@@ -68,18 +69,22 @@ void MemoryStress::begin_trial(uint64_t seed, bool on) {
   rule_.seed = seed;
   rule_.threshold = on ? threshold_ : 0;
   next_ = 0;
+  wanted_ = on || (trials_ && wanted_);
+  trials_ = true;
 }
 
 bool MemoryStress::stop() {
   stopping_.store(true, std::memory_order_release);
   if (thread_.joinable()) thread_.join();
+  std::lock_guard<std::mutex> lock(mutex_);
   return !wanted_ || launched_.load() > 0;
 }
 
 void MemoryStress::run() {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // the program may capture a graph meanwhile
   int count = 0;
-  while (!stopping_.load(std::memory_order_acquire) && (g_cu.cuDeviceGetCount(&count) != CUDA_SUCCESS)) pause();
+  while (!stopping_.load(std::memory_order_acquire) && (g_cu.cuDeviceGetCount(&count) != CUDA_SUCCESS))
+    pause();
   g_cu.cuThreadExchangeStreamCaptureMode(&mode);
   devices_.resize(static_cast<size_t>(count));
   while (!stopping_.load(std::memory_order_acquire)) {
@@ -148,7 +153,6 @@ bool MemoryStress::launch_next(CUdevice number, Device* device, uint64_t stream)
     std::lock_guard<std::mutex> lock(mutex_);
     rule = rule_;
     if (rule.threshold != 0) kernel = next_++;
-    wanted_ |= rule.threshold != 0;
   }
   unsigned int x[4] = {static_cast<unsigned int>(kernel), static_cast<unsigned int>(number), 0,
                        kStressCounter};

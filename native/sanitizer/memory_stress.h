@@ -39,11 +39,12 @@ class MemoryStress {
   bool load(CUdevice number, Device* device);
   bool launch_next(CUdevice number, Device* device, uint64_t kernel);
 
-  std::mutex mutex_;  // protects the rule and the number of the next kernel
+  std::mutex mutex_;  // protects what follows up to the threshold
   WsRule rule_;
-  uint64_t next_ = 0;
+  uint64_t next_ = 0;  // kernel
+  bool wanted_;        // kernels, in a trial or, where there are none, in the process
+  bool trials_ = false;
   const unsigned long long threshold_;  // of the plan as it was read
-  bool wanted_ = false;                 // kernels, at some time
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> launched_{0};
   std::vector<Device> devices_;  // the thread's

@@ -26,10 +26,17 @@ extern "C" __global__ void ws_stress(unsigned int* words, WsStress stress) {
       for (unsigned int step = 0; step < 4; ++step) {
         volatile unsigned int* word = own + ((value + step * 8) & 31);
         switch (stress.pattern >> 2 * step & 3) {
-          case WS_STRESS_LOAD: value += *word & 31; break;
-          case WS_STRESS_STORE: *word = value; break;
-          case WS_STRESS_STORE_SAME: *own = value; break;
-          default: atomicAdd(const_cast<unsigned int*>(word), 1u);
+          case WS_STRESS_LOAD:
+            value += *word & 31;
+            break;
+          case WS_STRESS_STORE:
+            *word = value;
+            break;
+          case WS_STRESS_STORE_SAME:
+            *own = value;
+            break;
+          default:
+            atomicAdd(const_cast<unsigned int*>(word), 1u);
         }
       }
     }

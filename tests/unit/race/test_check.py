@@ -96,7 +96,7 @@ def test_the_warps_of_a_race_are_told_around_their_accesses() -> None:
 
 
 def test_accesses_that_racecheck_alone_names_are_found_in_the_trace_by_their_lines() -> None:
-    read, written = checked("tma_without_wait").moments[0]
+    _, written = checked("tma_without_wait").moments[0]
     assert [(m.sort, m.line) for m in written.moments if m.racing] == [("copy", "mbarriers.h:37")]
     exits = checked("cluster_peer_exits").moments[0]
     assert [row.name for row in exits] == ["block 0, warp 0", "block 1, warp 0"]

@@ -22,7 +22,7 @@ _LONGEST_STRESS_NS = 300_000
 
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="[PLAN] -- PROGRAM [ARGS]…", help="The program, which fails by its "
-                     "exit code or as the options say. Without a plan every point of `race points --directed` is delayed.")] = None,
+                     "exit code or as the options say. Without a plan, that of `race points --directed`.")] = None,
     confidence: oracles.Confidence = 0.95,
     folder: oracles.Folder = None,
     force: oracles.Force = False,
