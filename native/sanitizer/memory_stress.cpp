@@ -158,16 +158,18 @@ bool MemoryStress::launch_next(CUdevice number, Device* device, uint64_t stream)
                        kStressCounter};
   ws_philox(x, static_cast<unsigned int>(rule.seed), static_cast<unsigned int>(rule.seed >> 32));
   if ((x[3] & ~3u) >= rule.threshold) return false;
+  // What did most on GPUs: many threads that read a few lines, as long as the program's kernels last.
   WsStress stress = {};
   stress.ns = rule.floor_ns + (x[0] * (static_cast<uint64_t>(rule.ceiling_ns) - rule.floor_ns + 1) >> 32);
   stress.seed = x[0] ^ x[1];
   stress.lines = 1u << (x[2] & 7);
   stress.stride = kLineWords << (x[2] >> 3 & 7);
   stress.mask = device->mask;
-  stress.pattern = (x[2] >> 16 & 1) != 0 ? 0 : x[2] >> 6 & 255;  // half of them load only, which does most
-  const uint32_t threads = kLineWords << (x[2] >> 14 & 3);
-  const uint32_t blocks = 1 + x[1] % (2 * device->multiprocessors);
-  const uint32_t shared = (x[3] & 3) == 0 ? device->most_shared : 0;  // alone on its multiprocessor
+  stress.pattern = (x[2] >> 16 & 1) != 0 ? 0 : x[2] >> 6 & 255;  // half of them load only
+  const bool alone = (x[3] & 7) == 0;                            // on their multiprocessors
+  const uint32_t threads = 128u << (x[2] >> 14 & 3);
+  const uint32_t blocks = device->multiprocessors / 4 + 1 + x[1] % device->multiprocessors;
+  const uint32_t shared = alone ? device->most_shared : 0;
   void* arguments[] = {&device->words, &stress};
   const CUresult result = g_cu.cuLaunchKernel(device->kernel, blocks, 1, 1, threads, 1, 1, shared,
                                               device->streams[stream], arguments, nullptr);

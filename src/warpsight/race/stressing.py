@@ -253,7 +253,8 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         WarpsightError: when the folder holds another experiment, or plans cannot be carried out here.
     """
     lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
-    ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in LADDER}))
+    ladder = LADDER[1:] if plan.mode == "memory" else LADDER
+    ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in ladder}))
     if not plan.points and plan.mode != "memory" and experiment.injection is not programs_own:
         raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:

@@ -2,7 +2,7 @@
 // either side: both are in order in the code, and only the memory may swap them.
 #include "trials.h"
 
-constexpr int kPairs = 8, kSpread = 1 << 16;  // words between what two pairs use
+constexpr int kPairs = 2, kSpread = 1 << 16;  // words between what two pairs use
 __device__ int data[kPairs * kSpread], flags[kPairs * kSpread];
 __device__ unsigned int arrived;
 

@@ -93,7 +93,7 @@ def _plan(path: Path | None, experiment: Experiment, force: bool, memory: bool, 
     first = prepare.suspicious(program, ()) if found.points else ()
     made = prepare.plan_of(
         program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), first, mode="memory" if memory else "random", seed=0,
-        probability=1.0, floor_ns=0, ceiling_ns=_LONGEST_STRESS_NS if memory else 100_000,
+        probability=1.0, floor_ns=10_000 if memory else 0, ceiling_ns=_LONGEST_STRESS_NS if memory else 100_000,
     )  # fmt: skip
     if not depth:
         return made
