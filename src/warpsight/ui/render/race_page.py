@@ -84,15 +84,16 @@ def _picture(told: Sequence[WarpMoments]) -> dict[str, Any] | None:
         return None
     step = (_WIDTH - _LEFT - 20) / max(len(times), 2)
     place = {ns: round(_LEFT + (number + 0.5) * step, 1) for number, ns in enumerate(times)}
-    rows = []
-    for number, row in enumerate(told):
-        y = _TOP + number * _ROW + _ROW / 2
-        marks = [{"x": place[moment.ns], "sort": moment.sort, "racing": moment.racing,
-                  "line": moment.line.rpartition(":")[2] or "?",
-                  "what": f"{moment.what} at {moment.line or 'a line that is not known'}, {moment.ns / 1e3:.1f} µs"}
-                 for moment in row.moments]  # fmt: skip
-        rows.append({"name": row.name, "y": y, "marks": marks})
-    racing = [(mark["x"], row["y"]) for row in rows for mark in row["marks"] if mark["racing"]]
+    rows = [
+        {"name": row.name, "y": _TOP + number * _ROW + _ROW / 2, "marks": [
+            {"x": place[moment.ns], "sort": moment.sort, "racing": moment.racing,
+             "line": moment.line.rpartition(":")[2] or "?",
+             "what": f"{moment.what} at {moment.line or 'a line that is not known'}, {moment.ns / 1e3:.1f} µs"}
+            for moment in row.moments]}
+        for number, row in enumerate(told)
+    ]  # fmt: skip
+    racing = [(place[moment.ns], _TOP + number * _ROW + _ROW / 2)
+              for number, row in enumerate(told) for moment in row.moments if moment.racing]  # fmt: skip
     every = max(1, round(60 / step))
     ticks = [{"x": place[ns], "text": f"{ns / 1e3:.1f}"} for ns in times[::every]]
     used = {moment.sort for row in told for moment in row.moments}
