@@ -119,7 +119,9 @@ def _race(verb: str, out: Path, library: Path, *words: str) -> dict[str, Any]:
 def test_stress_reproduces_it_and_reduce_ends_on_the_broken_line(
     folder: Path, name: str, tmp_path: Path
 ) -> None:
-    stressed = _race("stress", tmp_path / "s", folder / f"{name}.so", f"--for={SECONDS}", "--in-process=100")
+    stressed = _race(
+        "stress", tmp_path / "s", folder / f"{name}.so", f"--for={SECONDS}", "--directed", "--in-process=100"
+    )
     assert stressed["verdict"] == "reproduced"
     plan_of_failure = str(tmp_path / "s" / "failing.json")
     reduced = _race("reduce", tmp_path / "r", folder / f"{name}.so", "--in-process=20", plan_of_failure)

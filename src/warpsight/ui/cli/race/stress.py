@@ -22,7 +22,7 @@ _LONGEST_STRESS_NS = 300_000
 
 def command(
     words: Annotated[list[str] | None, typer.Argument(metavar="[PLAN] -- PROGRAM [ARGS]…", help="The program, which fails by its "
-                     "exit code or as the options say. Without a plan, that of `race points --directed`.")] = None,
+                     "exit code or as the options say. Without a plan every point of `race points` is delayed.")] = None,
     confidence: oracles.Confidence = 0.95,
     folder: oracles.Folder = None,
     force: oracles.Force = False,
@@ -43,6 +43,8 @@ def command(
     ceilings: Annotated[list[int] | None, typer.Option("--delay", min=1, metavar="NS", rich_help_panel="Runs", help="Longest "
                         "delay to try; repeatable. A hundredth, a tenth and all of the plan's by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of their delays.", rich_help_panel="Runs")] = 0,
+    directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: put accesses that conflict "
+                        "without an order first, for `race reduce`. Traces every access of 64 launches.")] = False,
     memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, kernels of their own "
                       "that hammer memory beside the program's, whose code is not patched: for bugs of weak memory.")] = False,
     depth: Annotated[int, typer.Option("--pct", min=0, max=16, metavar="DEPTH", rich_help_panel="Options", help="Without a plan: "
@@ -64,7 +66,7 @@ def command(
     )  # fmt: skip
     if (memory or depth) and (path is not None or (memory and depth)):
         raise UsageError("--memory and --pct make the plan: give one of them, or a plan")
-    plan = _plan(path, experiment, force, memory, depth)
+    plan = _plan(path, experiment, force, directed, memory, depth)
     found = stress(
         experiment, plan, limits=Limits(runs, seconds, rate), confidence=confidence, seed=seed, ceilings=ceilings or (),
         force=force, progress=race_search.Progress(),
@@ -74,7 +76,9 @@ def command(
     raise typer.Exit(found.exit_code)
 
 
-def _plan(path: Path | None, experiment: Experiment, force: bool, memory: bool, depth: int) -> Plan:
+def _plan(
+    path: Path | None, experiment: Experiment, force: bool, directed: bool, memory: bool, depth: int
+) -> Plan:  # fmt: skip
     """The plan: that of the file, of the experiment that goes on, or of a run of the program."""
     from warpsight.race import plan, points, prepare
     from warpsight.race.experiment import programs_own
@@ -90,7 +94,7 @@ def _plan(path: Path | None, experiment: Experiment, force: bool, memory: bool, 
     program = experiment.oracle.command
     own = experiment.injection is programs_own  # what it delays is its own to choose
     found = points.Found((), {}, 0, ()) if own or memory else points.discover(program)
-    first = prepare.suspicious(program, ()) if found.points else ()
+    first = prepare.suspicious(program, ()) if directed and found.points else ()
     made = prepare.plan_of(
         program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), first, mode="memory" if memory else "random", seed=0,
         probability=1.0, floor_ns=10_000 if memory else 0, ceiling_ns=_LONGEST_STRESS_NS if memory else 100_000,
