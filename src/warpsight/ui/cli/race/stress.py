@@ -43,8 +43,8 @@ def command(
     ceilings: Annotated[list[int] | None, typer.Option("--delay", min=1, metavar="NS", rich_help_panel="Runs", help="Longest "
                         "delay to try; repeatable. A hundredth, a tenth and all of the plan's by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of their delays.", rich_help_panel="Runs")] = 0,
-    directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: put accesses that conflict "
-                        "without an order first, for `race reduce`. Traces every access of 64 launches.")] = False,
+    directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: accesses that conflict "
+                        "without an order come first, for `race reduce`. Traces every access of 64 launches.")] = False,
     memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, kernels of their own "
                       "that hammer memory beside the program's, whose code is not patched: for bugs of weak memory.")] = False,
     depth: Annotated[int, typer.Option("--pct", min=0, max=16, metavar="DEPTH", rich_help_panel="Options", help="Without a plan: "
