@@ -24,9 +24,11 @@ from tests.truth.world import run
 from warpsight.analysis.base.registry import ANALYSES
 from warpsight.analysis.base.result import Result
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.analysis.timeline.scene import scene
 from warpsight.api.trace import Trace
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows
+from warpsight.ui.render.report.timeline import Timeline
 
 HERE = Path(__file__).parent
 ANSWERS = HERE / "answers"
@@ -36,6 +38,8 @@ SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 NAMES = sorted([*(file.name for file in RECORDED), *(f"program-{seed}" for seed in SEEDS), "synthetic"])
 #: Rows of a long table or list that are stored; of the others only their digest.
 _SHOWN = 2
+#: Characters of a text from which only its beginning is stored.
+_LONG = 400
 _STATS = (
     ("kernels", "name"), ("kernels", "shape"), ("kernels", "stack"), ("kernels", "device"), ("kernels", "stream"),
     ("kernels", "range"), ("kernels", "op"), ("copies", "name"), ("api", "name"), ("launches", "name"), ("nvtx", "name"),
@@ -74,6 +78,7 @@ def answers(trace: Trace) -> dict[str, Any]:
         f"simulate {' '.join(what)}": lambda what=what: trace.simulate(*what).result for what in _CHANGES
     }
     asked["events"] = lambda: trace.events(count=200)
+    asked["timeline"] = lambda: _timeline(trace)
     return {question: _plain(_asked(trace, ask)) for question, ask in asked.items()}
 
 
@@ -92,6 +97,15 @@ def _folded(trace: Trace, weight: str) -> list[str]:
     return sorted(out.getvalue().decode().splitlines())
 
 
+def _timeline(trace: Trace) -> dict[str, Any]:
+    """What the report's timeline draws: the whole, a tenth of it, and the sums of that tenth."""
+    drawn = scene(trace, Rows())
+    shown = Timeline(trace, drawn, str)
+    begin, length = drawn.begin - drawn.origin, drawn.end - drawn.begin
+    window = (begin + length // 2, begin + length * 6 // 10)
+    return {"whole": shown.data(None), "window": shown.asked(*window), "sums": shown.sums(*window)}
+
+
 def _plain(value: Any) -> Any:
     """Numbers to seven digits, long lists by their beginning and a digest of the whole."""
     if isinstance(value, pa.Table):
@@ -104,11 +118,16 @@ def _plain(value: Any) -> Any:
         rows = [_plain(one) for one in value]
         if len(rows) <= _SHOWN + 1:
             return rows
-        digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:16]
-        return [*rows[:_SHOWN], f"{len(rows)} in all, digest {digest}"]
+        return [*rows[:_SHOWN], f"{len(rows)} in all, digest {_digest(json.dumps(rows, sort_keys=True))}"]
     if isinstance(value, float):
         return float(f"{value:.7g}")
+    if isinstance(value, str) and len(value) > _LONG:
+        return f"{value[: _LONG // 4]}… {len(value)} characters, digest {_digest(value)}"
     return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def main(names: list[str]) -> None:
