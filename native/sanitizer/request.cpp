@@ -54,8 +54,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
 
 bool read_request(EventRequest* request) {
   const auto take = [request](std::string_view key, const std::string& value) { set(request, key, value); };
-  return read_request_lines("WARPSIGHT_EVENTS", take) &&
-         (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
+  if (!read_request_lines("WARPSIGHT_EVENTS", take)) return false;
+  if (request->mode == WS_STRESS) return true;
+  return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 
 bool kernel_requested(const EventRequest& request, const std::string& name) {

@@ -26,7 +26,7 @@ struct EventRequest {
   std::vector<std::string> patches;  // cubins of the patches, one for each architecture of the machine
   std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
   std::vector<std::pair<int, std::string>> instructions;  // Sanitizer_InstructionId and the patch's name
-  uint32_t mode = 0;                                      // WS_RECORD, WS_NOTE, WS_DELAY or WS_CHECK
+  uint32_t mode = 0;                                      // WS_RECORD and those that follow it
   uint64_t shadow_bytes = 4ull << 30;                     // WS_CHECK: of device memory at most
   std::string plan;                                       // file of a delay plan (delay_plan.h)
   uint64_t limit = ~0ull;                                 // bytes of the event file at most

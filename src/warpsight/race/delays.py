@@ -43,26 +43,29 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What every run needs, made once: a folder that lives as long as this process, and what is in it or installed."""
+    """What every run with delays needs, made once or installed."""
 
-    folder: tempfile.TemporaryDirectory[str]
     library: Path
     sanitizer: Path
     patches: tuple[Path, ...]
 
 
 @lru_cache(maxsize=1)
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Lives as long as this process."""
+    return tempfile.TemporaryDirectory(prefix="warpsight-delays-")
+
+
+@lru_cache(maxsize=1)
 def _parts() -> _Parts:
     library, sanitizer = tracing.injected_library(), tracing.sanitizer_library()
-    folder = tempfile.TemporaryDirectory(prefix="warpsight-delays-")
-    patches = tracing.assemble(Path(folder.name), tracing.architectures())
-    return _Parts(folder, library, sanitizer, tuple(patches))
+    return _Parts(library, sanitizer, tuple(tracing.assemble(Path(_folder().name), tracing.architectures())))
 
 
 def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]:
     """Variables for a run with a plan's delays; process P logs them to the file `log_path` with `.P` appended.
 
-    The patches are assembled at the first call of a process.
+    The patches are assembled at the first call of a process. Under a plan of mode `memory` nothing is patched or logged.
 
     Raises:
         FormatError: when the file is no plan.
@@ -70,11 +73,14 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
     """
     found = plan.read(plan_path)
     tracing.refuse_other_tools()
-    parts = _parts()
     written = "\n".join([*lines(found), ""]).encode()
-    points = Path(parts.folder.name, hashlib.sha256(written).hexdigest()[:32])
+    points = Path(_folder().name, hashlib.sha256(written).hexdigest()[:32])
     if not points.exists():
         plan.replace(points, written)
+    if found.mode == "memory":
+        wanted = [f"mode={tracing.STRESS}", f"plan={points}"]
+        return {tracing.INJECTION: str(tracing.injected_library()), tracing.REQUEST: "\n".join(wanted)}
+    parts = _parts()
     wanted = request(found, points, log_path, parts.sanitizer, parts.patches)
     return {tracing.INJECTION: str(parts.library), tracing.REQUEST: "\n".join(wanted)}
 
@@ -103,7 +109,7 @@ def lines(plan: Plan) -> list[str]:
     warps = sum(1 << warp for warp in set(where.warps)) if where.warps is not None else 2**32 - 1
     ranks = sum(1 << rank for rank in set(where.ranks)) if where.ranks is not None else 2**32 - 1
     said = [
-        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns}",
+        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns} {plan.depth} {plan.steps}",
         f"where {warps} {ranks}",
     ]
     said += [f"blocks {low} {high}" for low, high in _merged(where.ctas or ())]

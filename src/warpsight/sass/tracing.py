@@ -31,7 +31,7 @@ REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 SANITIZER = "WARPSIGHT_SANITIZER"
 #: What patches do with an instruction (native/sanitizer/event_format.h).
-RECORD, NOTE, DELAY, CHECK = 0, 1, 2, 3
+RECORD, NOTE, DELAY, CHECK, STRESS = 0, 1, 2, 3, 5
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
 
