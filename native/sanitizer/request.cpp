@@ -38,6 +38,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "first") request->first = number(value);
   if (key == "ring") request->ring_bytes = number(value);
   if (key == "values") request->values = number(value) != 0;
+  if (key == "collect") request->collect = static_cast<uint32_t>(number(value));
+  if (key == "sass") request->sass.push_back(value);
+  if (key == "nvdisasm") request->nvdisasm = value;
   if (key == "instruction") {
     const size_t colon = value.find(':');
     if (colon != std::string::npos)

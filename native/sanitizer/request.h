@@ -30,6 +30,10 @@ struct EventRequest {
   uint64_t first = ~0ull;
   uint64_t ring_bytes = 64ull << 20;  // a power of two
   bool values = false;
+  // Of the NVBit tool (nvbit/tool.cpp) alone.
+  uint32_t collect = 0;           // bits of what is recorded: see nvbit/instrument.h
+  std::vector<std::string> sass;  // extended regular expressions on the text of instructions; none: all
+  std::string nvdisasm;           // path
 };
 
 // False when the variable is not set: this process is not traced.

@@ -92,10 +92,17 @@ CLASSES: dict[str, tuple[Kind, ...]] = {
 #: Asked for beside classes: what accesses of class memory load and store.
 VALUES = "values"
 
+#: Classes that the NVBit tool records, which can do `memory` as well.
+INSTRUCTIONS, REGISTERS = "instructions", "registers"
+EXECUTED = Kind(66, "instruction", "")
+READ_REGISTERS = Kind(67, "registers", "")
+
 #: What a warp's delay is recorded as; the class of the instruction that it waited before is in the flags.
 DELAY = Kind(64, "delay", "", "delay_ns", "occurrence")
 
-KINDS = {kind.number: kind for kinds in (*CLASSES.values(), (DELAY,)) for kind in kinds}
+KINDS = {
+    kind.number: kind for kinds in (*CLASSES.values(), (DELAY, EXECUTED, READ_REGISTERS)) for kind in kinds
+}
 #: Kinds whose operand A is an address of an access, lane by lane.
 ACCESSES = tuple(kind.number for kind in CLASSES["memory"])
 BY_NAME = {kind.name: kind for kind in KINDS.values()}

@@ -1,0 +1,262 @@
+#include "nvbit/tracer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+
+#include "ring/crc32.h"
+
+namespace warpsight {
+namespace {
+
+constexpr uint32_t kCounters = 1 << 14;  // more launches than a context can have in flight
+constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;
+constexpr int kQuietMs = 20, kLongestMs = 10'000;
+
+uint64_t now_ns(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(now.tv_nsec);
+}
+
+std::string clocks() {
+  return "\"monotonic\":" + std::to_string(now_ns(CLOCK_MONOTONIC)) +
+         ",\"realtime\":" + std::to_string(now_ns(CLOCK_REALTIME));
+}
+
+std::string triple(const uint32_t (&of)[3]) {
+  return "[" + std::to_string(of[0]) + "," + std::to_string(of[1]) + "," + std::to_string(of[2]) + "]";
+}
+
+// Odd, so never zero.
+uint64_t random_word() {
+  uint64_t word = 0;
+  if (getrandom(&word, sizeof word, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof word))
+    word = now_ns(CLOCK_MONOTONIC) * 0x9e3779b97f4a7c15ull;
+  return word | 1;
+}
+
+uint32_t limited(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, ~0u)); }
+
+}  // namespace
+
+NvbitTracer::NvbitTracer(EventRequest request)
+    : request_(std::move(request)), instrumenter_(request_), zero_(random_word()) {}
+
+bool NvbitTracer::start() {
+  if (!file_.create(request_.file + "." + std::to_string(getpid()), request_.limit)) return false;
+  file_.describe("{\"kind\":\"process\",\"pid\":" + std::to_string(getpid()) + "," + clocks() +
+                 ",\"request\":" + (request_.description.empty() ? "{}" : request_.description) + "}");
+  if (!instrumenter_.bad_pattern().empty())
+    file_.lose("the pattern " + instrumenter_.bad_pattern() + " is no extended regular expression", 0);
+  if (!request_.nvdisasm.empty()) nvbit_set_nvdisasm(request_.nvdisasm.c_str());
+  thread_ = std::thread([this] { drain_loop(); });
+  return true;
+}
+
+void NvbitTracer::trouble(const std::string& what, uint64_t count) {
+  if (troubles_.insert(what).second) file_.lose(what, count);
+}
+
+bool NvbitTracer::allocate(CUcontext handle, Context* context) {
+  constexpr size_t kTailBytes = 4096;
+  const size_t counter_bytes = (kCounters + kFirstCounter) * sizeof(uint64_t);
+  void* host = nullptr;
+  CUdeviceptr counters = 0, words = 0;
+  WsTool tool = {};
+  (void)handle;
+  CUresult result = cuMemHostAlloc(&host, request_.ring_bytes + kTailBytes,
+                                   CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  if (result == CUDA_SUCCESS) {
+    memset(host, 0, request_.ring_bytes + kTailBytes);
+    result = cuMemHostGetDevicePointer_v2(&words, host, 0);
+  }
+  if (result == CUDA_SUCCESS) result = cuMemAlloc_v2(&counters, counter_bytes + sizeof tool);
+  if (result == CUDA_SUCCESS) result = cuMemsetD8_v2(counters, 0, counter_bytes);
+  auto* const device = reinterpret_cast<unsigned long long*>(counters);
+  tool.ring = reinterpret_cast<unsigned long long*>(words);
+  tool.mask = request_.ring_bytes / sizeof(uint64_t) - 1;
+  tool.head = device + kHead;
+  tool.tail = reinterpret_cast<const volatile unsigned long long*>(words + request_.ring_bytes);
+  tool.tail_seen = device + kTailSeen;
+  tool.zero = zero_;
+  tool.counters = device + kFirstCounter;
+  tool.counter_mask = kCounters - 1;
+  tool.first = request_.first;
+  tool.every = request_.every;
+  tool.warps = request_.warps;
+  tool.block_low = limited(request_.blocks.low);
+  tool.block_high = limited(request_.blocks.high);
+  context->tool = counters + counter_bytes;
+  if (result == CUDA_SUCCESS) result = cuMemcpyHtoD_v2(context->tool, &tool, sizeof tool);
+  CUdevice number = 0;
+  if (result == CUDA_SUCCESS) result = cuCtxGetDevice(&number);
+  context->device = static_cast<uint32_t>(number);
+  if (result != CUDA_SUCCESS) {
+    trouble("no memory for the ring of events (CUDA error " + std::to_string(result) + ")", 1);
+    return false;
+  }
+  auto* const tail = reinterpret_cast<volatile uint64_t*>(static_cast<char*>(host) + request_.ring_bytes);
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  context->ring = std::make_unique<EventRing>(static_cast<uint32_t>(rings_.size()),
+                                              static_cast<uint64_t*>(host), tool.mask, tail, zero_);
+  rings_.push_back(context->ring.get());
+  return true;
+}
+
+void NvbitTracer::context_made(CUcontext handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto made = std::make_unique<Context>();
+  if (!allocate(handle, made.get())) made.reset();
+  contexts_[handle] = std::move(made);
+}
+
+// The number of the module that a function is of. NVBit hands its code over as a file.
+uint32_t NvbitTracer::module_of(CUcontext context, CUfunction function) {
+  const std::string path = request_.file + ".cubin." + std::to_string(getpid());
+  std::string image;
+  if (nvbit_dump_cubin(context, function, path.c_str())) {
+    std::ifstream file(path, std::ios::binary);
+    image.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  unlink(path.c_str());
+  const auto key = std::make_pair(static_cast<uint64_t>(image.size()), crc32(0, image.data(), image.size()));
+  const auto known = modules_.try_emplace(key, static_cast<uint32_t>(modules_.size()));
+  if (known.second && !image.empty()) file_.add_cubin(known.first->second, image.data(), image.size());
+  if (image.empty()) trouble("NVBit has no code of a kernel's module: its source lines are not known", 0);
+  return known.first->second;
+}
+
+// Injects what is recorded into a function, and describes it.
+void NvbitTracer::take_function(CUcontext context, CUfunction function, uint64_t tool, uint32_t module) {
+  if (!functions_.insert({context, function}).second) return;
+  const std::vector<Instr*>& instructions = nvbit_get_instrs(context, function);
+  if (instructions.empty()) return;
+  const uint64_t pc = nvbit_get_func_addr(context, function);
+  const std::string name = quoted(nvbit_get_func_name(context, function, true));
+  file_.describe("{\"kind\":\"function\",\"module\":" + std::to_string(module) + ",\"name\":" + name +
+                 ",\"pc\":" + std::to_string(pc) +
+                 ",\"bytes\":" + std::to_string(instructions.back()->getOffset() + 16) + "}");
+  file_.describe("{\"kind\":\"operands\",\"module\":" + std::to_string(module) + ",\"name\":" + name +
+                 ",\"pc\":" + std::to_string(pc) +
+                 ",\"instructions\":" + instrumenter_.describe(instructions) + "}");
+  instrumenter_.instrument(instructions, pc, tool);
+}
+
+const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction function) {
+  const auto known = kernels_.try_emplace({context, function});
+  Kernel& kernel = known.first->second;
+  if (!known.second) return kernel;
+  kernel.name = nvbit_get_func_name(context, function, true);
+  const auto own = contexts_.find(context);
+  if (own == contexts_.end() || own->second == nullptr || !kernel_requested(request_, kernel.name))
+    return kernel;
+  kernel.wanted = true;
+  kernel.module = module_of(context, function);
+  kernel.pc = nvbit_get_func_addr(context, function);
+  for (CUfunction called : nvbit_get_related_functions(context, function))
+    take_function(context, called, own->second->tool, kernel.module);
+  take_function(context, function, own->second->tool, kernel.module);
+  return kernel;
+}
+
+// Describes the next launch of a requested kernel; what its code is given, 0 when it is not recorded.
+uint64_t NvbitTracer::next_launch(const Kernel& kernel, CUcontext context, const LaunchCall& call,
+                                  uint64_t graph) {
+  const uint64_t index = matching_++;
+  if (index < request_.launches.low || index >= request_.launches.high) return 0;
+  if (1ull * call.grid[0] * call.grid[1] * call.grid[2] > ~0u) {
+    file_.lose("a launch of " + kernel.name + " has more than 2^32 blocks", 1);
+    return 0;
+  }
+  const uint32_t number = launches_++;
+  func_config_t own = {};
+  nvbit_get_func_config(context, call.function, &own);
+  file_.describe_launch(
+      "{\"kind\":\"launch\",\"launch\":" + std::to_string(number) + ",\"index\":" + std::to_string(index) +
+      ",\"module\":" + std::to_string(kernel.module) + ",\"name\":" + quoted(kernel.name) +
+      ",\"pc\":" + std::to_string(kernel.pc) + ",\"grid\":" + triple(call.grid) +
+      ",\"block\":" + triple(call.block) + ",\"cluster\":" + triple(call.cluster) +
+      ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(call.stream)) +
+      ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(context)) + ",\"device\":" +
+      std::to_string(contexts_.at(context)->device) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
+      "," + clocks() + ",\"registers\":" + std::to_string(own.num_registers) + ",\"shared_static\":" +
+      std::to_string(own.shmem_static_nbytes) + ",\"shared_dynamic\":" + std::to_string(call.shared_bytes) +
+      ",\"graph\":" + std::to_string(graph) + "}");
+  return WS_WANTED | number;
+}
+
+void NvbitTracer::launch_begins(CUcontext context, const LaunchCall& call, bool captured) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Kernel& kernel = kernel_of(context, call.function);
+  const uint64_t what = kernel.wanted && !captured ? next_launch(kernel, context, call, 0) : 0;
+  if (kernel.wanted) nvbit_set_at_launch(context, call.function, what);
+  nvbit_enable_instrumented(context, call.function, captured ? kernel.wanted : what != 0);
+}
+
+void NvbitTracer::prepare(CUcontext context, CUfunction function) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Kernel& kernel = kernel_of(context, function);
+  if (kernel.wanted) nvbit_set_at_launch(context, function, 0);
+  nvbit_enable_instrumented(context, function, kernel.wanted);
+}
+
+void NvbitTracer::graph_node_begins(CUcontext context, CUfunction function, CUstream stream, uint64_t handle,
+                                    uint64_t graph) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Kernel& kernel = kernel_of(context, function);
+  if (!kernel.wanted) return;
+  func_config_t own = {};
+  nvbit_get_func_config(context, function, &own);
+  LaunchCall call;
+  call.function = function;
+  call.stream = stream;
+  call.shared_bytes = own.shmem_dynamic_nbytes;
+  const uint32_t grid[] = {own.gridDimX, own.gridDimY, own.gridDimZ};
+  const uint32_t block[] = {own.blockDimX, own.blockDimY, own.blockDimZ};
+  std::copy(std::begin(grid), std::end(grid), call.grid);
+  std::copy(std::begin(block), std::end(block), call.block);
+  nvbit_set_at_launch(context, function, next_launch(kernel, context, call, graph), stream, handle);
+}
+
+size_t NvbitTracer::drain_all() {
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  size_t records = 0;
+  for (EventRing* ring : rings_) records += ring->drain(&file_);
+  return records;
+}
+
+void NvbitTracer::drain_loop() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    if (drain_all() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+void NvbitTracer::stop() {
+  stopping_.store(true, std::memory_order_release);
+  if (thread_.joinable()) thread_.join();
+  const uint64_t begin = now_ns(CLOCK_MONOTONIC);
+  uint64_t quiet = begin;
+  while (now_ns(CLOCK_MONOTONIC) - quiet < kQuietMs * 1'000'000ull &&
+         now_ns(CLOCK_MONOTONIC) - begin < kLongestMs * 1'000'000ull) {
+    if (drain_all() > 0) quiet = now_ns(CLOCK_MONOTONIC);
+  }
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  for (EventRing* ring : rings_) {
+    ring->flush(&file_);
+    if (ring->stuck())
+      file_.lose("a kernel ended in the middle of a record; those that followed it are missing", 1);
+  }
+  file_.end();
+}
+
+}  // namespace warpsight

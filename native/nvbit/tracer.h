@@ -1,0 +1,92 @@
+// What the NVBit tool does at contexts and launches, and the thread that drains the rings.
+#pragma once
+
+#include <nvbit.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nvbit/instrument.h"
+#include "nvbit/tool_format.h"
+#include "sanitizer/event_file.h"
+#include "sanitizer/request.h"
+#include "sanitizer/ring.h"
+
+namespace warpsight {
+
+// A launch as the driver is asked for it.
+struct LaunchCall {
+  CUfunction function = nullptr;
+  uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
+  uint32_t shared_bytes = 0;  // dynamic
+  CUstream stream = nullptr;
+};
+
+// The process's tracer; made once and never destroyed, since callbacks outlive static destructors.
+class NvbitTracer {
+ public:
+  explicit NvbitTracer(EventRequest request);
+
+  // Creates the event file and starts the thread; false when the file cannot be made.
+  bool start();
+  // Called by NVBit, on the program's threads.
+  void context_made(CUcontext context);
+  // `captured`: it becomes a node of a graph.
+  void launch_begins(CUcontext context, const LaunchCall& call, bool captured);
+  void graph_node_begins(CUcontext context, CUfunction function, CUstream stream, uint64_t handle,
+                         uint64_t graph);
+  // A kernel is put into a graph.
+  void prepare(CUcontext context, CUfunction function);
+  // Drains what is there and ends the file.
+  void stop();
+
+ private:
+  struct Context {
+    std::unique_ptr<EventRing> ring;
+    CUdeviceptr tool = 0;  // a WsTool
+    uint32_t device = 0;
+  };
+  // A kernel that was asked for.
+  struct Kernel {
+    bool wanted = false;  // and its code could be recorded
+    uint32_t module = 0;
+    std::string name;
+    uint64_t pc = 0;
+  };
+
+  bool allocate(CUcontext handle, Context* context);
+  const Kernel& kernel_of(CUcontext context, CUfunction function);
+  void take_function(CUcontext context, CUfunction function, uint64_t tool, uint32_t module);
+  uint32_t module_of(CUcontext context, CUfunction function);
+  uint64_t next_launch(const Kernel& kernel, CUcontext context, const LaunchCall& call, uint64_t graph);
+  void trouble(const std::string& what, uint64_t count);
+  void drain_loop();
+  size_t drain_all();
+
+  const EventRequest request_;
+  const Instrumenter instrumenter_;
+  const uint64_t zero_;  // see WsTool
+  EventFile file_;
+
+  std::mutex mutex_;  // protects what follows, which callbacks on the program's threads use
+  std::map<CUcontext, std::unique_ptr<Context>> contexts_;  // null where no ring could be made
+  std::map<std::pair<CUcontext, CUfunction>, Kernel> kernels_;
+  std::set<std::pair<CUcontext, CUfunction>> functions_;       // that were looked at
+  std::map<std::pair<uint64_t, uint32_t>, uint32_t> modules_;  // by size and checksum of their code
+  std::set<std::string> troubles_;
+  uint32_t launches_ = 0;  // recorded ones
+  uint64_t matching_ = 0;  // launches of requested kernels
+
+  std::mutex drain_mutex_;  // protects `rings_` and reading from them
+  std::vector<EventRing*> rings_;
+  std::atomic<bool> stopping_{false};  // asks the thread to end
+  std::thread thread_;
+};
+
+}  // namespace warpsight

@@ -1,0 +1,173 @@
+"""Traces with NVBit on a real GPU: every execution is counted, registers are what the program stored, accesses are the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.golden import event_truth
+from warpsight.formats.events.operands import Operands
+from warpsight.sass.event_trace import EventTrace
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not os.environ.get("NVBIT_PATH"), reason="NVBIT_PATH names no copy of NVBit"),
+]
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("nvbit")
+
+
+def _traced(
+    folder: Path, name: str, *options: str, arguments: tuple[str, ...] = ()
+) -> tuple[EventTrace, str]:
+    """The trace of a program of this folder and what it printed."""
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc")
+    program, out = folder / name, folder / f"{name}.events"
+    if not program.is_file():
+        subprocess.run(
+            ["nvcc", "-O2", "-lineinfo", "-arch=native", "-o", program, HERE / f"{name}.cu"], check=True
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "sass",
+        "trace",
+        "-f",
+        "-o",
+        out,
+        *options,
+        "--",
+        program,
+        *arguments,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return EventTrace(out), done.stdout
+
+
+def _launch(trace: EventTrace, kernel: str) -> int:
+    return next(launch.number for launch in trace.launches.values() if launch.name.startswith(kernel + "("))
+
+
+def test_every_execution_is_told_once(folder: Path) -> None:
+    trace, _ = _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "counted*")
+    events = trace.of_launch(_launch(trace, "counted"))
+    events = events.take(events.is_execution)
+    (launch,) = trace.launches.values()
+    text = {offset: sass for offset, (sass, _) in Operands(trace.file).of(launch.said).items()}
+    offsets = events.pc - np.uint32(launch.said["pc"] & 0xFFFFFFFF)
+    sass = np.array([text[int(offset)] for offset in offsets])
+    stores = np.array(["STG" in one for one in sass])
+    odd, all_lanes = events.guard == 0xAAAAAAAA, events.guard == 0xFFFFFFFF
+    for warp in range(3):
+        own = stores & (events.warp == warp)
+        assert int((own & odd).sum()) == 2 * (warp + 3)  # two blocks
+        assert int((own & all_lanes).sum()) == 2
+        assert int((events.warp[[("MEMBAR" in one) for one in sass]] == warp).sum()) == 2
+        ends = np.array(["EXIT" in one for one in sass]) & (events.warp == warp)
+        assert int(ends.sum()) == 2
+    assert trace.notes == []
+
+
+@pytest.mark.parametrize("when", ["before", "both"])
+def test_registers_hold_what_the_program_stores(folder: Path, when: str) -> None:
+    trace, printed = _traced(
+        folder,
+        "nvbit_truth",
+        "--events",
+        "registers",
+        "-k",
+        "logged*",
+        "--sass",
+        "STG",
+        "--when",
+        when,
+        "--predicates",
+    )
+    said = json.loads(printed)
+    (launch,) = trace.launches.values()
+    events = trace.of_launch(launch.number)
+    found, operands = events.registers(), Operands(trace.file)
+    offset = events.pc[found.record].astype(np.int64) - (int(launch.said["pc"]) & 0xFFFFFFFF)
+    numbers = operands.registers(launch.said, offset, found.slot)
+    assert numbers.min() >= 0
+    stored: dict[int, set[int]] = {}
+    for record in range(len(events)):
+        own = found.value[found.record == record]
+        vectors = own[numbers[found.record == record] < 256]
+        low, high, value = vectors.astype(np.uint64)  # the pair of the address, then what is stored
+        for lane in np.flatnonzero(events.guard[record] >> np.arange(32, dtype=np.uint32) & 1):
+            address = int(low[lane] | high[lane] << np.uint64(32))
+            stored.setdefault((address - said["out"]) // 4, set()).add(int(value[lane]))
+    assert stored == {i: {value} for i, value in enumerate(said["values"])}
+    assert len(events) == 9 * (2 if when == "both" else 1)
+
+
+def test_accesses_are_those_that_the_program_must_make(folder: Path) -> None:
+    trace, printed = _traced(folder, "event_truth", "--events", "memory,instructions")
+    base = json.loads(printed)
+    for kernel, expected in event_truth.EXPECTED.items():
+        without_values: Counter[tuple[object, ...]] = Counter()
+        for access, count in expected(base).items():
+            without_values[(*access[:-1], None)] += count
+        assert event_truth.recorded(trace, kernel) == without_values, kernel
+
+
+def test_graphs_streams_and_functions_that_are_called(folder: Path) -> None:
+    trace, printed = _traced(folder, "nvbit_truth", "--events", "memory,instructions", arguments=("graphs",))
+    assert float(printed) == 216
+    shapes = Counter(
+        (launch.grid, launch.block, bool(launch.said["graph"])) for launch in trace.launches.values()
+    )
+    assert shapes == {
+        ((2, 1, 1), (64, 1, 1), True): 3,
+        ((1, 1, 1), (64, 1, 1), True): 3,
+        ((4, 1, 1), (64, 1, 1), False): 3,
+    }
+    for launch in trace.launches.values():
+        events = trace.of_launch(launch.number)
+        stores = events.take(events.is_access & (events.flags == 2))
+        assert int(stores.active.sum()) == {2: 100, 1: 50, 4: 200}[launch.grid[0]]
+    trace, _ = _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "calls*", "--sass", "RET")
+    assert len(trace.events) == 2
+    assert "mixed" in trace.places(next(iter(trace.launches.values())), trace.events.pc)[0].function
+
+
+def test_nothing_is_lost_in_a_small_ring(folder: Path) -> None:
+    trace, _ = _traced(
+        folder, "event_truth", "--events", "memory", "--sass", "LDG|STG", "--ring-mib", "1", arguments=("measure", "4194304", "1")
+    )  # fmt: skip
+    assert len(trace.events) == 2 * 2 * 4194304 // 32
+    assert trace.notes == []
+
+
+def test_cutracers_files_are_written_from_it(folder: Path) -> None:
+    trace, _ = _traced(folder, "nvbit_truth", "--events", "registers,memory", "-k", "logged*", "--predicates")
+    imported, exported = folder / "logged.warp", folder / "logged.ndjson"
+    for command in (
+        ["import", trace.name, "-o", str(imported), "--force"],
+        ["export", str(imported), "--to", "cutracer", "-o", str(exported), "--force"],
+        ["sass", "validate", str(exported)],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "warpsight", *command], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+    kinds = Counter(json.loads(line)["type"] for line in exported.read_text().splitlines())
+    assert kinds["reg_trace"] > 0
+    assert kinds["mem_addr_trace"] == 9
