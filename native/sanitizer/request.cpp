@@ -1,11 +1,6 @@
 #include "sanitizer/request.h"
 
-#include <cxxabi.h>
-#include <fnmatch.h>
-
-#include <cstdlib>
-#include <string_view>
-
+#include "runtime/request_lines.h"
 #include "sanitizer/event_format.h"
 
 namespace warpsight {
@@ -51,31 +46,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
 }  // namespace
 
 bool read_request(EventRequest* request) {
-  const char* text = getenv("WARPSIGHT_EVENTS");
-  if (text == nullptr) return false;
-  std::string_view rest(text);
-  while (!rest.empty()) {
-    const size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-    const size_t equals = line.find('=');
-    if (equals != std::string_view::npos)
-      set(request, line.substr(0, equals), std::string(line.substr(equals + 1)));
-  }
-  return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
-}
-
-bool kernel_requested(const EventRequest& request, const std::string& name) {
-  if (request.kernels.empty()) return true;
-  int status = 0;
-  char* demangled = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  bool wanted = false;
-  for (const auto& pattern : request.kernels) {
-    wanted |= fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-              (demangled != nullptr && fnmatch(pattern.c_str(), demangled, 0) == 0);
-  }
-  free(demangled);
-  return wanted;
+  const auto take = [request](std::string_view key, const std::string& value) { set(request, key, value); };
+  return read_request_lines("WARPSIGHT_EVENTS", take) &&
+         (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 
 }  // namespace warpsight

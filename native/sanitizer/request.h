@@ -39,7 +39,4 @@ struct EventRequest {
 // False when the variable is not set: this process is not traced.
 bool read_request(EventRequest* request);
 
-// Whether one of the patterns matches the kernel's mangled or demangled name.
-bool kernel_requested(const EventRequest& request, const std::string& name);
-
 }  // namespace warpsight

@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "cuda/cubin_names.h"
+#include "runtime/request_lines.h"
 #include "sanitizer/sha256.h"
 
 namespace warpsight {
@@ -195,7 +196,7 @@ void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
   sections_of_cubin(data.pCubin, data.cubinSize, ".nv.constant0.", add_kernel, &module.kernels);
   bool wanted = request_.mode == WS_DELAY && take_points(data, &module);
   if (request_.mode != WS_DELAY)
-    for (const auto& name : module.functions) wanted = wanted || kernel_requested(request_, name);
+    for (const auto& name : module.functions) wanted = wanted || name_matches(request_.kernels, name.c_str());
   if (!wanted) return;  // stays unpatched
   std::lock_guard<std::mutex> lock(mutex_);
   if (context_of(data.context) == nullptr || !patch(data.module)) return;
@@ -361,7 +362,7 @@ bool Tracer::wanted(const Sanitizer_LaunchData& data, Module* module, const std:
                     uint64_t* index) {
   if (request_.mode == WS_DELAY) return delay_wanted(data, module, name, graph, index);
   const auto known = module->requested.try_emplace(name, false);
-  if (known.second) known.first->second = kernel_requested(request_, name);
+  if (known.second) known.first->second = name_matches(request_.kernels, name.c_str());
   if (known.first->second) *index = matching_++;
   return known.first->second;
 }
