@@ -24,61 +24,32 @@ def commands(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Compilations, which do not depend on each other, and what comes after them."""
     codes = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in architectures]
-    common = [nvcc, "-std=c++17", "-O3", f"-I{SOURCES}", f"-I{core}", "-Xcompiler", "-fPIC"]
     host = [*(f"nvbit/{file.name}" for file in sorted((SOURCES / "nvbit").glob("*.cpp"))), *SHARED]
-    compilations = [
-        [
-            *common,
+
+    def compiled(source: str, *options: str) -> list[str]:
+        target = folder / f"{source.replace('/', '_')}.o"
+        common = [
+            "-std=c++17",
+            "-O3",
+            f"-I{SOURCES}",
+            f"-I{core}",
             "-Xcompiler",
-            "-fvisibility=hidden",
+            "-fPIC",
             "-c",
             str(SOURCES / source),
-            "-o",
-            str(folder / f"{Path(source).stem}_{i}.o"),
         ]
-        for i, source in enumerate(host)
-    ]
-    compilations += [
-        # Called from any place of a kernel: code of a tool saves what it changes.
-        [
-            *common,
-            *codes,
-            "-Xptxas",
-            "-astoolspatch",
-            "--keep-device-functions",
-            "-c",
-            str(SOURCES / "nvbit/injected.cu"),
-            "-o",
-            str(folder / "injected.o"),
-        ],
-        [
-            *common,
-            *codes,
-            "-dc",
-            "-Xptxas",
-            "-cloning=no",
-            "-c",
-            str(SOURCES / "nvbit/hook.cu"),
-            "-o",
-            str(folder / "hook.o"),
-        ],
-    ]
+        return [nvcc, *options, *common, "-o", str(target)]
+
+    compilations = [compiled(source) for source in host]
+    # Called from any place of a kernel: code of a tool saves what it changes.
+    compilations.append(
+        compiled("nvbit/injected.cu", *codes, "-Xptxas", "-astoolspatch", "--keep-device-functions")
+    )
+    compilations.append(compiled("nvbit/hook.cu", *codes, "-dc", "-Xptxas", "-cloning=no"))
     objects = [command[-1] for command in compilations]
     # The driver's library is named without being there: a machine that builds may have no GPU.
-    driver, tool = folder / "libcuda.so", folder / "libwarpsight_nvbit.so"
-    stub = [
-        nvcc,
-        "-shared",
-        "-Xcompiler",
-        "-fPIC",
-        "-x",
-        "c++",
-        "/dev/null",
-        "-o",
-        str(driver),
-        "-Xlinker",
-        "-soname,libcuda.so.1",
-    ]
+    driver, named = str(folder / "libcuda.so"), ["-Xlinker", "-soname,libcuda.so.1"]
+    stub = [nvcc, "-shared", "-Xcompiler", "-fPIC", "-x", "c++", "/dev/null", "-o", driver, *named]
     link = [
         nvcc,
         *codes,
@@ -87,11 +58,8 @@ def commands(
         str(core / "libnvbit.a"),
         "-Xlinker",
         f"--no-as-needed,{driver}",
-        "-lcudart_static",
-        "-o",
-        str(tool),
     ]
-    return compilations, [stub, link]
+    return compilations, [stub, [*link, "-lcudart_static", "-o", str(folder / "libwarpsight_nvbit.so")]]
 
 
 def run(command: list[str]) -> str:

@@ -3,14 +3,9 @@
 #include <cstdarg>
 
 #include "nvbit/record.h"
+#include "sanitizer/ring.cuh"
 
 namespace {
-
-WS_DEVICE u32 block_of_grid() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
-
-WS_DEVICE u32 warp_of_block() {
-  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
-}
 
 WS_DEVICE u32 lane_id() {
   u32 lane;
@@ -26,19 +21,6 @@ WS_DEVICE bool chosen(const WsTool* tool, u64 launch) {
   return (tool->warps >> (warp_of_block() & 31) & 1) != 0;
 }
 
-// Signed: a reader that gave up says that it is far ahead. How far the reader was last seen is kept on the
-// device, since a look at the host's memory takes a microsecond.
-WS_DEVICE void wait_for_room(const WsTool* tool, u64 end) {
-  const i64 room = static_cast<i64>(tool->mask + 1);
-  if (static_cast<i64>(end - *tool->tail_seen) <= room) return;
-  u64 tail = *tool->tail;
-  while (static_cast<i64>(end - tail) > room) {
-    __nanosleep(500);
-    tail = *tool->tail;
-  }
-  *tool->tail_seen = tail;
-}
-
 // The number of this record among those of its launch.
 WS_DEVICE u64 number_of(const WsTool* tool, u32 launch) {
   u64* const counter = tool->counters + (launch & tool->counter_mask);
@@ -47,8 +29,6 @@ WS_DEVICE u64 number_of(const WsTool* tool, u32 launch) {
   return atomicAdd(counter, 1ull) - begin;
 }
 
-// The ring in host memory. Every word is written once, whole, never zero: the reader takes a record when all
-// of it is there.
 struct Ring {
   const WsTool* tool;
 
@@ -66,9 +46,7 @@ struct Ring {
     }
     return ws_shuffle_wide(group.lanes, at, group.leader);
   }
-  WS_INLINE void store(u64 at, u64 word) const {
-    *reinterpret_cast<volatile u64*>(tool->ring + (at & tool->mask)) = word != 0 ? word : tool->zero;
-  }
+  WS_INLINE void store(u64 at, u64 word) const { ::store(tool, at, word); }
 };
 
 WS_DEVICE WsEvent event_at(u32 pc, u64 launch, u32 lanes) {
@@ -101,7 +79,9 @@ extern "C" __device__ __noinline__ void ws_nvbit_registers(int guard, u64 launch
     if (event.flags == 0) ws_write_instruction(Ring{tool}, ws_group(together, lane), event, guarded);
     return;
   }
-  if (guard == 0) return;
+  // Where records are left out, those of one instruction would not be together.
+  const bool thinned = tool->every > 1 || tool->first != ~0ull;
+  if (guard == 0 || (thinned && event.flags > 1)) return;
   u32 values[WS_REGISTERS_AT_ONCE];
   va_list given;
   va_start(given, what);

@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "ring/crc32.h"
+#include "runtime/request_lines.h"
 
 namespace warpsight {
 namespace {
@@ -158,7 +159,8 @@ const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction 
   if (!known.second) return kernel;
   kernel.name = nvbit_get_func_name(context, function, true);
   const auto own = contexts_.find(context);
-  if (own == contexts_.end() || own->second == nullptr || !kernel_requested(request_, kernel.name))
+  if (own == contexts_.end() || own->second == nullptr ||
+      !name_matches(request_.kernels, kernel.name.c_str()))
     return kernel;
   kernel.wanted = true;
   kernel.module = module_of(context, function);
