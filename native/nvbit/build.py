@@ -16,7 +16,10 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[1]
 #: Host code, beside everything in `nvbit/`.
-SHARED = ("sanitizer/event_file.cpp", "sanitizer/request.cpp", "sanitizer/ring.cpp", "ring/crc32.cpp")
+SHARED = (
+    "cuda/cubin_names.cpp", "ring/crc32.cpp", "sanitizer/delay_plan.cpp", "sanitizer/delays.cpp", "sanitizer/event_file.cpp",
+    "sanitizer/request.cpp", "sanitizer/ring.cpp", "sanitizer/sha256.cpp",
+)  # fmt: skip
 
 
 def commands(

@@ -1,9 +1,10 @@
 // What the NVBit tool injects before or after instructions: the lanes of a warp that are there write one
-// record (tool_format.h) to a ring in host memory and wait while the ring is full, so nothing is lost.
+// record (tool_format.h) to a ring in host memory and wait while the ring is full, so nothing is lost; or
+// they wait as a delay plan says.
 #include <cstdarg>
 
 #include "nvbit/record.h"
-#include "sanitizer/ring.cuh"
+#include "sanitizer/visit_patches.cuh"
 
 namespace {
 
@@ -113,4 +114,9 @@ extern "C" __device__ __noinline__ void ws_nvbit_access(int guard, u64 launch, u
     event.size = what >> 16 & 255;
     ws_write_access(Ring{tool}, ws_group(lanes, lane), event, a, b, (what >> 24 & 1) != 0);
   }
+}
+
+// A warp comes to a point of a delay plan. `launch`: a WsLaunch; none: nothing waits.
+extern "C" __device__ __noinline__ void ws_nvbit_visit(int guard, u64 launch, u32 pc) {
+  if (guard != 0) ws_visit(reinterpret_cast<void*>(launch), pc, WS_INSTRUCTION_KIND);
 }

@@ -104,6 +104,21 @@ size_t Instrumenter::instrument(const std::vector<Instr*>& instructions, uint64_
   return count;
 }
 
+void Instrumenter::delay(const std::vector<Instr*>& instructions, uint64_t pc,
+                         const std::vector<DelayPoint>& points) {
+  for (Instr* const instruction : instructions) {
+    const uint32_t offset = instruction->getOffset();
+    const auto here = [offset](const DelayPoint& point) {
+      return point.pc == offset && point.kind == WS_INSTRUCTION_KIND;
+    };
+    if (std::none_of(points.begin(), points.end(), here)) continue;
+    nvbit_insert_call(instruction, "ws_nvbit_visit", IPOINT_BEFORE);
+    nvbit_add_call_arg_guard_pred_val(instruction);
+    nvbit_add_call_arg_launch_val64(instruction, 0);
+    nvbit_add_call_arg_const_val32(instruction, static_cast<uint32_t>(pc + offset));
+  }
+}
+
 std::string Instrumenter::describe(const std::vector<Instr*>& instructions) const {
   std::string text = "[";
   for (Instr* const instruction : instructions) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sanitizer/delay_plan.h"
 #include "sanitizer/request.h"
 
 namespace warpsight {
@@ -27,6 +28,9 @@ class Instrumenter {
   const std::string& bad_pattern() const { return bad_; }
   // Injects calls into a function whose records go to `tool` (device memory); returns how many instructions.
   size_t instrument(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool) const;
+  // The same for the points of a delay plan that lie in the function.
+  static void delay(const std::vector<Instr*>& instructions, uint64_t pc,
+                    const std::vector<DelayPoint>& points);
   // The function's instructions as JSON: offset, text and registers of each.
   std::string describe(const std::vector<Instr*>& instructions) const;
 

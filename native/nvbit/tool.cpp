@@ -46,7 +46,9 @@ LaunchCall call_of(const cuLaunchKernelEx_params& params) {
   return call;
 }
 
-void launch(NvbitTracer* tracer, CUcontext context, const LaunchCall& call) {
+// `per_thread`: a null stream is the thread's own.
+void launch(NvbitTracer* tracer, CUcontext context, LaunchCall call, bool per_thread) {
+  if (per_thread && call.stream == nullptr) call.stream = CU_STREAM_PER_THREAD;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const bool asked = cuStreamIsCapturing(call.stream, &status) == CUDA_SUCCESS;
   tracer->launch_begins(context, call, asked && status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -56,13 +58,16 @@ void at_call(NvbitTracer* tracer, CUcontext context, nvbit_api_cuda_t id, const 
   switch (id) {
     case API_CUDA_cuLaunchKernel:
     case API_CUDA_cuLaunchKernel_ptsz:
-      return launch(tracer, context, call_of(*static_cast<const cuLaunchKernel_params*>(params)));
+      return launch(tracer, context, call_of(*static_cast<const cuLaunchKernel_params*>(params)),
+                    id == API_CUDA_cuLaunchKernel_ptsz);
     case API_CUDA_cuLaunchCooperativeKernel:
     case API_CUDA_cuLaunchCooperativeKernel_ptsz:
-      return launch(tracer, context, call_of(*static_cast<const cuLaunchCooperativeKernel_params*>(params)));
+      return launch(tracer, context, call_of(*static_cast<const cuLaunchCooperativeKernel_params*>(params)),
+                    id == API_CUDA_cuLaunchCooperativeKernel_ptsz);
     case API_CUDA_cuLaunchKernelEx:
     case API_CUDA_cuLaunchKernelEx_ptsz:
-      return launch(tracer, context, call_of(*static_cast<const cuLaunchKernelEx_params*>(params)));
+      return launch(tracer, context, call_of(*static_cast<const cuLaunchKernelEx_params*>(params)),
+                    id == API_CUDA_cuLaunchKernelEx_ptsz);
     case API_CUDA_cuGraphAddKernelNode:
       return tracer->prepare(context,
                              static_cast<const cuGraphAddKernelNode_params*>(params)->nodeParams->func);
@@ -127,4 +132,11 @@ void nvbit_at_cuda_event(CUcontext context, int is_exit, nvbit_api_cuda_t id, co
 void nvbit_at_graph_node_launch(CUcontext context, CUfunction function, CUstream stream, uint64_t handle) {
   NvbitTracer* const tracer = g_tracer.load(std::memory_order_acquire);
   if (tracer != nullptr) tracer->graph_node_begins(context, function, stream, handle, t_graph);
+}
+
+// Begins a trial in a process that makes several, as the library of event traces does
+// (sanitizer/injection.cpp).
+extern "C" int warpsight_race_set(uint64_t seed, int on) {
+  NvbitTracer* const tracer = g_tracer.load(std::memory_order_acquire);
+  return tracer != nullptr && tracer->begin_trial(seed, on != 0) ? 1 : 0;
 }

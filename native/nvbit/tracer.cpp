@@ -54,11 +54,15 @@ NvbitTracer::NvbitTracer(EventRequest request)
     : request_(std::move(request)), instrumenter_(request_), zero_(random_word()) {}
 
 bool NvbitTracer::start() {
-  if (!file_.create(request_.file + "." + std::to_string(getpid()), request_.limit)) return false;
+  const std::string path = request_.file.empty() ? "" : request_.file + "." + std::to_string(getpid());
+  if (!file_.create(path, request_.limit)) return false;
   file_.describe("{\"kind\":\"process\",\"pid\":" + std::to_string(getpid()) + "," + clocks() +
                  ",\"request\":" + (request_.description.empty() ? "{}" : request_.description) + "}");
   if (!instrumenter_.bad_pattern().empty())
     file_.lose("the pattern " + instrumenter_.bad_pattern() + " is no extended regular expression", 0);
+  if (request_.mode == WS_DELAY && !plan_.read(request_.plan))
+    file_.lose("the delay plan " + request_.plan + " cannot be read: nothing is delayed", 0);
+  threshold_ = plan_.rule.threshold;
   if (!request_.nvdisasm.empty()) nvbit_set_nvdisasm(request_.nvdisasm.c_str());
   thread_ = std::thread([this] { drain_loop(); });
   return true;
@@ -98,7 +102,13 @@ bool NvbitTracer::allocate(CUcontext handle, Context* context) {
   tool.block_low = limited(request_.blocks.low);
   tool.block_high = limited(request_.blocks.high);
   context->tool = counters + counter_bytes;
+  context->said = tool;
   if (result == CUDA_SUCCESS) result = cuMemcpyHtoD_v2(context->tool, &tool, sizeof tool);
+  if (result == CUDA_SUCCESS && request_.mode == WS_DELAY) {
+    context->delays = std::make_unique<Delays>(plan_, context->memory);
+    result = cuMemAlloc_v2(reinterpret_cast<CUdeviceptr*>(&context->launches),
+                           kDelayedLaunches * sizeof(WsLaunch));
+  }
   CUdevice number = 0;
   if (result == CUDA_SUCCESS) result = cuCtxGetDevice(&number);
   context->device = static_cast<uint32_t>(number);
@@ -123,7 +133,8 @@ void NvbitTracer::context_made(CUcontext handle) {
 
 // The number of the module that a function is of. NVBit hands its code over as a file.
 uint32_t NvbitTracer::module_of(CUcontext context, CUfunction function) {
-  const std::string path = request_.file + ".cubin." + std::to_string(getpid());
+  const std::string beside = request_.file.empty() ? request_.plan : request_.file;
+  const std::string path = beside + ".cubin." + std::to_string(getpid());
   std::string image;
   if (nvbit_dump_cubin(context, function, path.c_str())) {
     std::ifstream file(path, std::ios::binary);
@@ -132,25 +143,33 @@ uint32_t NvbitTracer::module_of(CUcontext context, CUfunction function) {
   unlink(path.c_str());
   const auto key = std::make_pair(static_cast<uint64_t>(image.size()), crc32(0, image.data(), image.size()));
   const auto known = modules_.try_emplace(key, static_cast<uint32_t>(modules_.size()));
-  if (known.second && !image.empty()) file_.add_cubin(known.first->second, image.data(), image.size());
+  if (known.second && request_.mode == WS_DELAY) take_codes(known.first->second, image);
+  if (known.second && request_.mode != WS_DELAY && !image.empty())
+    file_.add_cubin(known.first->second, image.data(), image.size());
   if (image.empty()) trouble("NVBit has no code of a kernel's module: its source lines are not known", 0);
   return known.first->second;
 }
 
-// Injects what is recorded into a function, and describes it.
-void NvbitTracer::take_function(CUcontext context, CUfunction function, uint64_t tool, uint32_t module) {
-  if (!functions_.insert({context, function}).second) return;
+// Injects what is recorded into a function, or its delays, and describes it; false where it has no code, or
+// no points of the plan.
+bool NvbitTracer::take_function(CUcontext context, CUfunction function, Context* own, uint32_t module) {
+  const auto known = functions_.try_emplace({context, function}, false);
+  if (!known.second) return known.first->second;
   const std::vector<Instr*>& instructions = nvbit_get_instrs(context, function);
-  if (instructions.empty()) return;
+  if (instructions.empty()) return false;
   const uint64_t pc = nvbit_get_func_addr(context, function);
-  const std::string name = quoted(nvbit_get_func_name(context, function, true));
+  const std::string mangled = nvbit_get_func_name(context, function, true), name = quoted(mangled);
+  const bool delays = request_.mode == WS_DELAY;
+  known.first->second = delays ? take_points(instructions, mangled, pc, own, module) : true;
   file_.describe("{\"kind\":\"function\",\"module\":" + std::to_string(module) + ",\"name\":" + name +
                  ",\"pc\":" + std::to_string(pc) +
                  ",\"bytes\":" + std::to_string(instructions.back()->getOffset() + 16) + "}");
+  if (delays) return known.first->second;
   file_.describe("{\"kind\":\"operands\",\"module\":" + std::to_string(module) + ",\"name\":" + name +
                  ",\"pc\":" + std::to_string(pc) +
                  ",\"instructions\":" + instrumenter_.describe(instructions) + "}");
-  instrumenter_.instrument(instructions, pc, tool);
+  instrumenter_.instrument(instructions, pc, own->tool);
+  return true;
 }
 
 const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction function) {
@@ -159,16 +178,34 @@ const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction 
   if (!known.second) return kernel;
   kernel.name = nvbit_get_func_name(context, function, true);
   const auto own = contexts_.find(context);
-  if (own == contexts_.end() || own->second == nullptr ||
-      !name_matches(request_.kernels, kernel.name.c_str()))
-    return kernel;
-  kernel.wanted = true;
+  if (own == contexts_.end() || own->second == nullptr) return kernel;
+  const bool delays = request_.mode == WS_DELAY;
+  if (!delays && !name_matches(request_.kernels, kernel.name.c_str())) return kernel;
   kernel.module = module_of(context, function);
   kernel.pc = nvbit_get_func_addr(context, function);
   for (CUfunction called : nvbit_get_related_functions(context, function))
-    take_function(context, called, own->second->tool, kernel.module);
-  take_function(context, function, own->second->tool, kernel.module);
+    kernel.wanted |= take_function(context, called, own->second.get(), kernel.module);
+  kernel.wanted |= take_function(context, function, own->second.get(), kernel.module);
+  if (delays) find_host_point(&kernel);
   return kernel;
+}
+
+void NvbitTracer::describe_launch(const Kernel& kernel, CUcontext context, const LaunchCall& call,
+                                  uint64_t index, uint64_t graph, int64_t waits) {
+  func_config_t own = {};
+  nvbit_get_func_config(context, call.function, &own);
+  file_.describe_launch(
+      "{\"kind\":\"launch\",\"launch\":" + std::to_string(launches_) + ",\"index\":" + std::to_string(index) +
+      ",\"module\":" + std::to_string(kernel.module) + ",\"name\":" + quoted(kernel.name) +
+      ",\"pc\":" + std::to_string(kernel.pc) + ",\"grid\":" + triple(call.grid) +
+      ",\"block\":" + triple(call.block) + ",\"cluster\":" + triple(call.cluster) +
+      ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(call.stream)) +
+      ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(context)) + ",\"device\":" +
+      std::to_string(contexts_.at(context)->device) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
+      "," + clocks() + ",\"registers\":" + std::to_string(own.num_registers) + ",\"shared_static\":" +
+      std::to_string(own.shmem_static_nbytes) + ",\"shared_dynamic\":" + std::to_string(call.shared_bytes) +
+      (waits >= 0 ? ",\"host_delay_ns\":" + std::to_string(waits) : "") +
+      ",\"graph\":" + std::to_string(graph) + "}");
 }
 
 // Describes the next launch of a requested kernel; what its code is given, 0 when it is not recorded.
@@ -180,29 +217,23 @@ uint64_t NvbitTracer::next_launch(const Kernel& kernel, CUcontext context, const
     file_.lose("a launch of " + kernel.name + " has more than 2^32 blocks", 1);
     return 0;
   }
-  const uint32_t number = launches_++;
-  func_config_t own = {};
-  nvbit_get_func_config(context, call.function, &own);
-  file_.describe_launch(
-      "{\"kind\":\"launch\",\"launch\":" + std::to_string(number) + ",\"index\":" + std::to_string(index) +
-      ",\"module\":" + std::to_string(kernel.module) + ",\"name\":" + quoted(kernel.name) +
-      ",\"pc\":" + std::to_string(kernel.pc) + ",\"grid\":" + triple(call.grid) +
-      ",\"block\":" + triple(call.block) + ",\"cluster\":" + triple(call.cluster) +
-      ",\"stream\":" + std::to_string(reinterpret_cast<uintptr_t>(call.stream)) +
-      ",\"context\":" + std::to_string(reinterpret_cast<uintptr_t>(context)) + ",\"device\":" +
-      std::to_string(contexts_.at(context)->device) + ",\"thread\":" + std::to_string(syscall(SYS_gettid)) +
-      "," + clocks() + ",\"registers\":" + std::to_string(own.num_registers) + ",\"shared_static\":" +
-      std::to_string(own.shmem_static_nbytes) + ",\"shared_dynamic\":" + std::to_string(call.shared_bytes) +
-      ",\"graph\":" + std::to_string(graph) + "}");
-  return WS_WANTED | number;
+  describe_launch(kernel, context, call, index, graph, -1);
+  return WS_WANTED | launches_++;
 }
 
 void NvbitTracer::launch_begins(CUcontext context, const LaunchCall& call, bool captured) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const Kernel& kernel = kernel_of(context, call.function);
-  const uint64_t what = kernel.wanted && !captured ? next_launch(kernel, context, call, 0) : 0;
-  if (kernel.wanted) nvbit_set_at_launch(context, call.function, what);
-  nvbit_enable_instrumented(context, call.function, captured ? kernel.wanted : what != 0);
+  int64_t waits = -1;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Kernel& kernel = kernel_of(context, call.function);
+    uint64_t what = 0;
+    if (kernel.wanted && !captured)
+      what = request_.mode == WS_DELAY ? next_delayed(kernel, context, call, 0, &waits)
+                                       : next_launch(kernel, context, call, 0);
+    if (kernel.wanted) nvbit_set_at_launch(context, call.function, what);
+    nvbit_enable_instrumented(context, call.function, captured ? kernel.wanted : what != 0);
+  }
+  if (waits > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
 }
 
 void NvbitTracer::prepare(CUcontext context, CUfunction function) {
@@ -227,7 +258,10 @@ void NvbitTracer::graph_node_begins(CUcontext context, CUfunction function, CUst
   const uint32_t block[] = {own.blockDimX, own.blockDimY, own.blockDimZ};
   std::copy(std::begin(grid), std::end(grid), call.grid);
   std::copy(std::begin(block), std::end(block), call.block);
-  nvbit_set_at_launch(context, function, next_launch(kernel, context, call, graph), stream, handle);
+  int64_t waits = -1;
+  const uint64_t what = request_.mode == WS_DELAY ? next_delayed(kernel, context, call, graph, &waits)
+                                                  : next_launch(kernel, context, call, graph);
+  nvbit_set_at_launch(context, function, what, stream, handle);
 }
 
 size_t NvbitTracer::drain_all() {

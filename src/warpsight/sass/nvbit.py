@@ -76,7 +76,7 @@ def _sources() -> Path:
 def _place(core: Path, nvcc: Path, sources: Path, architectures: Sequence[int]) -> Path:
     """Where the tool is kept: by what it is made of."""
     made = hashlib.sha256(f"{nvcc}\n{nvcc.stat().st_mtime_ns}\n{list(architectures)}".encode())
-    for folder in ("nvbit", "sanitizer", "ring", "runtime"):
+    for folder in ("nvbit", "sanitizer", "cuda", "ring", "runtime"):
         for file in sorted((sources / folder).glob("*")):
             if file.is_file():
                 made.update(file.name.encode() + file.read_bytes())

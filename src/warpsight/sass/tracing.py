@@ -154,9 +154,14 @@ def nvbit_request(selection: Selection, file: Path) -> list[str]:
     if REGISTERS in selection.events:
         collect |= {"before": 16, "after": 32, "both": 48}[selection.when]
     lines = [*_selected(selection, file), "library=NVBit", f"collect={collect}"]
-    lines += [f"sass={pattern}" for pattern in selection.sass]
-    disassembler = find_tool("nvdisasm")
-    return [*lines, f"nvdisasm={disassembler}"] if disassembler else lines
+    lines += [f"sass={pattern}" for pattern in selection.sass if collect]
+    return [*lines, *disassembler()]
+
+
+def disassembler() -> list[str]:
+    """The line of a request that says which nvdisasm NVBit is to run."""
+    found = find_tool("nvdisasm")
+    return [f"nvdisasm={found}"] if found else []
 
 
 def _selected(selection: Selection, file: Path) -> list[str]:
