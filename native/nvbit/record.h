@@ -162,44 +162,36 @@ WS_DEVICE void ws_write_linear(Words& words, const WsAddress& address) {
   if (bits == 24) words.word(last);
 }
 
-// A memory access.
+template <class Ring>
+WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, u64 value) {
+  const WsGroup& group = words.group;
+  if (address.encoding >> 6 != 0) return ws_write_linear(words, address);
+  if (address.encoding == WS_AFFINE)
+    return words.word(address.base | static_cast<u64>(address.step & 0xffff) << 48);
+  if (address.encoding == WS_OFFSETS) words.word(address.base);
+  words.flush();
+  if (address.encoding == WS_OFFSETS) {
+    ws_write_each(group, words.ring, words.place, static_cast<u32>(value - address.base));
+    words.place += (group.count + 1) / 2;
+  } else {
+    words.ring.store(words.place + group.rank, value);
+    words.place += group.count;
+  }
+}
+
+// A memory access; `b` of a copy alone.
 template <class Ring>
 WS_DEVICE void ws_write_access(const Ring& ring, const WsGroup& group, WsEvent event, u64 a, u64 b,
                                bool has_b) {
   const WsAddress first = ws_plan(group, a);
-  WsAddress second = {};
-  if (has_b) {
-    second = ws_plan(group, b);
-    if (second.encoding >> 6 != 0) {  // there is no place for such an encoding of B
-      second.encoding = WS_OFFSETS;
-      second.words = 1 + (group.count + 1) / 2;
-    }
-  }
-  event.encodings = first.encoding | second.encoding << 2;
+  const WsAddress second = has_b ? ws_plan(group, b) : WsAddress{};
+  event.encodings = first.encoding | (second.encoding & 3) << 2 | second.encoding >> 6 << 4;
   const u32 length = WS_EVENT_HEADER_WORDS + first.words + second.words;
   const u64 at = ring.reserve(group, event.launch, length);
   if (at == ~0ull) return;
   WsWords<Ring> words = {group, ring, at, 0, 0};
   ws_write_header(words, event, length);
-  const bool linear = first.encoding >> 6 != 0;
-  if (linear) ws_write_linear(words, first);
-  for (u32 which = 0; which < (has_b ? 2u : 1u); ++which) {
-    const WsAddress& own = which != 0 ? second : first;
-    const u64 value = which != 0 ? b : a;
-    if (which == 0 && linear) continue;
-    if (own.encoding == WS_AFFINE) {
-      words.word(own.base | static_cast<u64>(own.step & 0xffff) << 48);
-      continue;
-    }
-    if (own.encoding == WS_OFFSETS) words.word(own.base);
-    words.flush();
-    if (own.encoding == WS_OFFSETS) {
-      ws_write_each(group, ring, words.place, static_cast<u32>(value - own.base));
-      words.place += (group.count + 1) / 2;
-    } else {
-      ring.store(words.place + group.rank, value);
-      words.place += group.count;
-    }
-  }
+  ws_write_address(words, first, a);
+  if (has_b) ws_write_address(words, second, b);
   words.flush();
 }

@@ -30,8 +30,9 @@
 // In a launch's argument: launch's number in the low half, this bit, else the launch is not recorded.
 #define WS_WANTED (1ull << 32)
 
-// Linear addresses (bits 6-7 of the encodings; bits 0-1 then say 0 for sums and 1 for exclusive or): the base
-// in bits 0-47, then 16 or 24 bits, signed for sums, for each bit of the lane's number.
+// Linear addresses: the base in bits 0-47, then 16 or 24 bits, signed for sums, for each bit of the lane's
+// number. Bits 6-7 of the encodings say it of operand A, whose bits 0-1 are then 0 for sums and 1 for
+// exclusive or; bits 4-5 and 2-3 say it of operand B of a copy, which has no values.
 #define WS_LINEAR_16 1  // 2 words
 #define WS_LINEAR_24 2  // 3 words
 

@@ -86,7 +86,10 @@ bool NvbitTracer::allocate(CUcontext handle, Context* context) {
     result = cuMemHostGetDevicePointer_v2(&words, host, 0);
   }
   if (result == CUDA_SUCCESS) result = cuMemAlloc_v2(&counters, counter_bytes + sizeof tool);
-  if (result == CUDA_SUCCESS) result = cuMemsetD8_v2(counters, 0, counter_bytes);
+  // Not in a stream that waits for others: one of these may be captured into a graph just now.
+  CUstream stream = nullptr;
+  if (result == CUDA_SUCCESS) result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (result == CUDA_SUCCESS) result = cuMemsetD8Async(counters, 0, counter_bytes, stream);
   auto* const device = reinterpret_cast<unsigned long long*>(counters);
   tool.ring = reinterpret_cast<unsigned long long*>(words);
   tool.mask = request_.ring_bytes / sizeof(uint64_t) - 1;
@@ -103,7 +106,9 @@ bool NvbitTracer::allocate(CUcontext handle, Context* context) {
   tool.block_high = limited(request_.blocks.high);
   context->tool = counters + counter_bytes;
   context->said = tool;
-  if (result == CUDA_SUCCESS) result = cuMemcpyHtoD_v2(context->tool, &tool, sizeof tool);
+  if (result == CUDA_SUCCESS) result = cuMemcpyHtoDAsync_v2(context->tool, &tool, sizeof tool, stream);
+  if (result == CUDA_SUCCESS) result = cuStreamSynchronize(stream);
+  if (stream != nullptr) cuStreamDestroy_v2(stream);
   if (result == CUDA_SUCCESS && request_.mode == WS_DELAY) {
     context->delays = std::make_unique<Delays>(plan_, context->memory);
     result = cuMemAlloc_v2(reinterpret_cast<CUdeviceptr*>(&context->launches),
@@ -127,7 +132,10 @@ bool NvbitTracer::allocate(CUcontext handle, Context* context) {
 void NvbitTracer::context_made(CUcontext handle) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto made = std::make_unique<Context>();
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  cuThreadExchangeStreamCaptureMode(&mode);
   if (!allocate(handle, made.get())) made.reset();
+  cuThreadExchangeStreamCaptureMode(&mode);
   contexts_[handle] = std::move(made);
 }
 
@@ -136,10 +144,9 @@ uint32_t NvbitTracer::module_of(CUcontext context, CUfunction function) {
   const std::string beside = request_.file.empty() ? request_.plan : request_.file;
   const std::string path = beside + ".cubin." + std::to_string(getpid());
   std::string image;
-  if (nvbit_dump_cubin(context, function, path.c_str())) {
-    std::ifstream file(path, std::ios::binary);
-    image.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
+  nvbit_dump_cubin(context, function, path.c_str());  // false in any case, at least in 1.7
+  std::ifstream file(path, std::ios::binary);
+  image.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   unlink(path.c_str());
   const auto key = std::make_pair(static_cast<uint64_t>(image.size()), crc32(0, image.data(), image.size()));
   const auto known = modules_.try_emplace(key, static_cast<uint32_t>(modules_.size()));

@@ -103,7 +103,7 @@ class NvbitTracer {
   std::mutex mutex_;  // protects what follows, which callbacks on the program's threads use
   std::map<CUcontext, std::unique_ptr<Context>> contexts_;  // null where no ring could be made
   std::map<std::pair<CUcontext, CUfunction>, Kernel> kernels_;
-  std::map<std::pair<CUcontext, CUfunction>, bool> functions_;  // looked at: whether they are recorded
+  std::map<std::pair<CUcontext, CUfunction>, bool> functions_;    // looked at: whether they are recorded
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> modules_;     // by size and checksum of their code
   std::map<uint32_t, std::map<std::string, std::string>> codes_;  // WS_DELAY: checksums by module and name
   std::set<std::string> troubles_;

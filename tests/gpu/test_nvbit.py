@@ -15,6 +15,7 @@ import pytest
 
 from tests.golden import event_truth
 from warpsight.formats.events.operands import Operands
+from warpsight.race import counter, delays, plan
 from warpsight.sass.event_trace import EventTrace
 
 pytestmark = [
@@ -171,3 +172,46 @@ def test_cutracers_files_are_written_from_it(folder: Path) -> None:
     kinds = Counter(json.loads(line)["type"] for line in exported.read_text().splitlines())
     assert kinds["reg_trace"] > 0
     assert kinds["mem_addr_trace"] == 9
+
+
+def test_warps_wait_at_any_instruction(folder: Path) -> None:
+    program, made, log = folder / "nvbit_truth", folder / "plan.json", folder / "log"
+    _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "none")
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "race",
+        "points",
+        "-f",
+        "-o",
+        made,
+        "-k",
+        "counted*",
+        "--any",
+        "MEMBAR|STG",
+    ]
+    options = ["--floor-ns", "1000", "--ceiling-ns", "9000", "--seed", "6"]
+    done = subprocess.run([*command, *options, "--", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = plan.read(made)
+    assert sorted(point.opcode.split(".")[0] for point in found.points) == ["MEMBAR", "STG", "STG"]
+    logs = []
+    for _ in range(2):
+        code = subprocess.run(
+            [program], env={**os.environ, **delays.environment(made, log)}, check=False
+        ).returncode
+        assert code == 0
+        assert delays.losses(log) == []
+        logs.append(delays.read_log(found, log))
+        for file in delays.logs(log):
+            file.unlink()
+    # Two blocks of three warps: the store in the loop warp + 3 times, the others once.
+    assert [len(one["point"]) for one in logs] == [2 * sum(warp + 3 + 2 for warp in range(3))] * 2
+    keys = [sorted(zip(*(one[name].tolist() for name in one), strict=True)) for one in logs]
+    assert keys[0] == keys[1]
+    one = logs[0]
+    for at, point in enumerate(found.points):
+        own = one["point"] == at
+        where = (one[name][own] for name in ("launch", "cta", "warp", "occurrence"))
+        assert np.array_equal(one["delay_ns"][own], counter.delays(found, point, *where))

@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from warpsight.formats.events import registers
 from warpsight.formats.events.blocks import Records
-from warpsight.formats.events.kinds import ACCESSES, EXECUTED, KINDS, READ_REGISTERS
+from warpsight.formats.events.kinds import ACCESSES, BY_NAME, EXECUTED, KINDS, READ_REGISTERS
 from warpsight.formats.events.registers import HEADER_WORDS
 
 _AFFINE, _OFFSETS, _LIST = 1, 2, 3
 _ONE, _EACH = 1, 2
+#: Copies have two addresses and no values.
+_COPY = BY_NAME["copy_async"].number
 _LANES = np.arange(32, dtype=np.uint32)
 _LOW = np.uint64(0xFFFFFFFF)
 _BASE = np.uint64((1 << 48) - 1)
@@ -101,14 +103,15 @@ class Events:
     def operand(self, which: int) -> Array:
         """(rows, 32): operand 0 (A) or 1 (B) of each lane; 0 where a lane took no part or there is none."""
         start = self._start(which)
-        linear = self.encodings >> 6 if which == 0 else np.zeros(len(self), np.uint8)
+        linear = _linear_words(self.encodings, self.kind, which)
         encoding = np.where(linear == 0, self.encodings >> 2 * which & 3, 0)
         ranks = self._ranks()
         found = np.zeros((len(self), 32), np.uint64)
-        for chosen, bits in ((1, 16), (2, 24)):
+        for chosen, bits in ((2, 16), (3, 24)):
             rows = np.flatnonzero(linear == chosen)
             if len(rows):
-                found[rows] = _linear(self.words, start[rows], bits, (self.encodings[rows] & 1) != 0)
+                xor = (self.encodings[rows] >> 2 * which & 1) != 0
+                found[rows] = _linear(self.words, start[rows], bits, xor)
         for chosen, rule in ((_AFFINE, _affine), (_OFFSETS, _offsets), (_LIST, _listed)):
             rows = np.flatnonzero(encoding == chosen)
             if len(rows):
@@ -118,7 +121,7 @@ class Events:
 
     def first_operand(self, which: int) -> Array:
         """Operand 0 or 1 of the first lane that took part: every encoding begins with it."""
-        linear = (self.encodings >> 6 != 0) & (which == 0)
+        linear = _linear_words(self.encodings, self.kind, which) != 0
         encoding = self.encodings >> 2 * which & 3
         start = self._start(which)
         found = np.zeros(len(self), np.uint64)
@@ -129,18 +132,17 @@ class Events:
     def _start(self, which: int) -> Array:
         """Where an operand's first word is."""
         start = self.offset + HEADER_WORDS
-        return start + _first_words(self.encodings, self.lanes) if which else start
+        return start + _words_of(self, 0) if which else start
 
     @property
     def has_values(self) -> Array:
         """Rows that carry what was loaded or stored."""
-        return np.asarray((self.encodings >> 4 & 3) != 0)
+        return np.asarray(((self.encodings >> 4 & 3) != 0) & (self.kind != _COPY))
 
     def values(self) -> Array:
         """(rows, 32, 2): low and high half of what each lane loaded or stored, 0 where it is not known."""
-        start = self.offset + HEADER_WORDS + _first_words(self.encodings, self.lanes)
-        start = start + _operand_words(self.encodings >> 2 & 3, self.lanes)
-        encoding, ranks = self.encodings >> 4 & 3, self._ranks()
+        start = self.offset + HEADER_WORDS + _words_of(self, 0) + _words_of(self, 1)
+        encoding, ranks = np.where(self.has_values, self.encodings >> 4 & 3, 0), self._ranks()
         found = np.zeros((len(self), 32, 2), np.uint64)
         words = np.append(self.words, np.zeros(2, np.uint64))  # reads past the last lane's own value
         for rows in (
@@ -196,14 +198,16 @@ def _operand_words(encoding: Array, lanes: Array) -> Array:
     )
 
 
-def _first_words(encodings: Array, lanes: Array) -> Array:
-    """Words that operand A takes; bits 6 and 7 say that it is linear in the bits of the lane's number."""
-    linear = encodings >> 6
-    return np.where(
-        linear == 0,
-        _operand_words(encodings & 3, lanes),
-        np.where(linear < 3, linear.astype(np.int64) + 1, 0),
-    )
+def _linear_words(encodings: Array, kind: Array, which: int) -> Array:
+    """Words of operand 0 (A) or 1 (B) where it is linear in the bits of the lane's number, else 0."""
+    bits = encodings >> 6 if which == 0 else np.where(kind == _COPY, encodings >> 4 & 3, 0)
+    return np.array([0, 2, 3, 255])[bits]  # no device writes the last
+
+
+def _words_of(events: Events, which: int) -> Array:
+    """Words that operand 0 (A) or 1 (B) takes."""
+    linear = _linear_words(events.encodings, events.kind, which)
+    return np.where(linear != 0, linear, _operand_words(events.encodings >> 2 * which & 3, events.lanes))
 
 
 def _linear(words: Array, start: Array, bits: int, xor: Array) -> Array:
@@ -244,9 +248,9 @@ def _sound(events: Events, lengths: Array) -> Array:
     """Records as patches write them: with lanes, a known kind, a size that accesses have, and the length of their parts."""
     words = (
         HEADER_WORDS
-        + _first_words(events.encodings, events.lanes)
-        + _operand_words(events.encodings >> 2 & 3, events.lanes)
-        + _value_words(events.encodings, events.size, events.lanes)
+        + _words_of(events, 0)
+        + _words_of(events, 1)
+        + np.where(events.has_values, _value_words(events.encodings, events.size, events.lanes), 0)
     )
     rows = np.flatnonzero(events.kind == READ_REGISTERS.number)
     if len(rows):
