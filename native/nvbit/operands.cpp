@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "nvbit/widths.h"
+
 namespace warpsight {
 namespace {
 
@@ -64,14 +66,17 @@ std::vector<int> registers_of(Instr* instruction, bool predicates) {
   std::vector<int> found;
   bool own = instruction->hasPred() && !instruction->isPredUniform(),
        uniform = instruction->hasPred() && !own;
+  int place = -1;  // among operands that are no predicates
   for (int i = 0; i < instruction->getNumOperands(); ++i) {
     const InstrType::operand_t& operand = *instruction->getOperand(i);
+    if (operand.type != Type::PRED && operand.type != Type::UPRED) ++place;
+    const int width = std::max(operand.nbytes / 4, registers_of_operand(instruction->getOpcode(), place));
     switch (operand.type) {
       case Type::REG:
-        add_registers(&found, operand.u.reg.num, operand.nbytes / 4);
+        add_registers(&found, operand.u.reg.num, width);
         break;
       case Type::UREG:
-        add_uniform(&found, operand.u.reg.num, operand.nbytes / 4);
+        add_uniform(&found, operand.u.reg.num, width);
         break;
       case Type::PRED:
         own = true;

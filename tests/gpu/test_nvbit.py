@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.golden import event_truth
-from warpsight.formats.events.operands import Operands
+from tests.golden import event_truth, nvbit_truth
 from warpsight.race import counter, delays, plan
 from warpsight.sass.event_trace import EventTrace
 
@@ -61,62 +60,20 @@ def _traced(
     return EventTrace(out), done.stdout
 
 
-def _launch(trace: EventTrace, kernel: str) -> int:
-    return next(launch.number for launch in trace.launches.values() if launch.name.startswith(kernel + "("))
-
-
 def test_every_execution_is_told_once(folder: Path) -> None:
     trace, _ = _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "counted*")
-    events = trace.of_launch(_launch(trace, "counted"))
-    events = events.take(events.is_execution)
-    (launch,) = trace.launches.values()
-    text = {offset: sass for offset, (sass, _) in Operands(trace.file).of(launch.said).items()}
-    offsets = events.pc - np.uint32(launch.said["pc"] & 0xFFFFFFFF)
-    sass = np.array([text[int(offset)] for offset in offsets])
-    stores = np.array(["STG" in one for one in sass])
-    odd, all_lanes = events.guard == 0xAAAAAAAA, events.guard == 0xFFFFFFFF
-    for warp in range(3):
-        own = stores & (events.warp == warp)
-        assert int((own & odd).sum()) == 2 * (warp + 3)  # two blocks
-        assert int((own & all_lanes).sum()) == 2
-        assert int((events.warp[[("MEMBAR" in one) for one in sass]] == warp).sum()) == 2
-        ends = np.array(["EXIT" in one for one in sass]) & (events.warp == warp)
-        assert int(ends.sum()) == 2
+    assert nvbit_truth.executions(trace) == nvbit_truth.COUNTED
     assert trace.notes == []
 
 
 @pytest.mark.parametrize("when", ["before", "both"])
 def test_registers_hold_what_the_program_stores(folder: Path, when: str) -> None:
     trace, printed = _traced(
-        folder,
-        "nvbit_truth",
-        "--events",
-        "registers",
-        "-k",
-        "logged*",
-        "--sass",
-        "STG",
-        "--when",
-        when,
-        "--predicates",
-    )
+        folder, "nvbit_truth", "--events", "registers", "-k", "logged*", "--sass", "STG", "--when", when, "--predicates"
+    )  # fmt: skip
     said = json.loads(printed)
-    (launch,) = trace.launches.values()
-    events = trace.of_launch(launch.number)
-    found, operands = events.registers(), Operands(trace.file)
-    offset = events.pc[found.record].astype(np.int64) - (int(launch.said["pc"]) & 0xFFFFFFFF)
-    numbers = operands.registers(launch.said, offset, found.slot)
-    assert numbers.min() >= 0
-    stored: dict[int, set[int]] = {}
-    for record in range(len(events)):
-        own = found.value[found.record == record]
-        vectors = own[numbers[found.record == record] < 256]
-        low, high, value = vectors.astype(np.uint64)  # the pair of the address, then what is stored
-        for lane in np.flatnonzero(events.guard[record] >> np.arange(32, dtype=np.uint32) & 1):
-            address = int(low[lane] | high[lane] << np.uint64(32))
-            stored.setdefault((address - said["out"]) // 4, set()).add(int(value[lane]))
-    assert stored == {i: {value} for i, value in enumerate(said["values"])}
-    assert len(events) == 9 * (2 if when == "both" else 1)
+    assert nvbit_truth.stored(trace, said["out"]) == {i: {value} for i, value in enumerate(said["values"])}
+    assert len(trace.events) == 9 * (2 if when == "both" else 1)
 
 
 def test_accesses_are_those_that_the_program_must_make(folder: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import warpsight as ws
+from warpsight.device_code.widths import Operation, registers
 from warpsight.formats.events import kinds
 from warpsight.formats.events.blocks import MAGIC, Records
 from warpsight.formats.events.records import Events, decode
@@ -246,3 +247,46 @@ def test_the_device_and_the_reader_agree_on_numbers() -> None:
     assert int(said["WS_INSTRUCTION_KIND"]) == kinds.EXECUTED.number
     assert int(said["WS_REGISTERS_KIND"]) == kinds.READ_REGISTERS.number
     assert int(said["WS_REGISTERS_AT_ONCE"]) == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("opcode", "widths"),
+    [
+        ("IMAD.WIDE.U32", (2, 1, 1, 2)), ("IMAD.MOV.U32", (1, 1, 1, 1)), ("DFMA", (2, 2, 2, 2)), ("FFMA", (1, 1, 1, 1)),
+        ("HMMA.16816.F32", (4, 4, 2, 4)), ("HMMA.16816.F16", (2, 4, 2, 2)), ("HMMA.1688.F32.TF32", (4, 4, 2, 4)),
+        ("IMMA.16832.S8.S8", (4, 4, 2, 4)), ("HGMMA.64x128x16.F32.BF16", (64, 4, 64, 64)),
+        ("HGMMA.64x64x16.F16", (16, 4, 16, 16)),
+        ("CS2R", (2,)), ("CS2R.32", (1,)), ("F2F.F64.F32", (2, 1)), ("F2F.F32.F64", (1, 2)), ("I2F.F64", (2, 1)),
+        ("F2I.TRUNC.F64", (1, 2)), ("F2I.U64.TRUNC", (2, 1)), ("LDSM.16.M88.4", (4,)), ("DMMA.8x8x4", (4, 2, 2, 4)),
+    ],
+)  # fmt: skip
+def test_operands_are_as_wide_as_the_rules_for_whole_instructions_say(
+    widths_program: Path, opcode: str, widths: tuple[int, ...]
+) -> None:
+    given = "".join(f"{opcode} {place}\n" for place in range(len(widths)))
+    said = subprocess.run(
+        [str(widths_program)], input=given, capture_output=True, text=True, check=True
+    ).stdout
+    assert tuple(map(int, said.split())) == widths
+    kind = Operation(opcode.split(".")[0], tuple(opcode.split(".")[1:]))
+    places = [-1, 0, 1, 2][: len(widths)]
+    accumulators = kind.name == "HGMMA"  # what stands there is a descriptor, if no accumulator
+    for place, width in zip(places, widths, strict=True):
+        if not (accumulators and place == 1):
+            assert registers(kind, place, "R4", "R", "") == width
+
+
+@pytest.fixture(scope="module")
+def widths_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that says how many registers an operand spans."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    made = tmp_path_factory.mktemp("widths") / "nvbit_widths"
+    sources = [
+        ROOT / "tests" / "unit" / "native" / "nvbit_widths.cpp",
+        ROOT / "native" / "nvbit" / "widths.cpp",
+    ]
+    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'native'}"]
+    subprocess.run([compiler, *flags, *map(str, sources), "-o", str(made)], check=True)
+    return made
