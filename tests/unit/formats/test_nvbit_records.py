@@ -224,6 +224,19 @@ def test_a_trace_becomes_tables_and_cutracers_format(encoder: Path, tmp_path: Pa
             check=False,
         )
         assert done.returncode == 0, done.stderr + done.stdout
+    done = subprocess.run(
+        [sys.executable, "-m", "warpsight", "sass", "events", str(path), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["kind"] for one in shown] == ["instruction", *["registers"] * 3, "global", "registers"]
+    assert shown[1]["sass"] == "STG.E desc[UR4][R2.64], R5"
+    assert list(shown[1]["registers"])[:4] == ["R2", "R3", "UR4", "UR5"]
+    lanes = [lane for lane in range(32) if guard >> lane & 1]
+    assert shown[1]["registers"]["R2"] == value[0, lanes].tolist()
+    assert (shown[1]["registers"]["UR4"], list(shown[3]["registers"])) == ([int(value[2, 0])], ["P"])
     kernel, *records = map(json.loads, exported.read_text().splitlines())
     assert Counter(one["type"] for one in records) == {"opcode_only": 1, "reg_trace": 2, "mem_addr_trace": 1}
     assert (kernel["nregs"], kernel["shmem_static"], kernel["shmem_dynamic"]) == (24, 16, 32)

@@ -39,6 +39,13 @@ class Values:
     value: Array
 
 
+def name_of(number: int) -> str:
+    """The name of a register: R5, UR4, or P and UP for all predicates."""
+    if number in (PREDICATES, UNIFORM_PREDICATES):
+        return "P" if number == PREDICATES else "UP"
+    return f"R{number}" if number < UNIFORM else f"UR{number - UNIFORM}"
+
+
 def _codes(words: Array, at: Array, size: Array) -> Array:
     """(records, 12): the code of each register, 0 where the record has fewer."""
     word = words[np.minimum(at, len(words) - 1)] if len(words) else np.zeros(len(at), np.uint64)
