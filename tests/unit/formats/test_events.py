@@ -175,7 +175,7 @@ def points_kinds() -> list[kinds.Kind]:
 
 
 def test_each_kind_has_its_patch_and_number() -> None:
-    source = (NATIVE / "patches.cu").read_text()
+    source = "".join(file.read_text() for file in (NATIVE / "patches.cu", *NATIVE.glob("*.cuh")))
     patches = dict(re.findall(r"^PATCH (ws_\w+)\([^{]*\{[^}]*?\{pc, (\d+)", source, re.MULTILINE))
     patched = [kind for kind in kinds.KINDS.values() if kind.patch]
     assert {kind.patch: str(kind.number) for kind in patched} == patches
