@@ -58,7 +58,8 @@ def tool(architectures: Callable[[], Sequence[int]]) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-            raise WarpsightError(f"the NVBit tool cannot be built with {core}: {said[0]}")
+            first = next((line for line in said if "error" in line), said[0])
+            raise WarpsightError(f"the NVBit tool cannot be built with {core}: {first}")
     return built
 
 
