@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv/bin
 
-.PHONY: help demo test soak soak-recordings soak-readers sanitize setup lint format docs bench clean
+.PHONY: help demo test mutate soak soak-recordings soak-readers sanitize setup lint format docs bench clean
 
 help:
 	@echo "make demo    set up, then record a real program on the best device here and show the summary"
 	@echo "make test    set up, then run every check and every test; one table at the end"
 	@echo "make soak    set up, then kill parts of 300 recordings at random moments, from seeds, and account for every row"
 	@echo "make soak-recordings  200 short recordings, 8 at a time (of PyTorch where it has a GPU); the stacks of one that does not end"
+	@echo "make mutate  plant 1,000 small faults in the source, one at a time, and count those the tests notice (MUTANTS=, SEED=)"
 	@echo "make sanitize  set up, then run the native parts under ASan, UBSan, TSan and valgrind"
 	@echo "make lint    the static checks alone"
 	@echo "make format  format Python and C++"
@@ -64,6 +65,11 @@ SEED ?= 1
 soak-readers:
 	@$(PYTHON) scripts/set_up.py test
 	$(VENV)/python -m tests.faults.readers --inputs $(INPUTS) --seed $(SEED) --keep build/faults
+
+MUTANTS ?= 1000
+mutate:
+	@$(PYTHON) scripts/set_up.py test
+	$(VENV)/python -m tests.mutation $(MUTANTS) --seed $(SEED)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

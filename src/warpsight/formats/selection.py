@@ -45,8 +45,8 @@ class Selection:
     counters: bool = True
     #: Whether formats that can hold it carry the selection as rows too, for importing the file again.
     enclosed: bool = True
-    #: A path to draw over the timeline; only Perfetto's format has room for one.
-    overlay: Overlay | None = None
+    #: What to draw over the timeline; only Perfetto's format has room for it.
+    overlays: Sequence[Overlay] = ()
 
     def __post_init__(self) -> None:
         """Refuse a kind that does not exist and a window that is empty."""

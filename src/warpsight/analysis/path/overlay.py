@@ -37,7 +37,7 @@ def overlay(trace: Trace, rows: Rows = _ALL) -> Overlay:
     path = trace_back(graph)
     label, labels = _labels(path, Labels(trace, graph))
     device, host = _rows(path)
-    return Overlay("Critical path", path.begin, path.end, label, labels, device, host)
+    return Overlay("Critical path", path.begin, path.end, label, labels, "critical path", device, host)
 
 
 def _labels(path: CriticalPath, names: Labels) -> tuple[Column, list[str]]:

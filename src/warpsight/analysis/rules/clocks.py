@@ -78,9 +78,11 @@ def _device(facts: Facts, device: int, busy: Intervals, fastest: float | None) -
     why = f" because of {reasons[0][1]} ({reasons[0][0]:.0%} of the busy time)" if reasons else ""
     severity = "warning" if reasons else "note"
     text = f"clock throttling: GPU {device} ran at {mean:,.0f} MHz instead of {best:,.0f} MHz while busy{why}"
+    slowest = int(np.argmin(np.where(worked > 0, clock, np.inf)))
     yield Finding(
-        severity, text, {"device": device, "mean": mean, "best": best, "lowest": float(clock[worked > 0].min())},
+        severity, text, {"device": device, "mean": mean, "best": best, "lowest": float(clock[slowest])},
         "clocks/throttled", cost if reasons else None, _evidence(facts, device, clock, worked), _ADVICE if reasons else None,
+        at=(int(edges[slowest]), int(edges[slowest + 1])),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model import intervals
 from warpsight.model.work import COMMUNICATION
 
@@ -38,10 +38,12 @@ def _straggler(facts: Facts) -> Iterator[Finding]:
     ranks = dict(facts.trace.rows("process", "process", "rank"))
     rank = ranks.get(int(processes[last]))
     who = f"rank {rank}" if rank is not None else f"process {int(processes[last])}"
+    others = chosen[work.process[chosen] != processes[last]]
     waiting = int(usual - time[last])
     text = (
         f"straggler: {who} spends {words.duration(float(time[last]))} in collectives, the others {words.duration(usual)} "
         "(median): they wait for it"
     )
     yield Finding("warning", text, {"process": int(processes[last]), "rank": rank, "waiting": waiting}, "communication/straggler",
-                  waiting, (), "Look at this rank's own recording: less work, slower clocks, or a busy host?")  # fmt: skip
+                  waiting, (), "Look at this rank's own recording: less work, slower clocks, or a busy host?",
+                  at=longest(work.start[others], work.end[others]))  # fmt: skip

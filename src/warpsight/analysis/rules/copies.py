@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.stats.redundant_copies import redundant
 from warpsight.model import intervals
 from warpsight.model.columns import NO_TEXT
@@ -130,6 +130,7 @@ def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:
         cost,
         evidence,
         advice,
+        at=longest(found["start"], found["end"]),
     )
 
 
@@ -145,7 +146,8 @@ def _synchronous(facts: Facts, moves: _Moves, what: str, advice: str) -> Iterato
     stack = facts.common_stack(found["stack"])
     text = f"{count:,} synchronous {what} hold the host until they are done"
     evidence = (f"called by {facts.stack_text(stack)}",) if stack else ()
-    yield Finding("warning", text, {what: count}, f"{what}/synchronous", cost, evidence, advice)
+    yield Finding("warning", text, {what: count}, f"{what}/synchronous", cost, evidence, advice,
+                  at=longest(found["start"], found["end"]))  # fmt: skip
 
 
 def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
@@ -161,7 +163,8 @@ def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     stack = facts.common_stack(found["stack"])
     evidence = (f"most from {facts.stack_text(stack)}",) if stack else ()
     advice = "Collect them into one copy: pack small tensors into one buffer, or keep the values on the GPU."
-    yield Finding("warning", text, {"copies": count}, "copies/small", cost, evidence, advice)
+    yield Finding("warning", text, {"copies": count}, "copies/small", cost, evidence, advice,
+                  at=longest(found["start"], found["end"]))  # fmt: skip
 
 
 def _redundant(facts: Facts, copies: _Moves) -> Iterator[Finding]:

@@ -152,3 +152,11 @@ class Facts:
             return 0
         values, counts = np.unique(known, return_counts=True)
         return int(values[np.argmax(counts)])
+
+
+def longest(begin: Column, end: Column) -> tuple[int, int] | None:
+    """The longest of some stretches of time, ns; the first of equals, None without any."""
+    if not len(begin):
+        return None
+    row = int(np.argmax(end - begin))
+    return int(begin[row]), int(end[row])

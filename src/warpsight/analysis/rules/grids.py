@@ -25,7 +25,7 @@ def blocks(trace: Trace) -> Column:
 
 
 def kernels(trace: Trace, rows: Rows, window: tuple[int, int]) -> dict[str, Column]:
-    """Kernels that began in a window: `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown)."""
+    """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown)."""
     whole = everything(trace)
     work = whole.work
     places, source = whole.kernels
@@ -35,6 +35,7 @@ def kernels(trace: Trace, rows: Rows, window: tuple[int, int]) -> dict[str, Colu
     places, shape = places[keep], trace.columns("kernel", {"shape_id": -1})[0]["shape_id"][source[keep]]
     devices = np.array([-1 if queue.device is None else queue.device for queue in work.queues], np.int64)
     return {
+        "start": work.start[places],
         "duration": work.end[places] - work.start[places],
         "name_id": work.name_id[places],
         "device": devices[work.queue[places]],

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.rules import grids
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model import names as names_of
 from warpsight.model.work import distinct, summed
 
@@ -55,4 +55,5 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
         for i in first
     )
     yield Finding("note", text, {"time": total}, "kernels/small-grids", None, evidence,
-                  "Give them more blocks (smaller tiles, split-k), or run them beside others on further streams.")  # fmt: skip
+                  "Give them more blocks (smaller tiles, split-k), or run them beside others on further streams.",
+                  at=longest(kernels["start"][rows], kernels["start"][rows] + kernels["duration"][rows]))  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from warpsight.analysis.account.classes import HOST, LAUNCH
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.work import COMMUNICATION
 
 #: Host work between two launches up to this is a matter of launching (ns).
@@ -50,7 +50,8 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     evidence = (f"most launched by {facts.stack_text(stack)}",) if stack else ()
     yield Finding("warning", text, {"launches": late, "time": time}, "launches/launch-bound",
                   int(time / max(len(found.devices), 1)), evidence,
-                  "Give the GPU more work per launch: fuse kernels (torch.compile), batch, or replay graphs.")  # fmt: skip
+                  "Give the GPU more work per launch: fuse kernels (torch.compile), batch, or replay graphs.",
+                  at=longest(gaps.begin[dry], gaps.end[dry]))  # fmt: skip
 
 
 def _queue_full(facts: Facts) -> Iterator[Finding]:
@@ -74,4 +75,5 @@ def _queue_full(facts: Facts) -> Iterator[Finding]:
     share = time / facts.length
     text = f"the host is held in {int(held.sum()):,} launch calls for {share:.0%} of the time: the launch queue is full"
     yield Finding("note", text, {"calls": int(held.sum()), "time": time}, "launches/queue-full", None, (),
-                  "The device is the bottleneck: make kernels faster, not launches.")  # fmt: skip
+                  "The device is the bottleneck: make kernels faster, not launches.",
+                  at=longest(calls.start[called[held]], calls.end[called[held]]))  # fmt: skip

@@ -12,7 +12,7 @@ from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
 from warpsight.analysis.memory import use as memory
 from warpsight.analysis.memory.use import NEVER, Allocations
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.facts import Facts, longest
 
 Column = npt.NDArray[Any]
 #: A leak has at least this many allocations that stay, in every quarter of the window, and holds this share of the memory.
@@ -83,6 +83,7 @@ def _leak(facts: Facts, found: Allocations, place: int, stack: int, mine: Column
         "error", text, {"bytes": grown, "allocations": len(mine), "process": process, "device": device, "stack": stack},
         "memory/leak", None, tuple(evidence),
         "Keep numbers instead of tensors (.item(), or .detach() where a graph hangs on them), bound caches, free what is done.",
+        at=(int(found.time[mine].min()), int(found.time[mine].max()) + 1),
     )  # fmt: skip
 
 
@@ -101,7 +102,8 @@ def _churn(facts: Facts, found: Allocations) -> Iterator[Finding]:
         text = f"{count / turns:.1f} device allocations per iteration are made and freed again"
         evidence = (f"made by {facts.stack_text(stack)}",) if stack else ()
         yield Finding("note", text, {"allocations": count}, "memory/churn", None, evidence,
-                      "Allocate once, or from a pool: cudaMalloc and cudaFree wait for the device.")  # fmt: skip
+                      "Allocate once, or from a pool: cudaMalloc and cudaFree wait for the device.",
+                      at=longest(found.time[mine], found.freed[mine]))  # fmt: skip
 
 
 def _wrong(found: Allocations) -> Iterator[Finding]:
@@ -109,7 +111,8 @@ def _wrong(found: Allocations) -> Iterator[Finding]:
         first = found.double[0]
         text = f"{len(found.double):,} frees of memory that was already freed, the first at address {first[2]:#x}"
         yield Finding("error", text, {"frees": len(found.double)}, "memory/double-free", None, (),
-                      "Find the second owner of this memory; it can free what something else got in between.")  # fmt: skip
+                      "Find the second owner of this memory; it can free what something else got in between.",
+                      at=(int(first[1]), int(first[1]) + 1))  # fmt: skip
 
 
 def _full(facts: Facts, found: Allocations) -> Iterator[Finding]:
@@ -121,7 +124,10 @@ def _full(facts: Facts, found: Allocations) -> Iterator[Finding]:
     for place, (_, device, layer) in enumerate(found.places):
         if layer != "CUDA" or device not in sizes:
             continue
-        _, level = memory.usage(found, place)
+        time, level = memory.usage(found, place)
         if int(level.max()) >= _FULL * sizes[device]:
+            fullest = int(time[np.argmax(level)])
             text = f"memory of GPU {device} was {level.max() / sizes[device]:.0%} full"
-            yield Finding("note", text, {"peak": int(level.max())}, "memory/nearly-full")
+            yield Finding(
+                "note", text, {"peak": int(level.max())}, "memory/nearly-full", at=(fullest, fullest + 1)
+            )

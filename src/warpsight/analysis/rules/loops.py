@@ -10,7 +10,7 @@ import numpy as np
 
 from warpsight.analysis.base import words
 from warpsight.analysis.base.result import Finding
-from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.analysis.steps import iterations
 from warpsight.model import names as names_of
 
@@ -86,7 +86,8 @@ def _by_name(one: Iterations, number: int) -> dict[tuple[int, int], int]:
 
 
 def _jitter(one: Iterations, whose: str) -> Iterator[Finding]:
-    steady = one.duration[one.steady & ~one.outlier]
+    usual = one.steady & ~one.outlier
+    steady = one.duration[usual]
     if len(steady) < 10:
         return
     mean, spread = float(steady.mean()), float(steady.std())
@@ -95,4 +96,5 @@ def _jitter(one: Iterations, whose: str) -> Iterator[Finding]:
     spreads = f"{words.duration(spread)} of {words.duration(mean)}"
     text = f"iterations{whose} vary by {spread / mean:.0%} (standard deviation {spreads})"
     yield Finding("note", text, {"mean": mean, "std": spread}, "loops/jitter", None, (),
-                  "Compare runs with `warpsight diff`, which takes this spread into account.")  # fmt: skip
+                  "Compare runs with `warpsight diff`, which takes this spread into account.",
+                  at=longest(one.start[usual], one.start[usual] + one.duration[usual]))  # fmt: skip

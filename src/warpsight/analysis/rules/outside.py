@@ -41,9 +41,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         for _, where, first, last in long_stretches
         for line in _sampled(facts, first, last)
     )
-    yield Finding(
-        "note", text, {"before": before, "after": after}, "outside/device-unused", None, evidence, _ADVICE
-    )
+    _, _, first, last = max(long_stretches)
+    yield Finding("note", text, {"before": before, "after": after}, "outside/device-unused", None, evidence, _ADVICE,
+                  at=(first, last))  # fmt: skip
 
 
 def life(facts: Facts) -> tuple[int, int] | None:

@@ -37,12 +37,14 @@ def _failed(facts: Facts) -> Iterator[Finding]:
         return
     where = Rows(processes=facts.rows.processes).where(device=False, stream=False)
     rows = facts.trace.sql(
-        f"""SELECT function, result, count(*) AS n FROM (SELECT function, result FROM api WHERE {where} UNION ALL
-            SELECT function, result FROM launch_ids WHERE {where}) WHERE coalesce(result, 0) <> 0
+        f"""SELECT function, result, count(*) AS n, min(start), min_by(duration, start)
+            FROM (SELECT function, result, start, duration FROM api WHERE {where} UNION ALL
+            SELECT function, result, start, duration FROM launch_ids WHERE {where}) WHERE coalesce(result, 0) <> 0
             AND NOT (result = 600 AND function IN ('cudaEventQuery', 'cudaStreamQuery', 'cuEventQuery', 'cuStreamQuery'))
             GROUP BY ALL ORDER BY n DESC LIMIT 3""").fetchall()  # fmt: skip
-    for function, code, count in rows:
+    for function, code, count, begin, length in rows:
         launched = "Launch" in function
         yield Finding("error" if launched else "warning", f"{function} returned error {code} {count:,} times",
                       {"function": function, "result": code, "count": count}, "recording/failed-calls", None, (),
-                      "Check the return code of this call in the program; later results may be wrong.")  # fmt: skip
+                      "Check the return code of this call in the program; later results may be wrong.",
+                      at=None if begin is None else (begin, begin + max(length or 0, 1)))  # fmt: skip

@@ -14,7 +14,7 @@ from warpsight.analysis.rules import grids
 from warpsight.analysis.rules.facts import Facts
 from warpsight.model import intervals
 from warpsight.model.selection import Rows
-from warpsight.model.work import COMMUNICATION, split, summed
+from warpsight.model.work import COMMUNICATION, Work, split, summed
 
 Column = npt.NDArray[Any]
 #: A stream takes part when it has this share of the device's kernel time.
@@ -67,7 +67,17 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
     if stack:
         evidence.append(f"launched by {facts.stack_text(stack)}")
     yield Finding("warning", text, {"streams": len(streams), "busy": busy, "edges": edges}, "streams/serialised", cost,
-                  tuple(evidence), _ADVICE[kind])  # fmt: skip
+                  tuple(evidence), _ADVICE[kind], at=_turns(work, chosen))  # fmt: skip
+
+
+def _turns(work: Work, chosen: Column) -> tuple[int, int]:
+    """The shortest stretch in which the streams take turns several times."""
+    rows = chosen[np.argsort(work.start[chosen], kind="stable")]
+    changes = np.flatnonzero(np.diff(work.queue[rows]))
+    count = min(8, len(changes))
+    begin, end = changes[: len(changes) - count + 1], changes[count - 1 :] + 1
+    shortest = int(np.argmin(work.end[rows[end]] - work.start[rows[begin]]))
+    return int(work.start[rows[begin[shortest]]]), int(work.end[rows[end[shortest]]])
 
 
 _ADVICE = {

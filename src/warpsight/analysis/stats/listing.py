@@ -65,7 +65,8 @@ def events(trace: Trace, rows: Rows, kinds: Sequence[str] = DEFAULT, limit: int 
     if rows.name is not None:
         condition, parameters = "regexp_matches(name, $pattern)", {"pattern": rows.name}
     cut = "" if limit is None else f" LIMIT {int(limit)}"
-    sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {condition} ORDER BY time NULLS LAST, kind, name{cut}"
+    order = "time NULLS LAST, kind, name, process, device, stream, thread, correlation, duration, detail"
+    sql = f"SELECT * FROM ({' UNION ALL '.join(parts)}) WHERE {condition} ORDER BY {order}{cut}"
     found = trace.sql(sql, **parameters).to_arrow_table()
     return Result({"events": with_units(found, time="ns", duration="ns")})
 

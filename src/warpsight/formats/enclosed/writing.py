@@ -98,7 +98,7 @@ def _blocks(trace: Trace, selection: Selection) -> Iterator[bytes]:
         "schema": SCHEMA_VERSION,
         "manifest": _manifest(trace),
         "of": _identity(trace),
-        "part": zlib.crc32(repr(replace(selection, processes=(), overlay=None)).encode()),
+        "part": zlib.crc32(repr(replace(selection, processes=(), overlays=())).encode()),
     }
     yield packer.compress(msgspec.json.encode(head))
     waiting, size = [], 0

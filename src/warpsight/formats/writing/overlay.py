@@ -1,4 +1,4 @@
-"""A path laid over a timeline: its segments on a track of their own, and arrows between the rows it goes through."""
+"""What an analysis draws over a timeline: segments on a track of their own, and arrows between the rows it goes through."""
 
 from __future__ import annotations
 
@@ -52,15 +52,22 @@ class OnPath:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A path: segments in order of time that do not overlap, named by `labels[label]`, and the rows it goes through."""
+    """Segments in order of time that do not overlap, named by `labels[label]`; for a path, the rows it goes through.
+
+    Overlays with the same `group` stand below one track of that name.
+    """
 
     name: str
     start: Column
     end: Column
     label: Column
     labels: Sequence[str]
-    device: OnPath
-    host: OnPath
+    category: str
+    device: OnPath | None = None
+    host: OnPath | None = None
+    group: str = ""
+    #: More about each label: members of a JSON object without its braces
+    attributes: Sequence[str] = ()
 
     def slices(self, track: Track, texts: Texts, begin: int | None, end: int | None) -> Slices:
         """The segments that reach into a time, as slices of a track."""
@@ -71,22 +78,26 @@ class Overlay:
             keep &= self.start < end
         names = np.array([texts.name(text) for text in self.labels], np.int64)
         count = int(keep.sum())
-        category = np.full(count, CATEGORY["critical path"], np.int8)
-        return Slices(track, self.start[keep], self.end[keep], names[self.label[keep]], category)
+        category = np.full(count, CATEGORY[self.category], np.int8)
+        about = np.array(self.attributes, object)[self.label[keep]] if self.attributes else None
+        return Slices(
+            track, self.start[keep], self.end[keep], names[self.label[keep]], category, attributes=about
+        )
 
     def connect(self, batch: Batch, process: int, streams: Sequence[int] | None) -> None:
         """Give the rows of a batch that the path goes through their arrows.
 
         `streams` are the ids behind the keys of device work, from key 1 on; None for rows of the host.
         """
-        if not len(batch):
+        side = self.host if streams is None else self.device
+        if side is None or not len(batch):
             return
         if streams is None:
             rows = np.flatnonzero(np.isin(batch.category, _CALLS))
-            side, place = self.host, batch.key[rows] >> 1
+            place = batch.key[rows] >> 1
         else:
             rows = np.flatnonzero(batch.key > 0)  # waits of the host have keys below 0
-            side, place = self.device, np.array(streams, np.int64)[batch.key[rows] - 1]
+            place = np.array(streams, np.int64)[batch.key[rows] - 1]
         arrows = np.zeros((len(batch), 4), np.uint64)
         arrows[rows] = side.of(process, batch.start[rows], place)
         if arrows.any():

@@ -68,10 +68,13 @@ class Reader:
         return next(self._uuids)
 
     def pieces(self) -> Iterator[Slices | Counter]:
-        """The overlay, every process's threads and devices, then counters."""
-        overlay = self.selection.overlay
-        if overlay is not None:
-            track = Track(self.uuid(), overlay.name)
+        """The overlays, every process's threads and devices, then counters."""
+        above: dict[str, Track] = {}
+        for overlay in self.selection.overlays:
+            if overlay.group and overlay.group not in above:
+                above[overlay.group] = self.below(Track(self.uuid(), overlay.group))
+            parent = above[overlay.group].uuid if overlay.group else None
+            track = Track(self.uuid(), overlay.name, parent=parent)
             yield overlay.slices(track, self.texts, self.selection.begin, self.selection.end)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="read") as pool:
             for track, process in self.processes():
@@ -107,7 +110,7 @@ class Reader:
         joined = self.queries.correlations(process) if self.selection.flows else None
         self.shared_flows = np.empty(0, np.uint64) if joined is None else joined.shared
         edges = self.queries.edges(process)
-        overlay = self.selection.overlay
+        overlays = self.selection.overlays if self.selection.flows else ()
 
         def read(window: Window) -> tuple[Batch, Batch]:
             device, host = self.queries.device(process, window), self.queries.host(process, window)
@@ -115,7 +118,7 @@ class Reader:
                 joined.connect(device)
                 joined.connect(host)
             _depend(device, edges, process)
-            if overlay is not None and self.selection.flows:
+            for overlay in overlays:
                 overlay.connect(device, process, [stream for _, _, stream in self.queries.places(process)])
                 overlay.connect(host, process, None)
             return device, host

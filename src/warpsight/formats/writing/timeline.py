@@ -121,6 +121,7 @@ CATEGORIES = (
     "overhead",
     "build",
     "critical path",
+    "finding",
 )
 CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 

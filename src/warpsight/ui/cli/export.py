@@ -58,6 +58,13 @@ def command(
             help="Draw the critical path over the timeline: a track of its segments and arrows along it (perfetto only).",
         ),
     ] = False,
+    findings: Annotated[
+        bool,
+        typer.Option(
+            "--findings",
+            help="Mark what `analyze` finds: a track for each, where it shows best (perfetto only).",
+        ),
+    ] = False,
     include_paths: options.IncludePaths = False,
     include_arguments: options.IncludeArguments = False,
     include_environment: options.IncludeEnvironment = False,
@@ -79,7 +86,7 @@ def command(
         written = opened.export(
             to, output.target(out), force=force, begin=begin, end=end, device=device or (), stream=stream or (),
             kind=kind or (), process=process or (), flows=not no_flows, counters=not no_counters, critical_path=critical_path,
-            rows=not no_rows, include_paths=include_paths, include_arguments=include_arguments,
+            findings=findings, rows=not no_rows, include_paths=include_paths, include_arguments=include_arguments,
             include_environment=include_environment,
         )  # fmt: skip
         _print_result(written, to, as_json)

@@ -14,6 +14,7 @@ def judged(program, rule):
     with program.open() as trace:
         found = verdict(trace)
     (finding,) = [one for one in found.findings if one.rule == rule]
+    assert finding.at is not None and finding.at[0] < finding.at[1]  # it can be shown on the timeline
     return found, finding
 
 

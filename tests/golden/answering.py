@@ -1,0 +1,143 @@
+"""Everything that is asked of a stored trace, and the answers as plain data that can be compared with stored ones.
+
+`python -m tests.golden.answering [NAME…]` writes `answers/` anew; the difference in version control is what to review.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import warpsight
+from benchmarks.synthetic_trace import Plan, make
+from tests.truth import synthetic
+from tests.truth.programs import generate
+from tests.truth.world import run
+from warpsight.analysis.base.registry import ANALYSES
+from warpsight.analysis.base.result import Result
+from warpsight.analysis.rules.verdict import verdict
+from warpsight.analysis.timeline.scene import scene
+from warpsight.api.trace import Trace
+from warpsight.errors import WarpsightError
+from warpsight.model.selection import Rows
+from warpsight.ui.render.report.timeline import Timeline
+
+HERE = Path(__file__).parent
+ANSWERS = HERE / "answers"
+RECORDED = [*HERE.glob("*.warp.zip"), *HERE.glob("recorded/*.json.gz")]
+#: Generated programs, one of each family.
+SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+NAMES = sorted([*(file.name for file in RECORDED), *(f"program-{seed}" for seed in SEEDS), "synthetic"])
+#: Rows of a long table or list that are stored; of the others only their digest.
+_SHOWN = 2
+#: Characters of a text from which only its beginning is stored.
+_LONG = 400
+_STATS = (
+    ("kernels", "name"), ("kernels", "shape"), ("kernels", "stack"), ("kernels", "device"), ("kernels", "stream"),
+    ("kernels", "range"), ("kernels", "op"), ("copies", "name"), ("api", "name"), ("launches", "name"), ("nvtx", "name"),
+    ("memory", "stack"), ("counters", "name"), ("sync", "name"), ("ops", "name"), ("ops", "shapes"), ("ops", "family"),
+    ("modules", "name"), ("modules", "class"),
+)  # fmt: skip
+_WEIGHTS = ("time", "launches", "bytes", "idle", "allocated", "samples")
+_CHANGES = ((), ("launch/2",), ("graphs",), ("kernel:.*/2",), ("overlap:copies",), ("device:H100",))
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Trace]:
+    """A stored or generated trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield_from = {file.name: file for file in RECORDED}
+        if name in yield_from:
+            path = yield_from[name]
+        elif name == "synthetic":
+            path = make(Path(folder) / "t.warp", Plan(kernels=3_000, overlap=0.05))
+        else:
+            path = synthetic.write(run(generate(int(name.removeprefix("program-")))), Path(folder))
+        with warpsight.open(path) as trace:
+            yield trace
+
+
+def answers(trace: Trace) -> dict[str, Any]:
+    """Question → answer, in plain data."""
+    asked: dict[str, Callable[[], Any]] = {"verdict": lambda: verdict(trace).to_json()}
+    asked |= {f"analyze {name}": lambda one=one: one.run(trace, Rows()) for name, one in ANALYSES.items()}
+    asked |= {
+        f"stats {subject} by {by}": lambda subject=subject, by=by: trace.stats(subject, by=by)
+        for subject, by in _STATS
+    }
+    asked |= {f"flame {weight}": lambda weight=weight: _folded(trace, weight) for weight in _WEIGHTS}
+    asked |= {
+        f"simulate {' '.join(what)}": lambda what=what: trace.simulate(*what).result for what in _CHANGES
+    }
+    asked["events"] = lambda: trace.events(count=200)
+    asked["timeline"] = lambda: _timeline(trace)
+    return {question: _plain(_asked(trace, ask)) for question, ask in asked.items()}
+
+
+def _asked(trace: Trace, ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except WarpsightError as error:
+        return str(error).replace(str(trace.path), "the trace")
+
+
+def _folded(trace: Trace, weight: str) -> list[str]:
+    import io
+
+    out = io.BytesIO()
+    trace.flame(weight, to="folded", out=out)
+    return sorted(out.getvalue().decode().splitlines())
+
+
+def _timeline(trace: Trace) -> dict[str, Any]:
+    """What the report's timeline draws: the whole, a tenth of it, and the sums of that tenth."""
+    drawn = scene(trace, Rows())
+    shown = Timeline(trace, drawn, str)
+    begin, length = drawn.begin - drawn.origin, drawn.end - drawn.begin
+    window = (begin + length // 2, begin + length * 6 // 10)
+    return {"whole": shown.data(None), "window": shown.asked(*window), "sums": shown.sums(*window)}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers to seven digits, long lists by their beginning and a digest of the whole."""
+    if isinstance(value, pa.Table):
+        value = value.to_pylist()
+    if isinstance(value, Result):
+        value = {"tables": dict(value.tables), "findings": [finding.to_json() for finding in value.findings]}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        rows = [_plain(one) for one in value]
+        if len(rows) <= _SHOWN + 1:
+            return rows
+        return [*rows[:_SHOWN], f"{len(rows)} in all, digest {_digest(json.dumps(rows, sort_keys=True))}"]
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, str) and len(value) > _LONG:
+        return f"{value[: _LONG // 4]}… {len(value)} characters, digest {_digest(value)}"
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def main(names: list[str]) -> None:
+    """Write the answers of some traces, of all by default."""
+    ANSWERS.mkdir(exist_ok=True)
+    for name in names or NAMES:
+        with opened(name) as trace:
+            text = json.dumps(answers(trace), indent=1, ensure_ascii=False, sort_keys=True)
+        (ANSWERS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,151 @@
+"""`make mutate`: seeded mutants, stratified by file, each against the tests that cover it."""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import math
+import multiprocessing
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutation import mutants, running
+from tests.mutation.covering import Covering
+
+ROOT = Path(__file__).parents[2]
+#: What is mutated, below src/warpsight.
+PLACES = ("analysis", "capture", "model", "device_code", "formats/kineto")
+#: Runs under coverage. Tests of every analysis on degenerate traces run nearly every line for minutes, and are left out.
+TESTS = {
+    "analysis": ["tests/unit/analysis", "--ignore=tests/unit/analysis/test_degenerate.py"],
+    "answers": ["tests/golden/test_answers.py"],
+    "model": [
+        "tests/unit/model",
+        "tests/unit/capture",
+        "tests/unit/device_code",
+        "tests/unit/formats/kineto",
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mutant and what became of it."""
+
+    file: Path
+    mutant: mutants.Mutant
+    outcome: str
+
+    def __str__(self) -> str:
+        """The place and the change, on one line."""
+        place = f"{self.file.relative_to(ROOT)}:{self.mutant.line}"
+        return f"{self.outcome:9} {place}: {_short(self.mutant.before)} → {_short(self.mutant.after)}"
+
+
+def _short(code: str) -> str:
+    first, *more = code.splitlines()
+    return first + (" …" if more else "")
+
+
+def chosen(files: list[Path], count: int, seed: int) -> list[tuple[Path, mutants.Mutant]]:
+    """Mutants in equal parts from all files, as far as they have so many, in an order that the seed decides."""
+    order = random.Random(seed)
+    texts = {file: file.read_text() for file in files}
+    waiting = {file: list(range(mutants.count(text))) for file, text in texts.items()}
+    out: list[tuple[Path, mutants.Mutant]] = []
+    while len(out) < count and any(waiting.values()):
+        turn = [file for file, left in waiting.items() if left]
+        order.shuffle(turn)
+        for file in turn[: count - len(out)]:
+            number = waiting[file].pop(order.randrange(len(waiting[file])))
+            out.append((file, mutants.mutant(texts[file], number)))
+    return out
+
+
+def interval(killed: int, tried: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share."""
+    z, share = 1.96, killed / tried
+    middle = share + z * z / (2 * tried)
+    half = z * math.sqrt(share * (1 - share) / tried + z * z / (4 * tried * tried))
+    return (middle - half) / (1 + z * z / tried), (middle + half) / (1 + z * z / tried)
+
+
+def _work(
+    jobs: list[tuple[Path, mutants.Mutant, list[str], float]], answers: multiprocessing.SimpleQueue
+) -> None:  # type: ignore[type-arg]
+    """Try mutants one after the other in a copy of the source."""
+    running.preload()
+    with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        copied = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", copied, ignore=shutil.ignore_patterns("__pycache__"))
+        compileall.compile_dir(copied, quiet=2)
+        for file, mutant, tests, limit_s in jobs:
+            with running.changed(copied / file.relative_to(ROOT / "src"), mutant.source):
+                answers.put(Trial(file, mutant, running.outcome(ROOT, copied, tests, limit_s)))
+    answers.put(None)
+
+
+def _trials(jobs: list[tuple[Path, mutants.Mutant, list[str], float]], workers: int) -> Iterator[Trial]:
+    answers = multiprocessing.SimpleQueue()  # type: ignore[var-annotated]
+    started = [
+        multiprocessing.Process(target=_work, args=(jobs[i::workers], answers)) for i in range(workers)
+    ]
+    for one in started:
+        one.start()
+    left = workers
+    while left:
+        answer = answers.get()
+        if answer is None:
+            left -= 1
+        else:
+            yield answer
+    for one in started:
+        one.join()
+
+
+def main() -> int:
+    """Run; exit code 1 when less than the wanted share is killed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=PLACES, help="folders or files below src/warpsight")
+    parser.add_argument(
+        "--coverage", type=Path, default=ROOT / "build/mutation", help="made when it is not there"
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--least", type=float, default=0.9, help="share to be killed")
+    options = parser.parse_args()
+    if not options.coverage.exists():
+        for name, tests in TESTS.items():
+            Covering.make(options.coverage / name, ROOT, tests)
+    covering = Covering(options.coverage)
+    places = [ROOT / "src/warpsight" / place for place in options.only]
+    files = sorted(file for place in places for file in ([place] if place.is_file() else place.rglob("*.py")))
+    jobs, uncovered = [], []
+    for file, mutant in chosen(files, options.count, options.seed):
+        tests = covering.tests(file, mutant.line)
+        limit_s = 30 + 10 * sum(covering.seconds[test] for test in tests)
+        if tests:
+            jobs.append((file, mutant, tests, limit_s))
+        else:
+            uncovered.append(Trial(file, mutant, "uncovered"))
+    trials = [*uncovered]
+    for trial in _trials(jobs, options.workers):
+        trials.append(trial)
+        if trial.outcome == running.SURVIVED:
+            print(trial, flush=True)
+    print(*uncovered, sep="\n")
+    killed = sum(trial.outcome in (running.KILLED, running.TIMEOUT) for trial in trials)
+    low, high = interval(killed, len(trials))
+    print(f"{killed} of {len(trials)} mutants killed: {killed / len(trials):.1%} (95 % interval {low:.1%} to {high:.1%}), "
+          f"{len(uncovered)} on lines that no test runs, seed {options.seed}")  # fmt: skip
+    return 0 if killed >= options.least * len(trials) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
