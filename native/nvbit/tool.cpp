@@ -123,9 +123,12 @@ void nvbit_tool_init(CUcontext context) {
 void nvbit_at_cuda_event(CUcontext context, int is_exit, nvbit_api_cuda_t id, const char*, void* params,
                          CUresult*) {
   NvbitTracer* const tracer = g_tracer.load(std::memory_order_acquire);
-  if (is_exit != 0 || tracer == nullptr || t_inside) return;
+  if (tracer == nullptr || t_inside) return;
   t_inside = true;
-  at_call(tracer, context, id, params);
+  if (is_exit != 0)
+    tracer->launch_ends();
+  else
+    at_call(tracer, context, id, params);
   t_inside = false;
 }
 

@@ -46,6 +46,8 @@ uint64_t random_word() {
   return word | 1;
 }
 
+thread_local bool t_launching = false;  // this thread holds NvbitTracer::launching_
+
 uint32_t limited(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, ~0u)); }
 
 }  // namespace
@@ -230,17 +232,27 @@ uint64_t NvbitTracer::next_launch(const Kernel& kernel, CUcontext context, const
 
 void NvbitTracer::launch_begins(CUcontext context, const LaunchCall& call, bool captured) {
   int64_t waits = -1;
+  uint64_t what = 0;
+  bool wanted = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const Kernel& kernel = kernel_of(context, call.function);
-    uint64_t what = 0;
-    if (kernel.wanted && !captured)
+    wanted = kernel.wanted;
+    if (wanted && !captured)
       what = request_.mode == WS_DELAY ? next_delayed(kernel, context, call, 0, &waits)
                                        : next_launch(kernel, context, call, 0);
-    if (kernel.wanted) nvbit_set_at_launch(context, call.function, what);
-    nvbit_enable_instrumented(context, call.function, captured ? kernel.wanted : what != 0);
   }
   if (waits > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
+  // The driver may hold a launch back until another thread launches: then numbers of launches may be
+  // mistaken.
+  if (!t_launching) t_launching = launching_.try_lock_for(std::chrono::seconds(1));
+  if (wanted) nvbit_set_at_launch(context, call.function, what);
+  nvbit_enable_instrumented(context, call.function, captured ? wanted : what != 0);
+}
+
+void NvbitTracer::launch_ends() {
+  if (t_launching) launching_.unlock();
+  t_launching = false;
 }
 
 void NvbitTracer::prepare(CUcontext context, CUfunction function) {

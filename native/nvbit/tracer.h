@@ -41,6 +41,8 @@ class NvbitTracer {
   void context_made(CUcontext context);
   // `captured`: it becomes a node of a graph.
   void launch_begins(CUcontext context, const LaunchCall& call, bool captured);
+  // The driver has taken the launch that this thread began.
+  void launch_ends();
   void graph_node_begins(CUcontext context, CUfunction function, CUstream stream, uint64_t handle,
                          uint64_t graph);
   // A kernel is put into a graph.
@@ -109,6 +111,8 @@ class NvbitTracer {
   std::set<std::string> troubles_;
   uint32_t launches_ = 0;  // recorded ones
   uint64_t matching_ = 0;  // launches of requested kernels
+
+  std::timed_mutex launching_;  // protects what NVBit gives to a function's next launch, until it is launched
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;
