@@ -46,9 +46,9 @@ def executions(trace: EventTrace) -> dict[tuple[str, int], int]:
     return {key: count // 2 for key, count in found.items()}
 
 
-def stored(trace: EventTrace, out: int) -> dict[int, set[int]]:
-    """Of kernel `logged`: index in its buffer and the values there, as the registers of the stores say."""
-    launch = launch_of(trace, "logged")
+def stored(trace: EventTrace, out: int, kernel: str = "logged") -> dict[int, set[int]]:
+    """Index in a kernel's buffer of 32-bit words and the values there, as the registers of its stores say."""
+    launch = launch_of(trace, kernel)
     events = trace.of_launch(launch.number)
     events = events.take(np.flatnonzero(["STG" in text for text in texts(trace, launch, events.pc)]))
     found = events.registers()

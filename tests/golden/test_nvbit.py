@@ -1,55 +1,58 @@
-"""Traces with NVBit of `tests/gpu/nvbit_truth.cu`, recorded on an H100, against what the program says itself."""
+"""A trace with NVBit of `tests/gpu/event_truth.cu`, recorded on an H100: accesses and registers are those that the program has.
+
+`truth.json` is what the program printed of its buffers in the recorded run.
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from tests.golden import nvbit_truth
-from warpsight.race.points import matching
-from warpsight.sass.event_memory import accesses
+from tests.golden import event_truth, nvbit_truth
 from warpsight.sass.event_trace import EventTrace
 
 HERE = Path(__file__).parent / "nvbit"
 
 
-def test_every_execution_is_told_once() -> None:
-    assert nvbit_truth.executions(EventTrace(HERE / "calls.events.zst")) == nvbit_truth.COUNTED
+@pytest.fixture(scope="module")
+def trace() -> EventTrace:
+    return EventTrace(HERE / "truth.events.zst")
 
 
-def test_registers_hold_what_the_program_stored() -> None:
-    said = json.loads((HERE / "truth.json").read_text())
-    trace = EventTrace(HERE / "truth.events.zst")
-    assert nvbit_truth.stored(trace, said["out"]) == {i: {value} for i, value in enumerate(said["values"])}
-    assert trace.notes == []
+@pytest.fixture(scope="module")
+def base() -> dict[str, int]:
+    found: dict[str, int] = json.loads((HERE / "truth.json").read_text())
+    return found
 
 
-def test_generic_addresses_are_of_the_memory_that_they_point_into() -> None:
-    trace = EventTrace(HERE / "truth.events.zst")
-    found = {(row.space, row.operation): row.lanes for row in accesses(trace) if row.kernel.startswith("generic(")}
-    assert found["shared", "store"] >= 48
-    assert found["global", "store"] == 48 + 16  # the last store, and the generic one of 16 lanes
+@pytest.mark.parametrize("kernel", event_truth.EXPECTED)
+def test_every_access_of_every_lane_is_told(trace: EventTrace, base: dict[str, int], kernel: str) -> None:
+    assert event_truth.recorded(trace, kernel) == event_truth.without_values(
+        event_truth.EXPECTED[kernel](base)
+    )
 
 
-def test_functions_that_a_kernel_calls_are_recorded_with_their_lines() -> None:
-    trace = EventTrace(HERE / "calls.events.zst")
-    launch = nvbit_truth.launch_of(trace, "calls")
+def test_registers_hold_what_is_stored(trace: EventTrace, base: dict[str, int]) -> None:
+    sums = {i: {int(np.float32(0.5 * i).view(np.uint32))} for i in range(500)}
+    assert nvbit_truth.stored(trace, base["c"], "add") == sums
+
+
+def test_every_warp_executes_what_it_must(trace: EventTrace) -> None:
+    launch = nvbit_truth.launch_of(trace, "transpose")
     events = trace.of_launch(launch.number)
     events = events.take(events.is_execution)
-    places = trace.places(launch, events.pc)
-    inside = [place for place in places if "mixed" in place.function]
-    returns = [place for place in inside if trace.sass(place).startswith("RET")]
-    assert len(returns) == 2
-    assert trace.chain(inside[0])[0].file.endswith("nvbit_truth.cu")
-
-
-def test_points_of_delay_plans_are_found_by_their_text() -> None:
-    trace = EventTrace(HERE / "calls.events.zst")
-    found = matching(trace, ["MEMBAR", "^@!?P0 STG"])
-    assert sorted((point.opcode.split(".")[0], point.kind) for point in found) == [
-        ("MEMBAR", "instruction"), ("STG", "instruction"),
-    ]  # fmt: skip
-    assert len(matching(trace, ["*"])) == sum(len(said["instructions"]) for said in trace.file.operands)
-    assert np.all([point.source[0].endswith(tuple("0123456789")) for point in found])
+    found = Counter(zip(nvbit_truth.texts(trace, launch, events.pc), events.warp.tolist(), strict=True))
+    barriers = {key: count for key, count in found.items() if key[0].startswith("BAR")}
+    assert sorted(warp for _, warp in barriers) == list(range(32))
+    assert set(barriers.values()) == {1}
+    tail = trace.of_launch(
+        nvbit_truth.launch_of(trace, "add").number
+    )  # 500 elements: the last warp has 12 lanes over
+    assert Counter(tail.guard[tail.is_execution & (tail.lanes != tail.guard)].tolist()).keys() == {
+        0,
+        0xFFF00000,
+    }
