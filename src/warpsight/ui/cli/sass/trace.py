@@ -70,7 +70,8 @@ def command(
         raise WarpsightError(f"{target} exists already; -f replaces it")
     traced = tracing.trace(program, selection, target)
     if not traced.files:
-        terminal.warning("no events: the program did not use an NVIDIA GPU")
+        other = ", or this NVBit could not be loaded into it" if selection.needs_nvbit else ""
+        terminal.warning(f"no events: the program did not use an NVIDIA GPU{other}")
     for file in traced.files:
         _summarize(file)
     raise typer.Exit(traced.code)
