@@ -190,9 +190,14 @@ const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction 
   if (own == contexts_.end() || own->second == nullptr) return kernel;
   const bool delays = request_.mode == WS_DELAY;
   if (!delays && !name_matches(request_.kernels, kernel.name.c_str())) return kernel;
+  const std::vector<CUfunction> related = nvbit_get_related_functions(context, function);
+  const auto planned = [&](CUfunction one) {
+    return plan_.known.count(nvbit_get_func_name(context, one, true)) != 0;
+  };
+  if (delays && !planned(function) && std::none_of(related.begin(), related.end(), planned)) return kernel;
   kernel.module = module_of(context, function);
   kernel.pc = nvbit_get_func_addr(context, function);
-  for (CUfunction called : nvbit_get_related_functions(context, function))
+  for (CUfunction called : related)
     kernel.wanted |= take_function(context, called, own->second.get(), kernel.module);
   kernel.wanted |= take_function(context, function, own->second.get(), kernel.module);
   if (delays) find_host_point(&kernel);
