@@ -8,6 +8,7 @@
 
 #include "capsule/driver.h"
 #include "cuda/cubin_names.h"
+#include "runtime/request_lines.h"
 
 namespace warpsight {
 namespace {
@@ -116,7 +117,7 @@ Kernel* Modules::resolve(CUfunction handle, const char* name) {
     return nullptr;
   auto* const made = new Kernel;
   made->name = name;
-  made->wanted = kernel_requested(request_, name);
+  made->wanted = name_matches(request_.kernels, name);
   load_begins();
   CUfunction function = handle;
   if (cu().cuFuncGetModule(&made->module, function) != CUDA_SUCCESS) {

@@ -27,7 +27,4 @@ struct CapsuleRequest {
 // False when the variable is not set: this process is not recorded.
 bool read_capsule_request(CapsuleRequest* request);
 
-// Whether one of the patterns matches a kernel's mangled or demangled name.
-bool kernel_requested(const CapsuleRequest& request, const char* name);
-
 }  // namespace warpsight

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "cuda/cuda.h"
 #include "ring/arena.h"
 #include "runtime/own_time.h"
 #include "runtime/state.h"
@@ -120,12 +121,14 @@ WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
   row.name = intern_text(name);
   row.attributes = intern_text(attributes);
   row.stack = capture_stack();
+  if (metric_range_begins != nullptr) metric_range_begins(row.name);
   return written(write(row));
 }
 
 WARPSIGHT_EXPORT int ws_pop() {
   const OwnTime own(OwnSite::range);
   if (t_depth) --t_depth;
+  if (metric_range_ends != nullptr) metric_range_ends();
   if (!recording()) return 0;
   Marker row = marker(kPop);
   row.id = t_depth;

@@ -29,6 +29,10 @@ class RecordingValues:
     nccl: str = "auto"
     cubins: bool = False
     pc_sampling: int = 0
+    sass_counts: str = "off"
+    metrics: tuple[str, ...] = ()
+    metrics_per: str = "kernel"
+    metrics_every: int = 0
     leave_cupti: bool = False
     opencl_profiling: str = "on"
     max_size: int = 0
@@ -83,6 +87,10 @@ class RecordingOptions(TypedDict, total=False):
     nccl: Literal["auto", "on", "off"]
     cubins: bool
     pc_sampling: int | Literal["on", "off"]
+    sass_counts: str | Sequence[str]
+    metrics: str | Sequence[str]
+    metrics_per: Literal["kernel", "range"]
+    metrics_every: int
     leave_cupti: bool
     opencl_profiling: Literal["on", "off"]
     max_size: int

@@ -150,6 +150,17 @@ OPTIONS: tuple[Option, ...] = (
            "also keeps the code.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
            python='int | Literal["on", "off"]', reader=PROCESS, backends=("cuda",), native="pc_sampling",
            native_type="uint32_t"),
+    Option("sass_counts", TEXT, "off", "Exact counts of every instruction: off, on (the usual ones), all, or names of SASS "
+           "metrics; also keeps the code. Kernels run one at a time and many times slower.", metavar="on|all|NAMES",
+           python="str | Sequence[str]", reader=PROCESS, backends=("cuda",), native="sass_counts"),
+    Option("metrics", TEXTS, (), "Hardware metrics of each kernel or range, by the chip's names (`warpsight sass metrics "
+           "--list`).", metavar="NAMES", reader=PROCESS, backends=("cuda",), native="metrics", shown="none"),
+    Option("metrics_per", CHOICE, "kernel", "What has metrics: each kernel launch, or each range (NVTX, annotate) of the "
+           "program.", choices=("kernel", "range"), reader=PROCESS, backends=("cuda",), native="metrics_per_range",
+           needs="metrics"),
+    Option("metrics_every", WHOLE, 0, "Sample --metrics of the whole GPU every so many microseconds instead, as counters.",
+           bounds=(0, 1_000_000), metavar="US", shown="off", reader=PROCESS, backends=("cuda",), native="pm_sampling_us",
+           native_type="uint32_t", needs="metrics"),
     Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
            variable="WARPSIGHT_YIELD", reader=BOTH, backends=("cuda",), native="yield"),
     Option("opencl_profiling", CHOICE, "on", "off: record only the host side of OpenCL.", choices=("on", "off"),

@@ -412,7 +412,7 @@ f8 value        in unit
 u4 name         string
 u4 unit         string
 i4 device       device index, -1 the host or the program
-u4 source       1 NVML, 2 GPM, 3 user, 4 recorder
+u4 source       1 NVML, 2 GPM, 3 user, 4 recorder, 5 PM sampling
 """,
         blocks=16,
     ),
@@ -596,5 +596,39 @@ u4 flags        1 send, 2 receive
 u4 reserved0    zero
 """,
         blocks=32,
+    ),
+    _record(
+        41,
+        "InstructionCount",
+        """
+u8 start        begin of the window in which it was counted
+u8 end          end of the window
+u8 checksum     of the module's image, as in Module
+u8 pc           offset in the function
+u8 value        the count
+u4 name         string: mangled name of the function
+u4 metric       string: CUPTI's name
+u4 context      context id
+u4 reserved0    zero
+""",
+        blocks=64,
+    ),
+    _record(
+        42,
+        "RangeMetric",
+        """
+u8 start        when the launch or the range began on the host, ns
+u8 end          when it ended there
+f8 value        of the metric
+u4 range        from 1 in this process: rows of one range have the same
+u4 name         string: mangled name of the kernel, or name of the range
+u4 metric       string: the chip's name
+u4 correlation  low half of the launch's, 0 none
+u4 context      context id
+u2 passes       how often the work ran for it
+u1 kind         1 kernel, 2 range
+u1 reserved0    zero
+""",
+        blocks=16,
     ),
 )
