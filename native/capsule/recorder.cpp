@@ -33,9 +33,9 @@ const void* loaded_image(uint32_t cbid, const void* params) {
   return nullptr;
 }
 
+// Programs may ask that while they capture, and no callback follows it.
 bool capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  OwnCalls own;
   return cu().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -138,7 +138,8 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   const Kernel* const kernel =
       work.kind == WorkKind::launch ? modules_.kernel(work.function, call.symbolName) : nullptr;
   if (!prepared_.load(std::memory_order_relaxed) && state == State::waiting) prepare(call.context);
-  const bool counted = kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted;
+  const bool counted =
+      request_.range.empty() && (kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted);
   if (counted || state == State::open) {
     if (!is_wait(work.kind) && capturing(work.stream)) return;
   }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -204,6 +205,17 @@ def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
 ) -> None:
     held = programs.record(tmp_path, "--launch 0..5", "add", "fill:1").capsule.manifest
     assert (len(held.operations), held.incomplete) == (2, ["the program ended within the range"])
+
+
+@pytest.mark.parametrize(("options", "times"), [("--frame 0", 0), ("--launch 9", 1)])
+def test_a_launch_before_the_range_asks_the_driver_for_little(
+    programs: Programs, tmp_path: Path, options: str, times: int
+) -> None:
+    steps = ["add", "questions", *["add"] * 5, "questions", "add", "add", "add"]
+    frame = ["range:warpsight:frame", "add", "end:warpsight:frame"]
+    output = programs.record(tmp_path, options, *steps, *frame).output
+    before, after = map(int, re.findall(r"asked (\d+) times", output))
+    assert after - before == 5 * times
 
 
 def test_a_program_may_end_on_a_thread_without_a_context(programs: Programs, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -217,8 +218,10 @@ IN_CONTEXT(cuMemGetInfo_v2, (size_t* f, size_t* a), *a = 16ull << 30; *f = asked
 IN_CONTEXT(cuStreamCreate, (CUstream * s, unsigned), *s = reinterpret_cast<CUstream>(0x50))
 ANSWER(cuStreamGetFlags, (CUstream, unsigned* v), *v = 0)
 ANSWER(cuStreamGetPriority, (CUstream, int* v), *v = 0)
-ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM_CAPTURE_STATUS_NONE)
-ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))
+std::atomic<int> g_questions{0};  // about captures
+ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM_CAPTURE_STATUS_NONE;
+       ++g_questions)
+ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*), ++g_questions)
 EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -437,7 +440,8 @@ struct Program {
 // Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
 // (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
-// context any more), signal (USR1), quit (without exit handlers).
+// context any more), questions (prints how often captures were asked about), signal (USR1), quit (without
+// exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -490,6 +494,7 @@ EXPORT int standin_main(int argc, char** argv) {
       for (auto& thread : threads) thread.join();
     }
     if (word == "leave") cuCtxSetCurrent(nullptr);
+    if (word == "questions") printf("asked %d times\n", g_questions.load());
     if (word == "signal") raise(SIGUSR1);
     if (word == "quit") _exit(5);
   }
