@@ -19,17 +19,22 @@ struct WsEvent {
   u64 time;
 };
 
+// A word of a record's header. The time is that of the lane that writes it.
+WS_DEVICE u64 ws_header_word(const WsEvent& event, u32 length, u32 word) {
+  if (word == 0)
+    return event.lanes | static_cast<u64>(event.kind | length << 8 | event.encodings << 16 | event.size << 24)
+                             << 32;
+  if (word == 1) return event.pc | static_cast<u64>(event.block) << 32;
+  if (word == 2)
+    return event.launch | static_cast<u64>((event.warp & 255) | (event.flags & 255) << 8 | event.sm << 16)
+                              << 32;
+  return event.time;
+}
+
 template <class Words>
 WS_DEVICE void ws_write_header(Words& words, const WsEvent& event, u32 length) {
-  const WsGroup& group = words.group;
-  words.unit(event.lanes);
-  words.unit(event.kind | length << 8 | event.encodings << 16 | event.size << 24);
-  words.unit(event.pc);
-  words.unit(event.block);
-  words.unit(event.launch);
-  words.unit((event.warp & 255) | (event.flags & 255) << 8 | event.sm << 16);
-  words.unit(ws_shuffle(group.lanes, static_cast<u32>(event.time), group.leader));
-  words.unit(ws_shuffle(group.lanes, static_cast<u32>(event.time >> 32), group.leader));
+#pragma unroll
+  for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word) words.word(ws_header_word(event, length, word));
 }
 
 // An instruction that records no registers, or whose guard predicate holds in no lane.
@@ -89,11 +94,6 @@ struct WsAddress {
   i64 step;
   WsLinear linear;
 };
-
-WS_DEVICE u64 ws_shuffle_wide(u32 lanes, u64 value, u32 lane) {
-  return ws_shuffle(lanes, static_cast<u32>(value), lane) |
-         static_cast<u64>(ws_shuffle(lanes, static_cast<u32>(value >> 32), lane)) << 32;
-}
 
 // Bits that every term of a linear function takes: 16 or 24; 0 where they are more.
 WS_DEVICE u32 ws_bits_of(const WsLinear& linear) {
@@ -177,6 +177,24 @@ WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, 
     words.ring.store(words.place + group.rank, value);
     words.place += group.count;
   }
+}
+
+// A memory access whose addresses go from lane to lane by one step, as most do: written at once; false, and
+// nothing is written, where they do not.
+template <class Ring>
+WS_DEVICE bool ws_write_affine_access(const Ring& ring, const WsGroup& group, WsEvent event, u64 a) {
+  const u64 base = ws_shuffle_wide(group.lanes, a, group.leader);
+  const i64 step = static_cast<int>(ws_second(group, static_cast<u32>(a)) - static_cast<u32>(base));
+  const bool follows = a == base + static_cast<u64>(step) * group.rank;
+  if (!ws_all(group.lanes, follows && base < 1ull << 48 && step >= -32768 && step <= 32767)) return false;
+  constexpr u32 kLength = WS_EVENT_HEADER_WORDS + 1;
+  event.encodings = WS_AFFINE;
+  const u64 at = ring.reserve(group, event.launch, kLength);
+  if (at == ~0ull) return true;
+  for (u32 word = group.rank; word < kLength; word += group.count)
+    ring.store(at + word, word < WS_EVENT_HEADER_WORDS ? ws_header_word(event, kLength, word)
+                                                       : base | static_cast<u64>(step & 0xffff) << 48);
+  return true;
 }
 
 // A memory access; `b` of a copy alone.
