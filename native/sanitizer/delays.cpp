@@ -13,9 +13,11 @@ constexpr uint64_t kFewestCounters = 1ull << 14;
 void Delays::place(CUmodule module, uint64_t pc, uint32_t place, const std::vector<DelayPoint>& points) {
   for (const DelayPoint& point : points) {
     if (point.kind == kHostLaunch) continue;
-    placed_[module].push_back({static_cast<uint32_t>(pc + point.pc), point.kind, point.number, place++});
+    // Steps of a schedule by priorities are counted over all points of a warp.
+    const uint32_t counted = plan_.rule.depth > 0 ? 0 : place++;
+    placed_[module].push_back({static_cast<uint32_t>(pc + point.pc), point.kind, point.number, counted});
   }
-  places_ = std::max(places_, place);
+  places_ = std::max({places_, place, 1u});
   stale_ = true;
 }
 

@@ -8,5 +8,6 @@
 // The patches themselves have no branches, and leave all decisions to ws_record: a patch with a convergence
 // barrier of its own, within a function that the kernel calls, ended in an illegal memory access (sm_90,
 // driver 580).
+#include "sanitizer/check_patches.cuh"
 #include "sanitizer/record_patches.cuh"
 #include "sanitizer/visit_patches.cuh"

@@ -2,6 +2,7 @@
 
 #include "runtime/request_lines.h"
 #include "sanitizer/event_format.h"
+#include "sanitizer/probe_format.h"
 
 namespace warpsight {
 namespace {
@@ -21,6 +22,7 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "patches") request->patches.push_back(value);
   if (key == "kernel") request->kernels.push_back(value);
   if (key == "mode") request->mode = static_cast<uint32_t>(number(value));
+  if (key == "shadow") request->shadow_bytes = number(value);
   if (key == "plan") request->plan = value;
   if (key == "limit") request->limit = number(value);
   if (key == "description") request->description = value;
@@ -33,6 +35,14 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "first") request->first = number(value);
   if (key == "ring") request->ring_bytes = number(value);
   if (key == "values") request->values = number(value) != 0;
+  if (key == "probe") request->probes.push_back(value);
+  if (key == "map_bytes") request->map_bytes = number(value);
+  if (key == "map") {
+    const size_t colon = value.find(':');
+    if (colon != std::string::npos)
+      request->maps.push_back({static_cast<uint32_t>(number(value)), number(value.substr(colon + 1)),
+                               value.find(":hidden") == std::string::npos});
+  }
   if (key == "collect") request->collect = static_cast<uint32_t>(number(value));
   if (key == "sass") request->sass.push_back(value);
   if (key == "nvdisasm") request->nvdisasm = value;
@@ -47,8 +57,21 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
 
 bool read_request(EventRequest* request) {
   const auto take = [request](std::string_view key, const std::string& value) { set(request, key, value); };
-  return read_request_lines("WARPSIGHT_EVENTS", take) &&
-         (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
+  if (!read_request_lines("WARPSIGHT_EVENTS", take)) return false;
+  if (request->mode == WS_STRESS) return true;
+  return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
+}
+
+bool kernel_requested(const EventRequest& request, const std::string& name) {
+  if (!request.probes.empty() && probes_of(request, name) == 0) return false;
+  return name_matches(request.kernels, name.c_str());
+}
+
+uint32_t probes_of(const EventRequest& request, const std::string& name) {
+  uint32_t found = 0;
+  for (size_t i = 0; i < request.probes.size() && i < WS_PROBES; ++i)
+    if (name_matches({request.probes[i]}, name.c_str())) found |= 1u << i;
+  return found;
 }
 
 }  // namespace warpsight

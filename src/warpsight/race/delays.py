@@ -43,7 +43,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What every run with the Sanitizer needs, made once."""
+    """What every run with the Sanitizer needs, made once or installed."""
 
     library: Path
     sanitizer: Path
@@ -65,7 +65,7 @@ def _parts() -> _Parts:
 def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]:
     """Variables for a run with a plan's delays; process P logs them to the file `log_path` with `.P` appended.
 
-    The patches are assembled at the first call of a process.
+    The patches are assembled at the first call of a process. Under a plan of mode `memory` nothing is patched or logged.
 
     Raises:
         FormatError: when the file is no plan.
@@ -77,6 +77,9 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
     points = Path(_folder().name, hashlib.sha256(written).hexdigest()[:32])
     if not points.exists():
         plan.replace(points, written)
+    if found.mode == "memory":
+        wanted = [f"mode={tracing.STRESS}", f"plan={points}"]
+        return {tracing.INJECTION: str(tracing.injected_library()), tracing.REQUEST: "\n".join(wanted)}
     if needs_nvbit(found):
         wanted = [*_asked(found, points, log_path), "library=NVBit", *tracing.disassembler()]
         library, variables = nvbit.tool(tracing.architectures), nvbit.QUIET
@@ -134,7 +137,7 @@ def lines(plan: Plan) -> list[str]:
     warps = sum(1 << warp for warp in set(where.warps)) if where.warps is not None else 2**32 - 1
     ranks = sum(1 << rank for rank in set(where.ranks)) if where.ranks is not None else 2**32 - 1
     said = [
-        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns}",
+        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns} {plan.depth} {plan.steps}",
         f"where {warps} {ranks}",
     ]
     said += [f"blocks {low} {high}" for low, high in _merged(where.ctas or ())]

@@ -29,6 +29,8 @@ from warpsight.sass.event_trace import EventTrace, Place
 #: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
 _PRIVATE = "local"
+#: Kinds that read or write memory themselves: a race is between two of these.
+ACCESSES = frozenset(kind.name for name in ("memory", "tma", "wgmma") for kind in CLASSES[name])
 #: What points can be selected by: kinds, classes of them, and the host's launches.
 KIND_NAMES = (
     *PATCHED,

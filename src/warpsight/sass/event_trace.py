@@ -120,6 +120,11 @@ class EventTrace:
         """What is missing, one sentence each."""
         return [cause + (f" ({count:,})" if count > 1 else "") for cause, count in self.file.losses]
 
+    @property
+    def cut(self) -> bool:
+        """Whether events were left out as the file had reached its largest size."""
+        return any(cause.endswith("at the size limit of the file") for cause, _ in self.file.losses)
+
     def of_launch(self, number: int) -> Events:
         """The events of one launch in the order of the device's ring."""
         return self.events.take(self.events.launch == number)

@@ -24,7 +24,7 @@ from typing import Any
 from warpsight import _native
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
-from warpsight.formats.events.kinds import CLASSES, INSTRUCTIONS, REGISTERS, VALUES
+from warpsight.formats.events.kinds import CHECKED, CLASSES, INSTRUCTIONS, KINDS, REGISTERS, VALUES
 from warpsight.recorder.launch import check_runnable
 from warpsight.sass import nvbit
 
@@ -33,7 +33,7 @@ REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 SANITIZER = "WARPSIGHT_SANITIZER"
 #: What patches do with an instruction (native/sanitizer/event_format.h).
-RECORD, NOTE, DELAY = 0, 1, 2
+RECORD, NOTE, DELAY, CHECK, STRESS = 0, 1, 2, 3, 5
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
 
@@ -48,6 +48,8 @@ class Selection:
         warps: of a block; addresses: of accesses; offsets: bytes from the kernel's begin.
         every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
         once: each instruction is recorded when it is first executed, without what it accesses.
+        limit: bytes of the file at most; what is left out is counted.
+        check: races are looked for on the device, and they alone are recorded; shadow_mib: device memory for that at most.
         sass: patterns of instructions' text, extended regular expressions, one of which must be found (NVBit).
         when: registers are read before or after their instruction, or both; predicates: among them (NVBit).
     """
@@ -63,6 +65,9 @@ class Selection:
     first: int | None = None
     ring_mib: int = 64
     once: bool = False
+    limit: int | None = None
+    check: bool = False
+    shadow_mib: int = 4096
     sass: tuple[str, ...] = ()
     when: str = "before"
     predicates: bool = False
@@ -82,6 +87,8 @@ class Selection:
             said["every"] = self.every
         if self.once:
             said["once"] = True
+        if self.check:
+            said["check"] = True
         if self.needs_nvbit:
             said["tool"] = "NVBit"
         if REGISTERS in self.events:
@@ -122,25 +129,25 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
     else:
         library, interface = injected_library(), sanitizer_library()
     with tempfile.TemporaryDirectory(prefix=".events-", dir=out.parent.resolve()) as temporary:
-        file = Path(temporary, "events")
         if interface is None:
-            lines, variables = nvbit_request(selection, file), nvbit.QUIET
+            lines, variables = nvbit_request(selection, Path(temporary, "events")), nvbit.QUIET
         else:
-            lines = request(selection, file, interface, assemble(Path(temporary), architectures()))
+            patches = assemble(Path(temporary), architectures())
+            lines = request(selection, Path(temporary, "events"), interface, patches)
             variables = {}
         code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
-        made = sorted(Path(temporary).glob("events.*"))
-        files = tuple(_keep(file, out, alone=len(made) == 1) for file in made)
-    return Traced(code, files, tuple(program))
+        return Traced(code, keep_files(Path(temporary), out), tuple(program))
 
 
 def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
     """The request to the library: lines of `key=value` (native/sanitizer/request.cpp)."""
     lines = [f"library={sanitizer}", *(f"patches={path}" for path in patches)]
-    kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
-    kinds = [kind for kind in kinds if not (selection.once and kind.name == "local")]
-    lines += [f"instruction={kind.number}:{kind.visit if selection.once else kind.patch}" for kind in kinds]
-    lines += [f"mode={NOTE if selection.once else RECORD}", f"values={int(VALUES in selection.events)}"]
+    lines += [f"instruction={number}:{patch}" for number, patch in _patches_of(selection)]
+    lines += [
+        f"mode={CHECK if selection.check else NOTE if selection.once else RECORD}",
+        f"shadow={selection.shadow_mib << 20}",
+        f"values={int(VALUES in selection.events)}",
+    ]
     return [*_selected(selection, file), *lines]
 
 
@@ -175,11 +182,28 @@ def _selected(selection: Selection, file: Path) -> list[str]:
     if selection.warps:
         lines.append(f"warps={sum(1 << warp for warp in set(selection.warps))}")
     lines += [f"every={selection.every}", f"ring={selection.ring_mib << 20}"]
+    if selection.limit is not None:
+        lines.append(f"limit={selection.limit}")
     return [*lines, f"first={selection.first}"] if selection.first is not None else lines
 
 
-def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
+def _patches_of(selection: Selection) -> list[tuple[int, str]]:
+    """Classes of instructions, and the patch of each."""
+    if selection.check:
+        return [(number, KINDS[number].check) for number in CHECKED]
+    kinds = [kind for name in selection.events if name != VALUES for kind in CLASSES[name]]
+    if selection.once:
+        return [(kind.number, kind.visit) for kind in kinds if kind.name != "local"]
+    return [(kind.number, kind.patch) for kind in kinds]
+
+
+def assemble(folder: Path, architectures: Sequence[int], source: Path | None = None) -> list[Path]:
     """The patches as cubins, one for each architecture.
+
+    Args:
+        folder: for the cubins.
+        architectures: as in `sm_90`.
+        source: PTX, that of event traces by default.
 
     Raises:
         WarpsightError: when ptxas is missing or refuses.
@@ -197,7 +221,7 @@ def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
             str(tool),
             "--compile-as-tools-patch",
             f"-arch=sm_{number}",
-            str(_patches()),
+            str(source or shipped_ptx("patches")),
             "-o",
             str(made[-1]),
         ]
@@ -208,15 +232,14 @@ def assemble(folder: Path, architectures: Sequence[int]) -> list[Path]:
     return made
 
 
-def _patches() -> Path:
+def shipped_ptx(name: str) -> Path:
+    """Device code that comes with warpsight: `patches` or `probes`."""
     library = _native.library_path()
-    found = library.with_name("patches.ptx") if library else None
-    if found is None or not found.is_file():
-        found = (
-            Path(__file__).parents[3] / "native" / "sanitizer" / "patches.ptx"
-        )  # a build in the source tree
+    found = library.with_name(f"{name}.ptx") if library else None
+    if found is None or not found.is_file():  # a build in the source tree
+        found = Path(__file__).parents[3] / "native" / "sanitizer" / f"{name}.ptx"
     if not found.is_file():
-        raise WarpsightError("this installation of warpsight cannot trace events: it has no patches.ptx")
+        raise WarpsightError(f"this installation of warpsight cannot trace events: it has no {name}.ptx")
     return found
 
 
@@ -299,6 +322,12 @@ def _interrupts_ignored() -> Iterator[None]:
 
 def _restore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def keep_files(folder: Path, out: Path) -> tuple[Path, ...]:
+    """Move the event files of a run from its temporary folder to where they were asked for."""
+    made = sorted(folder.glob("events.*"))
+    return tuple(_keep(file, out, alone=len(made) == 1) for file in made)
 
 
 def _keep(file: Path, out: Path, *, alone: bool) -> Path:

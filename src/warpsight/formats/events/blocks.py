@@ -20,7 +20,7 @@ from warpsight.formats.source import Source
 MAGIC = b"WSEVENT1"
 _HEADER = struct.Struct("<IIQ")
 _EVENTS = struct.Struct("<QII")
-_DESCRIPTION, _RECORDS, _CUBIN = 1, 2, 3
+_DESCRIPTION, _RECORDS, _CUBIN, _MAP = 1, 2, 3, 4
 _LARGEST = 1 << 33
 #: Fields that a description must have.
 _FIELDS: dict[str, dict[str, type]] = {
@@ -58,6 +58,7 @@ class EventFile:
     Attributes:
         process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
         order: launches and what orders streams (records of events, waits), as the host did them.
+        maps: of probes: launch, number of the map, its words (probe_maps.py).
         operands: instructions of each function with the registers that are recorded of it.
         losses: cause and count of what is missing.
         complete: whether the file has its end.
@@ -70,6 +71,7 @@ class EventFile:
     operands: list[dict[str, Any]] = field(default_factory=list)
     cubins: dict[int, bytes] = field(default_factory=dict)
     records: list[Records] = field(default_factory=list)
+    maps: list[tuple[int, int, npt.NDArray[np.uint64]]] = field(default_factory=list)
     losses: list[tuple[str, int]] = field(default_factory=list)
     complete: bool = False
 
@@ -93,6 +95,9 @@ def read(source: Source) -> EventFile:
             _add_records(found, payload)
         elif kind == _CUBIN and len(payload) > 4:
             found.cubins[int.from_bytes(payload[:4], "little")] = payload[4:]
+        elif kind == _MAP and len(payload) >= 16 and len(payload) % 8 == 0:
+            launch, number = np.frombuffer(payload, np.uint32, 2).tolist()
+            found.maps.append((launch, number, np.frombuffer(payload, np.uint64, offset=8)))
     _check_order(found)
     if source.truncated:
         found.losses.append((f"{source.damage}; what came before was read", 0))

@@ -30,6 +30,11 @@ class Kind:
         """The device function for delay plans, which notes the instruction or waits before it."""
         return f"ws_visit_{self.number}"
 
+    @property
+    def check(self) -> str:
+        """The device function that looks for races."""
+        return f"ws_check_{self.number}"
+
 
 #: Classes of `--events` and their kinds.
 CLASSES: dict[str, tuple[Kind, ...]] = {
@@ -100,8 +105,16 @@ READ_REGISTERS = Kind(67, "registers", "")
 #: What a warp's delay is recorded as; the class of the instruction that it waited before is in the flags.
 DELAY = Kind(64, "delay", "", "delay_ns", "occurrence")
 
+#: What race detection on the device writes: a race, and accesses that it did not look at.
+RACE = Kind(68, "race", "", "address", "earlier")
+UNWATCHED = Kind(69, "unwatched", "", "cause", "")
+#: Classes that it has patches for: accesses, and what orders them.
+CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 33, 34, 35, 37, 39)
+
 KINDS = {
-    kind.number: kind for kinds in (*CLASSES.values(), (DELAY, EXECUTED, READ_REGISTERS)) for kind in kinds
+    kind.number: kind
+    for kinds in (*CLASSES.values(), (DELAY, EXECUTED, READ_REGISTERS, RACE, UNWATCHED))
+    for kind in kinds
 }
 #: Kinds whose operand A is an address of an access, lane by lane.
 ACCESSES = tuple(kind.number for kind in CLASSES["memory"])

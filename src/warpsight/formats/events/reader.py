@@ -1,4 +1,4 @@
-"""Event traces into the tables `instruction`, `warp_event`, `access` and `launch`."""
+"""Event traces into the tables `instruction`, `warp_event`, `access`, `probe_value` and `launch`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from warpsight.device_code.elf import ElfError
 from warpsight.formats.events import blocks
 from warpsight.formats.events.kinds import EXECUTED, KINDS, READ, READ_REGISTERS, WRITE
 from warpsight.formats.events.operands import Operands
+from warpsight.formats.events.probe_maps import Held, held
 from warpsight.formats.events.records import Events, decode
 from warpsight.formats.events.registers import AT_ONCE, UNIFORM, UNIFORM_PREDICATES
 from warpsight.formats.registry import Coverage, Options
@@ -25,6 +26,7 @@ COVERAGE = Coverage(
     kept=(
         "every event with launch, block, warp, active lanes, instruction, device time; the multiprocessor, operands and "
         "flags in `attributes`",
+        "what the maps of probes hold after each launch",
         "accesses lane by lane: address, space, bytes, and values where they were recorded",
         "instructions of kernels that ran, with their text where nvdisasm is installed; launches with their shapes",
     ),
@@ -74,6 +76,7 @@ class _Importing:
     def run(self) -> None:
         self._add_launches()
         self._add_instructions()
+        self._add_probes()
         events = decode(self._file.records)
         if len(events) < self._file.recorded:
             self._target.lost(self._file.recorded - len(events), "records that no patch writes", "warp_event")
@@ -103,6 +106,40 @@ class _Importing:
             })  # fmt: skip
         if rows:
             self._target.add("launch", rows)
+
+    def _add_probes(self) -> None:
+        """What maps of probes hold."""
+        known = len(self._file.losses)
+        for one in held(self._file):
+            if one.lost:
+                self._target.lost(
+                    one.lost, f"additions that found no place in the map {one.map.name}", "probe_value"
+                )
+            self._add_map(one)
+        for cause, count in self._file.losses[known:]:
+            self._target.lost(count, cause, "probe_value")
+
+    def _add_map(self, one: Held) -> None:
+        """A row for each element; for each column of a row of a ring, and both numbers of a bin."""
+        columns, rows = one.columns, len(next(iter(one.columns.values())))
+        key = {"array": one.map.key, "top": one.map.key, "ring": "row", "histogram": "low"}[one.map.kind]
+        values = {
+            "array": ["value"],
+            "top": ["weight"],
+            "histogram": ["high", "count"],
+            "ring": [*one.map.types],
+        }[one.map.kind]
+        owner = {name: columns.get(name, [None] * rows) for name in ("block", "warp", "thread")}
+        for name in values:
+            real = columns[name].dtype == np.float64
+            self._target.add("probe_value", {
+                "grid_launch": np.full(rows, one.launch), "name_id": [self._names[one.launch]] * rows,
+                "map": [one.map.name] * rows, "kind": [one.map.kind] * rows, **owner,
+                "key": columns.get(key, np.zeros(rows, np.int64)),
+                "column": [name if one.map.kind == "ring" or name == "high" else "value"] * rows,
+                "value": [None] * rows if real else columns[name], "number": columns[name] if real else [None] * rows,
+                "process": np.full(rows, self._process),
+            })  # fmt: skip
 
     def _add_instructions(self) -> None:
         """The instruction table of each kernel, once; and what CUTracer's files say of a kernel."""

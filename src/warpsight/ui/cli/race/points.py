@@ -26,7 +26,10 @@ def command(
                        help="Kernels whose mangled or demangled name matches; repeatable.")] = None,
     sources: Annotated[list[str] | None, typer.Option("--source", metavar="FILE[:LINE[-LINE]]",
                        help="Source lines, also of calls that were inlined; repeatable.")] = None,
-    mode: Annotated[str, typer.Option(help="random: from floor to ceiling; fixed: the ceiling.")] = "random",
+    mode: Annotated[str, typer.Option(help="random: from floor to ceiling; fixed: the ceiling; pct: by the warp's priority.")]
+          = "random",
+    depth: Annotated[int, typer.Option(min=1, max=16, help="Of bugs that --mode pct is for: priorities change at one step "
+                     "less.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
     probability: Annotated[float, typer.Option(min=0, max=1, help="That a warp waits when it comes to a point.")] = 1.0,
     floor_ns: Annotated[int, typer.Option(min=0, help="Shortest delay.")] = 0,
@@ -71,11 +74,15 @@ def command(
     first = prepare.suspicious(program, chosen.kernels) if directed else ()
     try:
         made = prepare.plan_of(
-            program, found, chosen, where, first, mode=mode, seed=seed, probability=probability,
+            program, found, chosen, where, first, mode="random" if mode == "pct" else mode, seed=seed, probability=probability,
             floor_ns=ceiling_ns if mode == "fixed" else floor_ns, ceiling_ns=ceiling_ns,
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
+    if mode == "pct":
+        schedule = prepare.by_priorities(made, depth)
+        made = schedule.plan
+        race.schedule(schedule)
     plan.write(made, target)
     race.points(made, target)
     for note in found.notes:

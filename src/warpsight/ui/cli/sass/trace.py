@@ -59,8 +59,8 @@ def command(
         )
     selection = tracing.Selection(
         events=_classes(events or ("instructions" if sass or categories else "memory,barriers")),
-        kernels=tuple(kernels or ()), launches=_range(launches, "--launches"),
-        blocks=_range(blocks, "--blocks"), warps=_warps(warps), addresses=_range(addresses, "--addresses"),
+        kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
+        blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
         offsets=_offsets(offsets or []), every=every, first=first, ring_mib=_power_of_two(ring),
         sass=_patterns(sass or [], categories), when=when, predicates=predicates,
     )  # fmt: skip
@@ -145,7 +145,7 @@ def _check_nvbit(selection: tracing.Selection) -> None:
         raise UsageError("--addresses cannot be used with NVBit")
 
 
-def _range(text: str | None, option: str) -> tuple[int, int] | None:
+def range_of(text: str | None, option: str) -> tuple[int, int] | None:
     """LOW..HIGH without HIGH, or one number; in any base."""
     if text is None:
         return None
@@ -160,8 +160,9 @@ def _range(text: str | None, option: str) -> tuple[int, int] | None:
     return begin, end
 
 
-def _warps(text: str | None) -> tuple[int, ...]:
-    found = _range(text, "--warps")
+def warps_of(text: str | None) -> tuple[int, ...]:
+    """The warps of --warps."""
+    found = range_of(text, "--warps")
     if found and found[1] > 32:
         raise UsageError(f"--warps {text}: a block has 32 warps at most")
     return tuple(range(*found)) if found else ()
@@ -170,7 +171,7 @@ def _warps(text: str | None) -> tuple[int, ...]:
 def _offsets(texts: list[str]) -> tuple[tuple[int, int], ...]:
     if len(texts) > 4:
         raise UsageError("--pc can be given four times at most")
-    return tuple(found for text in texts if (found := _range(text, "--pc")))
+    return tuple(found for text in texts if (found := range_of(text, "--pc")))
 
 
 def _power_of_two(ring: int) -> int:
