@@ -131,18 +131,16 @@ extern "C" __device__ __noinline__ void ws_nvbit_access(int guard, u64 launch, u
   const auto* tool = reinterpret_cast<const WsTool*>(context);
   launch = launch_of(tool, launch);
   if (!chosen(tool, launch)) return;
-  if ((what & 255) != kGeneric && (what >> 24 & 1) == 0) {
-    const u32 lanes = ws_ballot(__activemask(), guard != 0);
-    if (guard == 0) return;
-    const WsEvent event = access_at(pc, launch, lanes, what & 255, what);
-    if (ws_write_affine_access(WsRing{tool}, ws_group(lanes, lane_id()), event, a)) return;
+  if ((what & 255) != kGeneric && __activemask() == ~0u && ws_all(~0u, guard != 0)) {
+    const WsEvent event = access_at(pc, launch, ~0u, what & 255, what);
+    if (ws_write_whole_access(WsRing{tool}, lane_id(), event, a, b, (what >> 24 & 1) != 0)) return;
   }
   record_access(tool, guard != 0, launch, pc, what, a, b);
 }
 
 // A warp comes to a point of a delay plan. `launch`: a WsLaunch; none: nothing waits.
 extern "C" __device__ __noinline__ void ws_nvbit_visit(int guard, u64 launch, u64 context, u32 pc) {
-  STACK_OF_CALLED(64);
+  STACK_OF_CALLED(384);
   if (guard == 0) return;
   launch = launch_of(reinterpret_cast<const WsTool*>(context), launch);
   ws_visit(reinterpret_cast<void*>(launch), pc, WS_INSTRUCTION_KIND);

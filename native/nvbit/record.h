@@ -179,21 +179,78 @@ WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, 
   }
 }
 
-// A memory access whose addresses go from lane to lane by one step, as most do: written at once; false, and
-// nothing is written, where they do not.
+// An address of each lane of a whole warp that is linear in the lane's number, as nearly all are.
+struct WsWhole {
+  u32 encoding;  // as in WsAddress; 0 where it is not linear
+  u32 words;
+  u64 own;  // the word that this lane would write
+};
+
+// `word`: which of the words is this lane's.
+WS_DEVICE WsWhole ws_plan_whole(u32 lane, u32 word, u64 value) {
+  const u64 base = ws_shuffle_wide(~0u, value, 0);
+  u32 term[5], offset = 0, bent = 0, either = 0, wide = static_cast<u32>(base >> 48);
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) {
+    term[bit] = ws_shuffle(~0u, static_cast<u32>(value), 1u << bit) - static_cast<u32>(base);
+    offset += (lane >> bit & 1) != 0 ? term[bit] : 0;
+    bent |= term[bit] ^ (term[0] << bit);
+    wide |= (term[bit] + 0x800000u) >> 24;
+  }
+  const bool sum = ws_all(~0u, wide == 0 && value == base + static_cast<i64>(static_cast<int>(offset)));
+  if (sum && bent == 0 && term[0] + 0x8000u < 0x10000u)
+    return {WS_AFFINE, 1, base | static_cast<u64>(term[0]) << 48};
+  if (!sum) {
+    offset = 0;
+    wide = static_cast<u32>(base >> 48);
+#pragma unroll
+    for (u32 bit = 0; bit < 5; ++bit) {
+      term[bit] = (term[bit] + static_cast<u32>(base)) ^ static_cast<u32>(base);
+      offset ^= (lane >> bit & 1) != 0 ? term[bit] : 0;
+      wide |= term[bit] >> 24;
+    }
+    if (!ws_all(~0u, wide == 0 && value == (base ^ offset))) return {0, 0, 0};
+  }
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) either |= sum ? term[bit] + 0x8000u : term[bit];
+  const bool narrow = either >> 16 == 0;
+  const u32 mask = narrow ? 0xffff : 0xffffff;
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) term[bit] &= mask;
+  const u32 form = sum ? 0 : 1;
+  const u64 first = base | static_cast<u64>(term[0]) << 48;
+  if (narrow) {
+    const u64 last = term[1] | static_cast<u64>(term[2]) << 16 | static_cast<u64>(term[3]) << 32 |
+                     static_cast<u64>(term[4]) << 48;
+    return {WS_LINEAR_16 << 6 | form, 2, word == 0 ? first : last};
+  }
+  const u64 second = term[0] >> 16 | static_cast<u64>(term[1]) << 8 | static_cast<u64>(term[2]) << 32 |
+                     static_cast<u64>(term[3]) << 56;
+  const u64 last = term[3] >> 8 | static_cast<u64>(term[4]) << 16;
+  return {WS_LINEAR_24 << 6 | form, 3, word == 0 ? first : word == 1 ? second : last};
+}
+
+// A memory access of a whole warp: each of the first lanes writes a word. False, and nothing is written,
+// where its addresses are not linear.
 template <class Ring>
-WS_DEVICE bool ws_write_affine_access(const Ring& ring, const WsGroup& group, WsEvent event, u64 a) {
-  const u64 base = ws_shuffle_wide(group.lanes, a, group.leader);
-  const i64 step = static_cast<int>(ws_second(group, static_cast<u32>(a)) - static_cast<u32>(base));
-  const bool follows = a == base + static_cast<u64>(step) * group.rank;
-  if (!ws_all(group.lanes, follows && base < 1ull << 48 && step >= -32768 && step <= 32767)) return false;
-  constexpr u32 kLength = WS_EVENT_HEADER_WORDS + 1;
-  event.encodings = WS_AFFINE;
-  const u64 at = ring.reserve(group, event.launch, kLength);
-  if (at == ~0ull) return true;
-  for (u32 word = group.rank; word < kLength; word += group.count)
-    ring.store(at + word, word < WS_EVENT_HEADER_WORDS ? ws_header_word(event, kLength, word)
-                                                       : base | static_cast<u64>(step & 0xffff) << 48);
+WS_DEVICE bool ws_write_whole_access(const Ring& ring, u32 lane, WsEvent event, u64 a, u64 b, bool has_b) {
+  const WsWhole first = ws_plan_whole(lane, lane - WS_EVENT_HEADER_WORDS, a);
+  if (first.encoding == 0) return false;
+  u64 own = first.own;
+  u32 length = WS_EVENT_HEADER_WORDS + first.words;
+  event.encodings = first.encoding;
+  if (has_b) {
+    const WsWhole second = ws_plan_whole(lane, lane - length, b);
+    if (second.encoding == 0) return false;
+    own = lane >= length ? second.own : own;
+    length += second.words;
+    event.encodings |= (second.encoding & 3) << 2 | second.encoding >> 6 << 4;
+  }
+#pragma unroll
+  for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word)
+    own = lane == word ? ws_header_word(event, length, word) : own;
+  const u64 at = ring.reserve({~0u, lane, 0, 32, lane}, event.launch, length);
+  if (at != ~0ull && lane < length) ring.store(at + lane, own);
   return true;
 }
 

@@ -56,7 +56,9 @@ void write(u32 lane) {
     event.size = 4;
     const u64 b = g_case.with_b != 0 ? g_case.values[32 + lane] : 0;
     const WsGroup group = ws_group(g_case.lanes, lane);
-    if (g_case.with_b == 0 && ws_write_affine_access(Ring{}, group, event, g_case.values[lane])) return;
+    if (g_case.lanes == ~0u &&
+        ws_write_whole_access(Ring{}, lane, event, g_case.values[lane], b, g_case.with_b != 0))
+      return;
     ws_write_access(Ring{}, group, event, g_case.values[lane], b, g_case.with_b != 0);
   }
 }
