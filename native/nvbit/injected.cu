@@ -54,7 +54,7 @@ WS_DEVICE WsEvent event_at(u32 pc, u64 launch, u32 lanes) {
   return event;
 }
 
-constexpr u32 kGeneric = 0, kGlobal = 3, kShared = 4, kLocal = 5;
+constexpr u32 kGeneric = 0, kGlobal = 3, kShared = 4, kLocal = 5, kNoAccess = 255;
 
 WS_DEVICE WsEvent access_at(u32 pc, u64 launch, u32 lanes, u32 kind, u32 what) {
   WsEvent event = event_at(pc, launch, lanes);
@@ -64,18 +64,20 @@ WS_DEVICE WsEvent access_at(u32 pc, u64 launch, u32 lanes, u32 kind, u32 what) {
   return event;
 }
 
-// An access of any memory, with any addresses.
-WS_SELDOM void record_access(const WsTool* tool, bool guard, u64 launch, u32 pc, u32 what, u64 a, u64 b) {
+// The memory that a generic address is in, where it becomes the offset.
+WS_DEVICE u32 memory_of(u64* address) {
+  const void* const pointer = reinterpret_cast<const void*>(*address);
+  const u32 kind = __isShared(pointer) ? kShared : __isLocal(pointer) ? kLocal : kGlobal;
+  if (kind != kGlobal) *address &= 0xffffffull;
+  return kind;
+}
+
+// An access of some lanes, of each to its own memory, with any addresses.
+WS_SELDOM void record_access(const WsTool* tool, u32 kind, u64 launch, u32 pc, u32 what, u64 a, u64 b) {
   const u32 together = __activemask(), lane = lane_id();
   const bool generic = (what & 255) == kGeneric;
-  u32 kind = what & 255;
-  if (generic) {
-    const void* const pointer = reinterpret_cast<const void*>(a);
-    kind = __isShared(pointer) ? kShared : __isLocal(pointer) ? kLocal : kGlobal;
-    if (kind != kGlobal) a &= 0xffffffull;  // the offset in its window
-  }
-  for (u32 one = generic ? kGlobal : kind; one <= (generic ? kLocal : kind); ++one) {
-    const u32 lanes = ws_ballot(together, guard && kind == one);
+  for (u32 one = generic ? kGlobal : what & 255; one <= (generic ? kLocal : what & 255); ++one) {
+    const u32 lanes = ws_ballot(together, kind == one);
     if ((lanes >> lane & 1) == 0) continue;
     const WsEvent event = access_at(pc, launch, lanes, one, what);
     ws_write_access(WsRing{tool}, ws_group(lanes, lane), event, a, b, (what >> 24 & 1) != 0);
@@ -127,15 +129,16 @@ extern "C" __device__ __noinline__ void ws_nvbit_registers(int guard, u64 launch
 // a generic address is in is found here.
 extern "C" __device__ __noinline__ void ws_nvbit_access(int guard, u64 launch, u64 context, u32 pc, u32 what,
                                                         u64 a, u64 b) {
-  STACK_OF_CALLED(384);
+  STACK_OF_CALLED(256);
   const auto* tool = reinterpret_cast<const WsTool*>(context);
   launch = launch_of(tool, launch);
   if (!chosen(tool, launch)) return;
-  if ((what & 255) != kGeneric && __activemask() == ~0u && ws_all(~0u, guard != 0)) {
-    const WsEvent event = access_at(pc, launch, ~0u, what & 255, what);
+  const u32 kind = guard == 0 ? kNoAccess : (what & 255) == kGeneric ? memory_of(&a) : what & 255;
+  if (__activemask() == ~0u && ws_all(~0u, kind == ws_shuffle(~0u, kind, 0) && kind != kNoAccess)) {
+    const WsEvent event = access_at(pc, launch, ~0u, kind, what);
     if (ws_write_whole_access(WsRing{tool}, lane_id(), event, a, b, (what >> 24 & 1) != 0)) return;
   }
-  record_access(tool, guard != 0, launch, pc, what, a, b);
+  record_access(tool, kind, launch, pc, what, a, b);
 }
 
 // A warp comes to a point of a delay plan. `launch`: a WsLaunch; none: nothing waits.

@@ -88,25 +88,11 @@ WS_DEVICE void ws_write_registers(const Ring& ring, const WsGroup& group, WsEven
 
 // An address of each lane, as it will be written.
 struct WsAddress {
-  u32 encoding;  // of operand A, as it stands in the record's encodings
+  u32 encoding;
   u32 words;
   u64 base;
   i64 step;
-  WsLinear linear;
 };
-
-// Bits that every term of a linear function takes: 16 or 24; 0 where they are more.
-WS_DEVICE u32 ws_bits_of(const WsLinear& linear) {
-  u32 large16 = 0, large24 = 0;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) {
-    const u32 term = linear.form == kSum ? linear.sum[bit] + 0x8000u : linear.either[bit];
-    const u32 wide = linear.form == kSum ? linear.sum[bit] + 0x800000u : linear.either[bit];
-    large16 |= term >> 16;
-    large24 |= wide >> 24;
-  }
-  return large16 == 0 ? 16 : large24 == 0 ? 24 : 0;
-}
 
 WS_DEVICE WsAddress ws_plan(const WsGroup& group, u64 value) {
   WsAddress made = {};
@@ -129,43 +115,12 @@ WS_DEVICE WsAddress ws_plan(const WsGroup& group, u64 value) {
   }
   made.encoding = WS_OFFSETS;
   made.words = 1 + (group.count + 1) / 2;
-  if (!low || group.leader != 0 || !ws_all(group.lanes, value >> 32 == made.base >> 32)) return made;
-  // Linear functions are found in the low halves: none may pass into the high ones.
-  const u32 margin = static_cast<u32>(made.base) + (1u << 27);
-  if (made.base >> 32 != 0 && margin < 1u << 28) return made;
-  made.linear = ws_linear(group, static_cast<u32>(value));
-  const u32 bits = made.linear.form != kNoLinear ? ws_bits_of(made.linear) : 0;
-  if (bits == 0 || bits / 8 >= made.words) return made;
-  made.encoding =
-      (bits == 16 ? WS_LINEAR_16 : WS_LINEAR_24) << 6 | (made.linear.form == kExclusiveOr ? 1 : 0);
-  made.words = bits == 16 ? 2 : 3;
   return made;
-}
-
-template <class Words>
-WS_DEVICE void ws_write_linear(Words& words, const WsAddress& address) {
-  const u32 bits = address.words == 2 ? 16 : 24;
-  u64 low = address.base & 0xffffffffffffull, high = 0, last = 0;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) {
-    const u64 term = (address.linear.form == kSum ? address.linear.sum[bit] : address.linear.either[bit]) &
-                     ((1u << bits) - 1);
-    const u32 at = 48 + bit * bits;  // of 128 or 192 bits
-    if (at < 64) low |= term << at;
-    if (at < 64 && at + bits > 64) high |= term >> (64 - at);
-    if (at >= 64 && at < 128) high |= term << (at - 64);
-    if (at >= 64 && at < 128 && at + bits > 128) last |= term >> (128 - at);
-    if (at >= 128) last |= term << (at - 128);
-  }
-  words.word(low);
-  words.word(high);
-  if (bits == 24) words.word(last);
 }
 
 template <class Ring>
 WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, u64 value) {
   const WsGroup& group = words.group;
-  if (address.encoding >> 6 != 0) return ws_write_linear(words, address);
   if (address.encoding == WS_AFFINE)
     return words.word(address.base | static_cast<u64>(address.step & 0xffff) << 48);
   if (address.encoding == WS_OFFSETS) words.word(address.base);
@@ -181,7 +136,7 @@ WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, 
 
 // An address of each lane of a whole warp that is linear in the lane's number, as nearly all are.
 struct WsWhole {
-  u32 encoding;  // as in WsAddress; 0 where it is not linear
+  u32 encoding;  // of operand A, as it stands in the record's encodings; 0 where it is not linear
   u32 words;
   u64 own;  // the word that this lane would write
 };
@@ -260,7 +215,7 @@ WS_DEVICE void ws_write_access(const Ring& ring, const WsGroup& group, WsEvent e
                                bool has_b) {
   const WsAddress first = ws_plan(group, a);
   const WsAddress second = has_b ? ws_plan(group, b) : WsAddress{};
-  event.encodings = first.encoding | (second.encoding & 3) << 2 | second.encoding >> 6 << 4;
+  event.encodings = first.encoding | second.encoding << 2;
   const u32 length = WS_EVENT_HEADER_WORDS + first.words + second.words;
   const u64 at = ring.reserve(group, event.launch, length);
   if (at == ~0ull) return;
