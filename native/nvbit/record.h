@@ -141,40 +141,46 @@ struct WsWhole {
   u64 own;  // the word that this lane would write
 };
 
+// The terms of a linear function in at most 24 bits; false where there are none.
+WS_DEVICE bool ws_whole_terms(u32 lane, u64 value, u64 base, u32* term, bool* sum) {
+  const u32 low = static_cast<u32>(base), high = static_cast<u32>(base >> 48);
+  u32 offset = 0, wide = high;
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) {
+    term[bit] = ws_shuffle(~0u, static_cast<u32>(value), 1u << bit) - low;
+    offset += (lane >> bit & 1) != 0 ? term[bit] : 0;
+    wide |= (term[bit] + 0x800000u) >> 24;
+  }
+  *sum = ws_all(~0u, wide == 0 && value == base + static_cast<i64>(static_cast<int>(offset)));
+  if (*sum) return true;
+  offset = 0;
+  wide = high;
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) {
+    term[bit] = (term[bit] + low) ^ low;
+    offset ^= (lane >> bit & 1) != 0 ? term[bit] : 0;
+    wide |= term[bit] >> 24;
+  }
+  return ws_all(~0u, wide == 0 && value == (base ^ offset));
+}
+
 // `word`: which of the words is this lane's.
 WS_DEVICE WsWhole ws_plan_whole(u32 lane, u32 word, u64 value) {
   const u64 base = ws_shuffle_wide(~0u, value, 0);
-  u32 term[5], offset = 0, bent = 0, either = 0, wide = static_cast<u32>(base >> 48);
+  u32 term[5], bent = 0, large = 0;
+  bool sum;
+  if (!ws_whole_terms(lane, value, base, term, &sum)) return {0, 0, 0};
 #pragma unroll
   for (u32 bit = 0; bit < 5; ++bit) {
-    term[bit] = ws_shuffle(~0u, static_cast<u32>(value), 1u << bit) - static_cast<u32>(base);
-    offset += (lane >> bit & 1) != 0 ? term[bit] : 0;
     bent |= term[bit] ^ (term[0] << bit);
-    wide |= (term[bit] + 0x800000u) >> 24;
+    large |= (sum ? term[bit] + 0x8000u : term[bit]) >> 16;
   }
-  const bool sum = ws_all(~0u, wide == 0 && value == base + static_cast<i64>(static_cast<int>(offset)));
-  if (sum && bent == 0 && term[0] + 0x8000u < 0x10000u)
-    return {WS_AFFINE, 1, base | static_cast<u64>(term[0]) << 48};
-  if (!sum) {
-    offset = 0;
-    wide = static_cast<u32>(base >> 48);
-#pragma unroll
-    for (u32 bit = 0; bit < 5; ++bit) {
-      term[bit] = (term[bit] + static_cast<u32>(base)) ^ static_cast<u32>(base);
-      offset ^= (lane >> bit & 1) != 0 ? term[bit] : 0;
-      wide |= term[bit] >> 24;
-    }
-    if (!ws_all(~0u, wide == 0 && value == (base ^ offset))) return {0, 0, 0};
-  }
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) either |= sum ? term[bit] + 0x8000u : term[bit];
-  const bool narrow = either >> 16 == 0;
-  const u32 mask = narrow ? 0xffff : 0xffffff;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) term[bit] &= mask;
-  const u32 form = sum ? 0 : 1;
   const u64 first = base | static_cast<u64>(term[0]) << 48;
-  if (narrow) {
+  if (sum && bent == 0 && term[0] + 0x8000u < 0x10000u) return {WS_AFFINE, 1, first};
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) term[bit] &= large == 0 ? 0xffff : 0xffffff;
+  const u32 form = sum ? 0 : 1;
+  if (large == 0) {
     const u64 last = term[1] | static_cast<u64>(term[2]) << 16 | static_cast<u64>(term[3]) << 32 |
                      static_cast<u64>(term[4]) << 48;
     return {WS_LINEAR_16 << 6 | form, 2, word == 0 ? first : last};

@@ -1,8 +1,6 @@
 #include "nvbit/tracer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,8 +17,6 @@
 namespace warpsight {
 namespace {
 
-constexpr uint32_t kCounters = 1 << 14;  // more launches than a context can have in flight
-constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;
 constexpr int kQuietMs = 20, kLongestMs = 10'000;
 
 uint64_t now_ns(clockid_t clock) {
@@ -48,8 +44,6 @@ uint64_t random_word() {
 
 thread_local bool t_launching = false;  // this thread holds NvbitTracer::launching_
 
-uint32_t limited(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, ~0u)); }
-
 }  // namespace
 
 NvbitTracer::NvbitTracer(EventRequest request)
@@ -72,78 +66,6 @@ bool NvbitTracer::start() {
 
 void NvbitTracer::trouble(const std::string& what, uint64_t count) {
   if (troubles_.insert(what).second) file_.lose(what, count);
-}
-
-bool NvbitTracer::allocate(Context* context) {
-  constexpr size_t kTailBytes = 4096;
-  constexpr size_t kCounterWords = kFirstCounter + kCounters + GraphLaunches::kDeviceWords;
-  const size_t counter_bytes = kCounterWords * sizeof(uint64_t);
-  const size_t host_bytes = request_.ring_bytes + kTailBytes + GraphLaunches::kHostWords * sizeof(uint64_t);
-  void* host = nullptr;
-  CUdeviceptr counters = 0, words = 0;
-  WsTool tool = {};
-  CUresult result = cuMemHostAlloc(&host, host_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  if (result == CUDA_SUCCESS) {
-    memset(host, 0, host_bytes);
-    result = cuMemHostGetDevicePointer_v2(&words, host, 0);
-  }
-  if (result == CUDA_SUCCESS) result = cuMemAlloc_v2(&counters, counter_bytes + sizeof tool);
-  // Not in a stream that waits for others: one of these may be captured into a graph just now.
-  CUstream stream = nullptr;
-  if (result == CUDA_SUCCESS) result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-  if (result == CUDA_SUCCESS) result = cuMemsetD8Async(counters, 0, counter_bytes, stream);
-  auto* const device = reinterpret_cast<unsigned long long*>(counters);
-  tool.ring = reinterpret_cast<unsigned long long*>(words);
-  tool.mask = request_.ring_bytes / sizeof(uint64_t) - 1;
-  tool.head = device + kHead;
-  tool.tail = reinterpret_cast<const volatile unsigned long long*>(words + request_.ring_bytes);
-  tool.tail_seen = device + kTailSeen;
-  tool.zero = zero_;
-  tool.counters = device + kFirstCounter;
-  tool.counter_mask = kCounters - 1;
-  tool.first = request_.first;
-  tool.every = request_.every;
-  tool.warps = request_.warps;
-  tool.block_low = limited(request_.blocks.low);
-  tool.block_high = limited(request_.blocks.high);
-  tool.thins = request_.every > 1 || request_.first != ~0ull ? 1 : 0;
-  const size_t graphs_at = request_.ring_bytes + kTailBytes;
-  tool.shapes = context->graphs.place(reinterpret_cast<uint64_t*>(static_cast<char*>(host) + graphs_at),
-                                      reinterpret_cast<unsigned long long*>(words + graphs_at),
-                                      tool.counters + kCounters);
-  context->tool = counters + counter_bytes;
-  context->said = tool;
-  if (result == CUDA_SUCCESS) result = cuMemcpyHtoDAsync_v2(context->tool, &tool, sizeof tool, stream);
-  if (result == CUDA_SUCCESS) result = cuStreamSynchronize(stream);
-  if (stream != nullptr) cuStreamDestroy_v2(stream);
-  if (result == CUDA_SUCCESS && request_.mode == WS_DELAY) {
-    context->delays = std::make_unique<Delays>(plan_, context->memory);
-    result = cuMemAlloc_v2(reinterpret_cast<CUdeviceptr*>(&context->launches),
-                           kDelayedLaunches * sizeof(WsLaunch));
-  }
-  CUdevice number = 0;
-  if (result == CUDA_SUCCESS) result = cuCtxGetDevice(&number);
-  context->device = static_cast<uint32_t>(number);
-  if (result != CUDA_SUCCESS) {
-    trouble("no memory for the ring of events (CUDA error " + std::to_string(result) + ")", 1);
-    return false;
-  }
-  auto* const tail = reinterpret_cast<volatile uint64_t*>(static_cast<char*>(host) + request_.ring_bytes);
-  std::lock_guard<std::mutex> lock(drain_mutex_);
-  context->ring = std::make_unique<EventRing>(static_cast<uint32_t>(rings_.size()),
-                                              static_cast<uint64_t*>(host), tool.mask, tail, zero_);
-  rings_.push_back(context->ring.get());
-  return true;
-}
-
-void NvbitTracer::context_made(CUcontext handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto made = std::make_unique<Context>();
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  cuThreadExchangeStreamCaptureMode(&mode);
-  if (!allocate(made.get())) made.reset();
-  cuThreadExchangeStreamCaptureMode(&mode);
-  contexts_[handle] = std::move(made);
 }
 
 // The number of the module that a function is of. NVBit hands its code over as a file.

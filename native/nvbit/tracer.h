@@ -81,7 +81,8 @@ class NvbitTracer {
     const DelayPoint* host = nullptr;  // WS_DELAY: the point at which the host waits
   };
 
-  bool allocate(Context* context);
+  CUresult allocate(Context* context, void** host);
+  WsTool tool_of(void* host, CUdeviceptr words, CUdeviceptr counters, GraphLaunches* graphs) const;
   const Kernel& kernel_of(CUcontext context, CUfunction function);
   bool take_function(CUcontext context, CUfunction function, Context* own, uint32_t module);
   bool take_points(const std::vector<Instr*>& instructions, const std::string& name, uint64_t pc,
