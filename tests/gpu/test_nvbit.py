@@ -15,6 +15,7 @@ import pytest
 
 from tests.golden import event_truth, nvbit_truth
 from warpsight.formats.events.kinds import CLASSES
+from warpsight.formats.events.operands import Operands
 from warpsight.race import counter, delays, plan
 from warpsight.sass.event_trace import EventTrace
 
@@ -113,11 +114,12 @@ def test_instructions_of_functions_that_are_called_are_told(folder: Path) -> Non
     assert "mixed" in trace.places(next(iter(trace.launches.values())), trace.events.pc)[0].function
 
 
-def _lanes(trace: EventTrace, kernel: str) -> Counter[tuple[int, ...]]:
+def _lanes(trace: EventTrace, kernel: str, left_out: set[int]) -> Counter[tuple[int, ...]]:
     """Every lane's accesses, from the lowest of their memory: buffers and, with each tool, stacks lie elsewhere."""
     launch = nvbit_truth.launch_of(trace, kernel)
     events = trace.of_launch(launch.number)
-    events = events.take(events.is_access)
+    offset = events.pc.astype(np.int64) - (launch.said["pc"] & 0xFFFFFFFF)
+    events = events.take(events.is_access & ~np.isin(offset, list(left_out)))
     address, row = events.operand(0), np.nonzero(events.active)
     for own in (events.kind == kind for kind in _ELSEWHERE):
         if own.any():
@@ -135,8 +137,11 @@ def _lanes(trace: EventTrace, kernel: str) -> Counter[tuple[int, ...]]:
 @pytest.mark.parametrize("kernel", ["counted", "generic", "calls", "logged"])
 def test_the_sanitizer_sees_the_same_accesses(folder: Path, kernel: str) -> None:
     with_nvbit, _ = _traced(folder, "nvbit_truth", "--events", "memory,instructions", "-k", f"{kernel}*")
-    ours = _lanes(with_nvbit, kernel)
-    theirs = _lanes(_traced(folder, "nvbit_truth", "--events", "memory", "-k", f"{kernel}*")[0], kernel)
+    with_sanitizer, _ = _traced(folder, "nvbit_truth", "--events", "memory", "-k", f"{kernel}*")
+    listed = Operands(with_nvbit.file).of(nvbit_truth.launch_of(with_nvbit, kernel).said)
+    # Of a generic address the Sanitizer does not say which memory it is in.
+    generic = {offset for offset, (text, _) in listed.items() if {"ST.E", "LD.E"} & set(text.split())}
+    ours, theirs = (_lanes(trace, kernel, generic) for trace in (with_nvbit, with_sanitizer))
     assert sorted((ours - theirs).items()) == sorted((theirs - ours).items()) == []
 
 
