@@ -2,9 +2,11 @@
 
 #include <cupti_range_profiler.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,11 +22,12 @@
 namespace warpsight {
 namespace {
 
-constexpr size_t kRanges = 4;               // in an image: one range, and what CUPTI may add of its own
+constexpr size_t kLaunches = 64;            // that one session of CUPTI's measures
 constexpr time_t kPatienceSeconds = 1;      // that the end waits for a launch
+constexpr uint64_t kKernelNs = 30000000000; // that a launch waits for its kernel
 constexpr uint8_t kKernel = 1, kRange = 2;  // RangeMetric.kind
 
-// What is known of one range while it takes its passes.
+// A range of the program while it takes its passes, or the launches of one session.
 struct Measured {
   std::vector<uint8_t> data;
   size_t pass = 0, level = 0;
@@ -33,18 +36,26 @@ struct Measured {
   bool complete = false;
 };
 
+// A launch of the open session; its range is named by its index.
+struct MeasuredLaunch {
+  uint64_t start, end;
+  uint32_t name, correlation;
+};
+
 struct MeasuredContext {
   CUcontext context;
   uint32_t id;
   CUpti_RangeProfiler_Object* object = nullptr;
   MetricSet metrics;
-  std::map<uint32_t, Measured> ranges;  // by their name's id; launches share one
+  std::map<uint32_t, Measured> ranges;  // by their name's id
   Measured* open = nullptr;             // measured now
+  Measured session;                     // of launches
+  std::vector<MeasuredLaunch> launches; // in it
   bool refused = false;                 // said so, and not asked again
 };
 
-// Protects everything below and CUPTI's session. Held from the begin of a launch to its end, because a
-// session belongs to the whole context: kernels that are measured run one at a time.
+// Protects everything below and CUPTI's session. Held from the begin of a launch to the end of its kernel,
+// because a session belongs to the whole context: kernels that are measured run one at a time.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 std::vector<MeasuredContext*>& contexts() {
   static auto* const value =
@@ -53,6 +64,7 @@ std::vector<MeasuredContext*>& contexts() {
 }
 uint32_t g_range = 0;                              // RangeMetric.range given last
 thread_local MeasuredContext* t_launch = nullptr;  // whose launch this thread measures, under g_lock
+thread_local CUstream t_stream = nullptr;          // where it goes
 thread_local uint32_t t_depth = 0;                 // of this thread's ranges
 thread_local uint32_t t_range = 0;    // depth at which this thread opened the measured range, 0 none
 thread_local uint32_t t_name = 0;     // its name
@@ -74,6 +86,7 @@ bool available() {
          c.cuptiRangeProfilerPopRange != nullptr && c.cuptiRangeProfilerGetCounterDataSize != nullptr &&
          c.cuptiRangeProfilerCounterDataImageInitialize != nullptr &&
          c.cuptiRangeProfilerGetCounterDataInfo != nullptr &&
+         c.cuptiRangeProfilerCounterDataGetRangeInfo != nullptr &&
          c.cuptiProfilerGetCounterAvailability != nullptr && c.cuptiGetDeviceId != nullptr;
 }
 
@@ -129,14 +142,17 @@ MeasuredContext* measured(CUcontext context) {
   return prepare(one) ? one : nullptr;
 }
 
+// In one image.
+size_t most_ranges() { return settings().metrics_per_range ? 1 : kLaunches; }
+
 bool clear(MeasuredContext* one, Measured* range) {
   if (range->data.empty()) {
     WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
     size.pRangeProfilerObject = one->object;
     size.pMetricNames = one->metrics.names();
     size.numMetrics = one->metrics.count();
-    size.maxNumOfRanges = kRanges;
-    size.maxNumRangeTreeNodes = kRanges;
+    size.maxNumOfRanges = most_ranges();
+    size.maxNumRangeTreeNodes = static_cast<uint32_t>(most_ranges());
     const CUptiResult result = cupti().cuptiRangeProfilerGetCounterDataSize(&size);
     if (result != CUPTI_SUCCESS) return refuse(one, result, "size of data");
     range->data.resize(size.counterDataSize);
@@ -150,16 +166,15 @@ bool clear(MeasuredContext* one, Measured* range) {
 }
 
 bool start(MeasuredContext* one, Measured* range) {
-  const bool per_range = settings().metrics_per_range;
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
   config.pRangeProfilerObject = one->object;
   config.configSize = one->metrics.image().size();
   config.pConfig = one->metrics.image().data();
   config.counterDataImageSize = range->data.size();
   config.pCounterDataImage = range->data.data();
-  config.range = per_range ? CUPTI_UserRange : CUPTI_AutoRange;
-  config.replayMode = per_range ? CUPTI_UserReplay : CUPTI_KernelReplay;
-  config.maxRangesPerPass = kRanges;
+  config.range = CUPTI_UserRange;
+  config.replayMode = CUPTI_UserReplay;
+  config.maxRangesPerPass = most_ranges();
   config.numNestingLevels = 1;
   config.minNestingLevel = 1;
   config.passIndex = range->pass;
@@ -193,29 +208,85 @@ bool stop(MeasuredContext* one) {
   return end.isAllPassSubmitted != 0;
 }
 
-void write_rows(MeasuredContext* one, const Measured& range, uint8_t kind, uint32_t name,
-                uint32_t correlation) {
+bool push(MeasuredContext* one, size_t name) {
+  const std::string text = std::to_string(name);
+  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
+  push.pRangeProfilerObject = one->object;
+  push.pRangeName = text.c_str();
+  const CUptiResult result = cupti().cuptiRangeProfilerPushRange(&push);
+  return result == CUPTI_SUCCESS || refuse(one, result, "begin of a range");
+}
+
+bool pop(MeasuredContext* one) {
+  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PopRange_Params, pop);
+  pop.pRangeProfilerObject = one->object;
+  const CUptiResult result = cupti().cuptiRangeProfilerPopRange(&pop);
+  return result == CUPTI_SUCCESS || refuse(one, result, "end of a range");
+}
+
+size_t count_ranges(const std::vector<uint8_t>& data) {
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataInfo_Params, info);
-  info.pCounterDataImage = range.data.data();
-  info.counterDataImageSize = range.data.size();
-  if (cupti().cuptiRangeProfilerGetCounterDataInfo(&info) != CUPTI_SUCCESS) return;
-  RangeMetric row = {};
-  row.start = range.start;
-  row.end = range.end;
-  row.name = name;
-  row.correlation = correlation;
+  info.pCounterDataImage = data.data();
+  info.counterDataImageSize = data.size();
+  return cupti().cuptiRangeProfilerGetCounterDataInfo(&info) == CUPTI_SUCCESS ? info.numTotalRanges : 0;
+}
+
+// The number that push() gave a range as its name.
+size_t range_name(const std::vector<uint8_t>& data, size_t index) {
+  WARPSIGHT_PARAMS(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, info);
+  info.pCounterDataImage = data.data();
+  info.counterDataImageSize = data.size();
+  info.rangeIndex = index;
+  info.rangeDelimiter = "/";
+  const CUptiResult result = cupti().cuptiRangeProfilerCounterDataGetRangeInfo(&info);
+  return result == CUPTI_SUCCESS && info.rangeName != nullptr ? strtoull(info.rangeName, nullptr, 10) : SIZE_MAX;
+}
+
+// Writes the metrics of the range at `index` of an image; `row` says whose they are.
+bool write_range(MeasuredContext* one, const std::vector<uint8_t>& data, size_t index, RangeMetric row) {
+  const std::vector<double>& values = one->metrics.evaluate(data, index);
   row.context = one->id;
   row.passes = static_cast<uint16_t>(one->metrics.passes());
-  row.kind = kind;
-  for (size_t index = 0; index < info.numTotalRanges; ++index) {
-    const std::vector<double>& values = one->metrics.evaluate(range.data, index);
-    if (!values.empty()) row.range = ++g_range;
-    for (size_t i = 0; i < values.size(); ++i) {
-      row.metric = one->metrics.name_id(i);
-      row.value = values[i];
-      write(row);
-    }
+  row.range = ++g_range;
+  for (size_t i = 0; i < values.size(); ++i) {
+    row.metric = one->metrics.name_id(i);
+    row.value = values[i];
+    write(row, OnFull::wait);
   }
+  return !values.empty();
+}
+
+// Where in the image the range of each launch is; SIZE_MAX where it is not.
+std::vector<size_t> launch_indices(const MeasuredContext& one) {
+  std::vector<size_t> indices(one.launches.size(), SIZE_MAX);
+  const size_t count = one.refused ? 0 : count_ranges(one.session.data);
+  for (size_t index = 0; index < count; ++index) {
+    const size_t name = range_name(one.session.data, index);
+    if (name < indices.size()) indices[name] = index;
+  }
+  return indices;
+}
+
+// Ends the session of launches and writes their metrics.
+void collect_launches(MeasuredContext* one) {
+  if (one->launches.empty()) return;
+  stop(one);
+  const std::vector<size_t> indices = launch_indices(*one);
+  uint64_t missing = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const MeasuredLaunch& launch = one->launches[i];
+    RangeMetric row = {};
+    row.start = launch.start;
+    row.end = launch.end;
+    row.name = launch.name;
+    row.correlation = launch.correlation;
+    row.kind = kKernel;
+    if (indices[i] == SIZE_MAX || !write_range(one, one->session.data, indices[i], row)) ++missing;
+  }
+  if (missing != 0)
+    report_loss("metrics", "launches for which CUPTI gave no metrics", missing, Severity::lost, 0, 0,
+                RangeMetric::kKind);
+  one->launches.clear();
 }
 
 void report_incomplete(MeasuredContext* one) {
@@ -235,6 +306,7 @@ void report_incomplete(MeasuredContext* one) {
 
 // Under g_lock.
 void finish(MeasuredContext* one) {
+  collect_launches(one);
   if (one->open != nullptr) stop(one);
   report_incomplete(one);
   if (g_ranged == one) g_ranged = nullptr;
@@ -248,23 +320,46 @@ void finish(MeasuredContext* one) {
 
 bool wanted() { return !settings().metrics.empty() && settings().pm_sampling_us == 0; }
 
+// What a stream captures runs later, and nothing may wait for it now.
+bool captures(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver().stream_is_capturing == nullptr) return false;
+  return driver().stream_is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Polls, because a wait would be recorded as the program's. False when the work does not end.
+bool wait_for(CUstream stream) {
+  const uint64_t until = now_ns() + kKernelNs;
+  while (driver().stream_query != nullptr && driver().stream_query(stream) == CUDA_ERROR_NOT_READY) {
+    if (now_ns() > until) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+// Opens the range of a launch, in a session that this begins where there is none.
+bool begin_launch(MeasuredContext* one) {
+  if (one->launches.empty() && !(clear(one, &one->session) && start(one, &one->session))) return false;
+  if (!push(one, one->launches.size())) return collect_launches(one), false;
+  one->launches.push_back({now_ns(), 0, 0, 0});
+  return true;
+}
+
 }  // namespace
 
 bool launches_measured() { return wanted() && !settings().metrics_per_range; }
 bool ranges_measured() { return wanted() && settings().metrics_per_range; }
 
-void measured_launch_begins(CUcontext context, const char* kernel) {
-  if (t_launch != nullptr) return;
+void measured_launch_begins(CUcontext context, const char* kernel, CUstream stream) {
+  if (t_launch != nullptr || captures(stream)) return;
   if (kernels_filtered() && kernel != nullptr && !kernel_wanted(intern_c(kernel), kernel)) return;
   relax_capture_mode();
   pthread_mutex_lock(&g_lock);
   MeasuredContext* one = measured(context);
-  if (one != nullptr && !one->refused) {
-    Measured* range = &one->ranges[0];
-    if (clear(one, range) && start(one, range)) {
-      t_launch = one;
-      return;  // the lock is held until the launch ends
-    }
+  if (one != nullptr && !one->refused && begin_launch(one)) {
+    t_launch = one;
+    t_stream = stream;
+    return;  // the lock is held until the kernel ends
   }
   pthread_mutex_unlock(&g_lock);
 }
@@ -273,9 +368,14 @@ void measured_launch_ends(uint32_t name, uint32_t correlation) {
   MeasuredContext* one = t_launch;
   if (one == nullptr) return;
   t_launch = nullptr;
-  Measured* range = one->open;
-  if (stop(one)) write_rows(one, *range, kKernel, name, correlation);
-  range->complete = true;
+  if (!wait_for(t_stream))
+    refuse(one, "a kernel did not end before the next launch; ask for metrics of ranges instead (--metrics-per range)");
+  MeasuredLaunch& launch = one->launches.back();
+  launch.end = now_ns();
+  launch.name = name;
+  launch.correlation = correlation;
+  pop(one);
+  if (one->refused || one->launches.size() == kLaunches) collect_launches(one);
   pthread_mutex_unlock(&g_lock);
 }
 
@@ -293,12 +393,7 @@ void metric_range_begins(uint32_t name) {
   Measured* range = &one->ranges[name];
   if ((range->times == 0 || range->complete) && !clear(one, range)) return;
   range->complete = false;
-  if (!start(one, range)) return;
-  const std::string text = std::to_string(name);
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
-  push.pRangeProfilerObject = one->object;
-  push.pRangeName = text.c_str();
-  cupti().cuptiRangeProfilerPushRange(&push);
+  if (!start(one, range) || !push(one, name)) return;
   g_ranged = one;
   t_range = t_depth;
   t_name = name;
@@ -313,12 +408,15 @@ void metric_range_ends() {
   MeasuredContext* one = g_ranged;
   g_ranged = nullptr;
   if (one == nullptr || one->open == nullptr) return;
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PopRange_Params, pop);
-  pop.pRangeProfilerObject = one->object;
-  cupti().cuptiRangeProfilerPopRange(&pop);
+  pop(one);
   Measured* range = one->open;
   if (!stop(one)) return;
-  write_rows(one, *range, kRange, t_name, 0);
+  RangeMetric row = {};
+  row.start = range->start;
+  row.end = range->end;
+  row.name = t_name;
+  row.kind = kRange;
+  if (count_ranges(range->data) != 0) write_range(one, range->data, 0, row);
   range->complete = true;
 }
 
@@ -342,7 +440,14 @@ void end_measuring(bool exiting) {
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kPatienceSeconds;
   if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
-  for (MeasuredContext* one : contexts()) exiting ? report_incomplete(one) : finish(one);
+  for (MeasuredContext* one : contexts()) {
+    if (!exiting) {
+      finish(one);
+      continue;
+    }
+    collect_launches(one);
+    report_incomplete(one);
+  }
   contexts().clear();
   pthread_mutex_unlock(&g_lock);
 }

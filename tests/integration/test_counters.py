@@ -151,9 +151,25 @@ def test_samples_are_counters_of_the_timeline(standin: Standin, tmp_path: Path) 
         ("dram__bytes.sum", 7.0, "bytes", 5), ("sm__cycles.avg", 70.0, "bytes", 5)
     ]  # fmt: skip
     [(inside,)] = found.sql(
-        "SELECT bool_and(abs(time - start) < 60e9) FROM counter, launch WHERE source = 'pm sampling'"
+        "SELECT bool_and(time BETWEEN start AND start + 60e9) FROM counter, launch WHERE source = 'pm sampling'"
     )
     assert inside
+
+
+def test_captured_launches_are_measured_when_their_graph_runs(standin: Standin, tmp_path: Path) -> None:
+    found = run(standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:1", "graph:3")
+    assert found.sql("SELECT name, value FROM range_metric ORDER BY range") == [("gemm", 1.0), *[("CUDA graph", 1.0)] * 3]
+    assert losses(found, "metrics") == []
+
+
+def test_more_launches_than_one_session_takes_are_measured(standin: Standin, tmp_path: Path) -> None:
+    found = run(standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:100", "launch:add:50")
+    assert found.sql("SELECT name, count(*), min(value), max(value) FROM range_metric GROUP BY ALL ORDER BY 1") == [
+        ("add", 50, 1.0, 1.0), ("gemm", 100, 1.0, 1.0)
+    ]  # fmt: skip
+    unjoined = "SELECT count(*) FROM range_metric r ANTI JOIN launch l ON r.correlation = l.correlation AND r.name = l.name"
+    assert found.sql(unjoined) == [(0,)]
+    assert found.sql("SELECT count(*) FROM kernel WHERE duration > 0") == [(150,)]
 
 
 @pytest.mark.parametrize(
