@@ -10,40 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.gpu.counts.known import KNOWN, SOURCE, counted_as_known
 from tests.gpu.test_capture import built
 
 pytestmark = pytest.mark.gpu
-SOURCE = Path(__file__).parent / "counts" / "known.cu"
 REPETITIONS = 5
-#: (part of the kernel's name, begin of an instruction) → in one launch: executions by warps, threads of each that no predicate
-#: switched off, all threads of each, and more metrics of each execution.
-KNOWN: dict[tuple[str, str], tuple[int, int, int, dict[str, int]]] = {
-    ("trips", "FFMA"): (4 * 4 * 100, 32, 32, {}),
-    ("diverge", "POPC"): (2 * 2 * 10, 8, 8, {}),
-    ("diverge", "BREV"): (2 * 2 * 5, 24, 24, {}),
-    ("predicated", "@!P0 STG"): (2 * 2, 16, 32, {}),
-    ("predicated", "STG"): (2 * 2, 32, 32, {"sectors_mem_global": 4}),
-    ("strided<1>", "LDG"): (2 * 2, 32, 32, {"sectors_mem_global": 4, "sectors_mem_global_ideal": 4}),
-    ("strided<8>", "LDG"): (2 * 2, 32, 32, {"sectors_mem_global": 32, "sectors_mem_global_ideal": 4}),
-    ("strided<32>", "LDG"): (2 * 2, 32, 32, {"sectors_mem_global": 32, "sectors_mem_global_ideal": 4}),
-    ("banks<1>", "LDS"): (1, 32, 32, {"l1tex_pipe_lsu_wavefronts_mem_shared": 1}),
-    ("banks<32>", "LDS"): (1, 32, 32, {"l1tex_pipe_lsu_wavefronts_mem_shared": 32}),
-}
-
-
-def counted_as_known(kernels: list[dict[str, Any]], name: str, text: str, repetitions: int) -> None:
-    """Compare one instruction of `sass counts --json` with what is known of it."""
-    executions, on, threads, more = KNOWN[name, text]
-    [kernel] = [kernel for kernel in kernels if name in kernel["name"]]
-    [found] = [one for one in kernel["instructions"] if one["sass"].startswith(text)]
-    expected = {"inst_executed": executions, "thread_inst_executed": executions * threads,
-                "thread_inst_executed_pred_on": executions * on,
-                **{metric: value * executions for metric, value in more.items()}}  # fmt: skip
-    assert {metric: found["metrics"][metric] for metric in expected} == {
-        metric: value * repetitions for metric, value in expected.items()
-    }
-    assert kernel["launches"] == repetitions
-
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
