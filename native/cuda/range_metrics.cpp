@@ -13,6 +13,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/functions.h"
+#include "cuda/metric_passes.h"
 #include "cuda/metric_set.h"
 #include "cuda/modules.h"
 #include "cuda/own_threads.h"
@@ -22,22 +23,13 @@
 namespace warpsight {
 namespace {
 
-constexpr size_t kLaunches = 64;            // that one session of CUPTI's measures
-constexpr time_t kPatienceSeconds = 1;      // that the end waits for a launch
-constexpr uint64_t kKernelNs = 30000000000; // that a launch waits for its kernel
-constexpr uint8_t kKernel = 1, kRange = 2;  // RangeMetric.kind
+constexpr size_t kSpans = 64;                // that one session of CUPTI's measures
+constexpr time_t kPatienceSeconds = 1;       // that the end waits for a launch
+constexpr uint64_t kKernelNs = 30000000000;  // that a launch waits for its kernel
+constexpr uint8_t kKernel = 1, kRange = 2;   // RangeMetric.kind
 
-// A range of the program while it takes its passes, or the launches of one session.
-struct Measured {
-  std::vector<uint8_t> data;
-  size_t pass = 0, level = 0;
-  uint32_t times = 0;           // entered since its passes began
-  uint64_t start = 0, end = 0;  // of the first and of the last of these
-  bool complete = false;
-};
-
-// A launch of the open session; its range is named by its index.
-struct MeasuredLaunch {
+// A launch or a range of the program; CUPTI's range for it is named by its index in the session.
+struct Span {
   uint64_t start, end;
   uint32_t name, correlation;
 };
@@ -47,11 +39,12 @@ struct MeasuredContext {
   uint32_t id;
   CUpti_RangeProfiler_Object* object = nullptr;
   MetricSet metrics;
-  std::map<uint32_t, Measured> ranges;  // by their name's id
-  Measured* open = nullptr;             // measured now
-  Measured session;                     // of launches
-  std::vector<MeasuredLaunch> launches; // in it
-  bool refused = false;                 // said so, and not asked again
+  std::vector<uint8_t> data;  // of the open session
+  std::vector<Span> spans;    // in it; none: no session is open
+  PassState passes = {};      // of the open session, before it
+  uint64_t sessions = 0;      // begun
+  uint64_t waiting = 0;       // launches or ranges that have passes left for further runs
+  bool refused = false;       // said so, and not asked again
 };
 
 // Protects everything below and CUPTI's session. Held from the begin of a launch to the end of its kernel,
@@ -67,7 +60,6 @@ thread_local MeasuredContext* t_launch = nullptr;  // whose launch this thread m
 thread_local CUstream t_stream = nullptr;          // where it goes
 thread_local uint32_t t_depth = 0;                 // of this thread's ranges
 thread_local uint32_t t_range = 0;    // depth at which this thread opened the measured range, 0 none
-thread_local uint32_t t_name = 0;     // its name
 MeasuredContext* g_ranged = nullptr;  // whose range is open
 
 struct Guard {
@@ -109,6 +101,8 @@ bool availability(CUcontext context, std::vector<uint8_t>* image) {
   return cupti().cuptiProfilerGetCounterAvailability(&ask) == CUPTI_SUCCESS;
 }
 
+bool several_passes(const MeasuredContext& one) { return one.metrics.passes() > 1; }
+
 bool prepare(MeasuredContext* one) {
   uint32_t device = 0;
   if (!available() || !profiler_initialized() ||
@@ -118,10 +112,11 @@ bool prepare(MeasuredContext* one) {
   if (!availability(one->context, &free_counters)) free_counters.clear();
   const std::string problem = one->metrics.prepare(CUPTI_PROFILER_TYPE_RANGE_PROFILER, device, free_counters);
   if (!problem.empty()) return refuse(one, problem);
-  if (!settings().metrics_per_range && one->metrics.passes() > 1)
-    return refuse(one, "they need " + std::to_string(one->metrics.passes()) +
-                           " passes and a launch takes one: ask for fewer at a time, or measure ranges "
-                           "(--metrics-per range)");
+  if (settings().metrics_passes.empty() && one->metrics.passes() > 1)
+    return refuse(one,
+                  "they need " + std::to_string(one->metrics.passes()) +
+                      " passes and a run of the program takes one: ask for fewer at a time, or run it as "
+                      "often with --metrics-passes FOLDER, as `warpsight sass metrics` does");
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_Enable_Params, on);
   on.ctx = one->context;
   const CUptiResult result = cupti().cuptiRangeProfilerEnable(&on);
@@ -142,70 +137,64 @@ MeasuredContext* measured(CUcontext context) {
   return prepare(one) ? one : nullptr;
 }
 
-// In one image.
-size_t most_ranges() { return settings().metrics_per_range ? 1 : kLaunches; }
-
-bool clear(MeasuredContext* one, Measured* range) {
-  if (range->data.empty()) {
+// Makes an image for the session that begins, with what earlier runs measured of it.
+bool set_up_data(MeasuredContext* one) {
+  if (one->data.empty()) {
     WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
     size.pRangeProfilerObject = one->object;
     size.pMetricNames = one->metrics.names();
     size.numMetrics = one->metrics.count();
-    size.maxNumOfRanges = most_ranges();
-    size.maxNumRangeTreeNodes = static_cast<uint32_t>(most_ranges());
+    size.maxNumOfRanges = kSpans;
+    size.maxNumRangeTreeNodes = kSpans;
     const CUptiResult result = cupti().cuptiRangeProfilerGetCounterDataSize(&size);
     if (result != CUPTI_SUCCESS) return refuse(one, result, "size of data");
-    range->data.resize(size.counterDataSize);
+    one->data.resize(size.counterDataSize);
   }
+  one->passes = {};
+  if (several_passes(*one) && load_passes(one->id, one->sessions, &one->passes, &one->data)) return true;
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, image);
   image.pRangeProfilerObject = one->object;
-  image.counterDataSize = range->data.size();
-  image.pCounterData = range->data.data();
-  range->pass = range->level = range->times = 0;
-  return cupti().cuptiRangeProfilerCounterDataImageInitialize(&image) == CUPTI_SUCCESS;
+  image.counterDataSize = one->data.size();
+  image.pCounterData = one->data.data();
+  const CUptiResult result = cupti().cuptiRangeProfilerCounterDataImageInitialize(&image);
+  return result == CUPTI_SUCCESS || refuse(one, result, "data");
 }
 
-bool start(MeasuredContext* one, Measured* range) {
+bool begin_session(MeasuredContext* one) {
+  if (!set_up_data(one)) return false;
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
   config.pRangeProfilerObject = one->object;
   config.configSize = one->metrics.image().size();
   config.pConfig = one->metrics.image().data();
-  config.counterDataImageSize = range->data.size();
-  config.pCounterDataImage = range->data.data();
+  config.counterDataImageSize = one->data.size();
+  config.pCounterDataImage = one->data.data();
   config.range = CUPTI_UserRange;
-  config.replayMode = CUPTI_UserReplay;
-  config.maxRangesPerPass = most_ranges();
+  config.replayMode = several_passes(*one) ? CUPTI_ApplicationReplay : CUPTI_UserReplay;
+  config.maxRangesPerPass = kSpans;
   config.numNestingLevels = 1;
   config.minNestingLevel = 1;
-  config.passIndex = range->pass;
-  config.targetNestingLevel = static_cast<uint16_t>(range->level);
+  config.passIndex = one->passes.pass;
+  config.targetNestingLevel = static_cast<uint16_t>(one->passes.level);
   CUptiResult result = cupti().cuptiRangeProfilerSetConfig(&config);
   if (result != CUPTI_SUCCESS) return refuse(one, result, "configuration");
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_Start_Params, begin);
   begin.pRangeProfilerObject = one->object;
   result = cupti().cuptiRangeProfilerStart(&begin);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "start");
-  if (range->times++ == 0) range->start = now_ns();
-  one->open = range;
-  return true;
+  return result == CUPTI_SUCCESS || refuse(one, result, "start");
 }
 
-// Ends the session; true when the range has taken all its passes.
-bool stop(MeasuredContext* one) {
-  Measured* range = one->open;
-  one->open = nullptr;
-  range->end = now_ns();
+// Ends the session; `next` is what a further run is to take, false when this was the last pass.
+bool end_session(MeasuredContext* one, PassState* next) {
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_Stop_Params, end);
   end.pRangeProfilerObject = one->object;
   CUptiResult result = cupti().cuptiRangeProfilerStop(&end);
   if (result != CUPTI_SUCCESS) return refuse(one, result, "stop");
-  range->pass = end.passIndex;
-  range->level = end.targetNestingLevel;
   WARPSIGHT_PARAMS(CUpti_RangeProfiler_DecodeData_Params, decode);
   decode.pRangeProfilerObject = one->object;
   result = cupti().cuptiRangeProfilerDecodeData(&decode);
   if (result != CUPTI_SUCCESS) return refuse(one, result, "decode");
-  return end.isAllPassSubmitted != 0;
+  *next = {end.passIndex, end.targetNestingLevel, 0};
+  return several_passes(*one) && end.isAllPassSubmitted == 0;
 }
 
 bool push(MeasuredContext* one, size_t name) {
@@ -239,7 +228,8 @@ size_t range_name(const std::vector<uint8_t>& data, size_t index) {
   info.rangeIndex = index;
   info.rangeDelimiter = "/";
   const CUptiResult result = cupti().cuptiRangeProfilerCounterDataGetRangeInfo(&info);
-  return result == CUPTI_SUCCESS && info.rangeName != nullptr ? strtoull(info.rangeName, nullptr, 10) : SIZE_MAX;
+  return result == CUPTI_SUCCESS && info.rangeName != nullptr ? strtoull(info.rangeName, nullptr, 10)
+                                                              : SIZE_MAX;
 }
 
 // Writes the metrics of the range at `index` of an image; `row` says whose they are.
@@ -256,60 +246,97 @@ bool write_range(MeasuredContext* one, const std::vector<uint8_t>& data, size_t 
   return !values.empty();
 }
 
-// Where in the image the range of each launch is; SIZE_MAX where it is not.
-std::vector<size_t> launch_indices(const MeasuredContext& one) {
-  std::vector<size_t> indices(one.launches.size(), SIZE_MAX);
-  const size_t count = one.refused ? 0 : count_ranges(one.session.data);
+// Where in the image the range of each span is; SIZE_MAX where it is not.
+std::vector<size_t> range_indices(const MeasuredContext& one) {
+  std::vector<size_t> indices(one.spans.size(), SIZE_MAX);
+  const size_t count = one.refused ? 0 : count_ranges(one.data);
   for (size_t index = 0; index < count; ++index) {
-    const size_t name = range_name(one.session.data, index);
+    const size_t name = range_name(one.data, index);
     if (name < indices.size()) indices[name] = index;
   }
   return indices;
 }
 
-// Ends the session of launches and writes their metrics.
-void collect_launches(MeasuredContext* one) {
-  if (one->launches.empty()) return;
-  stop(one);
-  const std::vector<size_t> indices = launch_indices(*one);
-  uint64_t missing = 0;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const MeasuredLaunch& launch = one->launches[i];
-    RangeMetric row = {};
-    row.start = launch.start;
-    row.end = launch.end;
-    row.name = launch.name;
-    row.correlation = launch.correlation;
-    row.kind = kKernel;
-    if (indices[i] == SIZE_MAX || !write_range(one, one->session.data, indices[i], row)) ++missing;
-  }
-  if (missing != 0)
-    report_loss("metrics", "launches for which CUPTI gave no metrics", missing, Severity::lost, 0, 0,
-                RangeMetric::kKind);
-  one->launches.clear();
+void lose(const char* cause, uint64_t count) {
+  if (count != 0) report_loss("metrics", cause, count, Severity::lost, 0, 0, RangeMetric::kKind);
 }
 
-void report_incomplete(MeasuredContext* one) {
-  uint64_t ranges = 0, entered = 0;
-  for (const auto& [name, range] : one->ranges) {
-    if (range.times == 0 || range.complete) continue;
-    ++ranges;
-    entered = std::max<uint64_t>(entered, range.times);
+void write_spans(MeasuredContext* one) {
+  const std::vector<size_t> indices = range_indices(*one);
+  uint64_t missing = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const Span& span = one->spans[i];
+    RangeMetric row = {};
+    row.start = span.start;
+    row.end = span.end;
+    row.name = span.name;
+    row.correlation = span.correlation;
+    row.kind = settings().metrics_per_range ? kRange : kKernel;
+    if (indices[i] == SIZE_MAX || !write_range(one, one->data, indices[i], row)) ++missing;
   }
-  if (ranges == 0) return;
-  report_loss("metrics",
-              "ranges without metrics: they need " + std::to_string(one->metrics.passes()) +
-                  " passes, one each time the program enters a range, and it entered these at most " +
-                  std::to_string(entered) + " times; ask for fewer metrics at a time",
-              ranges, Severity::lost, 0, 0, RangeMetric::kKind);
+  lose("launches or ranges for which CUPTI gave no metrics", missing);
+}
+
+// How many spans there are and which have the same name, as a number: names have other ids in another run.
+uint64_t pattern_of(const std::vector<Span>& spans) {
+  std::map<uint32_t, uint64_t> seen;
+  uint64_t pattern = spans.size();
+  for (const Span& span : spans)
+    pattern = pattern * 1099511628211u + seen.emplace(span.name, seen.size()).first->second;
+  return pattern;
+}
+
+// Ends the session and writes its metrics, or keeps them for the next pass.
+void collect(MeasuredContext* one) {
+  if (one->spans.empty()) return;
+  PassState next = {};
+  const bool more = end_session(one, &next);
+  next.pattern = pattern_of(one->spans);
+  const uint64_t session = one->sessions++;
+  if (!one->refused && one->passes.pass != 0 && one->passes.pattern != next.pattern) {
+    lose("launches or ranges that differ from those of the run before, so passes cannot be put together",
+         one->spans.size());
+  } else if (more) {
+    const std::string problem = save_passes(one->id, session, next, one->data);
+    if (!problem.empty()) refuse(one, problem);
+    one->waiting += one->spans.size();
+  } else {
+    write_spans(one);
+    if (several_passes(*one)) forget_passes(one->id, session);
+  }
+  one->spans.clear();
+}
+
+// Opens a range of CUPTI's, in a session that this begins where there is none.
+bool begin_span(MeasuredContext* one, uint32_t name) {
+  if (one->spans.empty() && !begin_session(one)) return false;
+  if (!push(one, one->spans.size())) return collect(one), false;
+  one->spans.push_back({now_ns(), 0, name, 0});
+  return true;
+}
+
+void end_span(MeasuredContext* one) {
+  one->spans.back().end = now_ns();
+  pop(one);
+  if (one->refused || one->spans.size() == kSpans) collect(one);
+}
+
+void report_waiting(const MeasuredContext& one) {
+  if (one.waiting == 0) return;
+  report_loss(
+      "metrics",
+      "launches or ranges wait for further passes: run the program again with the same --metrics-passes",
+      one.waiting, Severity::note, 0, 0, RangeMetric::kKind);
 }
 
 // Under g_lock.
 void finish(MeasuredContext* one) {
-  collect_launches(one);
-  if (one->open != nullptr) stop(one);
-  report_incomplete(one);
-  if (g_ranged == one) g_ranged = nullptr;
+  if (g_ranged == one) {
+    end_span(one);
+    g_ranged = nullptr;
+  }
+  collect(one);
+  report_waiting(*one);
   if (one->object != nullptr) {
     WARPSIGHT_PARAMS(CUpti_RangeProfiler_Disable_Params, off);
     off.pRangeProfilerObject = one->object;
@@ -324,7 +351,8 @@ bool wanted() { return !settings().metrics.empty() && settings().pm_sampling_us 
 bool captures(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver().stream_is_capturing == nullptr) return false;
-  return driver().stream_is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver().stream_is_capturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 // Polls, because a wait would be recorded as the program's. False when the work does not end.
@@ -334,14 +362,6 @@ bool wait_for(CUstream stream) {
     if (now_ns() > until) return false;
     sched_yield();
   }
-  return true;
-}
-
-// Opens the range of a launch, in a session that this begins where there is none.
-bool begin_launch(MeasuredContext* one) {
-  if (one->launches.empty() && !(clear(one, &one->session) && start(one, &one->session))) return false;
-  if (!push(one, one->launches.size())) return collect_launches(one), false;
-  one->launches.push_back({now_ns(), 0, 0, 0});
   return true;
 }
 
@@ -356,7 +376,7 @@ void measured_launch_begins(CUcontext context, const char* kernel, CUstream stre
   relax_capture_mode();
   pthread_mutex_lock(&g_lock);
   MeasuredContext* one = measured(context);
-  if (one != nullptr && !one->refused && begin_launch(one)) {
+  if (one != nullptr && !one->refused && begin_span(one, 0)) {
     t_launch = one;
     t_stream = stream;
     return;  // the lock is held until the kernel ends
@@ -369,13 +389,12 @@ void measured_launch_ends(uint32_t name, uint32_t correlation) {
   if (one == nullptr) return;
   t_launch = nullptr;
   if (!wait_for(t_stream))
-    refuse(one, "a kernel did not end before the next launch; ask for metrics of ranges instead (--metrics-per range)");
-  MeasuredLaunch& launch = one->launches.back();
-  launch.end = now_ns();
-  launch.name = name;
-  launch.correlation = correlation;
-  pop(one);
-  if (one->refused || one->launches.size() == kLaunches) collect_launches(one);
+    refuse(one,
+           "a kernel did not end before the next launch; ask for metrics of ranges instead (--metrics-per "
+           "range)");
+  one->spans.back().name = name;
+  one->spans.back().correlation = correlation;
+  end_span(one);
   pthread_mutex_unlock(&g_lock);
 }
 
@@ -390,13 +409,9 @@ void metric_range_begins(uint32_t name) {
   if (g_ranged != nullptr) return;  // another thread's is open
   MeasuredContext* one = measured(context);
   if (one == nullptr || one->refused) return;
-  Measured* range = &one->ranges[name];
-  if ((range->times == 0 || range->complete) && !clear(one, range)) return;
-  range->complete = false;
-  if (!start(one, range) || !push(one, name)) return;
+  if (!begin_span(one, name)) return;
   g_ranged = one;
   t_range = t_depth;
-  t_name = name;
 }
 
 void metric_range_ends() {
@@ -407,17 +422,7 @@ void metric_range_ends() {
   const Guard guard;
   MeasuredContext* one = g_ranged;
   g_ranged = nullptr;
-  if (one == nullptr || one->open == nullptr) return;
-  pop(one);
-  Measured* range = one->open;
-  if (!stop(one)) return;
-  RangeMetric row = {};
-  row.start = range->start;
-  row.end = range->end;
-  row.name = t_name;
-  row.kind = kRange;
-  if (count_ranges(range->data) != 0) write_range(one, range->data, 0, row);
-  range->complete = true;
+  if (one != nullptr) end_span(one);
 }
 
 void end_measuring_of(CUcontext context) {
@@ -445,8 +450,9 @@ void end_measuring(bool exiting) {
       finish(one);
       continue;
     }
-    collect_launches(one);
-    report_incomplete(one);
+    if (g_ranged == one) end_span(one);
+    collect(one);
+    report_waiting(*one);
   }
   contexts().clear();
   pthread_mutex_unlock(&g_lock);

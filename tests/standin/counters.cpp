@@ -49,7 +49,7 @@ constexpr Script kScript[] = {{0x0, {4, 128, 128, 0}}, {0x10, {4, 64, 48, 8}}, {
 // What the images of both interfaces hold: ranges with their launches, or samples.
 struct Image {
   static constexpr size_t kMost = 64;
-  size_t ranges;
+  size_t ranges, passes;  // passes: those taken so far
   struct Range {
     char name[16];
     size_t launches;
@@ -207,6 +207,7 @@ EXPORT CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfP
 // The first metric of a range is its launches, the second ten times these, and so on.
 EXPORT CUptiResult cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params* params) {
   const auto* image = reinterpret_cast<const Image*>(params->pCounterDataImage);
+  if (image->passes != static_cast<size_t>(option("passes", 1))) violation("metrics are evaluated before the last pass");
   double value = static_cast<double>(image->range[params->rangeIndex].launches);
   for (size_t i = 0; i < params->numMetrics; ++i, value *= 10) params->pMetricValues[i] = value;
   return CUPTI_SUCCESS;
@@ -274,7 +275,7 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params* param
   if (!g_ranges.started || g_ranges.depth != 0) violation("the Range Profiler is stopped inside of a range");
   g_ranges.started = g_ranges.decoded = false;
   const size_t passes = static_cast<size_t>(option("passes", 1));
-  const bool all = g_ranges.config.replayMode == CUPTI_KernelReplay || g_ranges.config.passIndex + 1 == passes;
+  const bool all = g_ranges.config.passIndex + 1 == passes;
   params->passIndex = all ? 0 : g_ranges.config.passIndex + 1;
   params->isAllPassSubmitted = all;
   return CUPTI_SUCCESS;
@@ -285,6 +286,8 @@ EXPORT CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_P
   if (g_ranges.started) violation("data is decoded while the Range Profiler measures");
   // The order of ranges in an image is not that of their begins.
   auto* image = reinterpret_cast<Image*>(g_ranges.config.pCounterDataImage);
+  if (image->passes != g_ranges.config.passIndex) violation("a pass is put into an image that lacks the passes before it");
+  ++image->passes;
   image->ranges = g_session.ranges;
   std::reverse_copy(g_session.range, g_session.range + g_session.ranges, image->range);
   return CUPTI_SUCCESS;
@@ -342,7 +345,7 @@ EXPORT CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params*) {
 EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params* params) {
   auto* image = reinterpret_cast<Image*>(params->pCounterDataImage);
   if (image->ranges != 0) violation("an image of samples is filled again that was not cleared");
-  *image = {static_cast<size_t>(g_sampler.left < 2 ? g_sampler.left : 2), {{"", 7}, {"", 7}}};
+  *image = {static_cast<size_t>(g_sampler.left < 2 ? g_sampler.left : 2), 1, {{"", 7}, {"", 7}}};
   g_sampler.left -= static_cast<long>(image->ranges);
   params->decodeStopReason = g_sampler.left > 0 ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
                                                 : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
