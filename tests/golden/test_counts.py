@@ -54,7 +54,11 @@ def test_a_loop_runs_its_branch_once_more_than_it_jumps_back(plain: list[dict[st
     [kernel] = [kernel for kernel in plain if kernel["name"].startswith("trips(")]
     warps, count = launch.warps * REPETITIONS, launch.numbers[0]
     [branch] = [one for one in kernel["instructions"] if " BRA " in one["sass"] and one["executions"] > warps]
-    body = [one for one in kernel["instructions"] if int(branch["sass"].split()[-1], 16) <= one["pc"] <= branch["pc"]]
+    body = [
+        one
+        for one in kernel["instructions"]
+        if int(branch["sass"].split()[-1], 16) <= one["pc"] <= branch["pc"]
+    ]
     assert {one["executions"] for one in body} == {warps * count}
     assert branch["predicated_off"] == warps * len(LANES)
     assert kernel["executions"] == warps * (len(kernel["instructions"]) + len(body) * (count - 1))
@@ -70,7 +74,11 @@ def test_arithmetic_and_bytes_are_those_of_the_source(kernels: list[Kernel]) -> 
         assert kernel.arithmetic == ({("fp32", False): fused} if fused else {})
         words = {"predicated": 1.5, "strided": 2}.get(launch.kernel, 1)  # of each thread, in global memory
         assert kernel.requested["global"] == 4 * words * threads
-        if launch.kernel == "trips":  # each thread: the stack's place, count, out; each warp: 64 bits, the block's size
-            assert kernel.requested["constant"] == (4 + 4 + 8) * threads + (8 + 4) * launch.warps * REPETITIONS
+        if (
+            launch.kernel == "trips"
+        ):  # each thread: the stack's place, count, out; each warp: 64 bits, the block's size
+            assert (
+                kernel.requested["constant"] == (4 + 4 + 8) * threads + (8 + 4) * launch.warps * REPETITIONS
+            )
         if launch.kernel == "banks":
             assert kernel.requested["shared"] == 4 * 2 * threads

@@ -16,6 +16,7 @@ from tests.gpu.test_capture import built
 pytestmark = pytest.mark.gpu
 REPETITIONS = 5
 
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(

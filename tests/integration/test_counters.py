@@ -136,12 +136,18 @@ def test_each_run_takes_a_pass_and_the_last_has_the_metrics(
 ) -> None:
     options = ("--metrics", "dram__bytes.sum", "--metrics-per", per, "--metrics-passes", str(tmp_path))
     steps = ("push:step", "launch:gemm:70", "pop", "launch:add:1")
-    expected = [("range", "step", 70.0)] if per == "range" else [("kernel", "gemm", 1.0)] * 70 + [("kernel", "add", 1.0)]
+    expected = (
+        [("range", "step", 70.0)]
+        if per == "range"
+        else [("kernel", "gemm", 1.0)] * 70 + [("kernel", "add", 1.0)]
+    )
     for turn in range(6):
         found = run(standin, tmp_path / f"{turn}.warp", options, *steps, says="passes=3")
         rows = found.sql("SELECT kind, name, value FROM range_metric ORDER BY range")
         assert rows == (expected if turn % 3 == 2 else [])
-        assert any("wait for further passes" in cause for cause in losses(found, "metrics")) == (turn % 3 != 2)
+        assert any("wait for further passes" in cause for cause in losses(found, "metrics")) == (
+            turn % 3 != 2
+        )
     assert not [path for path in tmp_path.iterdir() if path.is_file()]
 
 
@@ -183,12 +189,17 @@ def test_samples_are_counters_of_the_timeline(standin: Standin, tmp_path: Path) 
 
 def test_captured_launches_are_measured_when_their_graph_runs(standin: Standin, tmp_path: Path) -> None:
     found = run(standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:1", "graph:3")
-    assert found.sql("SELECT name, value FROM range_metric ORDER BY range") == [("gemm", 1.0), *[("CUDA graph", 1.0)] * 3]
+    assert found.sql("SELECT name, value FROM range_metric ORDER BY range") == [
+        ("gemm", 1.0),
+        *[("CUDA graph", 1.0)] * 3,
+    ]
     assert losses(found, "metrics") == []
 
 
 def test_more_launches_than_one_session_takes_are_measured(standin: Standin, tmp_path: Path) -> None:
-    found = run(standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:100", "launch:add:50")
+    found = run(
+        standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:100", "launch:add:50"
+    )
     assert found.sql("SELECT name, count(*), min(value), max(value) FROM range_metric GROUP BY ALL ORDER BY 1") == [
         ("add", 50, 1.0, 1.0), ("gemm", 100, 1.0, 1.0)
     ]  # fmt: skip
@@ -209,7 +220,9 @@ def test_sampling_that_loses_says_so(standin: Standin, tmp_path: Path, says: str
 
 def test_a_range_is_measured_each_time_it_is_entered(standin: Standin, tmp_path: Path) -> None:
     steps = ("push:step", "push:inner", "launch:gemm:2", "pop", "launch:add:1", "pop") * 4
-    found = run(standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum", "--metrics-per", "range"), *steps)
+    found = run(
+        standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum", "--metrics-per", "range"), *steps
+    )
     assert found.sql("SELECT kind, name, value FROM range_metric") == [("range", "step", 3.0)] * 4
     assert losses(found, "metrics") == []
 
@@ -224,7 +237,8 @@ def test_metrics_are_shown_for_each_kernel(standin: Standin, tmp_path: Path) -> 
 
 
 def test_a_program_runs_once_for_each_pass_and_its_metrics_are_shown_once(standin: Standin) -> None:
-    done = standin.run("sass", "metrics", "-m", "dram__bytes.sum", "--json", "--", *standin.program("init", "launch:gemm:2", "sync"),
+    program = standin.program("init", "launch:gemm:2", "sync")
+    done = standin.run("sass", "metrics", "-m", "dram__bytes.sum", "--json", "--", *program,
                        WARPSIGHT_CUPTI=str(standin.folder / "libcupti.so.13"), STANDIN="passes=3")  # fmt: skip
     assert done.returncode == 0, done.stderr
     [row] = json.loads(done.stdout)

@@ -77,11 +77,17 @@ def _diverge(launch: Launch) -> dict[str, dict[str, int]]:
 
 def _predicated(_: Launch) -> dict[str, dict[str, int]]:
     even = [lane for lane in LANES if lane % 2 == 0]
-    return {"@!P0 STG": _executed(1, 32, len(even), accessed(even, 1)), "STG": _executed(1, 32, 32, accessed(LANES, 1))}
+    return {
+        "@!P0 STG": _executed(1, 32, len(even), accessed(even, 1)),
+        "STG": _executed(1, 32, 32, accessed(LANES, 1)),
+    }
 
 
 def _strided(launch: Launch) -> dict[str, dict[str, int]]:
-    return {"LDG": _executed(1, 32, 32, accessed(LANES, launch.stride)), "STG": _executed(1, 32, 32, accessed(LANES, 1))}
+    return {
+        "LDG": _executed(1, 32, 32, accessed(LANES, launch.stride)),
+        "STG": _executed(1, 32, 32, accessed(LANES, 1)),
+    }
 
 
 def _banks(launch: Launch) -> dict[str, dict[str, int]]:

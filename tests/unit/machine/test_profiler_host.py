@@ -71,7 +71,7 @@ def test_samples_take_one_pass_and_all_else_as_many_as_it_needs() -> None:
     names, passes = metrics.chosen("GH100", [name, name])
     assert names == (name,)
     assert passes > 1
-    with pytest.raises(UsageError, match="passes and sampling takes one: dram__bytes.sum fit in one"):
+    with pytest.raises(UsageError, match=r"passes and sampling takes one: dram__bytes\.sum fit in one"):
         metrics.chosen("GH100", [name, "dram__bytes.sum"], sampling=True)
 
 

@@ -1,9 +1,9 @@
 """How near a kernel comes to what its device can do: exact operations, and time and bytes measured in a run without counting.
 
 Counting slows kernels down many times, so its times say nothing. A second run records the time of each kernel and measures
-:data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams, Waterman, Patterson,
-"Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each memory that it moves
-bytes through would alone take some time; the longest of these times is the roof.
+:data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams,
+Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each
+memory that it moves bytes through would alone take some time; the longest of these times is the roof.
 """
 
 from __future__ import annotations
@@ -162,6 +162,4 @@ def _roofline(kernel: Kernel, launches: int, run: Mapping[str, float], measured:
         if peak and amount:
             roofs.append(Roof(f"{unit[0]} matrix" if unit[1] else unit[0], amount, peak))
     roofs.sort(key=lambda roof: -roof.seconds)
-    return Roofline(
-        kernel.name, measured, run[_SECONDS], floating or sum(arithmetic.values()), moved, roofs
-    )
+    return Roofline(kernel.name, measured, run[_SECONDS], floating or sum(arithmetic.values()), moved, roofs)
