@@ -1,12 +1,9 @@
 #include "cuda/range_metrics.h"
 
-#include <cupti_range_profiler.h>
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,16 +11,15 @@
 #include "cuda/cuda.h"
 #include "cuda/functions.h"
 #include "cuda/metric_passes.h"
-#include "cuda/metric_set.h"
 #include "cuda/modules.h"
 #include "cuda/own_threads.h"
+#include "cuda/range_session.h"
 #include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
 namespace {
 
-constexpr size_t kSpans = 64;                // that one session of CUPTI's measures
 constexpr time_t kPatienceSeconds = 1;       // that the end waits for a launch
 constexpr uint64_t kKernelNs = 30000000000;  // that a launch waits for its kernel
 constexpr uint8_t kKernel = 1, kRange = 2;   // RangeMetric.kind
@@ -37,14 +33,12 @@ struct Span {
 struct MeasuredContext {
   CUcontext context;
   uint32_t id;
-  CUpti_RangeProfiler_Object* object = nullptr;
-  MetricSet metrics;
-  std::vector<uint8_t> data;  // of the open session
-  std::vector<Span> spans;    // in it; none: no session is open
-  PassState passes = {};      // of the open session, before it
-  uint64_t sessions = 0;      // begun
-  uint64_t waiting = 0;       // launches or ranges that have passes left for further runs
-  bool refused = false;       // said so, and not asked again
+  RangeSession session;
+  std::vector<Span> spans;  // in it; none: no session is open
+  PassState passes = {};    // of the open session, before it
+  uint64_t sessions = 0;    // ended
+  uint64_t waiting = 0;     // launches or ranges that have passes left for further runs
+  bool refused = false;     // said so, and not asked again
 };
 
 // Protects everything below and CUPTI's session. Held from the begin of a launch to the end of its kernel,
@@ -69,192 +63,40 @@ struct Guard {
   Guard& operator=(const Guard&) = delete;
 };
 
-bool available() {
-  const CuptiFunctions& c = cupti();
-  return profiler() == Profiler::cupti && c.cuptiRangeProfilerEnable != nullptr &&
-         c.cuptiRangeProfilerDisable != nullptr && c.cuptiRangeProfilerSetConfig != nullptr &&
-         c.cuptiRangeProfilerStart != nullptr && c.cuptiRangeProfilerStop != nullptr &&
-         c.cuptiRangeProfilerDecodeData != nullptr && c.cuptiRangeProfilerPushRange != nullptr &&
-         c.cuptiRangeProfilerPopRange != nullptr && c.cuptiRangeProfilerGetCounterDataSize != nullptr &&
-         c.cuptiRangeProfilerCounterDataImageInitialize != nullptr &&
-         c.cuptiRangeProfilerGetCounterDataInfo != nullptr &&
-         c.cuptiRangeProfilerCounterDataGetRangeInfo != nullptr &&
-         c.cuptiProfilerGetCounterAvailability != nullptr && c.cuptiGetDeviceId != nullptr;
-}
-
-bool refuse(MeasuredContext* one, const std::string& why) {
-  if (!one->refused) report_loss("metrics", "no metrics of this context: " + why);
+// False, and the context is not measured any more, where there is a problem.
+bool fine(MeasuredContext* one, const std::string& problem) {
+  if (problem.empty()) return true;
+  if (!one->refused) report_loss("metrics", "no metrics of this context: " + problem);
   one->refused = true;
   return false;
 }
 
-bool refuse(MeasuredContext* one, CUptiResult result, const char* step) {
-  return refuse(one, counter_remedy(result) + " (" + step + ": " + result_name(result) + ")");
-}
-
-bool availability(CUcontext context, std::vector<uint8_t>* image) {
-  WARPSIGHT_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, ask);
-  ask.ctx = context;
-  if (cupti().cuptiProfilerGetCounterAvailability(&ask) != CUPTI_SUCCESS) return false;
-  image->resize(ask.counterAvailabilityImageSize);
-  ask.pCounterAvailabilityImage = image->data();
-  return cupti().cuptiProfilerGetCounterAvailability(&ask) == CUPTI_SUCCESS;
-}
-
-bool several_passes(const MeasuredContext& one) { return one.metrics.passes() > 1; }
-
-bool prepare(MeasuredContext* one) {
-  uint32_t device = 0;
-  if (!available() || !profiler_initialized() ||
-      cupti().cuptiGetDeviceId(one->context, &device) != CUPTI_SUCCESS)
-    return refuse(one, "this CUPTI has no Range Profiler; CUDA 12.6 brought it");
-  std::vector<uint8_t> free_counters;
-  if (!availability(one->context, &free_counters)) free_counters.clear();
-  const std::string problem = one->metrics.prepare(CUPTI_PROFILER_TYPE_RANGE_PROFILER, device, free_counters);
-  if (!problem.empty()) return refuse(one, problem);
-  if (settings().metrics_passes.empty() && one->metrics.passes() > 1)
-    return refuse(one,
-                  "they need " + std::to_string(one->metrics.passes()) +
-                      " passes and a run of the program takes one: ask for fewer at a time, or run it as "
-                      "often with --metrics-passes FOLDER, as `warpsight sass metrics` does");
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_Enable_Params, on);
-  on.ctx = one->context;
-  const CUptiResult result = cupti().cuptiRangeProfilerEnable(&on);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "begin");
-  one->object = on.pRangeProfilerObject;
-  return true;
-}
-
-// The context's state, made at its first use; null when it cannot be measured.
+// The context's state, made at its first use.
 MeasuredContext* measured(CUcontext context) {
   for (MeasuredContext* one : contexts()) {
-    if (one->context == context) return one->object != nullptr ? one : nullptr;
+    if (one->context == context) return one;
   }
   auto* one = new MeasuredContext;
   one->context = context;
   one->id = context_id(context);
   contexts().push_back(one);
-  return prepare(one) ? one : nullptr;
+  fine(one, one->session.enable(context));
+  return one;
 }
 
-// Makes an image for the session that begins, with what earlier runs measured of it.
-bool set_up_data(MeasuredContext* one) {
-  if (one->data.empty()) {
-    WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
-    size.pRangeProfilerObject = one->object;
-    size.pMetricNames = one->metrics.names();
-    size.numMetrics = one->metrics.count();
-    size.maxNumOfRanges = kSpans;
-    size.maxNumRangeTreeNodes = kSpans;
-    const CUptiResult result = cupti().cuptiRangeProfilerGetCounterDataSize(&size);
-    if (result != CUPTI_SUCCESS) return refuse(one, result, "size of data");
-    one->data.resize(size.counterDataSize);
-  }
-  one->passes = {};
-  if (several_passes(*one) && load_passes(one->id, one->sessions, &one->passes, &one->data)) return true;
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, image);
-  image.pRangeProfilerObject = one->object;
-  image.counterDataSize = one->data.size();
-  image.pCounterData = one->data.data();
-  const CUptiResult result = cupti().cuptiRangeProfilerCounterDataImageInitialize(&image);
-  return result == CUPTI_SUCCESS || refuse(one, result, "data");
-}
-
-bool begin_session(MeasuredContext* one) {
-  if (!set_up_data(one)) return false;
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
-  config.pRangeProfilerObject = one->object;
-  config.configSize = one->metrics.image().size();
-  config.pConfig = one->metrics.image().data();
-  config.counterDataImageSize = one->data.size();
-  config.pCounterDataImage = one->data.data();
-  config.range = CUPTI_UserRange;
-  config.replayMode = several_passes(*one) ? CUPTI_ApplicationReplay : CUPTI_UserReplay;
-  config.maxRangesPerPass = kSpans;
-  config.numNestingLevels = 1;
-  config.minNestingLevel = 1;
-  config.passIndex = one->passes.pass;
-  config.targetNestingLevel = static_cast<uint16_t>(one->passes.level);
-  CUptiResult result = cupti().cuptiRangeProfilerSetConfig(&config);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "configuration");
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_Start_Params, begin);
-  begin.pRangeProfilerObject = one->object;
-  result = cupti().cuptiRangeProfilerStart(&begin);
-  return result == CUPTI_SUCCESS || refuse(one, result, "start");
-}
-
-// Ends the session; `next` is what a further run is to take, false when this was the last pass.
-bool end_session(MeasuredContext* one, PassState* next) {
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_Stop_Params, end);
-  end.pRangeProfilerObject = one->object;
-  CUptiResult result = cupti().cuptiRangeProfilerStop(&end);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "stop");
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_DecodeData_Params, decode);
-  decode.pRangeProfilerObject = one->object;
-  result = cupti().cuptiRangeProfilerDecodeData(&decode);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "decode");
-  *next = {end.passIndex, end.targetNestingLevel, 0};
-  return several_passes(*one) && end.isAllPassSubmitted == 0;
-}
-
-bool push(MeasuredContext* one, size_t name) {
-  const std::string text = std::to_string(name);
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
-  push.pRangeProfilerObject = one->object;
-  push.pRangeName = text.c_str();
-  const CUptiResult result = cupti().cuptiRangeProfilerPushRange(&push);
-  return result == CUPTI_SUCCESS || refuse(one, result, "begin of a range");
-}
-
-bool pop(MeasuredContext* one) {
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PopRange_Params, pop);
-  pop.pRangeProfilerObject = one->object;
-  const CUptiResult result = cupti().cuptiRangeProfilerPopRange(&pop);
-  return result == CUPTI_SUCCESS || refuse(one, result, "end of a range");
-}
-
-size_t count_ranges(const std::vector<uint8_t>& data) {
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataInfo_Params, info);
-  info.pCounterDataImage = data.data();
-  info.counterDataImageSize = data.size();
-  return cupti().cuptiRangeProfilerGetCounterDataInfo(&info) == CUPTI_SUCCESS ? info.numTotalRanges : 0;
-}
-
-// The number that push() gave a range as its name.
-size_t range_name(const std::vector<uint8_t>& data, size_t index) {
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, info);
-  info.pCounterDataImage = data.data();
-  info.counterDataImageSize = data.size();
-  info.rangeIndex = index;
-  info.rangeDelimiter = "/";
-  const CUptiResult result = cupti().cuptiRangeProfilerCounterDataGetRangeInfo(&info);
-  return result == CUPTI_SUCCESS && info.rangeName != nullptr ? strtoull(info.rangeName, nullptr, 10)
-                                                              : SIZE_MAX;
-}
-
-// Writes the metrics of the range at `index` of an image; `row` says whose they are.
-bool write_range(MeasuredContext* one, const std::vector<uint8_t>& data, size_t index, RangeMetric row) {
-  const std::vector<double>& values = one->metrics.evaluate(data, index);
+// Writes the metrics of the range at `index` of the image; `row` says whose they are.
+bool write_range(MeasuredContext* one, size_t index, RangeMetric row) {
+  MetricSet& metrics = one->session.metrics;
+  const std::vector<double>& values = metrics.evaluate(one->session.data(), index);
   row.context = one->id;
-  row.passes = static_cast<uint16_t>(one->metrics.passes());
+  row.passes = static_cast<uint16_t>(metrics.passes());
   row.range = ++g_range;
   for (size_t i = 0; i < values.size(); ++i) {
-    row.metric = one->metrics.name_id(i);
+    row.metric = metrics.name_id(i);
     row.value = values[i];
     write(row, OnFull::wait);
   }
   return !values.empty();
-}
-
-// Where in the image the range of each span is; SIZE_MAX where it is not.
-std::vector<size_t> range_indices(const MeasuredContext& one) {
-  std::vector<size_t> indices(one.spans.size(), SIZE_MAX);
-  const size_t count = one.refused ? 0 : count_ranges(one.data);
-  for (size_t index = 0; index < count; ++index) {
-    const size_t name = range_name(one.data, index);
-    if (name < indices.size()) indices[name] = index;
-  }
-  return indices;
 }
 
 void lose(const char* cause, uint64_t count) {
@@ -262,7 +104,7 @@ void lose(const char* cause, uint64_t count) {
 }
 
 void write_spans(MeasuredContext* one) {
-  const std::vector<size_t> indices = range_indices(*one);
+  const std::vector<size_t> indices = one->session.indices(one->spans.size());
   uint64_t missing = 0;
   for (size_t i = 0; i < indices.size(); ++i) {
     const Span& span = one->spans[i];
@@ -272,7 +114,7 @@ void write_spans(MeasuredContext* one) {
     row.name = span.name;
     row.correlation = span.correlation;
     row.kind = settings().metrics_per_range ? kRange : kKernel;
-    if (indices[i] == SIZE_MAX || !write_range(one, one->data, indices[i], row)) ++missing;
+    if (indices[i] == SIZE_MAX || !write_range(one, indices[i], row)) ++missing;
   }
   lose("launches or ranges for which CUPTI gave no metrics", missing);
 }
@@ -286,39 +128,49 @@ uint64_t pattern_of(const std::vector<Span>& spans) {
   return pattern;
 }
 
-// Ends the session and writes its metrics, or keeps them for the next pass.
-void collect(MeasuredContext* one) {
-  if (one->spans.empty()) return;
-  PassState next = {};
-  const bool more = end_session(one, &next);
+// Keeps what was measured for the next pass, or writes it after the last one.
+void keep_or_write(MeasuredContext* one, PassState next, bool complete) {
   next.pattern = pattern_of(one->spans);
-  const uint64_t session = one->sessions++;
-  if (!one->refused && one->passes.pass != 0 && one->passes.pattern != next.pattern) {
+  if (one->passes.pass != 0 && one->passes.pattern != next.pattern) {
     lose("launches or ranges that differ from those of the run before, so passes cannot be put together",
          one->spans.size());
-  } else if (more) {
-    const std::string problem = save_passes(one->id, session, next, one->data);
-    if (!problem.empty()) refuse(one, problem);
+  } else if (!complete) {
+    fine(one, save_passes(one->id, one->sessions, next, one->session.data()));
     one->waiting += one->spans.size();
   } else {
     write_spans(one);
-    if (several_passes(*one)) forget_passes(one->id, session);
+    if (one->session.several_passes()) forget_passes(one->id, one->sessions);
   }
+}
+
+// Ends the session.
+void collect(MeasuredContext* one) {
+  if (one->spans.empty()) return;
+  PassState next = {};
+  bool complete = false;
+  if (fine(one, one->session.end(&next, &complete)) && !one->refused)
+    keep_or_write(one, next, complete);
+  else
+    lose("launches or ranges for which CUPTI gave no metrics", one->spans.size());
+  ++one->sessions;
   one->spans.clear();
 }
 
 // Opens a range of CUPTI's, in a session that this begins where there is none.
 bool begin_span(MeasuredContext* one, uint32_t name) {
-  if (one->spans.empty() && !begin_session(one)) return false;
-  if (!push(one, one->spans.size())) return collect(one), false;
+  RangeSession& session = one->session;
+  if (one->spans.empty() && !(fine(one, session.set_up_data(one->id, one->sessions, &one->passes)) &&
+                              fine(one, session.begin(one->passes))))
+    return false;
+  if (!fine(one, session.push(one->spans.size()))) return collect(one), false;
   one->spans.push_back({now_ns(), 0, name, 0});
   return true;
 }
 
 void end_span(MeasuredContext* one) {
   one->spans.back().end = now_ns();
-  pop(one);
-  if (one->refused || one->spans.size() == kSpans) collect(one);
+  fine(one, one->session.pop());
+  if (one->refused || one->spans.size() == RangeSession::kRanges) collect(one);
 }
 
 void report_waiting(const MeasuredContext& one) {
@@ -337,11 +189,7 @@ void finish(MeasuredContext* one) {
   }
   collect(one);
   report_waiting(*one);
-  if (one->object != nullptr) {
-    WARPSIGHT_PARAMS(CUpti_RangeProfiler_Disable_Params, off);
-    off.pRangeProfilerObject = one->object;
-    cupti().cuptiRangeProfilerDisable(&off);
-  }
+  one->session.disable();
   delete one;
 }
 
@@ -376,7 +224,7 @@ void measured_launch_begins(CUcontext context, const char* kernel, CUstream stre
   relax_capture_mode();
   pthread_mutex_lock(&g_lock);
   MeasuredContext* one = measured(context);
-  if (one != nullptr && !one->refused && begin_span(one, 0)) {
+  if (!one->refused && begin_span(one, 0)) {
     t_launch = one;
     t_stream = stream;
     return;  // the lock is held until the kernel ends
@@ -389,9 +237,9 @@ void measured_launch_ends(uint32_t name, uint32_t correlation) {
   if (one == nullptr) return;
   t_launch = nullptr;
   if (!wait_for(t_stream))
-    refuse(one,
-           "a kernel did not end before the next launch; ask for metrics of ranges instead (--metrics-per "
-           "range)");
+    fine(one,
+         "a kernel did not end before the next launch; ask for metrics of ranges instead (--metrics-per "
+         "range)");
   one->spans.back().name = name;
   one->spans.back().correlation = correlation;
   end_span(one);
@@ -408,7 +256,7 @@ void metric_range_begins(uint32_t name) {
   const Guard guard;
   if (g_ranged != nullptr) return;  // another thread's is open
   MeasuredContext* one = measured(context);
-  if (one == nullptr || one->refused) return;
+  if (one->refused) return;
   if (!begin_span(one, name)) return;
   g_ranged = one;
   t_range = t_depth;
