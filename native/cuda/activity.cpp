@@ -92,7 +92,10 @@ void choose_kernel_kind(std::vector<CUpti_ActivityKind>* kinds) {
                 "their times are not the program's",
                 1, Severity::note);
   } else if (launches_measured()) {
-    report_loss("cuda", "kernels ran one at a time, because each was measured", 1, Severity::note);
+    report_loss("cuda",
+                "kernels ran one at a time, because each was measured; instructions that CUPTI adds to "
+                "record their times are among what was measured",
+                1, Severity::note);
   }
 }
 
