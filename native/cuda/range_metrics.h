@@ -2,9 +2,8 @@
 // Range Profiler.
 //
 // A launch is a range of its own, from the entry of its call to the end of its kernel. CUPTI's automatic
-// ranges were not used: begun at a launch they measure nothing, they make a captured launch fail, and their
-// replay of kernels writes to the program's memory. So a launch takes one pass, and a range of the program
-// one each time it is entered.
+// ranges are not used: begun at a launch they measure nothing, they make a captured launch fail, and their
+// replay of kernels writes to the program's memory. A run of the program takes one pass (metric_passes.h).
 #pragma once
 
 #include <cupti.h>
