@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,7 @@ def size(launch: Launch, events: Events) -> int:
     return warps * (4 * warps + int(np.isin(events.kind, SYNCHRONISATIONS).sum()))
 
 
-@dataclass(frozen=True)
-class Strong:
+class Strong(NamedTuple):
     """An atomic or strong access: its piece of memory, its scope, and what it does."""
 
     address: int
