@@ -74,7 +74,7 @@ class StressResult(msgspec.Struct, kw_only=True):
         outcomes: how often each class of outcome occurred.
         evidence, evidence_natural: e-values, which decide above 1/(1 − confidence).
         rate_below: the rate of failing of delayed runs or trials that is excluded.
-        plan: the plan that failed most often, empty when none did; example: how it failed; folder: of the experiment.
+        plan: the plan that fails most often, empty when none did; example: how it failed; folder: of the experiment.
         exit_code: of the verb.
     """
 
@@ -366,7 +366,7 @@ def _drawn(lines: Sequence[dict[str, Any]]) -> Iterator[Drawn]:
 
 
 def _result(experiment: Experiment, state: State, reference: Outcome) -> StressResult:
-    """The verdict with what it rests on; the plan that failed most often is written for `race replay` and `race reduce`."""
+    """The verdict with what it rests on; the plan that fails most often is written for `race replay` and `race reduce`."""
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")
     elif reference.failed:
