@@ -354,6 +354,8 @@ class SassEvent(TypedDict):
     operands: dict[str, list[int]]
     where: NotRequired[str]
     sass: NotRequired[str]
+    guard: NotRequired[str]
+    registers: NotRequired[dict[str, list[int]]]
     values: NotRequired[list[int]]
 
 

@@ -104,8 +104,8 @@ bool available() {
 
 bool refused(CUptiResult result, const char* step) {
   if (result == CUPTI_SUCCESS) return false;
-  report_loss("pc sampling", "no samples of program counters: " + counter_remedy(result) + " (" + step + ": " +
-                                 result_name(result) + ")");
+  report_loss("pc sampling", "no samples of program counters: " + counter_remedy(result) + " (" + step +
+                                 ": " + result_name(result) + ")");
   return true;
 }
 

@@ -13,8 +13,8 @@
 //                                               bits 53-63  site: the instruction's number in its kernel
 #pragma once
 
-#define WS_RACE_KIND 65       // a record: a race (race_shadow.h says the operands)
-#define WS_UNWATCHED_KIND 66  // a record: accesses that were not looked at
+#define WS_RACE_KIND 68       // a record: a race (race_shadow.h says the operands)
+#define WS_UNWATCHED_KIND 69  // a record: accesses that were not looked at
 
 #define WS_SITES 2048u        // the first is for instructions without a number
 #define WS_RACE_FUNCTIONS 16  // of a kernel: itself, and functions that it may call

@@ -43,6 +43,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
       request->maps.push_back({static_cast<uint32_t>(number(value)), number(value.substr(colon + 1)),
                                value.find(":hidden") == std::string::npos});
   }
+  if (key == "collect") request->collect = static_cast<uint32_t>(number(value));
+  if (key == "sass") request->sass.push_back(value);
+  if (key == "nvdisasm") request->nvdisasm = value;
   if (key == "instruction") {
     const size_t colon = value.find(':');
     if (colon != std::string::npos)

@@ -41,6 +41,10 @@ struct EventRequest {
   std::vector<std::string> probes;  // WS_PROBE: the pattern of kernels of each probe
   std::vector<ProbeMap> maps;
   uint64_t map_bytes = 1ull << 30;  // of a context at most
+  // Of the NVBit tool (nvbit/tool.cpp) alone.
+  uint32_t collect = 0;           // bits of what is recorded: see nvbit/instrument.h
+  std::vector<std::string> sass;  // extended regular expressions on the text of instructions; none: all
+  std::string nvdisasm;           // path
 };
 
 // False when the variable is not set: this process is not traced.

@@ -178,7 +178,8 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
         if changed:
-            found = points.discover(command, sorted({point.kernel for point in used.points}))
+            instructions = ["*"] if delays.needs_nvbit(used) else None
+            found = points.discover(command, sorted({point.kernel for point in used.points}), instructions)
             used, notes = mapped(used, found)
             plan_path = Path(folder, "plan.json")
             plan.write(used, plan_path)

@@ -176,7 +176,9 @@ def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
         fitting = exact or [one for one in found if wanted in demangle(one.name)]
         if not fitting:
             listed = "\n".join(f"  {one.short_name}" for one in found[:20])
-            raise UsageError(f"{where} has no samples or counts of a kernel {wanted!r}; it has some of:\n{listed}")
+            raise UsageError(
+                f"{where} has no samples or counts of a kernel {wanted!r}; it has some of:\n{listed}"
+            )
     chosen = next((one for one in fitting if one.code is not None), fitting[0])
     if chosen.code is None:
         raise WarpsightError(f"{where}: {chosen.short_name}: {chosen.problem}")

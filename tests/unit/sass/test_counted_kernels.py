@@ -19,7 +19,12 @@ from warpsight.sass.listing import listing
 from warpsight.ui.render import counts as shown
 
 #: Of each instruction with index i: i warps execute it with 16 of 32 lanes switched off, each touching 4 sectors.
-OF_ONE = {"inst_executed": 1, "thread_inst_executed": 32, "thread_inst_executed_pred_on": 16, "sectors_mem_global": 4}
+OF_ONE = {
+    "inst_executed": 1,
+    "thread_inst_executed": 32,
+    "thread_inst_executed_pred_on": 16,
+    "sectors_mem_global": 4,
+}
 
 
 @pytest.fixture
