@@ -56,12 +56,11 @@ def candidates(
         if loop.rank > FRAMEWORK and loop.thread not in threads:
             continue
         edges = _turns(loop, when)
-        filled = int(np.count_nonzero(np.diff(edges)))
-        if filled < 2:
+        if np.count_nonzero(np.diff(edges)) < 2:
             continue
-        rank = _rank(loop, edges, when, before, filled)
+        rank = _rank(trace, loop, edges, when, before)
         if rank is not None:
-            out.append((rank, loop, edges, filled))
+            out.append((rank, loop, edges, int(np.count_nonzero(np.diff(edges)))))
     return out
 
 
@@ -175,15 +174,17 @@ def _turns(loop: Loop, when: Column) -> Column:
         within = _range_ends(loop, when, edges) - edges[:-1]
         if float(within.sum()) < 0.5 * float(edges[-1] - edges[0]):
             last = max(last, int(loop.begin[-1]) + int(np.diff(loop.begin).max()))
-    return np.minimum(edges, np.searchsorted(when, last, "left"))
+    cut: Column = np.minimum(edges, np.searchsorted(when, last, "left"))
+    return cut
 
 
 def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
     """Where the range of each turn ends among the launches of the turn."""
-    return np.clip(np.searchsorted(when, loop.end, "left"), edges[:-1], edges[1:])
+    found: Column = np.clip(np.searchsorted(when, loop.end, "left"), edges[:-1], edges[1:])
+    return found
 
 
-def _rank(loop: Loop, edges: Column, when: Column, before: Column, filled: int) -> tuple[float, ...] | None:
+def _rank(trace: Trace, loop: Loop, edges: Column, when: Column, before: Column) -> tuple[float, ...] | None:
     """How much speaks for a loop, None where it cannot be the main one; greater is better."""
     total = max(float(before[-1]), 1.0)
     if loop.rank <= FRAMEWORK:
@@ -193,7 +194,9 @@ def _rank(loop: Loop, edges: Column, when: Column, before: Column, filled: int) 
     # The turn of a loop that has no mark of its own is a range that holds its work, not one that stands beside it.
     held = before[_range_ends(loop, when, edges)] - before[edges[:-1]]
     own = float(held.sum()) / total
-    if own < _RANGES or not _regular(np.diff(edges), filled):
+    count = np.diff(edges)
+    filled = int(np.count_nonzero(count))
+    if own < _RANGES or not (_regular(count) or _regular_around(trace, loop, edges, when)):
         return None
     if loop.named and filled >= 2:
         return (2.0, float(loop.rank == COUNTED), round(own, 1), -float(filled))
@@ -201,10 +204,31 @@ def _rank(loop: Loop, edges: Column, when: Column, before: Column, filled: int) 
     return (1.0, float(filled >= 3), float(loop.rank == COUNTED), round(own, 1), -float(filled))
 
 
-def _regular(count: Column, filled: int) -> bool:
+def _regular(count: Column) -> bool:
     """Whether most turns, of so many launches each, launch about as much as the middle one."""
-    if filled < 4:
-        return True
     count = count[count > 0]
+    if len(count) < 4:
+        return True
     middle = float(np.median(count))
     return bool((np.abs(count - middle) <= 0.3 * middle).mean() >= 0.5)
+
+
+def _regular_around(trace: Trace, loop: Loop, edges: Column, when: Column) -> bool:
+    """Whether turns differ only in how often a range inside of them comes, as sequences of different lengths make them.
+
+    A range inside that announces turns itself is a loop of its own, and its turns are the iterations.
+    """
+    for inner in loops.load(trace):
+        announces = inner.named or (inner.rank != REPEATED and not inner.part)
+        if announces or inner.process != loop.process or len(inner) <= len(loop) or not _inside(inner, loop):
+            continue
+        starts = _turns(inner, when)
+        size = _range_ends(inner, when, starts) - starts[:-1]
+        if not _regular(size):
+            continue
+        turn = np.searchsorted(edges, starts[:-1], "right") - 1
+        known = (turn >= 0) & (turn < len(loop))
+        rest = np.diff(edges) - np.bincount(turn[known], size[known], len(loop))
+        if np.count_nonzero(rest > 0) > len(loop) / 2 and _regular(rest):
+            return True
+    return False
