@@ -33,12 +33,18 @@ def options_of_verbs() -> dict[str, set[str]]:
     }
 
 
+#: The page whose table has commands beside what users of other tools expect.
+FEATURES = "features.md"
+
+
 def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
     """Line number and words of every command of ours that stands in a code block, without what is not ours."""
     within = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.lstrip().startswith("```"):
             within = not within
+        elif not within and page.name == FEATURES and line.startswith("| "):
+            yield from ((number, shlex.split(one)) for one in re.findall(r"`warpsight ([a-z]+ [^`]*)`", line))
         elif within and (found := COMMAND.search(line)):
             lexer = shlex.shlex(found["rest"], posix=True, punctuation_chars=";|&()")
             lexer.whitespace_split = True

@@ -9,16 +9,21 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from warpsight.errors import NO_MEMORY, WarpsightError, out_of_memory
+from warpsight.formats import following
 from warpsight.ui.cli import examples
 from warpsight.ui.cli.app import OTHER_WORDS, VERBS, module_of
 from warpsight.ui.cli.options import SIDES
 from warpsight.ui.render import terminal
+
+if TYPE_CHECKING:
+    from warpsight.formats.source import Source
 
 #: Verbs that move the cursor about standard output; what they show is made printable by what draws it.
 MOVING = frozenset({"top"})
@@ -234,8 +239,16 @@ def application() -> Any:
     return typer.main.get_command(app)
 
 
+def _reading(source: Source) -> AbstractContextManager[None]:
+    from warpsight.ui.render import reading
+
+    return reading.shown(source)
+
+
 def run(arguments: list[str]) -> int:
     """Parse and run; every error that a user can act on is one message on standard error."""
+    if sys.stderr.isatty():
+        following.shown = _reading
     try:
         parser = application()
         if "_WARPSIGHT_COMPLETE" in os.environ:
