@@ -44,7 +44,10 @@ def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
         if line.lstrip().startswith("```"):
             within = not within
         elif not within and page.name == FEATURES and line.startswith("| "):
-            yield from ((number, shlex.split(one)) for one in re.findall(r"`warpsight ([a-z]+ [^`]*)`", line))
+            yield from (
+                (number, shlex.split(one.partition(" -- ")[0]))
+                for one in re.findall(r"`warpsight ([a-z]+(?: [^`]*)?)`", line)
+            )
         elif within and (found := COMMAND.search(line)):
             lexer = shlex.shlex(found["rest"], posix=True, punctuation_chars=";|&()")
             lexer.whitespace_split = True

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Column = NDArray[Any]
 #: Runs of a graph: more than a picture has columns, few enough for a page.
 MOST = 5_000
+#: Bound of stretches × nodes: a table of so many numbers is looked up.
+_MOST_KEYS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -42,26 +44,33 @@ def in_order(
     Where that leaves more than `most`, time is cut into stretches of equal weight, and within one of them a node's rows are
     one run:
 
-        node    a b a b c      two stretches:   a b | a b c   (weights 1 each, four runs wanted)
+        node    a b a a b c      two stretches:   a b a | a b c      runs:   a b | a b c
     """
-    order = np.lexsort((start, *lanes[::-1]))
+    order = np.lexsort((start, *lanes[::-1])) if lanes else np.argsort(start, kind="stable")
     order = order[weight[order] > 0]
     node, start, weight = node[order].astype(np.int64), start[order], weight[order].astype(np.int64)
-    run = np.cumsum(np.append(0, node[1:] != node[:-1])) if len(node) else np.zeros(0, np.int64)
-    stretches = most
-    while stretches and len(node) and int(run.max()) >= most:
-        before = np.cumsum(weight) - weight
-        stretch = (before / max(int(weight.sum()), 1) * stretches).astype(np.int64)
-        _, first, code = np.unique(
-            stretch * (int(node.max()) + 1) + node, return_index=True, return_inverse=True
-        )
-        rank = np.empty(len(first), np.int64)  # runs stand where their first row does
-        rank[np.argsort(first)] = np.arange(len(first))
-        run = rank[code.reshape(-1)]
+    first = np.flatnonzero(np.append(True, node[1:] != node[:-1])[: len(node)])
+    if not len(first):
+        return Runs(node, weight, weight, start)
+    count = np.diff(np.append(first, len(node)))
+    runs = Runs(node[first], np.add.reduceat(weight, first), count, start[first] - origin)
+    stretches = min(most, _MOST_KEYS // (int(node.max()) + 1) + 1)
+    while len(runs) > most and stretches:
+        before = np.cumsum(runs.weight) - runs.weight
+        stretch = (before / runs.weight.sum() * stretches).astype(np.int64)
+        runs = _joined(runs, stretch * (int(runs.node.max()) + 1) + runs.node)
         stretches = stretches * 2 // 3
-    runs = int(run.max(initial=-1)) + 1
-    sums = np.zeros(runs, np.int64)
-    np.add.at(sums, run, weight)
-    first = np.zeros(runs, np.int64)
-    first[run[::-1]] = np.arange(len(run))[::-1]
-    return Runs(node[first], sums, np.bincount(run, minlength=runs), start[first] - origin)
+    return runs
+
+
+def _joined(runs: Runs, key: Column) -> Runs:
+    """Runs with equal keys as one, which stands where the first of them does."""
+    seen = np.full(int(key.max()) + 1, -1, np.int64)
+    seen[key[::-1]] = np.arange(len(key))[::-1]
+    first = np.sort(seen[seen >= 0])
+    seen[key[first]] = np.arange(len(first))
+    place = seen[key]
+    weight, count = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    np.add.at(weight, place, runs.weight)
+    np.add.at(count, place, runs.count)
+    return Runs(runs.node[first], weight, count, runs.start[first])
