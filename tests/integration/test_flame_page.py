@@ -219,7 +219,7 @@ def test_callers_and_callees_of_a_frame_are_those_of_all_its_places(modules):
 def test_in_the_order_of_time_frames_stand_where_they_came(modules):
     page = modules
     page.evaluate("flame.canvas.focus()")
-    page.key("t")
+    page.key("o")
     assert page.evaluate("flame.order.getAttribute('aria-pressed')") == "true"
     layers = page.evaluate(f"{_LABELS}.filter(text => text.includes('Layer'))")
     assert layers == [f"nn.Module: Layer_{n}" for n in (0, 1, 2)]  # as they came, the lightest first

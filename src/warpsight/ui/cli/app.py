@@ -309,7 +309,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 def overview(*, every: bool = False) -> str:
     """The text of `warpsight --help`; `every`: that of `warpsight help --all`, with all verbs by group."""
-    columns = max(60, shutil.get_terminal_size().columns)
+    columns = max(40, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
         "       warpsight TRACE                  the same as warpsight open TRACE",

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -189,10 +190,15 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+#: Help is as wide as the terminal, between these; wider lines are harder to read.
+_NARROWEST, _WIDEST = 36, 100
+
+
 def _settings(module: Any) -> dict[str, Any]:
+    columns = shutil.get_terminal_size().columns
     return {
         "help_option_names": ["-h", "--help"],
-        "max_content_width": 100,  # of help; wider lines are harder to read
+        "terminal_width": max(min(columns, _WIDEST) - 2, _NARROWEST),  # the parser's own least is 50
         **getattr(module, "CONTEXT_SETTINGS", {}),
     }
 

@@ -43,7 +43,7 @@
       this.found = WS.el("span", { class: "told", role: "status" });
       this.flip = WS.el("button", { type: "button", "aria-pressed": "false", title: "Leaves on top, their callers below",
         onclick: () => this.invert() }, this.data.weight === "samples" ? "Innermost first" : "Kernels first");
-      this.order = WS.el("button", { type: "button", "aria-pressed": "false", title: "Frames from left to right as they came, instead of one frame for all times (t)",
+      this.order = WS.el("button", { type: "button", "aria-pressed": "false", title: "Frames from left to right as they came, instead of one frame for all times (o)",
         onclick: () => this.inTime() }, "Time order");
       this.fold = WS.el("button", { type: "button", "aria-pressed": String(this.folds), title: "Frames of libraries and numbered instances of one module as one frame",
         onclick: () => { this.folds = !this.folds; this.opened.clear(); this.fold.setAttribute("aria-pressed", String(this.folds)); this.arrange(); this.search(this.query); } }, "Fold libraries");
@@ -51,7 +51,7 @@
       const reset = WS.el("button", { type: "button", onclick: () => this.reset() }, "Reset");
       this.crumbs = WS.el("nav", { class: "crumbs", "aria-label": "Zoomed into" });
       this.canvas = WS.el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "flame graph",
-        "aria-label": `${this.data.title}. Arrow keys move between frames, Enter zooms, Escape resets, slash searches, t orders by time.` });
+        "aria-label": `${this.data.title}. Arrow keys move between frames, Enter zooms, Escape resets, slash searches, o orders by time.` });
       this.status = WS.el("div", { class: "sr", role: "status", "aria-live": "polite" });
       this.legend = WS.el("ul", { class: "legend" });
       this.host.classList.add("flame");
@@ -261,7 +261,7 @@
       const around = parent >= 0 ? this.children(parent) : [at], place = around.indexOf(at);
       const moves = { ArrowDown: () => this.choose(this.children(at)[0]), ArrowUp: () => this.choose(parent),
         ArrowRight: () => this.choose(around[place + 1]), ArrowLeft: () => this.choose(around[place - 1]), Enter: () => this.show(at) || this.zoom(at),
-        c: () => this.sandwich(), t: () => this.data.runs && this.inTime(), Escape: () => this.reset(), "/": () => this.searchBox.focus() };
+        c: () => this.sandwich(), o: () => this.data.runs && this.inTime(), Escape: () => this.reset(), "/": () => this.searchBox.focus() };
       if (!moves[event.key] || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       moves[event.key]();
