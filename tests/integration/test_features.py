@@ -80,7 +80,7 @@ def words(command, pid):
         told[1] = "live.warp"
     if told[0] == "top":
         told += ["live.warp", "--once"]
-    if told[0] in ("record", "report", "flame", "demo"):
+    if told[0] in ("record", "report", "flame"):
         told.insert(1, "-f")
     return told
 
