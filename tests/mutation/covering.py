@@ -1,73 +1,149 @@
-"""Which tests run which lines, and how long each takes."""
+"""Which tests run which lines, in their own process and in those they start, and how long each test takes."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-_PLUGIN = """
-import json, os, pytest
-_seconds = {}
-@pytest.hookimpl
-def pytest_runtest_logreport(report):
-    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
-def pytest_sessionfinish(session):
-    with open(os.environ["MUTATION_SECONDS"], "w") as file:
-        json.dump(_seconds, file)
-"""
+from coverage import CoverageData
+
+from scripts import run_suites
+
+# What a process that a test starts runs comes under the name of that test.
 _CONFIG = """[run]
-dynamic_context = test_function
-data_file = {data}
+data_file = {folder}/lines
 source = {source}
+parallel = {parallel}
+context = {context}
+disable_warnings = no-data-collected,module-not-measured
 """
+
+
+def environment(source: Path) -> dict[str, str]:
+    """What the tests run in: as `make test`, with the package in `source` and the compiled parts of this installation."""
+    from warpsight import _native
+
+    library = _native.library_path()
+    kept = run_suites.environment() | {"PYTHONPATH": str(source)}
+    return kept | ({"WARPSIGHT_LIBRARY": str(library)} if library else {})
+
+
+def measure(folder: Path, root: Path, tests: list[str]) -> None:
+    """Run tests once under coverage and keep lines and times in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    here, source = Path(__file__).parent, root / "src"
+    settings = {"folder": folder, "source": source / "warpsight"}
+    config, started = folder / "tests.ini", folder / "started.ini"
+    config.write_text(_CONFIG.format(parallel=False, context="", **settings))
+    started.write_text(_CONFIG.format(parallel=True, context="${MUTATION_TEST}", **settings))
+    variables = environment(source) | {
+        "MUTATION_SECONDS": str(folder / "seconds.json"), "PYTHONPATH": os.pathsep.join(map(str, (source, here))),
+        "COVERAGE_PROCESS_START": str(started),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+               "-p", "no:xdist", "-p", "recording_tests", "-m", "not browser and not gpu", *tests]  # fmt: skip
+    subprocess.run(command, cwd=root, env=variables, check=False)
+    subprocess.run([sys.executable, "-m", "coverage", "combine", "--append", "--quiet", f"--rcfile={config}"],
+                   cwd=root, check=False)  # fmt: skip
 
 
 class Covering:
-    """What one run of the tests under coverage saw."""
+    """What the runs of the tests under coverage saw."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read what :meth:`make` left in the folders inside a folder."""
-        from coverage import CoverageData
-
+    def __init__(self, folder: Path, root: Path) -> None:
+        """Read what :func:`measure` left in the folders inside a folder."""
         self.seconds: dict[str, float] = {}
-        self._runs = []
+        self._root = root
+        self._runs: list[CoverageData] = []
         for file in sorted(folder.glob("*/seconds.json")):
             self.seconds |= json.loads(file.read_text())
-            run = CoverageData(str(file.with_name("coverage")))
+            run = CoverageData(str(file.with_name("lines")))
             run.read()
             self._runs.append(run)
-        self._nodes: dict[str, list[str]] = {}
-        for node in self.seconds:
-            path, _, name = node.partition("::")
-            dotted = path.removesuffix(".py").replace("/", ".") + "." + name.split("[")[0].replace("::", ".")
-            self._nodes.setdefault(dotted, []).append(node)
         self._lines: dict[Path, dict[int, set[str]]] = {}
+        self._spans: dict[Path, dict[int, range | None]] = {}
 
-    @staticmethod
-    def make(folder: Path, root: Path, tests: list[str]) -> None:
-        """Run the tests once under coverage."""
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "mutation_seconds.py").write_text(_PLUGIN)
-        config = folder / "coveragerc"
-        config.write_text(_CONFIG.format(data=folder / "coverage", source=root / "src"))
-        environment = {
-            **os.environ, "MUTATION_SECONDS": str(folder / "seconds.json"), "PYTHONPATH": f"{root / 'src'}:{folder}",
-        }  # fmt: skip
-        command = [sys.executable, "-m", "coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                   "-p", "no:randomly", "-p", "mutation_seconds", "-m", "not browser and not gpu", *tests]  # fmt: skip
-        subprocess.run(command, cwd=root, env=environment, check=False)
+    def tests(self, file: Path, line: int, most_s: float) -> list[str]:
+        """The tests that run the statement a line is part of, the quickest first, up to a time in all.
 
-    def tests(self, file: Path, line: int) -> list[str]:
-        """The tests that run a line, the quickest first."""
+        What runs on import, like a constant or a column of a schema, runs for everyone: its tests are those that
+        run any function of the file, or of a file that imports it.
+        """
+        span = self._span(file, line)
+        if span is None:
+            files = [file, *self._importers(file)]
+            chosen = set().union(*(self._in_functions(one) for one in files))
+            first = self._in_functions(file)
+        else:
+            lines = self._contexts(file)
+            chosen = set().union(*(lines.get(number, ()) for number in span))
+            first = set()
+        out, total = [], 0.0
+        for node in sorted(chosen & self.seconds.keys(), key=lambda node: (node not in first, self.seconds[node])):
+            total += self.seconds[node]
+            if out and total > most_s:
+                break
+            out.append(node)
+        return out
+
+    def _contexts(self, file: Path) -> dict[int, set[str]]:
         if file not in self._lines:
             lines: dict[int, set[str]] = {}
             for run in self._runs:
                 for number, contexts in run.contexts_by_lineno(str(file)).items():
-                    lines.setdefault(number, set()).update(contexts)
+                    # "a|b" is context b of a process that was started in context a
+                    lines.setdefault(number, set()).update(name.partition("|")[0] for name in contexts)
             self._lines[file] = lines
-        functions = [context for context in self._lines[file].get(line, ()) if context]
-        nodes = [node for function in functions for node in self._nodes.get(function, [])]
-        return sorted(nodes, key=lambda node: self.seconds[node])
+        return self._lines[file]
+
+    def _in_functions(self, file: Path) -> set[str]:
+        lines = self._contexts(file)
+        return set().union(*(lines[number] for number in lines if self._span(file, number) is not None))
+
+    def _span(self, file: Path, line: int) -> range | None:
+        """Lines of the smallest statement around one; None for what runs on import."""
+        if file not in self._spans:
+            self._spans[file] = _spans(ast.parse(file.read_text()))
+        return self._spans[file].get(line)
+
+    def _importers(self, file: Path) -> list[Path]:
+        source = self._root / "src"
+        name = ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        folder, _, last = name.rpartition(".")
+        wanted = (f"from {name} import", f"import {name}\n", f"import {name} as")
+        return [
+            other
+            for other in (source / "warpsight").rglob("*.py")
+            if (text := other.read_text())
+            and (any(line in text for line in wanted) or _names_module(text, folder, last))
+        ]
+
+
+def _names_module(text: str, folder: str, name: str) -> bool:
+    return any(
+        name in line.partition(" import ")[2].replace(",", " ").split()
+        for line in text.splitlines()
+        if line.strip().startswith(f"from {folder} import ")
+    )
+
+
+def _spans(tree: ast.Module) -> dict[int, range | None]:
+    """For every line inside a function, the lines of its statement; a compound one ends where its body begins."""
+    out: dict[int, range | None] = {}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        body = range(function.body[0].lineno, (function.end_lineno or 0) + 1)
+        for number in range(function.lineno, body.start):  # defaults, used by whoever calls
+            out[number] = body
+        for node in ast.walk(function):
+            if isinstance(node, ast.stmt) and node is not function and not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                inner = getattr(node, "body", None)
+                end = inner[0].lineno - 1 if inner else node.end_lineno or node.lineno
+                span = range(node.lineno, max(end, node.lineno) + 1)
+                out.update((number, span) for number in span)
+    return out
