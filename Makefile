@@ -50,7 +50,7 @@ format:
 	@$(PYTHON) scripts/set_up.py test --no-system --no-build
 	$(VENV)/ruff check --fix --quiet . || true
 	$(VENV)/ruff format --quiet .
-	git ls-files -z '*.cpp' '*.h' '*.c' '*.cu' | xargs -0 $(VENV)/clang-format -i
+	git ls-files -z '*.cpp' '*.h' '*.c' '*.cu' '*.cuh' | xargs -0 $(VENV)/clang-format -i
 
 docs:
 	@$(PYTHON) scripts/set_up.py docs

@@ -1,4 +1,4 @@
-"""Write native/sanitizer/patches.ptx and native/capsule/scan.ptx from the .cu files beside them; needs nvcc.
+"""Write the .ptx files of native/sanitizer and native/capsule from the .cu files beside them; needs nvcc.
 
 The PTX is checked in because most machines that install warpsight have no nvcc. It is for compute capability 7.5 and
 later and says PTX 7.0, which every ptxas of CUDA 11 and later assembles: nothing in it is newer.
@@ -12,14 +12,20 @@ import sys
 from pathlib import Path
 
 _NATIVE = Path(__file__).resolve().parents[1] / "native"
-SOURCES = (_NATIVE / "sanitizer" / "patches.cu", _NATIVE / "capsule" / "scan.cu")
+SOURCES = (
+    _NATIVE / "sanitizer" / "patches.cu",
+    _NATIVE / "sanitizer" / "probes.cu",
+    _NATIVE / "sanitizer" / "stress.cu",
+    _NATIVE / "capsule" / "scan.cu",
+)
 _COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", f"-I{_NATIVE}", "-o", "-")
 
 
 def generated(source: Path) -> str:
     """The PTX of a source, without comments, which name the compiler's build."""
     made = subprocess.run([*_COMMAND, str(source)], capture_output=True, text=True, check=True).stdout
-    lines = (line.rstrip() for line in made.splitlines() if not line.lstrip().startswith("//"))
+    left_out = ("//", '.pragma "used_bytes_mask')  # the latter is a hint that PTX 7.0 does not know
+    lines = (line.rstrip() for line in made.splitlines() if not line.lstrip().startswith(left_out))
     text = "\n".join(line for line in lines if line) + "\n"
     return re.sub(r"^\.version \S+$", ".version 7.0", text, count=1, flags=re.MULTILINE)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 REPORTS = ROOT / "build" / "reports"
-CPP_SUFFIXES = (".cpp", ".h", ".c", ".cu")
+CPP_SUFFIXES = (".cpp", ".h", ".c", ".cu", ".cuh")
 
 
 @dataclass(frozen=True)

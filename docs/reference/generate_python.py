@@ -119,6 +119,18 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "time": "timing = ws.time(lambda: sum(range(1000)), iterations=5)\nprint(timing.median)",
         "memory.read_torch_snapshot": "",
     }),
+    ("Probe kernels", "Functions that run at instructions of kernels ([how](../how-to/probe-a-kernel.md)); their maps "
+     "become Arrow tables.", {
+        "probe": '@ws.probe(at="global.load", kernel="gemm*")\ndef loads(event: ws.probes.Event) -> None:\n'
+                 "    sizes.add(event.size)\n    rows.push(event.block, event.time)",
+        "probes.array": 'last = ws.probes.array(4, per="thread", reduce="last")',
+        "probes.counter": "count = ws.probes.counter()",
+        "probes.histogram": "sizes = ws.probes.histogram()",
+        "probes.top": "lines = ws.probes.top(20, keys=10_000)",
+        "probes.ring": "rows = ws.probes.ring(1000, block=int, time=int)",
+        "sass.probe": 'try:\n    found = ws.sass.probe("coalescing", ["./program"])\nexcept ws.WarpsightError as error:\n'
+                      "    print(error)",
+    }),
     ("Find timing bugs", "What `race stress` and `race reduce` do ([how they decide](../explanation/race-search.md)); results "
      "have the fields of `--json`. Without `inject=False` plans are carried out in the kernels of a program on an NVIDIA GPU.", {
         "race.trial": '@ws.race.trial\ndef step() -> None:\n    ws.race.output("sum", [1.0, 2.0])\n\n\nstep()',

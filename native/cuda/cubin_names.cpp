@@ -54,4 +54,13 @@ bool sections_of_cubin(const void* image, size_t size, std::string_view prefix,
   return true;
 }
 
+uint32_t architecture_of_cubin(const void* image, size_t size) {
+  constexpr unsigned char kNewAbi = 0x41;  // since CUDA 13: the number lies higher
+  Elf64_Ehdr elf;
+  if (image == nullptr || size < sizeof elf) return 0;
+  memcpy(&elf, image, sizeof elf);
+  if (memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  return elf.e_ident[EI_OSABI] == kNewAbi ? elf.e_flags >> 8 & 0xffff : elf.e_flags & 0xff;
+}
+
 }  // namespace warpsight

@@ -19,4 +19,7 @@ bool sections_of_cubin(const void* image, size_t size, std::string_view prefix,
                        void (*found)(void* context, std::string_view name, std::string_view bytes),
                        void* context);
 
+// The number in `sm_90`; 0 for what is no sound ELF file.
+uint32_t architecture_of_cubin(const void* image, size_t size);
+
 }  // namespace warpsight

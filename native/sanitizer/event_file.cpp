@@ -11,7 +11,7 @@ namespace warpsight {
 namespace {
 
 constexpr char kMagic[8] = {'W', 'S', 'E', 'V', 'E', 'N', 'T', '1'};
-constexpr uint32_t kDescription = 1, kEvents = 2, kCubin = 3;
+constexpr uint32_t kDescription = 1, kEvents = 2, kCubin = 3, kMap = 4;
 
 struct BlockHeader {
   uint32_t kind;
@@ -106,6 +106,19 @@ void EventFile::add_events(uint32_t ring, uint64_t sequence, const std::vector<u
                           {words.data(), words.size() * sizeof words[0]}};
   add(kEvents, pieces, 4);
   if (failed_) lost_ += lengths.size();
+}
+
+void EventFile::add_map(uint32_t launch, uint32_t map, const uint64_t* words, uint64_t count) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (file_ < 0) return;
+  if (size_ >= limit_) {
+    ++left_out_;
+    return;
+  }
+  const uint32_t header[] = {launch, map};
+  const Piece pieces[] = {{header, sizeof header}, {words, count * sizeof words[0]}};
+  add(kMap, pieces, 2);
+  if (failed_) ++lost_;
 }
 
 void EventFile::lose(const std::string& cause, uint64_t count) {

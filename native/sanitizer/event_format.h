@@ -13,6 +13,7 @@
 #pragma once
 
 #include "sanitizer/delay_rule.h"
+#include "sanitizer/race_layout.h"
 
 #define WS_EVENT_HEADER_WORDS 4
 #define WS_EVENT_LARGEST 132  // header, two operands of 32 words each, 32 values of 16 bytes
@@ -34,6 +35,9 @@
 #define WS_RECORD 0  // record what it does
 #define WS_NOTE 1    // record that it exists, once
 #define WS_DELAY 2   // wait before it, and record how long (kind WS_DELAY_KIND)
+#define WS_CHECK 3   // look for races (race_layout.h)
+#define WS_PROBE 4   // call the user's probes, which take the place of ws_record (probe_format.h)
+#define WS_STRESS 5  // nothing: no code is patched, and memory is hammered (memory_stress.h)
 
 #define WS_DELAY_KIND 64  // no class of the Sanitizer's: operand A is the delay in ns, B the occurrence
 #define WS_UNCOUNTED 0xffffffffu  // the occurrence where the launch is too large to count them
@@ -52,6 +56,8 @@ struct WsBlocks {
   unsigned int low;
   unsigned int high;
 };
+
+struct WsProbe;
 
 // What a patch is given (userdata): one for each launch that is recorded, in device memory.
 struct WsLaunch {
@@ -73,7 +79,7 @@ struct WsLaunch {
   unsigned int block_low;  // blocks low <= block < high
   unsigned int block_high;
   unsigned int values;  // whether values are recorded
-  unsigned int mode;    // WS_RECORD, WS_NOTE or WS_DELAY
+  unsigned int mode;    // WS_RECORD, WS_NOTE, WS_DELAY or WS_CHECK
 
   unsigned long long* notes;  // WS_NOTE: a hash table of the instructions noted so far
   // WS_DELAY. A counter of occurrences is the launch's `stamp` in its high half and the count in the low one.
@@ -90,4 +96,7 @@ struct WsLaunch {
   unsigned int ranks;       // bit r: the block of rank r of a cluster waits
   unsigned int cluster[3];  // blocks of a cluster
   unsigned int unused;
+
+  const WsRace* race;           // WS_CHECK
+  const struct WsProbe* probe;  // WS_PROBE
 };

@@ -31,7 +31,8 @@ bool load_sanitizer(const std::string& path, SanitizerFunctions* functions, std:
          find(library, "sanitizerAlloc", &functions->alloc, why) &&
          find(library, "sanitizerAllocHost", &functions->alloc_host, why) &&
          find(library, "sanitizerMemset", &functions->memset, why) &&
-         find(library, "sanitizerMemcpyHostToDeviceAsync", &functions->copy_to_device, why);
+         find(library, "sanitizerMemcpyHostToDeviceAsync", &functions->copy_to_device, why) &&
+         find(library, "sanitizerMemcpyDeviceToHost", &functions->copy_to_host, why);
 }
 
 }  // namespace warpsight

@@ -20,6 +20,7 @@ struct SanitizerFunctions {
   decltype(&sanitizerAllocHost) alloc_host;
   decltype(&sanitizerMemset) memset;
   decltype(&sanitizerMemcpyHostToDeviceAsync) copy_to_device;
+  decltype(&sanitizerMemcpyDeviceToHost) copy_to_host;
 };
 
 // Loads the library at `path`; false, with `why`, when it cannot be loaded or lacks a function.

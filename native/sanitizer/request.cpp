@@ -1,12 +1,8 @@
 #include "sanitizer/request.h"
 
-#include <cxxabi.h>
-#include <fnmatch.h>
-
-#include <cstdlib>
-#include <string_view>
-
+#include "runtime/request_lines.h"
 #include "sanitizer/event_format.h"
+#include "sanitizer/probe_format.h"
 
 namespace warpsight {
 namespace {
@@ -26,6 +22,7 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "patches") request->patches.push_back(value);
   if (key == "kernel") request->kernels.push_back(value);
   if (key == "mode") request->mode = static_cast<uint32_t>(number(value));
+  if (key == "shadow") request->shadow_bytes = number(value);
   if (key == "plan") request->plan = value;
   if (key == "limit") request->limit = number(value);
   if (key == "description") request->description = value;
@@ -38,6 +35,17 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
   if (key == "first") request->first = number(value);
   if (key == "ring") request->ring_bytes = number(value);
   if (key == "values") request->values = number(value) != 0;
+  if (key == "probe") request->probes.push_back(value);
+  if (key == "map_bytes") request->map_bytes = number(value);
+  if (key == "map") {
+    const size_t colon = value.find(':');
+    if (colon != std::string::npos)
+      request->maps.push_back({static_cast<uint32_t>(number(value)), number(value.substr(colon + 1)),
+                               value.find(":hidden") == std::string::npos});
+  }
+  if (key == "collect") request->collect = static_cast<uint32_t>(number(value));
+  if (key == "sass") request->sass.push_back(value);
+  if (key == "nvdisasm") request->nvdisasm = value;
   if (key == "instruction") {
     const size_t colon = value.find(':');
     if (colon != std::string::npos)
@@ -48,31 +56,22 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
 }  // namespace
 
 bool read_request(EventRequest* request) {
-  const char* text = getenv("WARPSIGHT_EVENTS");
-  if (text == nullptr) return false;
-  std::string_view rest(text);
-  while (!rest.empty()) {
-    const size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-    const size_t equals = line.find('=');
-    if (equals != std::string_view::npos)
-      set(request, line.substr(0, equals), std::string(line.substr(equals + 1)));
-  }
+  const auto take = [request](std::string_view key, const std::string& value) { set(request, key, value); };
+  if (!read_request_lines("WARPSIGHT_EVENTS", take)) return false;
+  if (request->mode == WS_STRESS) return true;
   return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 
 bool kernel_requested(const EventRequest& request, const std::string& name) {
-  if (request.kernels.empty()) return true;
-  int status = 0;
-  char* demangled = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  bool wanted = false;
-  for (const auto& pattern : request.kernels) {
-    wanted |= fnmatch(pattern.c_str(), name.c_str(), 0) == 0 ||
-              (demangled != nullptr && fnmatch(pattern.c_str(), demangled, 0) == 0);
-  }
-  free(demangled);
-  return wanted;
+  if (!request.probes.empty() && probes_of(request, name) == 0) return false;
+  return name_matches(request.kernels, name.c_str());
+}
+
+uint32_t probes_of(const EventRequest& request, const std::string& name) {
+  uint32_t found = 0;
+  for (size_t i = 0; i < request.probes.size() && i < WS_PROBES; ++i)
+    if (name_matches({request.probes[i]}, name.c_str())) found |= 1u << i;
+  return found;
 }
 
 }  // namespace warpsight

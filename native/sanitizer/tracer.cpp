@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 
 #include "cuda/cubin_names.h"
 #include "sanitizer/sha256.h"
@@ -20,6 +21,7 @@ constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;  // words of a
 constexpr uint32_t kLaunches = 1 << 14;                            // more than a context can have in flight
 constexpr uint32_t kMostFunctions = 1024;
 constexpr int kQuietMs = 20, kLongestMs = 10'000;
+constexpr uint32_t kIdleTurns = 500;  // of 200 us
 constexpr uint64_t kNoDelay = ~0ull;
 constexpr int kOtherCode = 125;  // exit code where a kernel's code is not the plan's
 
@@ -119,7 +121,16 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   context->launches = static_cast<WsLaunch*>(launches);
   context->counters = static_cast<char*>(counters);
   context->notes = static_cast<unsigned long long*>(notes);
-  if (request_.mode == WS_DELAY) context->delays = std::make_unique<Delays>(plan_, functions_, handle);
+  if (request_.mode == WS_PROBE) context->probes = std::make_shared<Probes>(request_, functions_, handle);
+  if (request_.mode == WS_DELAY) context->delays = std::make_unique<Delays>(plan_, context->memory);
+  if (request_.mode == WS_CHECK) {
+    context->races = std::make_unique<RaceChecks>(functions_, handle);
+    result = context->races->start(request_.shadow_bytes);
+    if (result != SANITIZER_SUCCESS) {
+      trouble("no memory for race detection on the device", result);
+      return false;
+    }
+  }
   std::lock_guard<std::mutex> lock(drain_mutex_);
   context->ring =
       std::make_unique<EventRing>(static_cast<uint32_t>(rings_.size()), context->words,
@@ -132,7 +143,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
 Tracer::Context* Tracer::context_of(CUcontext handle) {
   const auto known = contexts_.find(handle);
   if (known != contexts_.end()) return known->second.get();
-  auto made = std::make_unique<Context>();
+  auto made = std::make_unique<Context>(functions_, handle);
   if (!add_patches(handle) || !allocate(handle, made.get())) made.reset();
   return (contexts_[handle] = std::move(made)).get();
 }
@@ -189,6 +200,13 @@ void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
     static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   };
   if (!kernels_of_cubin(data.pCubin, data.cubinSize, add, &module.functions)) return;
+  if (request_.mode == WS_CHECK) {
+    const auto keep = [](void* codes, std::string_view name, std::string_view code) {
+      static_cast<std::map<std::string, std::string>*>(codes)->emplace(name, code);
+    };
+    kernels_of_cubin(data.pCubin, data.cubinSize, keep, &module.codes);
+    module.architecture = architecture_of_cubin(data.pCubin, data.cubinSize);
+  }
   const auto add_kernel = [](void* names, std::string_view name, std::string_view) {
     static_cast<std::set<std::string>*>(names)->emplace(name);
   };
@@ -207,8 +225,27 @@ void Tracer::module_loaded(const Sanitizer_ResourceModuleData& data) {
 void Tracer::module_unloads(const Sanitizer_ResourceModuleData& data) {
   std::lock_guard<std::mutex> lock(mutex_);
   modules_.erase(data.module);
-  for (const auto& known : contexts_)
-    if (known.second != nullptr && known.second->delays != nullptr) known.second->delays->forget(data.module);
+  for (const auto& known : contexts_) {
+    if (known.second == nullptr) continue;
+    if (known.second->delays != nullptr) known.second->delays->forget(data.module);
+    if (known.second->races != nullptr) known.second->races->forget(data.module);
+  }
+}
+
+// Reads a kernel's code, and that of the module's functions that are none: it may call them.
+void Tracer::read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel) {
+  if (context->races->knows(handle, kernel)) return;
+  std::vector<PlacedCode> codes;
+  const auto place = [&](const std::string& name, const std::string& code) {
+    uint64_t pc = 0, size = 0;
+    if (functions_.function_pc(handle, name.c_str(), &pc, &size) == SANITIZER_SUCCESS && size != 0)
+      codes.push_back({pc, code});  // with functions of its own behind it
+  };
+  const auto own = module.codes.find(kernel);
+  if (own != module.codes.end()) place(kernel, own->second);
+  for (const auto& [name, code] : module.codes)
+    if (codes.size() < WS_RACE_FUNCTIONS && module.kernels.count(name) == 0) place(name, code);
+  context->races->read(handle, kernel, std::move(codes), module.architecture);
 }
 
 // Tells the device where the points of a kernel are, and those of functions that are none.
@@ -292,8 +329,34 @@ SanitizerResult Tracer::fill(const Sanitizer_LaunchData& data, uint64_t pc, uint
   launch->cluster[2] = std::max(data.clusterDim_z, 1u);
   const uint64_t threads = 1ull * data.blockDim_x * data.blockDim_y * data.blockDim_z;
   const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;
-  return context->delays->describe(graph != 0 ? data.apiStream : data.stream, stream,
-                                   blocks * ((threads + 31) / 32), launch);
+  return static_cast<SanitizerResult>(context->delays->describe(
+      graph != 0 ? data.apiStream : data.stream, stream, blocks * ((threads + 31) / 32), launch));
+}
+
+// The maps of a launch's probes. The kernels of one launch of a graph share what their patches are given, so
+// there each refers to those before it, and an instruction finds its own by its address.
+SanitizerResult Tracer::attach_probes(const Sanitizer_LaunchData& data, const std::string& name, uint64_t pc,
+                                      uint64_t graph, Sanitizer_StreamHandle stream, Context* context,
+                                      WsLaunch* launch) {
+  WsProbe probe = {};
+  probe.pc = pc;
+  probe.enabled = probes_of(request_, name);
+  if (graph != 0) {
+    uint64_t begin = 0, bytes = 0;
+    if (graph != recorded_graph_) graph_kernels_.clear();
+    if (!graph_kernels_.insert(pc).second) {
+      ++in_graphs_;
+      return SANITIZER_SUCCESS;
+    }
+    const SanitizerResult result = functions_.function_pc(data.module, name.c_str(), &begin, &bytes);
+    if (result != SANITIZER_SUCCESS) return result;
+    probe.bytes = std::max<uint64_t>(bytes, 1);
+    if (graph == recorded_graph_) probe.next = static_cast<const WsLaunch*>(recorded_slot_);
+  }
+  const SanitizerResult result = context->probes->describe(
+      data, recorded_, graph != 0 ? data.apiStream : data.stream, stream, probe, &launch->probe);
+  no_room_ += result == SANITIZER_SUCCESS && launch->probe == nullptr;
+  return result;
 }
 
 // Gives the launch its description on the device; false when it is not to be recorded or delayed.
@@ -305,6 +368,10 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
     file_.lose("a launch of " + name + " has more than 2^32 blocks", 1);
     return false;
   }
+  if (request_.mode == WS_CHECK && graph != 0) {  // they share what their patches are given
+    file_.lose("kernels of CUDA graphs were not looked at", 1);
+    return false;
+  }
   Context* context = context_of(data.context);
   if (context == nullptr) return false;
   const uint64_t pc = place_functions(data.module, module, name);
@@ -313,7 +380,15 @@ bool Tracer::record(const Sanitizer_LaunchData& data, Module* module, const std:
   const Sanitizer_StreamHandle stream = graph != 0 ? data.hApiStream : data.hStream;
   WsLaunch launch = {};
   SanitizerResult result = fill(data, pc, index, graph, stream, context, &launch);
+  if (request_.mode == WS_CHECK && result == SANITIZER_SUCCESS) {
+    read_code(data.module, context, *module, name);
+    result = context->races->describe(data.module, name, data, &launch.race);
+  }
   launch.counter = launch.head + kFirstCounter + slot;
+  if (request_.mode == WS_PROBE && result == SANITIZER_SUCCESS) {
+    result = attach_probes(data, name, pc, graph, stream, context, &launch);
+    if (result == SANITIZER_SUCCESS && launch.probe == nullptr) return false;
+  }
   if (result == SANITIZER_SUCCESS && (request_.every > 1 || request_.first != ~0ull))
     result = functions_.memset(launch.counter, 0, sizeof(uint64_t), stream);
   if (result == SANITIZER_SUCCESS)
@@ -387,6 +462,18 @@ void Tracer::launch_begins(const Sanitizer_LaunchData& data, uint64_t graph) {
   if (waits != kNoDelay) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
 }
 
+void Tracer::collect(CUcontext context, CUstream stream, bool all) {
+  if (request_.mode != WS_PROBE) return;
+  std::vector<std::shared_ptr<Probes>> found;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [handle, known] : contexts_)
+      if (known != nullptr && (context == nullptr || handle == context)) found.push_back(known->probes);
+  }
+  for (const auto& probes : found)
+    if (probes != nullptr) probes->collect(stream, all, &file_);
+}
+
 void Tracer::ordered(const char* what, CUevent event, CUstream stream) {
   if (request_.mode != WS_RECORD) return;
   file_.describe_launch("{\"kind\":\"order\",\"what\":\"" + std::string(what) +
@@ -401,13 +488,57 @@ size_t Tracer::drain_all() {
   return records;
 }
 
+// Where nothing comes for a while, what waits to be a whole block is written: a program that hangs is ended
+// without its exit handlers.
 void Tracer::drain_loop() {
+  uint32_t idle = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (drain_all() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (drain_all() > 0) {
+      idle = 0;
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    if (++idle == kIdleTurns) flush_all();
   }
 }
 
+// At the program's end. A kernel that runs for ever ends with the process, not before: we do not wait for it.
+void Tracer::collect_last() {
+  struct Done {
+    std::mutex mutex;  // protects `done`
+    std::condition_variable changed;
+    bool done = false;
+  };
+  const auto state = std::make_shared<Done>();
+  std::thread([this, state] {
+    collect(nullptr, nullptr, true);
+    std::lock_guard<std::mutex> lock(state->mutex);
+    state->done = true;
+    state->changed.notify_one();
+  }).detach();
+  std::unique_lock<std::mutex> lock(state->mutex);
+  if (!state->changed.wait_for(lock, std::chrono::milliseconds(kLongestMs), [&] { return state->done; }))
+    file_.lose("maps of launches that still ran when the program ended", 1);
+}
+
+void Tracer::flush_all() {
+  std::lock_guard<std::mutex> lock(drain_mutex_);
+  for (EventRing* ring : rings_) ring->flush(&file_);
+}
+
 void Tracer::stop() {
+  if (request_.mode == WS_PROBE) collect_last();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (no_room_ > 0)
+      file_.lose(
+          "launches whose maps would take more memory than allowed: probe fewer launches or blocks, or "
+          "allow more (--map-mib)",
+          no_room_);
+    if (in_graphs_ > 0)
+      file_.lose("launches of a kernel that its graph launches several times: they count as one launch",
+                 in_graphs_);
+  }
   stopping_.store(true, std::memory_order_release);
   if (thread_.joinable()) thread_.join();
   const uint64_t begin = now_ns();

@@ -14,6 +14,8 @@
 #include "sanitizer/event_file.h"
 #include "sanitizer/event_format.h"
 #include "sanitizer/functions.h"
+#include "sanitizer/probes.h"
+#include "sanitizer/race_checks.h"
 #include "sanitizer/request.h"
 #include "sanitizer/ring.h"
 
@@ -34,6 +36,9 @@ class Tracer {
   // What orders launches of two streams: an event is recorded or waited for, or the host has waited for an
   // event, a stream or everything.
   void ordered(const char* what, CUevent event, CUstream stream);
+  // The program has waited for a stream (all: every stream) of a context, or ends one (null: all contexts):
+  // what probes gathered there can be read.
+  void collect(CUcontext context, CUstream stream, bool all);
   // See warpsight_race_set; false when there is no delay plan.
   bool begin_trial(uint64_t seed, bool delays);
   // Drains what is there and ends the file.
@@ -41,8 +46,24 @@ class Tracer {
   EventFile& file() { return file_; }
 
  private:
+  // Memory of a context from the Sanitizer.
+  struct Memory final : DeviceMemory {
+    Memory(const SanitizerFunctions& functions, CUcontext context) : functions(functions), context(context) {}
+    int alloc(void** made, size_t bytes) override { return functions.alloc(context, made, bytes); }
+    int clear(void* at, size_t bytes, void* stream) override {
+      return functions.memset(at, 0, bytes, static_cast<Sanitizer_StreamHandle>(stream));
+    }
+    int copy(void* to, const void* from, size_t bytes, void* stream) override {
+      return functions.copy_to_device(to, const_cast<void*>(from), bytes,
+                                      static_cast<Sanitizer_StreamHandle>(stream));
+    }
+    const SanitizerFunctions& functions;
+    const CUcontext context;
+  };
   // A context with patched modules.
   struct Context {
+    Context(const SanitizerFunctions& functions, CUcontext handle) : memory(functions, handle) {}
+    Memory memory;
     std::unique_ptr<EventRing> ring;
     WsLaunch* launches = nullptr;  // device: descriptions of recorded launches, used round-robin
     char* counters = nullptr;      // device: the head of the ring, then a counter for each of them
@@ -51,6 +72,8 @@ class Tracer {
     uint32_t next = 0;
     unsigned long long* notes = nullptr;  // device: WS_NOTE
     std::unique_ptr<Delays> delays;       // WS_DELAY
+    std::shared_ptr<Probes> probes;       // WS_PROBE
+    std::unique_ptr<RaceChecks> races;    // WS_CHECK
   };
   // A function of a module with points of the plan.
   struct Delayed {
@@ -60,11 +83,13 @@ class Tracer {
   };
   struct Module {
     uint32_t number = 0;
-    std::vector<std::string> functions;      // of the cubin
-    std::set<std::string> kernels;           // of these
-    std::set<std::string> placed;            // kernels whose addresses were reported
-    std::map<std::string, bool> requested;   // by kernel
-    std::map<std::string, Delayed> delayed;  // functions with points
+    std::vector<std::string> functions;        // of the cubin
+    std::set<std::string> kernels;             // of these
+    std::set<std::string> placed;              // kernels whose addresses were reported
+    std::map<std::string, bool> requested;     // by kernel
+    std::map<std::string, Delayed> delayed;    // functions with points
+    std::map<std::string, std::string> codes;  // WS_CHECK: of functions
+    uint32_t architecture = 0;
   };
 
   Context* context_of(CUcontext handle);
@@ -73,6 +98,7 @@ class Tracer {
   bool patch(CUmodule handle);
   uint64_t place_functions(CUmodule handle, Module* module, const std::string& kernel);
   bool take_points(const Sanitizer_ResourceModuleData& data, Module* module);
+  void read_code(CUmodule handle, Context* context, const Module& module, const std::string& kernel);
   void place_points(CUmodule handle, Context* context, Module* module, const std::string& kernel);
   bool delay_wanted(const Sanitizer_LaunchData& data, Module* module, const std::string& name, uint64_t graph,
                     uint64_t* index);
@@ -83,11 +109,16 @@ class Tracer {
               uint64_t graph);
   SanitizerResult fill(const Sanitizer_LaunchData& data, uint64_t pc, uint64_t index, uint64_t graph,
                        Sanitizer_StreamHandle stream, Context* context, WsLaunch* launch);
+  SanitizerResult attach_probes(const Sanitizer_LaunchData& data, const std::string& name, uint64_t pc,
+                                uint64_t graph, Sanitizer_StreamHandle stream, Context* context,
+                                WsLaunch* launch);
   void describe_launch(const Sanitizer_LaunchData& data, const Module& module, const std::string& name,
                        uint64_t pc, uint64_t index, uint64_t graph);
   void trouble(const std::string& what, SanitizerResult result);
+  void collect_last();
   void drain_loop();
   size_t drain_all();
+  void flush_all();
 
   const EventRequest request_;
   DelayPlan plan_;  // WS_DELAY; its rule is changed under the lock below
@@ -101,10 +132,12 @@ class Tracer {
   std::map<CUmodule, Module> modules_;                      // patched ones
   std::set<std::string> troubles_;                          // already reported
   uint32_t modules_seen_ = 0;
-  uint32_t recorded_ = 0;                // launches
-  const void* recorded_slot_ = nullptr;  // what the patches of the last recorded launch are given
-  uint64_t recorded_graph_ = 0;          // the last launch of a graph with a recorded kernel
-  uint64_t matching_ = 0;                // launches of requested kernels so far
+  uint32_t recorded_ = 0;                 // launches
+  const void* recorded_slot_ = nullptr;   // what the patches of the last recorded launch are given
+  uint64_t recorded_graph_ = 0;           // the last launch of a graph with a recorded kernel
+  uint64_t matching_ = 0;                 // launches of requested kernels so far
+  std::set<uint64_t> graph_kernels_;      // where the probed kernels of that graph begin
+  uint64_t no_room_ = 0, in_graphs_ = 0;  // launches without the maps of probes, and why
 
   std::mutex drain_mutex_;  // protects `rings_` and reading from them
   std::vector<EventRing*> rings_;

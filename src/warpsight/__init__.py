@@ -23,6 +23,7 @@ from warpsight._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from warpsight import race as race
+    from warpsight import sass as sass
     from warpsight.api.differences import diff as diff
     from warpsight.api.made import import_files as import_files
     from warpsight.api.made import recover as recover
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from warpsight.machine.discovery import detect_platform as detect_platform
     from warpsight.machine.discovery import devices as devices
     from warpsight.model import TraceWriter as TraceWriter
+    from warpsight.sass import probes as probes
+    from warpsight.sass.probes import probe as probe
 
 #: Public name -> (module, name there; empty for the module itself).
 _PUBLIC: dict[str, tuple[str, str]] = {
@@ -68,7 +71,10 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "diff": ("warpsight.api.differences", "diff"),
     "doctor": ("warpsight.machine.checks", "run"),
     "memory": ("warpsight.inside.memory", ""),
+    "probe": ("warpsight.sass.probes", "probe"),
+    "probes": ("warpsight.sass.probes", ""),
     "race": ("warpsight.race", ""),
+    "sass": ("warpsight.sass", ""),
     "TraceWriter": ("warpsight.model", "TraceWriter"),
     "run": ("warpsight.api.run", "run"),
     "time": ("warpsight.inside.timing", "time"),

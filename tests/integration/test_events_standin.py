@@ -14,6 +14,8 @@ import pytest
 from tests.integration.recorded import TIMEOUT
 from warpsight.device_code.cubin import Cubin
 from warpsight.sass.event_trace import EventTrace
+from warpsight.sass.races.detect import checked
+from warpsight.sass.races.on_device import REASONS
 from warpsight.sass.tracing import Selection, request
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +92,12 @@ def test_nothing_is_lost_in_a_ring_that_is_too_small(programs: Programs, tmp_pat
     assert (np.diff(events.sequence.astype(np.int64)) == 5).all()
 
 
+def test_what_a_hung_program_did_is_written_before_it_is_ended(programs: Programs, tmp_path: Path) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:2:10", "written", "quit")
+    assert done.code == 5
+    assert len(done.trace.events) == 20
+
+
 def test_a_word_of_zero_is_a_word(programs: Programs, tmp_path: Path) -> None:
     events = programs.run(tmp_path, "load", "launch:K:1:1").trace.events
     assert (events.operand(0)[0].any(), int(events.pc[0]), int(events.block[0])) == (False, 0, 0)
@@ -146,3 +154,31 @@ def test_a_program_that_ends_without_exit_handlers_keeps_what_was_written(
     assert not trace.file.complete
     assert any("before its trace did" in note for note in trace.notes)
     assert 0 < len(trace.events) <= 240_000
+
+
+def test_races_of_the_device_are_told_with_their_places(programs: Programs, tmp_path: Path) -> None:
+    done = programs.run(tmp_path, "load", "launch:K:2:4", selection=Selection(check=True, shadow_mib=64))
+    (race,), notes = (found := checked(done.files)).races, found.notes
+    assert (race.kernel, race.launch, race.space, race.address) == (
+        programs.kernel,
+        0,
+        "global",
+        0x7F0000000010,
+    )
+    assert (race.count, race.reason) == (4, REASONS[4])
+    assert [(side.block, side.thread) for side in (race.first, race.second)] == [(3, 37), (0, 1)]
+    assert (race.first.operation, race.second.operation) == ("store", "load")
+    assert race.first.place == race.second.place
+    assert race.first.place.function == programs.kernel
+    assert notes == (
+        "accesses were not looked at, as there was no memory for their shadow: more with --shadow-mib (at least 4)",
+    )
+
+
+def test_without_memory_for_the_shadow_the_program_runs(programs: Programs, tmp_path: Path) -> None:
+    done = programs.run(
+        tmp_path, "load", "launch:K:2:4", selection=Selection(check=True), STANDIN="refuse_shadow"
+    )
+    assert done.code == 0
+    (file,) = done.files
+    assert any("no memory for race detection" in note for note in checked([file]).notes)

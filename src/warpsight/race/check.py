@@ -10,16 +10,27 @@ from typing import Any
 
 from warpsight.debug.sanitizer import sanitize
 from warpsight.errors import WarpsightError
+from warpsight.race.moments import WarpMoments, moments
 from warpsight.race.plan import Point
 from warpsight.race.points import points_of
 from warpsight.race.repair import Repairs
-from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races, merged
+from warpsight.race.suspects import (
+    EVENTS,
+    ON_DEVICE,
+    RACECHECK,
+    Suspect,
+    from_racecheck,
+    from_races,
+    merged,
+)
 from warpsight.sass import tracing
 from warpsight.sass.event_trace import EventTrace
-from warpsight.sass.races.detect import races
+from warpsight.sass.races.detect import checked, races
 
 #: Classes of events that the detector follows, and those by which repairs are told.
 TRACED = ("memory", "barriers", "mbarrier", "tma", "cluster", "wgmma")
+#: Bytes of a trace beyond which races are looked for on the device instead.
+LARGEST_TRACE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,7 @@ class Verdict:
 
     Attributes:
         suspects: pairs of accesses, those that most detectors found first; arms: what each way of looking came to.
+        moments: what the warps of each suspect did, where a trace shows it.
         provoked: what delays did, None when that was not tried; disagreements: one sentence each.
     """
 
@@ -81,6 +93,7 @@ class Verdict:
     arms: tuple[Arm, ...]
     provoked: Provoked | None
     disagreements: tuple[str, ...]
+    moments: tuple[tuple[WarpMoments, ...], ...]
 
     @property
     def racy(self) -> bool:
@@ -114,23 +127,31 @@ def check(
         WarpsightError: when no detector could look.
     """
     with tempfile.TemporaryDirectory(prefix="warpsight-check-") as folder:
-        selection = tracing.Selection(events=TRACED, kernels=tuple(kernels), launches=(0, launches))
+        selection = tracing.Selection(
+            events=TRACED, kernels=tuple(kernels), launches=(0, launches), limit=LARGEST_TRACE
+        )
         found, arm, traces = _traced(program, selection, Path(folder, "check.events"))
+        if any(trace.cut for trace in traces):
+            selection = tracing.Selection(kernels=tuple(kernels), launches=(0, launches), check=True)
+            found, arm = _on_device(program, selection, Path(folder, "device.events"))
+            traces = []
         from_tool, tool_arm = _racechecked(program)
         if arm.findings is None and tool_arm.findings is None:
             raise WarpsightError("; ".join((*arm.notes, *tool_arm.notes)))
         provoked = _provoked(provoke, traces) if provoke is not None else None
-        return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoked)
+        return verdict([*found, *from_tool], (arm, tool_arm), traces, provoked)
 
 
 def verdict(
-    found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None
+    found: Sequence[Suspect], arms: tuple[Arm, ...], traces: Sequence[EventTrace], provoked: Provoked | None
 ) -> Verdict:
     """One verdict from what the detectors found."""
+    repairs = Repairs(traces)
     suspects = [repairs.repaired(suspect) for suspect in merged(found)]
     suspects.sort(key=lambda suspect: -len(suspect.found_by))
     looked = {arm.name for arm in arms if arm.findings is not None}
-    return Verdict(tuple(suspects), arms, provoked, tuple(_disagreements(suspects, looked, provoked)))
+    said = tuple(_disagreements(suspects, looked, provoked))
+    return Verdict(tuple(suspects), arms, provoked, said, tuple(moments(traces, one) for one in suspects))
 
 
 def _traced(
@@ -143,6 +164,8 @@ def _traced(
             raise
         return [], Arm(EVENTS, None, (str(error),)), []
     traces = [EventTrace(file) for file in traced.files]
+    if any(trace.cut for trace in traces):
+        return [], Arm(EVENTS, None), traces
     answers = [races(trace) for trace in traces]
     notes = list(dict.fromkeys(note for answer in answers for note in answer.notes))
     if sum(answer.launches for answer in answers) >= (selection.launches or (0, 0))[1]:
@@ -153,6 +176,18 @@ def _traced(
         notes.append("the program did not use an NVIDIA GPU")
     found = from_races(race for answer in answers for race in answer.races)
     return found, Arm(EVENTS, len(found) if traces else None, tuple(notes)), traces
+
+
+def _on_device(program: Sequence[str], selection: tracing.Selection, out: Path) -> tuple[list[Suspect], Arm]:
+    try:
+        answer = checked(tracing.trace(program, selection, out).files)
+    except WarpsightError as error:
+        if hasattr(error, "exit_code"):
+            raise
+        return [], Arm(ON_DEVICE, None, (str(error),))
+    notes = (f"the event trace was larger than {LARGEST_TRACE >> 20:,} MiB", *answer.notes)
+    found = from_races(answer.races, ON_DEVICE)
+    return found, Arm(ON_DEVICE, len(found), notes)
 
 
 def _racechecked(program: Sequence[str]) -> tuple[list[Suspect], Arm]:
@@ -187,7 +222,7 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
             )
         elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
             said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
-    if provoked is not None and suspects and provoked.verdict == "not reproduced":
+    if provoked is not None and suspects and provoked.verdict == "not reproduced" and not provoked.failures:
         said.append(
             f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "
             "memory, which delays do not bring out"

@@ -12,7 +12,7 @@ from warpsight.device_code.inline_chain import Frame
 from warpsight.sass.races.witness import Race, Side
 
 #: The detectors.
-EVENTS, RACECHECK = "event trace", "racecheck"
+EVENTS, ON_DEVICE, RACECHECK = "event trace", "on the device", "racecheck"
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def line_of(frames: Sequence[Frame]) -> str:
     return f"{Path(frames[0].file).name}:{frames[0].line}" if frames and frames[0].line else ""
 
 
-def from_races(races: Iterable[Race]) -> list[Suspect]:
-    """The suspects of an event trace."""
+def from_races(races: Iterable[Race], detector: str = EVENTS) -> list[Suspect]:
+    """The suspects of an event trace, or of races that were found on the device."""
     return [
         Suspect(
             race.kernel,
@@ -88,7 +88,7 @@ def from_races(races: Iterable[Race]) -> list[Suspect]:
             race.reason,
             _access(race.first),
             _access(race.second),
-            (EVENTS,),
+            (detector,),
             race=race,
         )
         for race in races

@@ -1,1 +1,54 @@
 """Instruction traces: what single instructions of a kernel did, warp by warp, and questions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpsight.sass.probes.definition import Probe
+    from warpsight.sass.probes.results import Results
+    from warpsight.sass.tracing import Selection
+
+
+def probe(
+    probes: Probe | Sequence[Probe] | str | Path,
+    target: Sequence[str] | Path,
+    *,
+    output: Path | str | None = None,
+    selection: Selection | None = None,
+    constants: Mapping[str, str] | None = None,
+    map_mib: int = 1024,
+) -> Results:
+    """Run probes in a program's kernels, or ask them of a recorded event trace.
+
+    Args:
+        probes: functions with `@ws.probe`, a file of them, or the name of ready ones.
+        target: a command, or the path of an event trace (`sass trace`).
+        output: new file for a program's results; PROGRAM.probes by default.
+        selection: which of the program's launches, blocks, warps and addresses are probed.
+        constants: other values for constants of a file of probes.
+        map_mib: device memory for the maps of launches that the program has not waited for yet.
+
+    Raises:
+        UsageError: where a probe says what it cannot, with its file and line.
+        StartError: when there is no such program or it cannot be run.
+        WarpsightError: when something is missing that probes need, or the output exists already.
+        FormatError: when the target is not an event trace.
+    """
+    from warpsight.errors import WarpsightError
+    from warpsight.sass.probes.definition import Probe
+    from warpsight.sass.probes.files import ProbeFile, find
+    from warpsight.sass.probes.running import Limits
+
+    if isinstance(probes, (str, Path)):
+        opened = ProbeFile.open(find(str(probes)), constants)
+    else:
+        opened = ProbeFile(Path(), (probes,) if isinstance(probes, Probe) else tuple(probes), None)
+    if isinstance(target, (str, Path)):
+        return opened.of_trace(Path(target))
+    out = Path(output) if output is not None else Path(f"{Path(target[0]).stem}.probes")
+    if out.exists():
+        raise WarpsightError(f"{out} exists already")
+    return opened.of_program(target, out, selection, Limits(map_mib))

@@ -132,6 +132,11 @@ def _distinct(values: npt.NDArray[np.uint64], present: npt.NDArray[np.bool_]) ->
     return np.asarray((new & (ordered != _NONE)).sum(axis=1), np.int64)
 
 
+def sectors(addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_]) -> Counts:
+    """How many sectors the lanes of each row ask for; no access crosses the border of one."""
+    return _distinct(addresses // SECTOR, active)
+
+
 def _sectors(
     addresses: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], size: npt.NDArray[np.uint8]
 ) -> tuple[Counts, Counts, Counts]:

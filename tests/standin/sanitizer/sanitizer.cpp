@@ -3,9 +3,11 @@
 // the patches do.
 //
 // Steps of the program: load:CUBIN, launch:KERNEL:THREADS:RECORDS (each thread writes so many, or comes so
-// often to each point of a delay plan), quit (without exit handlers). STANDIN, a comma list:
-// refuse_subscribe, refuse_patches, refuse_memory.
+// often to each point of a delay plan, or adds so often to the maps of probes), written (waits until the
+// launch's records are in the event file), sync (waits for all launches), quit (without exit handlers).
+// STANDIN, a comma list: refuse_subscribe, refuse_patches, refuse_memory, refuse_copies.
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "sanitizer/event_format.h"
+#include "sanitizer/probe_format.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -44,8 +47,9 @@ struct LaunchData {
 };
 
 using Callback = void (*)(void*, int, uint32_t, const void*);
-constexpr int kResource = 3, kLaunch = 5, kSuccess = 0, kInvalid = 1, kMemory = 7, kOperation = 6;
-constexpr uint32_t kModuleLoaded = 9, kLaunchBegin = 1;
+constexpr int kResource = 3, kSynchronize = 4, kLaunch = 5, kSuccess = 0, kInvalid = 1, kMemory = 7,
+              kOperation = 6;
+constexpr uint32_t kModuleLoaded = 9, kLaunchBegin = 1, kContextSynchronized = 2;
 
 Callback g_callback = nullptr;
 const WsLaunch* g_userdata = nullptr;  // of the launch that begins
@@ -71,14 +75,16 @@ void write_record(const WsLaunch& launch, uint32_t thread, uint64_t number) {
 }
 
 // A warp comes to an instruction: if it is to wait, the record of that, as the patches write it (one lane).
-void come_to(const WsLaunch& launch, uint32_t warp, const WsPoint& point) {
+void come_to(const WsLaunch& launch, uint32_t warp, uint32_t warps, const WsPoint& point) {
   constexpr uint64_t kWords = WS_EVENT_HEADER_WORDS + 2;
   if ((launch.warps >> (warp & 31) & 1) == 0 || (launch.ranks & 1) == 0) return;
   if (launch.block_count > 0 && launch.blocks[0].low > 0) return;  // the only block is 0
   unsigned long long& counter = launch.occurrences[warp * launch.places + point.place];
   const uint32_t occurrence = counter >> 32 == launch.stamp ? static_cast<uint32_t>(counter) : 0;
   counter = static_cast<uint64_t>(launch.stamp) << 32 | (occurrence + 1);
-  const int64_t ns = ws_delay_of(launch.rule, point.number, occurrence, launch.index, 0, warp);
+  const int64_t ns = launch.rule.depth > 0
+                         ? ws_priority_delay(launch.rule, occurrence, launch.index, warp, warps)
+                         : ws_delay_of(launch.rule, point.number, occurrence, launch.index, 0, warp);
   if (ns < 0) return;
   const uint64_t at = __atomic_fetch_add(launch.head, kWords, __ATOMIC_RELAXED);
   while (static_cast<int64_t>(at + kWords - *launch.tail) > static_cast<int64_t>(launch.mask + 1)) usleep(10);
@@ -93,6 +99,38 @@ void come_to(const WsLaunch& launch, uint32_t warp, const WsPoint& point) {
   for (uint64_t i = kWords; i-- > 0;)
     __atomic_store_n(&launch.ring[(at + i) & launch.mask], words[i] != 0 ? words[i] : launch.zero,
                      __ATOMIC_RELAXED);
+}
+
+// A probe that adds to a map of one word per warp and to one of the launch, for which a warp with an odd
+// number finds no place.
+void probe(const WsLaunch& launch, uint32_t warp) {
+  unsigned long long* const own = launch.probe->maps[0] + 1 + warp;
+  ++*own;
+  __atomic_fetch_add(&launch.probe->maps[1][warp % 2 == 0 ? 1 : 0], 1, __ATOMIC_RELAXED);
+}
+
+// A race of a launch that is looked at for races, as the patches tell it: the kernel's first access, by two
+// blocks, `count` times so far; and accesses that were left out.
+void tell_race(const WsLaunch& launch, uint64_t count) {
+  constexpr uint64_t kWords = WS_EVENT_HEADER_WORDS + 4;
+  const uint64_t encodings = WS_LIST | WS_LIST << 2 | WS_VALUE_EACH << 4, pc = launch.race->site_pcs[1];
+  const uint64_t head = 2 | kWords << 40 | encodings << 48 | 16ull << 56;
+  const uint64_t races[] = {head | static_cast<uint64_t>(WS_RACE_KIND) << 32,
+                            pc,
+                            launch.launch | 0x24ull << 40,
+                            1,
+                            0x7f0000000010,
+                            pc | 37ull << 32,
+                            count,
+                            3};
+  const uint64_t others[] = {
+      head | static_cast<uint64_t>(WS_UNWATCHED_KIND) << 32, 0, launch.launch, 1, WS_NO_SHADOW, 0, count, 0};
+  for (const uint64_t* words : {races, others}) {
+    const uint64_t at = __atomic_fetch_add(launch.head, kWords, __ATOMIC_RELAXED);
+    for (uint64_t i = kWords; i-- > 0;)
+      __atomic_store_n(&launch.ring[(at + i) & launch.mask], words[i] != 0 ? words[i] : launch.zero,
+                       __ATOMIC_RELAXED);
+  }
 }
 
 }  // namespace
@@ -123,17 +161,24 @@ EXPORT int sanitizerGetFunctionPcAndSize(void*, const char*, uint64_t* pc, uint6
   return kSuccess;
 }
 EXPORT int sanitizerAlloc(void*, void** memory, size_t size) {
-  *memory = calloc(1, size);
+  constexpr size_t kShadow = 64 << 20;  // more than this at once is a shadow
+  *memory = asked("refuse_shadow") && size >= kShadow ? nullptr : calloc(1, size);
   return *memory != nullptr ? kSuccess : kMemory;
 }
-EXPORT int sanitizerAllocHost(void* context, void** memory, size_t size) {
-  return asked("refuse_memory") ? kMemory : sanitizerAlloc(context, memory, size);
+EXPORT int sanitizerAllocHost(void*, void** memory, size_t size) {
+  *memory = asked("refuse_memory") ? nullptr : calloc(1, size);
+  return *memory != nullptr ? kSuccess : kMemory;
 }
 EXPORT int sanitizerMemset(void* memory, int value, size_t size, void*) {
   memset(memory, value, size);
   return kSuccess;
 }
 EXPORT int sanitizerMemcpyHostToDeviceAsync(void* to, void* from, size_t size, void*) {
+  memcpy(to, from, size);
+  return kSuccess;
+}
+EXPORT int sanitizerMemcpyDeviceToHost(void* to, void* from, size_t size, void*) {
+  if (asked("refuse_copies")) return kInvalid;
   memcpy(to, from, size);
   return kSuccess;
 }
@@ -147,6 +192,18 @@ void load(const char* path) {
   if (g_callback != nullptr) g_callback(nullptr, kResource, kModuleLoaded, &data);
 }
 
+// Bytes of the event file.
+off_t written() {
+  const std::string text = getenv("WARPSIGHT_EVENTS");
+  const size_t begin = text.find("file=") + 5;
+  const std::string path =
+      text.substr(begin, text.find('\n', begin) - begin) + "." + std::to_string(getpid());
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 ? found.st_size : 0;
+}
+
+off_t g_described = 0;  // bytes of the file when the last launch was described and had no records yet
+
 void launch(const std::string& kernel, int threads, uint64_t records) {
   g_userdata = nullptr;
   LaunchData data = {};
@@ -157,18 +214,27 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
   data.block[0] = 32 * static_cast<uint32_t>(threads);
   if (g_callback != nullptr) g_callback(nullptr, kLaunch, kLaunchBegin, &data);
   if (g_userdata == nullptr) return;
+  g_described = written();
   std::vector<std::thread> warps;
   for (int warp = 0; warp < threads; ++warp) {
-    warps.emplace_back([warp, records] {
+    warps.emplace_back([warp, threads, records] {
       const WsLaunch& launch = *g_userdata;
       for (uint64_t i = 0; i < records; ++i) {
-        if (launch.mode != WS_DELAY) write_record(launch, static_cast<uint32_t>(warp), i);
+        if (launch.mode == WS_PROBE) probe(launch, static_cast<uint32_t>(warp));
+        if (launch.mode == WS_CHECK && warp == 0) tell_race(launch, i + 1);
+        if (launch.mode == WS_RECORD || launch.mode == WS_NOTE)
+          write_record(launch, static_cast<uint32_t>(warp), i);
         for (uint32_t at = 0; launch.mode == WS_DELAY && at < launch.point_count; ++at)
-          come_to(launch, static_cast<uint32_t>(warp), launch.points[at]);
+          come_to(launch, static_cast<uint32_t>(warp), static_cast<uint32_t>(threads), launch.points[at]);
       }
     });
   }
   for (auto& warp : warps) warp.join();
+}
+
+void synchronize() {
+  const void* const data[] = {&g_patched, nullptr, nullptr};  // context, stream and its handle
+  if (g_callback != nullptr) g_callback(nullptr, kSynchronize, kContextSynchronized, data);
 }
 
 }  // namespace
@@ -184,6 +250,8 @@ EXPORT int standin_main(int argc, char** argv) {
     if (words[0] == "load") load(words[1].c_str());
     if (words[0] == "launch")
       launch(words[1], atoi(words[2].c_str()), strtoull(words[3].c_str(), nullptr, 10));
+    if (words[0] == "sync") synchronize();
+    while (words[0] == "written" && written() == g_described) usleep(1000);
     if (words[0] == "quit") _exit(5);
   }
   printf("patched %d\n", g_patched);

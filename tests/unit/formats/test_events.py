@@ -175,12 +175,17 @@ def points_kinds() -> list[kinds.Kind]:
 
 
 def test_each_kind_has_its_patch_and_number() -> None:
-    source = (NATIVE / "patches.cu").read_text()
+    source = (NATIVE / "record_patches.cuh").read_text()
     patches = dict(re.findall(r"^PATCH (ws_\w+)\([^{]*\{[^}]*?\{pc, (\d+)", source, re.MULTILINE))
-    patched = [kind for kind in kinds.KINDS.values() if kind != kinds.DELAY]
+    patched = [kind for kind in kinds.KINDS.values() if kind.patch]
     assert {kind.patch: str(kind.number) for kind in patched} == patches
     assert f"#define WS_DELAY_KIND {kinds.DELAY.number} " in (NATIVE / "event_format.h").read_text()
+    layout = (NATIVE / "race_layout.h").read_text()
+    assert f"#define WS_RACE_KIND {kinds.RACE.number} " in layout
+    assert f"#define WS_UNWATCHED_KIND {kinds.UNWATCHED.number} " in layout
     shipped = (NATIVE / "patches.ptx").read_text()
+    for number in kinds.CHECKED:
+        assert f") {kinds.KINDS[number].check}(" in shipped
     for kind in points_kinds():
         assert f") {kind.visit}(" in shipped
     for kind in patched:
@@ -199,12 +204,15 @@ def test_the_shipped_patches_are_those_of_the_source() -> None:
 
 def test_patches_do_not_branch_themselves() -> None:
     """A patch with a convergence barrier of its own ended programs at calls (native/sanitizer/patches.cu)."""
-    functions = re.split(r"^\.visible \.func", (NATIVE / "patches.ptx").read_text(), flags=re.MULTILINE)[1:]
-    for text in functions:
-        name = re.search(r"\) (ws_\w+)\(", text)
-        assert name is not None
-        if name.group(1) not in ("ws_record", "ws_visit"):
-            assert "bra" not in text.split(), name.group(1)
+    known = kinds.KINDS.values()
+    patches = {name for kind in known for name in (kind.patch, kind.visit, kind.check)}
+    functions = re.split(r"^(?:\.visible )?\.func", (NATIVE / "patches.ptx").read_text(), flags=re.MULTILINE)[
+        1:
+    ]
+    found = {match.group(1): text for text in functions if (match := re.search(r"\) (\w+)\(", text))}
+    assert len(patches & set(found)) > 80
+    for name in patches & set(found):
+        assert "bra" not in found[name].split(), name
 
 
 def test_the_tables_hold_what_the_file_says(tmp_path: Path) -> None:

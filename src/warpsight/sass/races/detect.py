@@ -6,7 +6,9 @@ device recorded them; if all of these are ordered, so are all others, and if a p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from warpsight.sass.races.accesses import BLOCK, Accesses, accesses
 from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block
 from warpsight.sass.races.fences import Fences
+from warpsight.sass.races.on_device import races_on_device
 from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, size
 from warpsight.sass.races.streams import stream_races
 from warpsight.sass.races.witness import Race, side
@@ -31,11 +34,11 @@ _SCOPE_RACE = "atomics whose scope is one block, from two blocks"
 
 @dataclass(frozen=True)
 class Races:
-    """The races found, and why the answer may be incomplete."""
+    """The races found, and why the answer may be incomplete; accesses: how many were compared, None when not counted."""
 
     races: tuple[Race, ...]
     launches: int
-    accesses: int
+    accesses: int | None
     notes: tuple[str, ...]
 
 
@@ -46,6 +49,9 @@ def races(trace: EventTrace) -> Races:
         UsageError: when the trace lacks classes of events, or was thinned: what is missing could be the order.
     """
     request = trace.file.process.get("request") or {}
+    if request.get("check"):
+        told, left_out = races_on_device(trace)
+        return Races(tuple(told), len(trace.launches), None, (*trace.notes, *left_out))
     missing = {"memory", "barriers"} - set(request.get("events") or ())
     if missing:
         raise UsageError(
@@ -66,6 +72,20 @@ def races(trace: EventTrace) -> Races:
         found += _of_launch(trace, launch, events, own, notes)
     found += stream_races(trace)
     return Races(tuple(found), len(trace.launches), total, tuple(dict.fromkeys(notes)))
+
+
+def checked(files: Sequence[Path]) -> Races:
+    """The races that were found on the device: the files of a run, one for each process that used a GPU."""
+    found = [races(EventTrace(file)) for file in files]
+    notes = [note for one in found for note in one.notes]
+    if not found:
+        notes.append("the program did not use an NVIDIA GPU")
+    return Races(
+        tuple(race for one in found for race in one.races),
+        sum(one.launches for one in found),
+        None,
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _of_launch(

@@ -188,13 +188,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("warpsight sass trace --kernel 'softmax*' --events memory,barriers -- python train.py", "every access of one kernel"),
         ("warpsight sass trace --events memory --blocks 0 -o block.events -- ./app", "of one block"),
     ),
+    "sass probe": (
+        ("warpsight sass probe coalescing --kernel 'gemm*' -- python train.py", "requests by their sectors"),
+        ("warpsight sass probe nan-inf --set TYPE=bfloat16 -- ./app", "which threads store NaN, and where"),
+    ),
     "sass memory": (
         ("warpsight sass memory train.events", "sectors and bank passes of each instruction"),
         ("warpsight sass memory train.events --json", "for a script"),
     ),
+    "sass waits": (("warpsight sass waits hung.events", "which warps wait for what, and who has not come"),),
     "sass races": (
         ("warpsight sass races train.events", "data races with both source lines"),
         ("warpsight sass races train.events --json", "for a script"),
+        ("warpsight sass races --on-device -k 'reduce*' -- ./app", "found while the kernels run, without a trace"),
     ),
     "sass query": (
         ("warpsight sass query trace.ndjson.zst --filter 'warp=3'", "records of one warp"),

@@ -10,6 +10,7 @@ from typing import Any
 from warpsight.sass.event_memory import Access
 from warpsight.sass.races.detect import Races
 from warpsight.sass.races.witness import Side
+from warpsight.sass.waits import Waits
 
 _WORDS = {"global": "sectors", "local": "sectors"}
 
@@ -34,11 +35,10 @@ def memory(rows: Sequence[Access], top: int) -> str:
 
 def races(found: Races, top: int) -> str:
     """Each race with its two accesses."""
+    looked = "on the device" if found.accesses is None else f"{found.accesses:,} accesses of lanes"
     if not found.races:
-        return f"no races in {found.launches:,} launches ({found.accesses:,} accesses of lanes)\n"
-    lines = [
-        f"{len(found.races)} races in {found.launches:,} launches ({found.accesses:,} accesses of lanes)"
-    ]
+        return f"no races in {found.launches:,} launches ({looked})\n"
+    lines = [f"{len(found.races)} races in {found.launches:,} launches ({looked})"]
     shown = found.races[:top] if top else found.races
     for number, race in enumerate(shown, 1):
         times = f", {race.count:,} pairs" if race.count > 1 else ""
@@ -50,6 +50,34 @@ def races(found: Races, top: int) -> str:
         lines += [*_side(race.first), *_side(race.second)]
     if len(shown) < len(found.races):
         lines.append(f"\n… {len(found.races) - len(shown):,} more (--top 0)")
+    return "\n".join(lines) + "\n"
+
+
+def waits(found: Waits, top: int) -> str:
+    """Each wait with who is missing, and the warps at the ends of the graph."""
+    if not found.waits:
+        return "no warp waits where the trace ends\n"
+    lines = []
+    for wait in found.waits[:top] if top else found.waits:
+        warps = ", ".join(map(str, wait.warps))
+        lines.append(
+            f"{wait.kernel}, launch {wait.launch}, block {wait.block}: warp {warps} waits for {wait.what}"
+        )
+        lines.append(f"   at {wait.where}")
+        if wait.missing:
+            lines.append(
+                "   not there: "
+                + ", ".join(f"block {block} warp {warp}" for block, warp in wait.missing[:16])
+            )
+        if wait.detail:
+            lines.append(f"   {wait.detail}")
+    if top and len(found.waits) > top:
+        lines.append(f"… {len(found.waits) - top:,} more (--top 0)")
+    if found.roots:
+        shown = ", ".join(
+            f"launch {launch} block {block} warp {warp}" for launch, block, warp in found.roots[:16]
+        )
+        lines.append(f"waited for, and waiting for nothing themselves: {shown}")
     return "\n".join(lines) + "\n"
 
 
@@ -70,7 +98,7 @@ def listing(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each event."""
     lines = []
     for row in rows:
-        lists = {**row["operands"], "values": row.get("values", [])}
+        lists = {**row["operands"], **row.get("registers", {}), "values": row.get("values", [])}
         operands = [_compact(name, values) for name, values in lists.items() if values]
         lines.append(
             f"{row['launch']:>4} block {row['block']:<5} warp {row['warp']:<2} {row['lanes']} {row['kind']:<16} "

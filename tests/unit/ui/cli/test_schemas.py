@@ -131,6 +131,10 @@ def test_answers_about_hot_lines(capsys: pytest.CaptureFixture[str]) -> None:
 def test_answers_about_event_traces(capsys: pytest.CaptureFixture[str]) -> None:
     truth = str(GOLDEN / "events" / "truth.events.zst")
     fulfils("sass_memory", out(capsys, "sass", "memory", truth, "--json"))
+    for name in ("coalescing", "value-range"):
+        fulfils("sass_probe", out(capsys, "sass", "probe", name, truth, "--json"))
+    cluster = str(GOLDEN / "events" / "race" / "cluster_peer_exits.events.zst")
+    fulfils("sass_waits", out(capsys, "sass", "waits", cluster, "--json"))
     fulfils(
         "sass_races", out(capsys, "sass", "races", str(GOLDEN / "formats/events/races.events.zst"), "--json")
     )

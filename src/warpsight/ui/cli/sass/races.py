@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsight.errors import UsageError
 from warpsight.ui.cli import output
+
+if TYPE_CHECKING:
+    from warpsight.sass.races.detect import Races
 
 
 def command(
-    trace: Annotated[Path, typer.Argument(help="An event trace with classes memory and barriers.", metavar="FILE")],
+    trace: Annotated[list[str] | None, typer.Argument(help="An event trace with classes memory and barriers, or with "
+                     "--on-device a program.", metavar="FILE | -- PROGRAM [ARGS]…")] = None,
+    on_device: Annotated[bool, typer.Option("--on-device", help="Run PROGRAM and look for races on the device while it runs: "
+                         "for kernels whose traces would be too large.")] = False,
+    kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
+                       help="With --on-device: kernels whose mangled or demangled name matches; repeatable.")] = None,
+    launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="With --on-device: launches of those kernels, "
+                        "from 0.")] = None,
+    shadow: Annotated[int, typer.Option("--shadow-mib", min=64, help="With --on-device: device memory for what is noted of "
+                      "global memory, four times what kernels touch.")] = 4096,
     top: Annotated[int, typer.Option(min=0, help="Races to show, 0 for all.")] = 20,
     error_exit: Annotated[int, typer.Option("--error-exitcode", min=0, max=255, metavar="CODE",
                           help="Exit with this code when there are races.")] = 0,
@@ -21,14 +35,25 @@ def command(
 ) -> None:  # fmt: skip
     """Data races within launches and between streams: two accesses to the same bytes, one of them a write, that nothing orders.
 
-    Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes, but not
-    copies by TMA and cp.async. Each race has a witness: both accesses with their source lines.
+    Follows __syncthreads, __syncwarp, named and cluster barriers, mbarriers, and fences with atomics and their scopes. Each race
+    has a witness: both accesses with their source lines. A trace shows races of streams too; with --on-device, copies by cp.async
+    and in bulk, phases of mbarriers and memory of a cluster are followed as well; kernels then run many times slower.
     """
     from warpsight.sass.event_trace import EventTrace
     from warpsight.sass.races.detect import races
+    from warpsight.ui.cli.sass.trace import range_of
     from warpsight.ui.render import events, terminal
 
-    found = races(EventTrace(trace))
+    named = trace or []
+    if on_device and not named:
+        raise UsageError("no program to run; for example: warpsight sass races --on-device -- ./app")
+    if not on_device and len(named) != 1:
+        raise UsageError("name one event trace, or run a program: warpsight sass races --on-device -- ./app")
+    code = 0
+    if on_device:
+        found, code = _run(named, tuple(kernels or ()), range_of(launches, "--launches"), shadow)
+    else:
+        found = races(EventTrace(Path(named[0])))
     with output.text(out, force) as stream:
         if as_json:
             stream.write(output.json_text({
@@ -39,4 +64,17 @@ def command(
             stream.write(events.races(found, top))
     for note in found.notes:
         terminal.warning(note)
-    raise typer.Exit(error_exit if found.races else 0)
+    raise typer.Exit(code or (error_exit if found.races else 0))
+
+
+def _run(
+    program: list[str], kernels: tuple[str, ...], launches: tuple[int, int] | None, shadow_mib: int
+) -> tuple[Races, int]:
+    """The races of a program, and its exit code."""
+    from warpsight.sass import tracing
+    from warpsight.sass.races.detect import checked
+
+    selection = tracing.Selection(kernels=kernels, launches=launches, check=True, shadow_mib=shadow_mib)
+    with tempfile.TemporaryDirectory(prefix="warpsight-races-") as folder:
+        traced = tracing.trace(program, selection, Path(folder, "races.events"))
+        return checked(traced.files), traced.code

@@ -1,0 +1,91 @@
+// What the classes of instructions mean to the detector, by the Sanitizer's numbers.
+#pragma once
+
+#include "sanitizer/race_mbarriers.h"
+#include "sanitizer/race_pages.h"
+#include "sanitizer/race_shadow.h"
+
+constexpr u32 kReads = 1, kWrites = 2, kPrefetches = 8;  // Sanitizer_DeviceMemoryFlags
+
+// All words of one access.
+WS_HERE void check_bytes(const WsMe& me, WsAccess access, u32 size) {
+  const u64 begin = access.address;
+  for (u64 word = begin & ~3ull; word < begin + size; word += 4) {
+    const u32 skipped = word < begin ? static_cast<u32>(begin - word) : 0;
+    const u64 left = begin + size - word;
+    access.bytes = (left < 4 ? (1u << left) - 1 : 15u) & (15u << skipped) & 15u;
+    access.address = word + skipped;
+    u64* writes = access.shared ? writes_of_shared(me.race, access.owner, static_cast<u32>(word))
+                                : writes_of_global(me.race, word);
+    if (writes == nullptr)
+      leave_out(me, WS_NO_SHADOW);
+    else
+      check_word(me, access, writes, access.shared ? WS_BLOCK_PAGE_WORDS : WS_PAGE_WORDS);
+  }
+}
+
+// An access of a lane. `what`: class | flags << 8 | bytes << 16; `count`: matrices; `whole`: all lanes have
+// this address.
+WS_HERE void on_access(const WsMe& me, u32 lane, u32 what, u64 address, u32 count, bool whole) {
+  const u32 kind = what & 255, flags = what >> 8 & 255;
+  WsAccess access = {};
+  access.address = address;
+  access.owner = me.block;
+  access.lane = lane;
+  access.shared = kind != 3;
+  access.write = (flags & kWrites) != 0;
+  access.whole = whole && !access.write;
+  access.epoch = me.warp->epoch;
+  if (kind == 17) {
+    access.owner = block_of_rank(me, static_cast<u32>(address >> 24) & 255);
+    access.address = address & 0xffffff;
+  }
+  const bool skips = (access.whole && me.rank != 0) || (kind == 19 && lane >= 8 * count) ||
+                     (flags & kPrefetches) != 0 || (flags & (kReads | kWrites)) == 0;
+  if (!skips) check_bytes(me, access, what >> 16);
+}
+
+// A copy by cp.async (class 14), or in bulk: from global to shared memory (30), or the other way.
+WS_HERE void on_copy(const WsMe& me, u32 lane, u32 kind, u64 global, u32 shared, u32 size, u32 barrier,
+                     u64 word) {
+  WsAccess access = {};
+  access.address = global;
+  access.owner = me.block;
+  access.lane = lane;
+  access.epoch = me.warp->epoch;
+  if (kind == 14) check_bytes(me, access, size);
+  access.shared = true;
+  access.address = shared & 0xffffff;
+  access.bulk = kind != 14;
+  access.write = kind == 14 || kind == 30;
+  if (access.bulk && me.rank != 0) return;
+  if (kind == 30) access.epoch = copy_phase(me, barrier, word);
+  if (access.epoch == ~0u)
+    leave_out(me, WS_FAR_COPY);
+  else
+    check_bytes(me, access, size);
+}
+
+// A barrier, or what is waited for. `word`: what lies in an mbarrier.
+WS_HERE void on_order(const WsMe& me, u32 kind, u32 flags, u64 a, u32 b, u64 word) {
+  const u32 action = flags & 127, address = static_cast<u32>(a);
+  if (kind == 6) barrier_arrive(me, address, b);
+  if (kind == 29) barrier_pass(me, address, b);
+  if (kind == 33) warp_pass(me);
+  if (kind == 21) cluster_arrive(me);
+  if (kind == 22) cluster_pass(me);
+  if (kind == 15) commit(me);
+  if (kind == 16) wait_for_copies(me, address);
+  if (kind == 34) copies_to_barrier(me);
+  if (kind == 13 && action == kInit) mbarrier_init(me, address);
+  if (kind == 13 && action >= kArrive && action <= kDropNoComplete)
+    mbarrier_arrive(me, address, b * me.count, word);
+  if (kind == 39 && action == kWait && (flags & 128) != 0)
+    mbarrier_pass(me, address, b >> 31 | (b & 1), word);
+}
+
+// What comes behind an instruction.
+WS_HERE void leave(const WsMe& me) {
+  meet(me);
+  if (WS_ARRIVES(me.facts) != 0) arrive_behind(me);
+}

@@ -1,0 +1,190 @@
+"""Maps: what probes write to on the device, one copy for each thread, warp, CTA or launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from warpsight.errors import UsageError
+
+Per = Literal["thread", "warp", "cta", "grid"]
+#: As the device code numbers them (native/sanitizer/probe_format.h).
+SCOPES: dict[str, int] = {"grid": 0, "cta": 1, "warp": 2, "thread": 3}
+REDUCTIONS = ("sum", "min", "max", "or", "last")
+_LARGEST = 1 << 24
+
+
+@dataclass(eq=False)
+class Map:
+    """A map as declared; its name is that of the variable a probe knows it by.
+
+    Attributes:
+        kind: array, histogram, top or ring; per: whose each copy is; words: of one copy, 8 bytes each.
+        reduce: what an array does with a second value for a key.
+        types: of what it keeps, by name: an array's `value`, a ring's columns.
+        low, width: of a histogram's bins (width 0: powers of two); size: keys, bins or rows; top: rows shown of a top.
+        key: name of the column of keys.
+        wraps: whether a full ring gives up its oldest row: one thread at a time writes to each copy.
+    """
+
+    kind: str
+    per: Per
+    words: int
+    size: int
+    reduce: str = "sum"
+    types: dict[str, str] = field(default_factory=dict)
+    low: int = 0
+    width: int = 0
+    top: int = 0
+    key: str = "key"
+    name: str = ""
+    wraps: bool = False
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it is the probe's own business: its name begins with an underscore."""
+        return self.name.startswith("_")
+
+    def described(self) -> dict[str, Any]:
+        """As the event file says it, for whoever reads the map's words."""
+        return {
+            "name": self.name, "kind": self.kind, "per": self.per, "words": self.words, "size": self.size,
+            "reduce": self.reduce, "types": self.types, "low": self.low, "width": self.width, "top": self.top, "key": self.key,
+            "wraps": self.wraps,
+        }  # fmt: skip
+
+
+class Array(Map):
+    """A number for each key."""
+
+    def add(self, key: int, value: float) -> None:
+        """Combine a value with what the key has."""
+        _outside()
+
+    def __getitem__(self, key: int) -> Any:
+        """What this thread or warp has for a key: 0 at first."""
+        _outside()
+
+    def __setitem__(self, key: int, value: float) -> None:
+        """Set a key, where the array keeps the last value."""
+        _outside()
+
+
+class Counter(Map):
+    """One number."""
+
+    def add(self, count: int = 1) -> None:
+        """Count."""
+        _outside()
+
+
+class Histogram(Map):
+    """Counts of values by bin."""
+
+    def add(self, value: int, count: int = 1) -> None:
+        """Count a value."""
+        _outside()
+
+
+class Top(Map):
+    """The keys with the largest sums."""
+
+    def add(self, key: int, weight: int = 1) -> None:
+        """Add to a key's sum."""
+        _outside()
+
+
+class Ring(Map):
+    """Rows, as they come."""
+
+    def push(self, *values: float, **columns: float) -> None:
+        """Add a row: a value for each column, in their order or by name."""
+        _outside()
+
+
+def array(size: int, *, per: Per = "grid", reduce: str = "sum", type: type = int, key: str = "key") -> Array:
+    """A number for each key from 0 to `size` - 1.
+
+    Args:
+        size: keys; others are counted as lost.
+        per: whose each copy is.
+        reduce: what becomes of several values for a key: their sum, min, max, or (bits), or the last of a thread or warp.
+        type: int (64 bits) or float (64 bits), of which there is no sum: it would depend on the order of threads.
+        key: name of the column of keys; keys that are called `pc` get their instruction's place.
+    """
+    _check(size, per)
+    if reduce not in REDUCTIONS:
+        raise UsageError(f"an array reduces by {', '.join(REDUCTIONS)}, not {reduce!r}")
+    if reduce == "last" and per not in ("thread", "warp"):
+        raise UsageError(
+            f"an array per {per} has no last value, since its threads have no order: per='thread' or 'warp'"
+        )
+    if type is float and reduce in ("sum", "or"):
+        raise UsageError(
+            "an array of floats reduces by min, max or last: a sum would depend on the order of threads"
+        )
+    return Array("array", per, size, size, reduce, {"value": _type(type)}, key=_name(key, per, "value"))
+
+
+def counter(*, per: Per = "grid") -> Counter:
+    """One number that counts."""
+    _check(1, per)
+    return Counter("array", per, 1, 1, "sum", {"value": "int"})
+
+
+def histogram(bins: int = 64, *, low: int = 0, width: int = 0, per: Per = "grid") -> Histogram:
+    """Counts of integers by bin: of `width` from `low` on, or by powers of two (width 0). Bins at both ends take the rest."""
+    _check(bins, per)
+    if width < 0:
+        raise UsageError("the bins of a histogram have a width from 1 on, or 0 for powers of two")
+    if width == 0:
+        return Histogram("histogram", per, 65, 65, width=0)
+    return Histogram("histogram", per, bins + 2, bins + 2, low=low, width=width)
+
+
+def top(rows: int = 10, *, keys: int = 4096, per: Per = "grid", key: str = "key") -> Top:
+    """The `rows` keys with the largest sums; exact as long as none of about `keys` keys is lost, which is counted.
+
+    Keys that are called `pc` (`key="pc"`) get their instruction's place.
+    """
+    _check(keys, per)
+    places = 1 << (2 * keys - 1).bit_length()
+    return Top("top", per, 2 * places, places, top=rows, key=_name(key, per, "weight"))
+
+
+def ring(rows: int, *, per: Per = "grid", **columns: type) -> Ring:
+    """Rows with a value for each column, such as `ring(100, block=int, value=float)`.
+
+    A thread's or warp's ring keeps the last rows, a CTA's or launch's the first: rows beyond are counted. Rows with a column
+    `pc` get their instruction's place.
+    """
+    _check(rows * max(len(columns), 1), per)
+    if not columns:
+        raise UsageError("a ring has columns: ring(100, block=int, value=float)")
+    types = {_name(name, per, "row"): _type(kind) for name, kind in columns.items()}
+    return Ring("ring", per, 1 + rows * len(types), rows, types=types, wraps=per in ("thread", "warp"))
+
+
+def _check(size: int, per: str) -> None:
+    if per not in SCOPES:
+        raise UsageError(f"a map is per {', '.join(SCOPES)}, not {per!r}")
+    if not 0 < size <= _LARGEST:
+        raise UsageError(f"the size of a map is between 1 and {_LARGEST:,}, not {size:,}")
+
+
+def _name(given: str, per: str, *taken: str) -> str:
+    """A column's name, which the table must not have already."""
+    owner = {"grid": (), "cta": ("block",), "warp": ("block", "warp"), "thread": ("block", "thread")}[per]
+    if given in ("launch", "kernel", "where", *owner, *taken):
+        raise UsageError(f"the table of this map has a column {given} already")
+    return given
+
+
+def _type(given: type) -> str:
+    if given not in (int, float):
+        raise UsageError(f"a map keeps int or float, not {getattr(given, '__name__', given)}")
+    return given.__name__
+
+
+def _outside() -> NoReturn:
+    raise UsageError("a map is used inside a probe; its results are tables")

@@ -1,0 +1,94 @@
+"""Races that were found on the device while kernels ran, as their records tell them (native/sanitizer/check_patches.cuh)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.formats.events.kinds import RACE, UNWATCHED
+from warpsight.formats.events.records import Events
+from warpsight.sass.event_trace import EventTrace, Launch
+from warpsight.sass.races.witness import Race, Side, operation_of
+
+Array = npt.NDArray[Any]
+#: By the number in a record's flags.
+REASONS = (
+    "",
+    "no __syncwarp or barrier between two lanes of a warp",
+    "no barrier between two warps of a block",
+    "no cluster barrier between two blocks of a cluster",
+    "nothing orders the two blocks: no fence and atomic here that the other reads before a fence of its own",
+    "atomics whose scope is one block, from two blocks",
+    "a bulk copy whose mbarrier was not waited for in this phase",
+    "a copy by cp.async that was not waited for",
+    "no fence.proxy.async between a store and a bulk copy that reads what was stored",
+)
+_UNWATCHED = (
+    "accesses were not looked at, as there was no memory for their shadow: more with --shadow-mib",
+    "instructions of warps beyond the 4,194,304 of a launch were not looked at",
+    "instructions of warps with more than 65,535 synchronizations were not looked at",
+    "instructions of blocks that ran beside 8,192 later ones were not looked at",
+    "bulk copies whose mbarrier is another block's, or not set up in the kernel, were not looked at",
+)
+_SHARED, _EARLIER_WRITES, _WRITES = 16, 32, 64
+
+
+def races_on_device(trace: EventTrace) -> tuple[list[Race], list[str]]:
+    """The races, one for each pair of instructions with its first witness, and what was not looked at."""
+    events = trace.events.take(np.isin(trace.events.kind, (RACE.number, UNWATCHED.number)))
+    values = events.values().max(axis=1) if len(events) else np.zeros((0, 2), np.uint64)
+    first, second = events.operand(0).max(axis=1), events.operand(1).max(axis=1)
+    found: dict[tuple[Any, ...], tuple[int, int]] = {}
+    left_out: dict[int, int] = {}
+    for row in range(len(events)):  # a record for each pair and doubling
+        count = int(values[row, 0])
+        if events.kind[row] == UNWATCHED.number:
+            cause = int(first[row])
+            left_out[cause] = max(left_out.get(cause, 0), count)
+            continue
+        name = trace.launches[int(events.launch[row])].name
+        key = (name, int(events.pc[row]), int(second[row]) & 0xFFFFFFFF, int(events.flags[row]) & 15)
+        at, most = found.get(key, (row, 0))
+        found[key] = (at, max(most, count))
+    races = [
+        _race(trace, events, row, count, int(first[row]), int(second[row]), int(values[row, 1]))
+        for row, count in found.values()
+    ]
+    notes = [
+        f"{_UNWATCHED[cause]} (at least {count:,})"
+        for cause, count in sorted(left_out.items())
+        if cause < len(_UNWATCHED)
+    ]
+    return races, notes
+
+
+def _race(
+    trace: EventTrace, events: Events, row: int, count: int, address: int, earlier: int, block: int
+) -> Race:
+    launch = trace.launches[int(events.launch[row])]
+    flags = int(events.flags[row])
+    lane = int(events.lanes[row]).bit_length() - 1
+    reason = flags & 15
+    first = _side(trace, launch, earlier & 0xFFFFFFFF, block, earlier >> 32, bool(flags & _EARLIER_WRITES))
+    second = _side(
+        trace,
+        launch,
+        int(events.pc[row]),
+        int(events.block[row]),
+        int(events.warp[row]) * 32 + lane,
+        bool(flags & _WRITES),
+    )
+    return Race(
+        launch.name, launch.number, "shared" if flags & _SHARED else "global", address, count,
+        REASONS[reason] if reason < len(REASONS) else "", first, second,
+    )  # fmt: skip
+
+
+def _side(trace: EventTrace, launch: Launch, pc: int, block: int, thread: int, writes: bool) -> Side:
+    place = trace.places(launch, np.array([pc], np.uint32))[0]
+    sass = trace.sass(place)
+    return Side(
+        block, thread, operation_of(sass, writes), trace.describe(place), sass, trace.chain(place), -1, place
+    )

@@ -1,0 +1,97 @@
+"""Races that are found on the device while kernels run: planted ones, and none in their repaired twins and in libraries."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsight.sass import tracing
+from warpsight.sass.races.detect import Races, checked
+
+pytestmark = pytest.mark.gpu
+
+HERE = Path(__file__).parent
+PROGRAMS = sorted((HERE / "race").glob("*.cu"))
+#: What is no race within a launch: the end of a block, and two streams.
+NOT_TOLD = {"cluster_peer_exits", "two_streams"}
+#: Kernels of torch: CUB, cuBLAS, cuDNN and its own.
+LIBRARIES = """
+import torch, torch.nn.functional as F
+d = "cuda"
+x = torch.randn(256, 1024, device=d)
+torch.sort(torch.randn(1 << 16, device=d)); torch.cumsum(torch.randn(1 << 16, device=d), 0); x.sum()
+torch.unique(torch.randint(0, 99, (4096,), device=d))
+torch.zeros(100, 64, device=d).index_add_(0, torch.randint(0, 100, (1000,), device=d), torch.randn(1000, 64, device=d))
+torch.softmax(x, 1); F.layer_norm(x, (1024,)); x @ x.T
+F.conv2d(torch.randn(4, 16, 32, 32, device=d), torch.randn(32, 16, 3, 3, device=d), padding=1)
+torch.cuda.synchronize()
+"""
+
+
+def _built(source: Path, target: Path, *flags: str) -> Path:
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc")
+    command = [
+        "nvcc",
+        "-O2",
+        "-lineinfo",
+        "-gencode",
+        "arch=compute_90a,code=sm_90a",
+        *flags,
+        "-o",
+        target,
+        source,
+    ]
+    subprocess.run(command, check=True)
+    return target
+
+
+def _checked(folder: Path, *program: str) -> Races:
+    selection = tracing.Selection(check=True, shadow_mib=1024)
+    traced = tracing.trace(program, selection, folder / "races.events")
+    assert traced.files
+    return checked(traced.files)
+
+
+def _kernels(found: Races) -> set[str]:
+    return {race.kernel.removeprefix("void ").split("(")[0] for race in found.races}
+
+
+def test_kernels_with_races_are_told_from_their_repaired_twins(tmp_path: Path) -> None:
+    found = _checked(tmp_path, str(_built(HERE / "event_races.cu", tmp_path / "event_races")))
+    assert _kernels(found) == {
+        "shared_race", "loop_race", "warp_race", "flag_race", "scope_race", "global_race",
+    }  # fmt: skip
+    missing = next(race for race in found.races if race.kernel.startswith("shared_race"))
+    lines = [side.frames[0].line for side in (missing.first, missing.second)]
+    assert sorted(lines) == [6, 7]
+    assert missing.count > 1
+
+
+def test_copies_phases_and_clusters_are_followed(tmp_path: Path) -> None:
+    found = _checked(tmp_path, str(_built(HERE / "device_races.cu", tmp_path / "device_races")))
+    assert _kernels(found) == {
+        "cluster_memory<false>", "proxy_fence<false>", "phases<false>", "copies<false>", "last_block<false>", "bytes_race",
+    }  # fmt: skip
+    reasons = {race.kernel.split("<")[0].removeprefix("void "): race.reason for race in found.races}
+    assert "cluster" in reasons["cluster_memory"]
+    assert "fence.proxy.async" in reasons["proxy_fence"]
+    assert "cp.async" in reasons["copies"]
+
+
+@pytest.mark.parametrize("source", PROGRAMS, ids=lambda source: source.stem)
+def test_the_planted_race_is_told_and_its_twin_is_not(tmp_path: Path, source: Path) -> None:
+    planted = _checked(tmp_path, str(_built(source, tmp_path / source.stem)), "2")
+    assert bool(planted.races) == (source.stem not in NOT_TOLD)
+    assert not _checked(tmp_path, str(_built(source, tmp_path / "fixed", "-DFIXED")), "2").races
+
+
+def test_libraries_are_silent(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = _checked(tmp_path, sys.executable, "-c", LIBRARIES)
+    assert found.launches > 10
+    assert found.races == ()
