@@ -57,8 +57,8 @@ NARROWED = (
 )  # fmt: skip
 #: A run that is compared with an earlier one.
 _EARLIER = {
-    "planted_slow_step.warp.zip": "planted_sync_every_step.warp.zip", "kineto_h200x2_rank1.json.gz": "kineto_h200x2_rank0.json.gz",
-    "program-4": "program-1", "ranks_hang.warp.zip": "ranks_straggler.warp.zip",
+    "planted_slow_step.warp.zip": "planted_sync_every_step.warp.zip", "program-4": "program-1",
+    "kineto_h200x2_rank1.json.gz": "kineto_h200x2_rank0.json.gz", "ranks_hang.warp.zip": "ranks_straggler.warp.zip",
 }  # fmt: skip
 _CHANGES = ((), ("launch/2",), ("graphs",), ("kernel:.*/2",), ("overlap:copies",), ("device:H100",))
 
@@ -92,19 +92,31 @@ def answers(name: str, trace: Trace) -> dict[str, Any]:
     }
     asked["events"] = lambda: trace.events(count=200)
     asked["timeline"] = lambda: _timeline(trace)
-    asked |= {f"export {form}": lambda form=form: _exported(trace, form) for form in _FORMATS}
-    asked |= {f"rows of {table}": lambda table=table: _rows(trace, table) for table in TABLES if trace.count(table)}
+    found = {question: plain(_asked(trace, ask)) for question, ask in asked.items()}
+    brief = {f"export {form}": lambda form=form: _exported(trace, form) for form in _FORMATS}
+    brief |= {
+        f"rows of {table}": lambda table=table: _rows(trace, table) for table in TABLES if trace.count(table)
+    }
     if name in _EARLIER:
-        asked["diff"] = lambda: _compared(trace, _EARLIER[name])
+        brief["diff"] = lambda: _compared(trace, _EARLIER[name])
     if name in NARROWED:
-        asked |= _narrowed(trace)
-    return {question: plain(_asked(trace, ask)) for question, ask in asked.items()}
+        brief |= _narrowed(trace)
+    # Of answers about parts of what is stored in full, only whether they change.
+    return found | {
+        question: _digest(json.dumps(plain(_asked(trace, ask)), sort_keys=True))
+        for question, ask in brief.items()
+    }
 
 
 def _narrowed(trace: Trace) -> dict[str, Callable[[], Any]]:
     """Every analysis and the verdict of the middle of the trace, of one device, one stream and one process."""
-    begin, end = (value or 0 for value in trace.sql("SELECT min(start), max(start + duration) FROM kernel").fetchall()[0])
-    stream = trace.sql("SELECT stream FROM kernel GROUP BY stream ORDER BY count(*) DESC, stream LIMIT 1").fetchall()[0]
+    begin, end = (
+        value or 0
+        for value in trace.sql("SELECT min(start), max(start + duration) FROM kernel").fetchall()[0]
+    )
+    stream = trace.sql(
+        "SELECT stream FROM kernel GROUP BY stream ORDER BY count(*) DESC, stream LIMIT 1"
+    ).fetchall()[0]
     process = trace.sql("SELECT min(process) FROM process").fetchall()[0]
     parts = {
         "middle": Rows(begin=begin + (end - begin) // 4, end=begin + (end - begin) * 3 // 5),
@@ -138,12 +150,15 @@ def _folded(trace: Trace, weight: str) -> list[str]:
     return sorted(out.getvalue().decode().splitlines())
 
 
-def _exported(trace: Trace, form: str) -> dict[str, str]:
-    """The files of a format, without the rows of the trace that some enclose: those are compressed."""
+def _exported(trace: Trace, form: str) -> dict[str, list[str]]:
+    """The files of a format, without the rows of the trace that some enclose: those are compressed.
+
+    Events of one moment come in any order.
+    """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(trace.export(form, Path(folder, "out"), rows=False).path)
         files = sorted(place.rglob("*")) if place.is_dir() else [place]
-        return {file.name: file.read_text() for file in files if file.is_file()}
+        return {file.name: sorted(file.read_text().split("},")) for file in files if file.is_file()}
 
 
 def _rows(trace: Trace, table: str) -> pa.Table:
@@ -152,8 +167,11 @@ def _rows(trace: Trace, table: str) -> pa.Table:
 
 def _compared(trace: Trace, earlier: str) -> Any:
     with opened(earlier) as before:
-        difference = trace.diff(before)
-        return {"headline": difference.headline, "verdict": difference.verdict, "found": difference.result}
+        found = trace.diff(before)
+        tables = {
+            name: table for name, table in found.result.tables.items() if name != "runs"
+        }  # which has paths
+        return {"headline": found.headline, "verdict": found.verdict, "tables": tables}
 
 
 def _timeline(trace: Trace) -> dict[str, Any]:

@@ -35,7 +35,12 @@ def code_of(name: str) -> dict[str, Any]:
         cubin.use_ptx([source])
     functions = [(one.name, one.kernel, one.offset, one.size) for one in cubin.functions]
     found = {one.name: _kernel(one) for one in kernels(cubin)}
-    return {"functions": plain(functions), "architecture": cubin.architecture, "ptx": plain(cubin.ptx), **found}
+    return {
+        "functions": plain(functions),
+        "architecture": cubin.architecture,
+        "ptx": plain(cubin.ptx),
+        **found,
+    }
 
 
 def _kernel(code: KernelCode) -> dict[str, Any]:
@@ -91,7 +96,9 @@ def _distances(code: KernelCode) -> list[int | None]:
     """Between an instruction and the next one that reads what it writes, in cycles."""
     found: list[int | None] = []
     for one in code.instructions:
-        later = (other for other in code.instructions[one.index + 1 :] if other.access.reads & one.access.writes)
+        later = (
+            other for other in code.instructions[one.index + 1 :] if other.access.reads & one.access.writes
+        )
         reader = next(later, None)
         if reader is None:
             found.append(None)

@@ -20,6 +20,8 @@ def test_what_is_read_from_code_is_what_was_reviewed(name: str) -> None:
     for kernel in sorted(expected | found):
         ours, theirs = found.get(kernel), expected.get(kernel)
         if isinstance(ours, dict) and isinstance(theirs, dict):
-            different = {key: (theirs.get(key), ours.get(key)) for key in theirs if theirs.get(key) != ours.get(key)}
+            different = {
+                key: (theirs.get(key), ours.get(key)) for key in theirs if theirs.get(key) != ours.get(key)
+            }
             assert not different, f"{kernel}; if this is meant: python -m tests.golden.reading_code {name}"
         assert ours == theirs, f"if this is meant: python -m tests.golden.reading_code {name}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +39,9 @@ def measure(folder: Path, root: Path, tests: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     here, source = Path(__file__).parent, root / "src"
     settings = {"folder": folder, "source": source / "warpsight"}
+    shutil.copytree(
+        source / "warpsight", folder / "source" / "warpsight", ignore=shutil.ignore_patterns("__pycache__")
+    )
     config, started = folder / "tests.ini", folder / "started.ini"
     config.write_text(_CONFIG.format(parallel=False, context="", **settings))
     started.write_text(_CONFIG.format(parallel=True, context="${MUTATION_TEST}", **settings))
@@ -58,12 +63,12 @@ class Covering:
         """Read what :func:`measure` left in the folders inside a folder."""
         self.seconds: dict[str, float] = {}
         self._root = root
-        self._runs: list[CoverageData] = []
+        self._runs: list[tuple[CoverageData, Path]] = []
         for file in sorted(folder.glob("*/seconds.json")):
             self.seconds |= json.loads(file.read_text())
             run = CoverageData(str(file.with_name("lines")))
             run.read()
-            self._runs.append(run)
+            self._runs.append((run, file.with_name("source")))
         self._lines: dict[Path, dict[int, set[str]]] = {}
         self._spans: dict[Path, dict[int, range | None]] = {}
 
@@ -83,7 +88,9 @@ class Covering:
             chosen = set().union(*(lines.get(number, ()) for number in span))
             first = set()
         out, total = [], 0.0
-        for node in sorted(chosen & self.seconds.keys(), key=lambda node: (node not in first, self.seconds[node])):
+        for node in sorted(
+            chosen & self.seconds.keys(), key=lambda node: (node not in first, self.seconds[node])
+        ):
             total += self.seconds[node]
             if out and total > most_s:
                 break
@@ -93,10 +100,11 @@ class Covering:
     def _contexts(self, file: Path) -> dict[int, set[str]]:
         if file not in self._lines:
             lines: dict[int, set[str]] = {}
-            for run in self._runs:
+            for run, source in self._runs:
+                today = _today(source / file.relative_to(self._root / "src"), file)
                 for number, contexts in run.contexts_by_lineno(str(file)).items():
-                    # "a|b" is context b of a process that was started in context a
-                    lines.setdefault(number, set()).update(name.partition("|")[0] for name in contexts)
+                    if number in today:
+                        lines.setdefault(today[number], set()).update(contexts)
             self._lines[file] = lines
         return self._lines[file]
 
@@ -123,6 +131,15 @@ class Covering:
         ]
 
 
+def _today(measured: Path, file: Path) -> dict[int, int]:
+    """Where the lines of a measured file are now: an edit elsewhere in a file does not ask for another measurement."""
+    before, after = (one.read_text().splitlines() if one.exists() else [] for one in (measured, file))
+    if before == after:
+        return {number: number for number in range(1, len(after) + 1)}
+    same = difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
+    return {one.a + step + 1: one.b + step + 1 for one in same for step in range(one.size)}
+
+
 def _names_module(text: str, folder: str, name: str) -> bool:
     return any(
         name in line.partition(" import ")[2].replace(",", " ").split()
@@ -141,7 +158,11 @@ def _spans(tree: ast.Module) -> dict[int, range | None]:
         for number in range(function.lineno, body.start):  # defaults, used by whoever calls
             out[number] = body
         for node in ast.walk(function):
-            if isinstance(node, ast.stmt) and node is not function and not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if (
+                isinstance(node, ast.stmt)
+                and node is not function
+                and not isinstance(node, ast.FunctionDef | ast.ClassDef)
+            ):
                 inner = getattr(node, "body", None)
                 end = inner[0].lineno - 1 if inner else node.end_lineno or node.lineno
                 span = range(node.lineno, max(end, node.lineno) + 1)
