@@ -39,7 +39,7 @@ TESTS = {
 #: Changes that no test can notice, each with the reason.
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 #: Tests of one mutant stop here, the quickest having gone first.
-MOST_S = 60.0
+MOST_S = 120.0
 
 
 @dataclass(frozen=True)
