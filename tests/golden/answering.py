@@ -24,6 +24,7 @@ from tests.truth.world import run
 from warpsight.analysis.base.registry import ANALYSES
 from warpsight.analysis.base.result import Result
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.analysis.stats.listing import DEFAULT, KINDS
 from warpsight.analysis.timeline.scene import scene
 from warpsight.api.trace import Trace
 from warpsight.errors import WarpsightError
@@ -97,6 +98,7 @@ def answers(name: str, trace: Trace) -> dict[str, Any]:
     brief |= {
         f"rows of {table}": lambda table=table: _rows(trace, table) for table in TABLES if trace.count(table)
     }
+    brief |= _asked_otherwise(trace)
     if name in _EARLIER:
         brief["diff"] = lambda: _compared(trace, _EARLIER[name])
     if name in NARROWED:
@@ -106,6 +108,24 @@ def answers(name: str, trace: Trace) -> dict[str, Any]:
         question: _digest(json.dumps(plain(_asked(trace, ask)), sort_keys=True))
         for question, ask in brief.items()
     }
+
+
+def _asked_otherwise(trace: Trace) -> dict[str, Callable[[], Any]]:
+    """The same questions with their other options."""
+    asked: dict[str, Callable[[], Any]] = {
+        "every event": lambda: trace.events(kind=KINDS),
+        "first events": lambda: trace.events(kind=DEFAULT, name="a|e"),
+        "latency": lambda: trace.stats("kernels", latency=True),
+        "mangled names": lambda: trace.stats("kernels", names="mangled", top=3),
+        "view": lambda: trace.view(width=90),
+        "view in ASCII": lambda: trace.view(width=200, ascii_only=True),
+        "memory rows": lambda: trace.stats("memory", by="stack", top=2),
+        "modules": lambda: trace.stats("modules", top=4),
+    }
+    for options in ({"merge_lines": True}, {"by": ("stream", "process")}, {"iteration": 1}, {"level": ("range",)},
+                    {"level": ("op",), "names": "mangled"}, {"begin": "1ms", "end": "20ms"}):  # fmt: skip
+        asked[f"flame {options}"] = lambda options=options: _folded(trace, "time", **options)
+    return asked
 
 
 def _narrowed(trace: Trace) -> dict[str, Callable[[], Any]]:
@@ -142,11 +162,11 @@ def _asked(trace: Trace, ask: Callable[[], Any]) -> Any:
         return str(error).replace(str(trace.path), "the trace")
 
 
-def _folded(trace: Trace, weight: str) -> list[str]:
+def _folded(trace: Trace, weight: str, **options: Any) -> list[str]:
     import io
 
     out = io.BytesIO()
-    trace.flame(weight, to="folded", out=out)
+    trace.flame(weight, to="folded", out=out, **options)
     return sorted(out.getvalue().decode().splitlines())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import warpsight
 from tests.golden.answering import ANSWERS, plain
 from tests.unit.capture.recordings import Recording
+from warpsight.analysis.merge import trace_file
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.packed import Field, Struct
 from warpsight.capture.segments.record_kinds import RECORDS
@@ -23,7 +24,9 @@ from warpsight.model.trace import Trace
 SEEDS = (1, 2, 3)
 #: Files of PyTorch's profiler with every kind of event.
 FILES = sorted((Path(__file__).parent / "formats" / "kineto").glob("*.json"))
-NAMES = (*(f"recording-{seed}" for seed in SEEDS), *(file.name for file in FILES))
+#: A trace and the stacks of another tool that are merged into it.
+MERGED = Path(__file__).parent / "merge"
+NAMES = ("merged", *(f"recording-{seed}" for seed in SEEDS), *(file.name for file in FILES))
 _ROWS = 24
 #: Seldom used ids that nothing defines, like a row that damage has reached.
 _UNDEFINED = 99
@@ -130,9 +133,18 @@ def tables(trace: Trace) -> dict[str, Any]:
 def converted(name: str) -> dict[str, Any]:
     """What becomes of a generated recording or a file."""
     with tempfile.TemporaryDirectory() as folder:
+        if name == "merged":
+            _merge(Path(folder, "merged.warp"))
+            with warpsight.open(Path(folder, "merged.warp")) as trace:
+                return tables(trace)
         file = next((file for file in FILES if file.name == name), None)
         with warpsight.open(file) if file else recording(int(name.rpartition("-")[2]), Path(folder)) as trace:
             return tables(trace)
+
+
+def _merge(path: Path) -> None:
+    with warpsight.open(MERGED / "gpu.json") as trace:
+        trace_file.write(trace.merge(MERGED / "stacks.txt"), trace, path, "stacks.txt")
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -11,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "timeout"
@@ -44,54 +43,46 @@ def changed(file: Path, source: str) -> Iterator[None]:
 
 @dataclass
 class Runner:
-    """Runs tests against a copy of the source, and keeps which of them pass on it unchanged."""
+    """Runs tests against a copy of the source."""
 
     root: Path
     source: Path
     environment: dict[str, str]
-    passing: set[str] = field(default_factory=set)
-    failing: set[str] = field(default_factory=set)
 
     def outcome(self, file: Path, mutant: str, tests: list[str], limit_s: float) -> tuple[str, str]:
-        """What became of a mutant, and the test that noticed it: one that fails without the mutant has noticed nothing."""
-        while tests := [test for test in tests if test not in self.failing]:
-            with changed(file, mutant):
-                outcome, test = self._run(tests, limit_s)
-            if outcome == TIMEOUT:
-                before, _ = self._run(tests, limit_s)
-                return (SURVIVED, "") if before == TIMEOUT else (TIMEOUT, "")
-            if outcome == SURVIVED or not test or test in self.passing:
-                return outcome, test
-            known = self.passing if self._run([test], limit_s)[0] == SURVIVED else self.failing
-            known.add(test)
-            if known is self.passing:
-                return outcome, test
-        return SURVIVED, ""
+        """What became of a mutant, and the test that noticed it."""
+        with changed(file, mutant):
+            outcome, failed = self._run(tests, limit_s)
+        return outcome, failed[0] if failed else ""
 
-    def _run(self, tests: list[str], limit_s: float) -> tuple[str, str]:
-        """Run tests in a child with a session of its own."""
+    def failing(self, tests: list[str], limit_s: float) -> set[str]:
+        """Tests that fail on the source as it is: they have noticed nothing."""
+        return set(self._run(tests, limit_s, stop=False)[1])
+
+    def _run(self, tests: list[str], limit_s: float, stop: bool = True) -> tuple[str, list[str]]:
+        """Run tests in a child with a session of its own: the outcome, and what failed."""
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         child = os.fork()
         if child == 0:
             os.setsid()
-            os._exit(self._in_child(tests, folder))
+            os._exit(self._in_child(tests, folder, stop))
         try:
             end = time.monotonic() + limit_s
             while time.monotonic() < end:
                 done, status = os.waitpid(child, os.WNOHANG)
                 if done:
                     noticed = folder / "failed"
-                    test = json.loads(noticed.read_text()) if noticed.exists() else ""
-                    return (SURVIVED if os.waitstatus_to_exitcode(status) == 0 else KILLED), test
+                    failed = noticed.read_text().splitlines() if noticed.exists() else []
+                    return (SURVIVED if os.waitstatus_to_exitcode(status) == 0 else KILLED), failed
                 time.sleep(0.02)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return TIMEOUT, ""
+            return TIMEOUT, []
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _in_child(self, tests: list[str], folder: Path) -> int:
+    def _in_child(self, tests: list[str], folder: Path, stop: bool) -> int:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(nowhere, number)
@@ -104,11 +95,14 @@ class Runner:
         )
         import pytest
 
-        class First:
-            def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-                if report.failed and not (folder / "failed").exists():
-                    (folder / "failed").write_text(json.dumps(report.nodeid))
+        assert "warpsight" not in sys.modules, "the child would run the original"
 
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "--import-mode=importlib",
+        class Failures:
+            def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+                if report.failed:
+                    with (folder / "failed").open("a") as file:
+                        file.write(report.nodeid + "\n")
+
+        options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "--import-mode=importlib",
                    f"--basetemp={folder / 'tmp'}"]  # fmt: skip
-        return int(pytest.main([*options, *tests], plugins=[First()]))
+        return int(pytest.main([*options, *(["-x"] if stop else []), *tests], plugins=[Failures()]))
