@@ -113,6 +113,7 @@ def answers(name: str, trace: Trace) -> dict[str, Any]:
 def _asked_otherwise(trace: Trace) -> dict[str, Callable[[], Any]]:
     """The same questions with their other options."""
     asked: dict[str, Callable[[], Any]] = {
+        "places of findings": lambda: [(finding.rule, finding.at) for finding in verdict(trace).findings],
         "every event": lambda: trace.events(kind=KINDS),
         "first events": lambda: trace.events(kind=DEFAULT, name="a|e"),
         "latency": lambda: trace.stats("kernels", latency=True),

@@ -162,9 +162,9 @@ def launch_bound(trace: Trace, rows: Rows = _ALL) -> Result:
 def launch_overhead(trace: Trace, rows: Rows = _ALL) -> Result:
     """Per device, the share of short kernels, of kernels that run shorter than their launch call took, and of graph kernels.
 
-    `short` kernels run less than :data:`SHORT_NS`; `dominated` ones less than their launch call (a graph's call counts in equal
-    parts for each of its kernels). `call_time` is the summed length of the launch calls, once each. `graph` kernels ran as part of a
-    CUDA graph, `graph_launches` is how many calls launched graphs.
+    `short` kernels run less than :data:`SHORT_NS`; `dominated` ones less than their launch call (a graph's call counts in
+    equal parts for each of its kernels). `call_time` is the summed length of the launch calls, once each. `graph` kernels ran
+    as part of a CUDA graph, `graph_launches` is how many calls launched graphs.
 
     Returns:
         Table `launch-overhead`, one row per device: counts, times in ns, shares 0 to 1 of kernels and of kernel time.
