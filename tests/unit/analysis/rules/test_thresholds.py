@@ -59,3 +59,14 @@ def test_small_grids_count_from_three_tenths_of_the_time(program: Program, small
     for number in range(100):
         program.launch("gemm", 100 * US, shape_id=shapes[number >= small])
     assert ("kernels/small-grids" in rules(program)) == found
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_ranks_that_meet_are_two_at_least(program: Program, ranks: int) -> None:
+    for _ in range(10):
+        program.launch("gemm", 50 * US)
+    name = program.writer.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    for rank in range(ranks):
+        program.add("kernel", start=program.device + 10 * US, duration=100 * US, context=1, stream=8, device=0,
+                    correlation=0, graph_level=False, process=rank, name_id=name)  # fmt: skip
+    assert ("communication/ranks" in rules(program)) == (ranks > 1)
