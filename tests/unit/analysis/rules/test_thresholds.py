@@ -13,11 +13,11 @@ def rules(program: Program) -> set[str | None]:
         return {finding.rule for finding in verdict(trace).findings}
 
 
-def copy(program: Program, size: int) -> None:
+def copy(program: Program, size: int, source: str = "pinned") -> None:
     """A copy that the host and the device wait for."""
     number = program.call("api", "cudaMemcpy", 30 * US)
     start = max(program.device, program.host - 20 * US)
-    program.add("memcpy", start=start, duration=20 * US, bytes=size, kind="HtoD", source_kind="pinned",
+    program.add("memcpy", start=start, duration=20 * US, bytes=size, kind="HtoD", source_kind=source,
                 destination_kind="device", asynchronous=False, device=0, context=1, stream=7, correlation=number)  # fmt: skip
     program.device = start + 20 * US
     program.host = max(program.host, program.device)
@@ -70,3 +70,21 @@ def test_ranks_that_meet_are_two_at_least(program: Program, ranks: int) -> None:
         program.add("kernel", start=program.device + 10 * US, duration=100 * US, context=1, stream=8, device=0,
                     correlation=0, graph_level=False, process=rank, name_id=name)  # fmt: skip
     assert ("communication/ranks" in rules(program)) == (ranks > 1)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "compared"), [(0, False), (1 << 20, False), ((1 << 20) + 1, True), (8 << 20, True)]
+)
+def test_pageable_copies_are_compared_with_a_mebibyte_of_pinned_ones(
+    program: Program, pinned: int, compared: bool
+) -> None:
+    for _ in range(20):
+        program.launch("gemm", 50 * US)
+        copy(program, 1 << 20, "pageable")
+    if pinned:
+        copy(program, pinned)
+    with program.open() as trace:
+        (finding,) = [one for one in verdict(trace).findings if one.rule == "copies/pageable"]
+    assert "20 copies from or to pageable memory move 20.0 MiB at 52.4 GB/s" in finding.text
+    said = f"pinned copies of this recording reach {pinned / 20_000:.1f} GB/s"
+    assert (said in finding.text) == compared == ("pinned copies" in finding.text)
