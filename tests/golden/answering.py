@@ -24,9 +24,11 @@ from tests.truth.world import run
 from warpsight.analysis.base.registry import ANALYSES
 from warpsight.analysis.base.result import Result
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.analysis.stats.listing import DEFAULT, KINDS
 from warpsight.analysis.timeline.scene import scene
 from warpsight.api.trace import Trace
 from warpsight.errors import WarpsightError
+from warpsight.model.schema import TABLES
 from warpsight.model.selection import Rows
 from warpsight.ui.render.report.timeline import Timeline
 
@@ -47,6 +49,18 @@ _STATS = (
     ("modules", "name"), ("modules", "class"),
 )  # fmt: skip
 _WEIGHTS = ("time", "launches", "bytes", "idle", "allocated", "samples")
+#: Formats in which the trace is written: those that are text.
+_FORMATS = ("chrome", "kineto", "folded", "speedscope")
+#: Traces of which every question is asked again about a part: one of each origin.
+NARROWED = (
+    "h200_two_devices.warp.zip", "kineto_h200.json.gz", "planted_leak.warp.zip", "program-3", "program-6",
+    "ranks_straggler.warp.zip", "synthetic",
+)  # fmt: skip
+#: A run that is compared with an earlier one.
+_EARLIER = {
+    "planted_slow_step.warp.zip": "planted_sync_every_step.warp.zip", "program-4": "program-1",
+    "kineto_h200x2_rank1.json.gz": "kineto_h200x2_rank0.json.gz", "ranks_hang.warp.zip": "ranks_straggler.warp.zip",
+}  # fmt: skip
 _CHANGES = ((), ("launch/2",), ("graphs",), ("kernel:.*/2",), ("overlap:copies",), ("device:H100",))
 
 
@@ -65,7 +79,7 @@ def opened(name: str) -> Iterator[Trace]:
             yield trace
 
 
-def answers(trace: Trace) -> dict[str, Any]:
+def answers(name: str, trace: Trace) -> dict[str, Any]:
     """Question → answer, in plain data."""
     asked: dict[str, Callable[[], Any]] = {"verdict": lambda: verdict(trace).to_json()}
     asked |= {f"analyze {name}": lambda one=one: one.run(trace, Rows()) for name, one in ANALYSES.items()}
@@ -79,7 +93,67 @@ def answers(trace: Trace) -> dict[str, Any]:
     }
     asked["events"] = lambda: trace.events(count=200)
     asked["timeline"] = lambda: _timeline(trace)
-    return {question: _plain(_asked(trace, ask)) for question, ask in asked.items()}
+    found = {question: plain(_asked(trace, ask)) for question, ask in asked.items()}
+    brief = {f"export {form}": lambda form=form: _exported(trace, form) for form in _FORMATS}
+    brief |= {
+        f"rows of {table}": lambda table=table: _rows(trace, table) for table in TABLES if trace.count(table)
+    }
+    brief |= _asked_otherwise(trace)
+    if name in _EARLIER:
+        brief["diff"] = lambda: _compared(trace, _EARLIER[name])
+    if name in NARROWED:
+        brief |= _narrowed(trace)
+    # Of answers about parts of what is stored in full, only whether they change.
+    return found | {
+        question: _digest(json.dumps(plain(_asked(trace, ask)), sort_keys=True))
+        for question, ask in brief.items()
+    }
+
+
+def _asked_otherwise(trace: Trace) -> dict[str, Callable[[], Any]]:
+    """The same questions with their other options."""
+    asked: dict[str, Callable[[], Any]] = {
+        "places of findings": lambda: [(finding.rule, finding.at) for finding in verdict(trace).findings],
+        "every event": lambda: trace.events(kind=KINDS),
+        "first events": lambda: trace.events(kind=DEFAULT, name="a|e"),
+        "latency": lambda: trace.stats("kernels", latency=True),
+        "mangled names": lambda: trace.stats("kernels", names="mangled", top=3),
+        "view": lambda: trace.view(width=90),
+        "view in ASCII": lambda: trace.view(width=200, ascii_only=True),
+        "memory rows": lambda: trace.stats("memory", by="stack", top=2),
+        "modules": lambda: trace.stats("modules", top=4),
+    }
+    for options in ({"merge_lines": True}, {"by": ("stream", "process")}, {"iteration": 1}, {"level": ("range",)},
+                    {"level": ("op",), "names": "mangled"}, {"begin": "1ms", "end": "20ms"}):  # fmt: skip
+        asked[f"flame {options}"] = lambda options=options: _folded(trace, "time", **options)
+    return asked
+
+
+def _narrowed(trace: Trace) -> dict[str, Callable[[], Any]]:
+    """Every analysis and the verdict of the middle of the trace, of one device, one stream and one process."""
+    begin, end = (
+        value or 0
+        for value in trace.sql("SELECT min(start), max(start + duration) FROM kernel").fetchall()[0]
+    )
+    stream = trace.sql(
+        "SELECT stream FROM kernel GROUP BY stream ORDER BY count(*) DESC, stream LIMIT 1"
+    ).fetchall()[0]
+    process = trace.sql("SELECT min(process) FROM process").fetchall()[0]
+    parts = {
+        "middle": Rows(begin=begin + (end - begin) // 4, end=begin + (end - begin) * 3 // 5),
+        "device 0": Rows(devices=(0,)),
+        "one stream": Rows(streams=stream or ()),
+        "one process": Rows(processes=process or ()),
+        "named": Rows(name="a"),
+    }
+    asked: dict[str, Callable[[], Any]] = {}
+    for part, rows in parts.items():
+        asked[f"verdict, {part}"] = lambda rows=rows: verdict(trace, rows).to_json()
+        asked |= {
+            f"analyze {name}, {part}": lambda one=one, rows=rows: one.run(trace, rows)
+            for name, one in ANALYSES.items()
+        }
+    return asked
 
 
 def _asked(trace: Trace, ask: Callable[[], Any]) -> Any:
@@ -89,12 +163,36 @@ def _asked(trace: Trace, ask: Callable[[], Any]) -> Any:
         return str(error).replace(str(trace.path), "the trace")
 
 
-def _folded(trace: Trace, weight: str) -> list[str]:
+def _folded(trace: Trace, weight: str, **options: Any) -> list[str]:
     import io
 
     out = io.BytesIO()
-    trace.flame(weight, to="folded", out=out)
+    trace.flame(weight, to="folded", out=out, **options)
     return sorted(out.getvalue().decode().splitlines())
+
+
+def _exported(trace: Trace, form: str) -> dict[str, list[str]]:
+    """The files of a format, without the rows of the trace that some enclose: those are compressed.
+
+    Events of one moment come in any order.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(trace.export(form, Path(folder, "out"), rows=False).path)
+        files = sorted(place.rglob("*")) if place.is_dir() else [place]
+        return {file.name: sorted(file.read_text().split("},")) for file in files if file.is_file()}
+
+
+def _rows(trace: Trace, table: str) -> pa.Table:
+    return trace.sql(f"SELECT * FROM {table} ORDER BY ALL").to_arrow_table()
+
+
+def _compared(trace: Trace, earlier: str) -> Any:
+    with opened(earlier) as before:
+        found = trace.diff(before)
+        tables = {
+            name: table for name, table in found.result.tables.items() if name != "runs"
+        }  # which has paths
+        return {"headline": found.headline, "verdict": found.verdict, "tables": tables}
 
 
 def _timeline(trace: Trace) -> dict[str, Any]:
@@ -106,16 +204,16 @@ def _timeline(trace: Trace) -> dict[str, Any]:
     return {"whole": shown.data(None), "window": shown.asked(*window), "sums": shown.sums(*window)}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numbers to seven digits, long lists by their beginning and a digest of the whole."""
     if isinstance(value, pa.Table):
         value = value.to_pylist()
     if isinstance(value, Result):
         value = {"tables": dict(value.tables), "findings": [finding.to_json() for finding in value.findings]}
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        rows = [_plain(one) for one in value]
+        rows = [plain(one) for one in value]
         if len(rows) <= _SHOWN + 1:
             return rows
         return [*rows[:_SHOWN], f"{len(rows)} in all, digest {_digest(json.dumps(rows, sort_keys=True))}"]
@@ -135,7 +233,7 @@ def main(names: list[str]) -> None:
     ANSWERS.mkdir(exist_ok=True)
     for name in names or NAMES:
         with opened(name) as trace:
-            text = json.dumps(answers(trace), indent=1, ensure_ascii=False, sort_keys=True)
+            text = json.dumps(answers(name, trace), indent=1, ensure_ascii=False, sort_keys=True)
         (ANSWERS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 

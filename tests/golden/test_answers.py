@@ -13,7 +13,7 @@ from tests.golden.answering import ANSWERS, NAMES, answers, opened
 def test_answers_are_those_that_were_reviewed(name: str) -> None:
     expected = json.loads((ANSWERS / f"{name}.json").read_text(encoding="utf-8"))
     with opened(name) as trace:
-        found = json.loads(json.dumps(answers(trace)))
+        found = json.loads(json.dumps(answers(name, trace)))
     different = [
         question for question in sorted(expected | found) if expected.get(question) != found.get(question)
     ]

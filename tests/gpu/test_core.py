@@ -15,7 +15,6 @@ import pytest
 from tests.gpu.broken.truth import PROGRAMS, truths
 from warpsight.debug import cuda_gdb
 from warpsight.debug.cuda_gdb_check import compare
-from warpsight.debug.cuda_gdb_sampling import sample_process
 from warpsight.debug.gpucore import GpuCore
 from warpsight.debug.gpucore.summary import summarise
 from warpsight.debug.sanitizer import sanitize
@@ -85,19 +84,6 @@ def running(binary: Path) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-@pytest.mark.parametrize(
-    ("name", "verdict"),
-    [("spin_flag", "looping"), ("named_barrier", "barrier"), ("collective_wait", "mixed")],
-)
-def test_a_live_hang_is_sampled_and_goes_on(name: str, verdict: str, tmp_path: Path) -> None:
-    needs_debugger()
-    with running(build(name, tmp_path)) as process:
-        found = sample_process(process.pid, count=3, interval_s=0.2)
-        assert found.verdict == verdict, found.reason
-        assert found.kernels[0].startswith(truths()[name].places[0].kernel)
-        assert process.poll() is None
 
 
 def test_memcheck_finds_the_line_of_an_illegal_address(tmp_path: Path) -> None:

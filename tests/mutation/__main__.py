@@ -14,23 +14,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutation import mutants, running
-from tests.mutation.covering import Covering
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from tests.mutation import covering, mutants, running
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "warpsight"
 #: What is mutated, below src/warpsight.
 PLACES = ("analysis", "capture", "model", "device_code", "formats/kineto")
-#: Runs under coverage. Tests of every analysis on degenerate traces run nearly every line for minutes, and are left out.
+#: Every suite that needs no GPU, each measured by itself. Tests of every analysis on degenerate traces run nearly every line
+#: for minutes and state only that an answer comes, and are left out.
 TESTS = {
     "analysis": ["tests/unit/analysis", "--ignore=tests/unit/analysis/test_degenerate.py"],
-    "answers": ["tests/golden/test_answers.py"],
-    "model": [
-        "tests/unit/model",
-        "tests/unit/capture",
-        "tests/unit/device_code",
-        "tests/unit/formats/kineto",
-    ],
+    "golden": ["tests/golden"],
+    "model": ["tests/unit/model", "tests/unit/capture", "tests/unit/device_code", "tests/unit/api"],
+    "formats": ["tests/unit/formats"],
+    "above": [f"tests/unit/{name}" for name in ("ui", "simulate", "sass", "replay", "cluster", "debug")],
+    "truth": ["tests/truth"],
+    "integration": ["tests/integration"],
 }
+#: Changes that no test can notice, each with the reason.
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+#: The longest that the tests of one mutant may take together.
+MOST_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,13 @@ class Trial:
     file: Path
     mutant: mutants.Mutant
     outcome: str
+    noticed_by: str = ""
 
     def __str__(self) -> str:
         """The place and the change, on one line."""
         place = f"{self.file.relative_to(ROOT)}:{self.mutant.line}"
-        return f"{self.outcome:9} {place}: {_short(self.mutant.before)} → {_short(self.mutant.after)}"
+        change = f"{_short(self.mutant.before)} → {_short(self.mutant.after)}"
+        return f"{self.outcome:9} {place}: {change}" + (f"  ({self.noticed_by})" if self.noticed_by else "")
 
 
 def _short(code: str) -> str:
@@ -52,9 +63,15 @@ def _short(code: str) -> str:
     return first + (" …" if more else "")
 
 
+def _equivalent() -> set[tuple[str, str, str, str]]:
+    """Named mutants: file, the line's text, the code before and after."""
+    named = tomllib.loads(EQUIVALENT.read_text())["mutant"]
+    return {(one["file"], one["line"], one["before"], one["after"]) for one in named}
+
+
 def chosen(files: list[Path], count: int, seed: int) -> list[tuple[Path, mutants.Mutant]]:
     """Mutants in equal parts from all files, as far as they have so many, in an order that the seed decides."""
-    order = random.Random(seed)
+    order, equivalent = random.Random(seed), _equivalent()
     texts = {file: file.read_text() for file in files}
     waiting = {file: list(range(mutants.count(text))) for file, text in texts.items()}
     out: list[tuple[Path, mutants.Mutant]] = []
@@ -62,8 +79,10 @@ def chosen(files: list[Path], count: int, seed: int) -> list[tuple[Path, mutants
         turn = [file for file, left in waiting.items() if left]
         order.shuffle(turn)
         for file in turn[: count - len(out)]:
-            number = waiting[file].pop(order.randrange(len(waiting[file])))
-            out.append((file, mutants.mutant(texts[file], number)))
+            one = mutants.mutant(texts[file], waiting[file].pop(order.randrange(len(waiting[file]))))
+            line = texts[file].splitlines()[one.line - 1].strip()
+            if (str(file.relative_to(SOURCE)), line, one.before, one.after) not in equivalent:
+                out.append((file, one))
     return out
 
 
@@ -84,13 +103,20 @@ def _work(
         copied = Path(folder) / "src"
         shutil.copytree(ROOT / "src", copied, ignore=shutil.ignore_patterns("__pycache__"))
         compileall.compile_dir(copied, quiet=2)
+        runner = running.Runner(ROOT, copied, covering.environment(copied))
+        noticed: set[str] = set()
         for file, mutant, tests, limit_s in jobs:
-            with running.changed(copied / file.relative_to(ROOT / "src"), mutant.source):
-                answers.put(Trial(file, mutant, running.outcome(ROOT, copied, tests, limit_s)))
-    answers.put(None)
+            place = copied / file.relative_to(ROOT / "src")
+            trial = Trial(file, mutant, *runner.outcome(place, mutant.source, tests, limit_s))
+            noticed.add(trial.noticed_by)
+            answers.put(trial)
+        answers.put(runner.failing(sorted(noticed - {""}), 600.0))
 
 
-def _trials(jobs: list[tuple[Path, mutants.Mutant, list[str], float]], workers: int) -> Iterator[Trial]:
+def _trials(
+    jobs: list[tuple[Path, mutants.Mutant, list[str], float]], workers: int
+) -> Iterator[Trial | set[str]]:
+    """Each trial when it is done; of each worker also the tests that fail without a mutant."""
     answers = multiprocessing.SimpleQueue()  # type: ignore[var-annotated]
     started = [
         multiprocessing.Process(target=_work, args=(jobs[i::workers], answers)) for i in range(workers)
@@ -100,10 +126,8 @@ def _trials(jobs: list[tuple[Path, mutants.Mutant, list[str], float]], workers: 
     left = workers
     while left:
         answer = answers.get()
-        if answer is None:
-            left -= 1
-        else:
-            yield answer
+        yield answer
+        left -= not isinstance(answer, Trial)
     for one in started:
         one.join()
 
@@ -118,29 +142,41 @@ def main() -> int:
         "--coverage", type=Path, default=ROOT / "build/mutation", help="made when it is not there"
     )
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--all", action="store_true", help="print the killed ones too, with the test that noticed"
+    )
     parser.add_argument("--least", type=float, default=0.9, help="share to be killed")
     options = parser.parse_args()
-    if not options.coverage.exists():
-        for name, tests in TESTS.items():
-            Covering.make(options.coverage / name, ROOT, tests)
-    covering = Covering(options.coverage)
-    places = [ROOT / "src/warpsight" / place for place in options.only]
+    for name, tests in TESTS.items():
+        if not (options.coverage / name / "seconds.json").exists():
+            covering.measure(options.coverage / name, ROOT, tests)
+    covered = covering.Covering(options.coverage, ROOT)
+    places = [SOURCE / place for place in options.only]
     files = sorted(file for place in places for file in ([place] if place.is_file() else place.rglob("*.py")))
     jobs, uncovered = [], []
     for file, mutant in chosen(files, options.count, options.seed):
-        tests = covering.tests(file, mutant.line)
-        limit_s = 30 + 10 * sum(covering.seconds[test] for test in tests)
+        tests = covered.tests(file, mutant.line, MOST_S)
+        limit_s = 30 + 10 * sum(covered.seconds[test] for test in tests)
         if tests:
             jobs.append((file, mutant, tests, limit_s))
         else:
             uncovered.append(Trial(file, mutant, "uncovered"))
     trials = [*uncovered]
+    unfit: set[str] = set()
     for trial in _trials(jobs, options.workers):
+        if not isinstance(trial, Trial):
+            unfit |= trial
+            continue
         trials.append(trial)
-        if trial.outcome == running.SURVIVED:
+        if trial.outcome == running.SURVIVED or options.all:
             print(trial, flush=True)
     print(*uncovered, sep="\n")
-    killed = sum(trial.outcome in (running.KILLED, running.TIMEOUT) for trial in trials)
+    for test in sorted(unfit):
+        print(f"{test} fails without a mutant, too: what it noticed does not count")
+    killed = sum(
+        trial.outcome in (running.KILLED, running.TIMEOUT) and trial.noticed_by not in unfit
+        for trial in trials
+    )
     low, high = interval(killed, len(trials))
     print(f"{killed} of {len(trials)} mutants killed: {killed / len(trials):.1%} (95 % interval {low:.1%} to {high:.1%}), "
           f"{len(uncovered)} on lines that no test runs, seed {options.seed}")  # fmt: skip

@@ -19,6 +19,8 @@ _NAMES = {
     "min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum",
     "argmin": "argmax", "argmax": "argmin", "cumsum": "cumprod",
 }  # fmt: skip
+#: Arguments that only assert something, or only save time or memory.
+_WITHOUT_EFFECT = ("strict", "copy")
 _TEXTS = {"left": "right", "right": "left"}
 
 
@@ -66,6 +68,8 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
             continue
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr):
+                continue
+            if isinstance(child, ast.keyword) and child.arg in _WITHOUT_EFFECT:
                 continue
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 continue

@@ -39,7 +39,7 @@ def create() -> Path | None:
 
 
 def _sweep(before: float) -> None:
-    """Remove this user's arenas that were made before a time (seconds since 1970) and that no process uses."""
+    """Remove this user's arenas created before a time (seconds since 1970) that no process uses."""
     with contextlib.suppress(OSError):
         for folder in _MEMORY.glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError):

@@ -186,7 +186,7 @@ def _side(
 
 
 def _alike(operation: Column, known: dict[str, int], rank: int, members: str) -> Column:
-    """Numbers that are equal on all ranks that do one operation: of a message its sender, whichever side this is."""
+    """A number shared by all ranks of one operation; for a message, its sender's rank on both sides."""
     both = json.loads(members) if members else []
     if len(both) != 2 or rank not in both:
         return operation

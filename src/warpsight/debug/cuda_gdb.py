@@ -30,17 +30,6 @@ _FOCUS = re.compile(
     rf"focus (?:set )?to CUDA kernel (\d+), grid (-?\d+),.*?block {_TRIPLE}, thread {_TRIPLE}, device (\d+), sm (\d+), "
     r"warp (\d+), lane (\d+)"
 )
-_CODE = re.compile(r"^(?:=>)?\s*0x([0-9a-f]+)(?: <[^>]*>)?:\s+(.*?)\s*$")
-#: Why cuda-gdb shows no kernel although there may be some.
-_OBSTACLES = (
-    ("Timed out waiting for the CUDA API to initialize",
-     "the process is under another CUDA tool (a CUPTI profiler, and so a warpsight recording): it cannot be debugged"),
-    ("ptrace: Operation not permitted",
-     "attaching is not permitted (ptrace_scope, or the container lacks CAP_SYS_PTRACE)"),
-    ("ptrace: No such process", "the process does not exist"),
-    ("is a zombie", "the process has ended"),
-    ("already being debugged", "another debugger is attached to the process"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,6 @@ class View:
 
     Attributes:
         exception: its words, None without one; `Trap` for a SIGTRAP, `Warp Assert` for a failed assertion.
-        obstacle: why there is nothing, in words, when that is why.
     """
 
     kernels: tuple[Kernel, ...]
@@ -100,13 +88,11 @@ class View:
     focus: Focus | None
     exception: str | None
     error_pc: int | None
-    code: dict[int, str]
-    obstacle: str | None
 
 
 def parse(text: str) -> View:
     """Read cuda-gdb's output."""
-    kernels, threads, code = [], [], {}
+    kernels, threads = [], []
     current = 0
     for line in text.splitlines():
         if match := _KERNEL_HEADER.match(line):
@@ -123,12 +109,9 @@ def parse(text: str) -> View:
                 Threads(current, _triple(n[:3]), _triple(n[3:6]), _triple(n[6:9]), _triple(n[9:]), int(match[14]),
                         int(match[15], 16), match[16].strip(), int(match[17]))
             )  # fmt: skip
-        elif match := _CODE.match(line):
-            code[int(match[1], 16)] = match[2]
     triggered = _TRIGGERED.search(text)
-    obstacle = next((words for sign, words in _OBSTACLES if sign in text), None)
     return View(tuple(dict.fromkeys(kernels)), tuple(dict.fromkeys(threads)), _focus(text), _exception(text),
-                int(triggered[1], 16) if triggered else None, code, obstacle)  # fmt: skip
+                int(triggered[1], 16) if triggered else None)  # fmt: skip
 
 
 def _triple(numbers: Sequence[int]) -> Coordinates:
@@ -159,13 +142,12 @@ def find() -> Path | None:
     return Path(found) if found else find_tool("cuda-gdb")
 
 
-def run(commands: Sequence[str], timeout_s: float, pid: int | None = None) -> str:
+def run(commands: Sequence[str], timeout_s: float) -> str:
     """Run cuda-gdb over commands and return what it printed.
 
     Args:
         commands: one after the other; one that fails does not keep the next from running.
-        timeout_s: cuda-gdb is killed after it. A process it is attached to goes on.
-        pid: attach to this process first, and detach last.
+        timeout_s: cuda-gdb is killed after it.
 
     Raises:
         WarpsightError: when cuda-gdb is not installed, cannot be started or takes too long.
@@ -187,8 +169,7 @@ def run(commands: Sequence[str], timeout_s: float, pid: int | None = None) -> st
         "-ex",
         "set width 0",
     ]
-    command += ["-p", str(pid)] if pid is not None else []
-    for text in [*commands, *(["detach"] if pid is not None else [])]:
+    for text in commands:
         command += ["-ex", text]
     try:
         done = subprocess.run(

@@ -40,7 +40,7 @@ def compare_view(core: GpuCore, view: cuda_gdb.View) -> tuple[int, dict[str, Any
     lines.append(
         f"{len(checks)} comparisons with cuda-gdb, {differences} different"
         if checks
-        else "cuda-gdb shows nothing to compare with" + (f": {view.obstacle}" if view.obstacle else "")
+        else "cuda-gdb shows nothing to compare with"
     )
     return differences, {"differences": differences, "checks": checks, "lines": lines}
 

@@ -1,4 +1,4 @@
-"""Bandwidth between host and devices and between devices, measured with copies and kept for analyses."""
+"""Bandwidth between host and devices and between devices, measured with copies and stored for the analyses."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Evidence:
 def _bet(
     ratios: Floats, stakes: Floats, refuted: float, delayed: npt.NDArray[np.bool_], share: Floats
 ) -> float:
-    """What stakes on these ratios have become, against the ratio that is to be refuted."""
+    """The capital of a bettor who staked on these ratios against the ratio to be refuted."""
     total = 0.0
     for ratio, stake in zip(ratios, stakes, strict=True):
         with np.errstate(divide="ignore"):

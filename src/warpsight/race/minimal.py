@@ -171,7 +171,7 @@ class Search:
 
     @staticmethod
     def _revise(belief: Bisection, beyond: float) -> None:
-        """Go back to an earlier element: what was chosen, and everything before it, does not fail with this probability."""
+        """Back up to an earlier element: the chosen elements do not reproduce the failure with this probability."""
         chosen = int(belief.position.argmax())
         above = max(float(belief.position[chosen + 1 :].sum()), 1e-300)
         belief.weight[:, chosen + 1 :] *= beyond / above

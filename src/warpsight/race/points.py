@@ -57,7 +57,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which points are taken; an empty condition holds for all.
+    """Which points are selected; an empty condition selects all.
 
     Attributes:
         kinds: of :data:`KIND_NAMES`; opcodes: patterns such as `LDG*`; kernels: patterns of mangled or demangled names.

@@ -9,7 +9,7 @@ from warpsight.recorder.options import Option
 
 
 def text(option: Option) -> str:
-    """What an option does, with the names of backends that it is about."""
+    """What an option does, naming the backends it applies to."""
     return filled(marked(option))
 
 

@@ -1,4 +1,4 @@
-"""The source files of a module: those that its line table names, where they are on this machine."""
+"""The source files named in a module's line table, located on this machine."""
 
 from __future__ import annotations
 

@@ -100,13 +100,6 @@ class KernelCode:
         chain = self.cubin.chain(self.section, index * INSTRUCTION_SIZE)
         return chain.frames if chain else ()
 
-    def offset_of(self, function: str, offset: int) -> int | None:
-        """The offset in the section of an offset in one of its functions; None when the section has no such function."""
-        for one in self.cubin.functions:
-            if one.section == self.section and one.name == function:
-                return one.offset + offset
-        return offset if function == self.name else None
-
 
 def kernels(cubin: Cubin) -> list[KernelCode]:
     """All sections with code, by name."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import demangle, short
-from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble_together
+from warpsight.device_code.disassembly import disassemble_together
 from warpsight.device_code.elf import ElfError
 from warpsight.device_code.inline_chain import Frame
 from warpsight.formats.events import blocks
@@ -228,11 +228,6 @@ class EventTrace:
             else f"0x{place.offset:x}"
         )
         return f"{where} {Path(frames[0].file).name}:{frames[0].line}" if frames else where
-
-
-def opcode_of(place: Place) -> int:
-    """Number of an instruction in its function."""
-    return place.offset // INSTRUCTION_SIZE
 
 
 def _triple(value: Any) -> tuple[int, int, int]:

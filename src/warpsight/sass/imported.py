@@ -72,7 +72,7 @@ class Imported:
         return found
 
     def counts(self, group_by: str, conditions: Filter, top: int | None = None) -> list[tuple[Any, int]]:
-        """How many records have each value of a field: largest first, equal ones by their text.
+        """How many records have each value of a field, most frequent first; ties are sorted by text.
 
         Raises:
             UsageError: for a field that the tables do not hold, or a regular expression that the engine does not know.

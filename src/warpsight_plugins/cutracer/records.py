@@ -49,7 +49,7 @@ class Traced(Event, kw_only=True, frozen=True, gc=False):
 
 
 class OpcodeOnly(Event, tag="opcode_only", kw_only=True, frozen=True, gc=False):
-    """An instruction was executed, or cuda-gdb saw a warp at it; only the former has the fields :data:`TRACED`."""
+    """An instruction was executed, or cuda-gdb saw a warp at it; only executed ones have the fields in :data:`TRACED`."""
 
     ctx: Hex | None = None
     timestamp: Natural | None = None

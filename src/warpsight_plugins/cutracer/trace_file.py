@@ -160,7 +160,7 @@ def _python(name: str) -> Any:
 
 
 def _needed(fields: Sequence[str]) -> tuple[str, ...]:
-    """Columns to read: the requested ones, those they are made from, and the type."""
+    """Columns to read: the requested ones, the ones they are derived from, and the record type."""
     wanted = dict.fromkeys(["type", *fields])
     if "sass" in wanted:
         wanted["opcode_id"] = None

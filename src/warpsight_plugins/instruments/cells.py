@@ -28,7 +28,7 @@ class Cell:
 
     @property
     def number(self) -> int | None:
-        """The raw text as an integer (hexadecimal too); None when it is none."""
+        """The raw text as a decimal or hexadecimal integer; None if it is not a number."""
         try:
             return int(self.text.strip(), 0)
         except ValueError:

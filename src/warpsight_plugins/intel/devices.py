@@ -1,4 +1,4 @@
-"""Intel GPUs: the bus and the drm files of i915 and xe; names from xpu-smi."""
+"""Intel GPUs, found on the PCI bus and in the DRM files of i915 and xe; names come from xpu-smi."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class _Keyed:
         self.rows = Rows(rows.data.take(pa.array(order)))
 
     def places(self, sought: Array) -> tuple[Array, Array]:
-        """(row of each key, whether it is there); the row of one that is not there is 0."""
+        """(row of each key, whether the key exists); the row is 0 for a missing key."""
         if not len(self.keys):
             return np.zeros(len(sought), np.int64), np.zeros(len(sought), bool)
         found = np.minimum(np.searchsorted(self.keys, sought), len(self.keys) - 1)

@@ -1,4 +1,4 @@
-"""Numbers for texts and stacks in the order in which the events of a file use them first."""
+"""Numbers texts and stacks in the order of their first use by the events of a file."""
 
 from __future__ import annotations
 

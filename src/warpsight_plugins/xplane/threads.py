@@ -1,4 +1,4 @@
-"""Which line of ranges and which line of driver calls are one thread.
+"""Matches each line of ranges with the line of driver calls of the same thread.
 
 XLA's collectors number the driver's calls by the system's thread ids, and the framework's ranges by the library's: one thread has
 two lines. Calls of a thread lie inside its ranges, and no range of it begins or ends inside a call; with ranges of another

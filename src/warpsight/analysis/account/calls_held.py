@@ -64,7 +64,7 @@ class Axis:
         return place[code] if len(place) else np.zeros(0, np.int64)
 
     def at(self, number: Column, moment: Column) -> Column:
-        """The place of a moment of a thread; moments outside of the axis are moved to its ends."""
+        """The position of a thread's moment on the axis; moments outside are clamped to its ends."""
         out: Column = number * self.width + np.clip(moment - self.origin, 0, self.width - 1)
         return out
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,10 +30,6 @@ class OwnCost:
     def longer(self) -> float:
         """The cost relative to the run's bare time."""
         return self.waited / max(self.span - self.waited, 1)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**asdict(self), "longer": round(self.longer, 4)}
 
 
 def own_cost(trace: Trace) -> OwnCost | None:

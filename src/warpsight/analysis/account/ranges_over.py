@@ -116,7 +116,7 @@ def _sources(trace: Trace) -> Iterator[tuple[int, dict[str, Column], Mapping[int
 
 
 class measure:
-    """Gives, for moments of an axis, the time of some stretches before them; overlapping stretches each count."""
+    """Build a function from moments of an axis to the time of these stretches before each; overlaps count repeatedly."""
 
     def __init__(self, begin: Column, end: Column) -> None:
         """Sort the ends of the stretches."""

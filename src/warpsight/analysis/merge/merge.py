@@ -227,10 +227,10 @@ class Merged:
 
 
 def merge(samples: Samples, trace: Trace, tolerance_ns: int = 10_000_000) -> Merged:
-    """Find the launch of every stack.
+    """Find the launch that each stack belongs to.
 
     Args:
-        samples: Stacks from outside; those of processes that the trace does not have are left out.
+        samples: Stacks from another tool; those of processes missing from the trace are dropped.
         trace: The GPU side.
         tolerance_ns: How far a stack may lie from its launch once the clocks are aligned.
     """

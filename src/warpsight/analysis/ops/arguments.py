@@ -105,13 +105,13 @@ class Call:
             raise Unknown("shapes are not in the file")
         return found
 
-    def tensor_list(self, place: int) -> tuple[Tensor, ...]:
-        """The list of tensors at a place.
+    def tensor_list(self) -> tuple[Tensor, ...]:
+        """The list of tensors that comes first.
 
         Raises:
             Unknown: when there is none.
         """
-        found = self.arguments[place] if place < len(self.arguments) else ""
+        found = self.arguments[0] if self.arguments else ""
         if not isinstance(found, tuple) or not found:
             raise Unknown("shapes of a list of tensors are not in the file")
         return found

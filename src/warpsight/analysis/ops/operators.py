@@ -91,7 +91,7 @@ def _order(made: pa.Table) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Which group each distinct call belongs to, and a call of each group."""
+    """The group of each distinct call, and one example call per group."""
 
     of_call: Column
     first: list[int]

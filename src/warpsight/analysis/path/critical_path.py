@@ -49,8 +49,8 @@ for _edge, _cause in {
     _OF_EDGE[_edge] = _cause
 #: Points of the chain whose segments are made at once: what is made on the way stays in the processor's cache.
 _PIECE = 1 << 18
-#: Causes that mean the device worked, that the host was in the way, or that both waited for the other's news.
-ON_DEVICE, ON_HOST = frozenset((0, 1, 2)), frozenset((9, 10, 13, 14))
+#: Causes that mean the device worked.
+ON_DEVICE = frozenset((0, 1, 2))
 _CALL, _BETWEEN = CAUSES.index("host call"), CAUSES.index("host between calls")
 
 

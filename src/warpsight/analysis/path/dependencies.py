@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any]
 _ALL = Rows()
-#: Kinds of device nodes: those of device work (:data:`warpsight.model.work.KINDS`), and waits of streams for an event.
-NODE_KINDS = (*device_work.KINDS, "wait")
+#: The kind of a stream's wait for an event, beside those of device work (:data:`warpsight.model.work.KINDS`).
 WAIT = len(device_work.KINDS)
 #: Kinds of edges, in the order of their numbers.
 EDGES = (
@@ -49,7 +48,7 @@ class DependencyGraph:
         start: Begin of each device node, ns.
         end: End of each device node, ns.
         queue: Stream of each device node.
-        kind: Kind of each device node (:data:`NODE_KINDS`).
+        kind: Kind of each device node (those of device work, and :data:`WAIT`).
         time: Time of each point, ns.
         parent: The point that released each point last (for device work: its begin), -1 for none.
         cause: Kind of the edge from the parent (:data:`EDGES`).

@@ -110,7 +110,7 @@ def handovers(by_thread: ByThread, points: Points) -> tuple[Column, Column]:
 
 
 def _last_of_others(by_thread: ByThread, time: Column, target: Column) -> Column:
-    """For each point, in order of time, the last one of the process's other threads at or before it; -1 without one."""
+    """For each point in time order, the latest point of the process's other threads at or before it; -1 if none."""
     owner = by_thread.thread[target >> 1]
     processes = np.array([process for process, _ in by_thread.threads])
     bounds = 2 * np.searchsorted(by_thread.thread, np.arange(len(processes) + 1))
@@ -206,7 +206,7 @@ def implicit_waits(
     unlisted = synchronizes[function]
     unlisted[listed[listed >= 0]] = False
     at = np.flatnonzero(implicit[function] | unlisted)
-    if not len(at):
+    if not len(at) or not lines.queues:
         return []
     out = []
     call = by_thread.call[at]

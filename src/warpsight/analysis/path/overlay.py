@@ -89,7 +89,7 @@ def _rows(path: CriticalPath) -> tuple[OnPath, OnPath]:
 
 
 def _side(rows: Any, place: Column, row: Column, arrows: Column, chosen: Column) -> OnPath:
-    """The rows of one side, each once: begin and end of a call are two points."""
+    """The rows of one side without duplicates: a call has two points, its begin and its end."""
     used, which = np.unique(row[chosen], return_inverse=True)
     joined = np.zeros((len(used), 4), np.uint64)
     np.maximum.at(joined, which, arrows[chosen])

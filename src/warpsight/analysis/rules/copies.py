@@ -109,9 +109,9 @@ def _pageable(facts: Facts, copies: _Moves) -> Iterator[Finding]:
         return
     speed = size / max(spent, 1)
     pinned = copies.chosen(copies.pinned)
-    compared = ""
-    if len(pinned["start"]) and float(pinned["bytes"].sum()) > 1 << 20:
-        other = float(pinned["bytes"].sum()) / max(float((pinned["end"] - pinned["start"]).sum()), 1)
+    compared, moved = "", float(pinned["bytes"].sum())
+    if moved > 1 << 20:
+        other = moved / max(float((pinned["end"] - pinned["start"]).sum()), 1)
         compared = f"; pinned copies of this recording reach {other:.1f} GB/s"
     share = spent / facts.length
     text = (

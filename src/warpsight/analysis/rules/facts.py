@@ -141,9 +141,9 @@ class Facts:
         total = sum(intervals.clipped(one, begin, end).total for one in self.busy.values())
         return total / ((end - begin) * len(self.busy))
 
-    def stack_text(self, stack: int, frames: int = 2) -> str:
-        """The innermost frames of a stack that are the user's own, innermost first; "" for none."""
-        return user_frames(self.trace.stacks([stack]).get(stack, ()), frames) if stack else ""
+    def stack_text(self, stack: int) -> str:
+        """The two innermost frames of a stack that are the user's own, innermost first; "" for none."""
+        return user_frames(self.trace.stacks([stack]).get(stack, ()), 2) if stack else ""
 
     def common_stack(self, stacks: Column) -> int:
         """The stack that occurs most often; 0 without any."""

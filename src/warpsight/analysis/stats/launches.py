@@ -114,12 +114,12 @@ def queue_depth(trace: Trace, rows: Rows = _ALL, *, windows: int = WINDOWS) -> R
     return Result(tables, doubts(work) + nothing(work) + _unmatched(work, call, every=True))
 
 
-def launch_bound(trace: Trace, rows: Rows = _ALL, *, kernels: int = STRETCH_KERNELS) -> Result:
+def launch_bound(trace: Trace, rows: Rows = _ALL) -> Result:
     """Stretches in which the device waited for every single launch: the host could not launch as fast as the device worked.
 
     A kernel is launch-bound when its launch call began after all earlier work of the device had ended. A stretch is a run of
-    at least `kernels` kernels of a device, in order of begin, that all are. Its `idle` time is the time between the end of
-    earlier work and the begin of each of its kernels.
+    at least :data:`STRETCH_KERNELS` kernels of a device, in order of begin, that all are. Its `idle` time is the time between
+    the end of earlier work and the begin of each of its kernels.
 
     Returns:
         Table `stretches`: device, begin, duration, kernels, busy, idle (ns), the mean length of the launch calls, the id of the
@@ -139,7 +139,7 @@ def launch_bound(trace: Trace, rows: Rows = _ALL, *, kernels: int = STRETCH_KERN
                         "launch_bound": int(bound.sum()), "idle": int(idle.sum())})  # fmt: skip
         edges = np.flatnonzero(np.diff(np.concatenate([[False], bound, [False]]).astype(np.int8)))
         first, last = edges[::2], edges[1::2]
-        long = last - first >= kernels
+        long = last - first >= STRETCH_KERNELS
         first, last = first[long], last[long]
         sums = _sums(np.stack([idle, (issued.end - issued.start)[call[index]] if len(issued) else idle]))
         for a, b in zip(first.tolist(), last.tolist(), strict=True):
@@ -159,12 +159,12 @@ def launch_bound(trace: Trace, rows: Rows = _ALL, *, kernels: int = STRETCH_KERN
     return Result(tables, doubts(work) + nothing(work) + _unmatched(work, call))
 
 
-def launch_overhead(trace: Trace, rows: Rows = _ALL, *, short_ns: int = SHORT_NS) -> Result:
+def launch_overhead(trace: Trace, rows: Rows = _ALL) -> Result:
     """Per device, the share of short kernels, of kernels that run shorter than their launch call took, and of graph kernels.
 
-    `short` kernels run less than `short_ns`; `dominated` ones less than their launch call (a graph's call counts in equal parts
-    for each of its kernels). `call_time` is the summed length of the launch calls, once each. `graph` kernels ran as part of a
-    CUDA graph, `graph_launches` is how many calls launched graphs.
+    `short` kernels run less than :data:`SHORT_NS`; `dominated` ones less than their launch call (a graph's call counts in
+    equal parts for each of its kernels). `call_time` is the summed length of the launch calls, once each. `graph` kernels ran
+    as part of a CUDA graph, `graph_launches` is how many calls launched graphs.
 
     Returns:
         Table `launch-overhead`, one row per device: counts, times in ns, shares 0 to 1 of kernels and of kernel time.
@@ -176,7 +176,7 @@ def launch_overhead(trace: Trace, rows: Rows = _ALL, *, short_ns: int = SHORT_NS
         index = index[work.kind[index] <= COMMUNICATION]
         duration, own = work.end[index] - work.start[index], call[index]
         total, count = int(duration.sum()), len(index)
-        short, known = duration < short_ns, own >= 0
+        short, known = duration < SHORT_NS, own >= 0
         sharing = np.bincount(own[known], minlength=len(issued))
         used = np.flatnonzero(sharing)
         cost = issued.end - issued.start

@@ -1,4 +1,4 @@
-"""CUDA graphs of one process: which host stack made the node a kernel ran from."""
+"""CUDA graphs of one process: the host stack that created the node each kernel ran from."""
 
 from __future__ import annotations
 

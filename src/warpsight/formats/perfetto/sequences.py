@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-REALTIME, MONOTONIC, BOOTTIME = 1, 3, 6
+REALTIME, BOOTTIME = 1, 6
 #: Clock ids of a sequence's own.
 _LOCAL = range(64, 128)
 _INTERNED = (

@@ -68,7 +68,7 @@ def unplaced(trace: Trace) -> int:
 
 
 def wall_clock(trace: Trace) -> int:
-    """What to add to the trace's times to have the wall clock's (ns since 1970); 0 when that is not known."""
+    """The offset that turns the trace's times into wall-clock time (ns since 1970); 0 when unknown."""
     rows = trace.sql("SELECT median(realtime - monotonic)::BIGINT FROM clock").fetchall()
     return int(rows[0][0] or 0)
 

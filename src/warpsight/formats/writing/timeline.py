@@ -127,7 +127,7 @@ CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
 
 
 def hexadecimal(column: Column) -> tuple[list[str], Column]:
-    """The texts of a column's distinct numbers, and which of them each row has; the first one, of 0, is empty."""
+    """A column's distinct numbers as hexadecimal text, and each row's index into them; the first, for 0, is empty."""
     there = np.flatnonzero(column)
     values, found = np.unique(column[there], return_inverse=True)
     places = np.zeros(len(column), np.int32)

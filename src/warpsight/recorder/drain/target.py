@@ -50,7 +50,7 @@ class Watched:
 
     @property
     def dead(self) -> bool:
-        """Whether the process has ended (not known when it is invisible from here)."""
+        """Whether the process has ended; unknown when it is not visible from here."""
         if self.pidfd >= 0:
             return bool(select.select([self.pidfd], [], [], 0)[0])
         return bool(self._ticks) and output.process_ticks(self.pid) != self._ticks

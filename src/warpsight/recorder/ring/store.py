@@ -105,7 +105,7 @@ class RingStore:
         self._rows.loss("drainer", f"segments cannot be written: {os.strerror(error)}", severity=LOSS_DATA)
 
     def hold(self) -> None:
-        """From now on nothing leaves the window because of its age: the recording is ending."""
+        """Stop dropping old data from the window: the recording is ending."""
         self.held_at = time.monotonic()
         self.hold_from = self.held_at - self.bound.seconds - LAG_S
 

@@ -123,7 +123,7 @@ def _seen(events: Events, one: Translated) -> Array:
 def _parts(
     events: Events, launch: Launch, probes: Sequence[Translated]
 ) -> Iterator[Sequence[dict[str, Array]]]:
-    """The fields of the lanes that each probe sees: of many events, or where one reads its maps of one of each warp at most."""
+    """The lane fields that each probe sees: many events at once, or at most one per warp where a probe reads its maps."""
     alone = any(one.reads for one in probes)
     for batch in events.take(np.any([_seen(events, one) for one in probes], axis=0)).batches():
         number, parts = _rounds(batch), []

@@ -166,7 +166,7 @@ class _Finder:
         return [(one, "fixed latency") for one in causes]
 
     def _issued(self, row: Sample) -> int:
-        """The instruction that a stall belongs to, where the warp has issued it already."""
+        """The instruction that caused a stall, when the warp has already issued it."""
         offset = place_of(row.reason, row.index * INSTRUCTION_SIZE, self._operation_at)
         return offset // INSTRUCTION_SIZE
 

@@ -16,6 +16,8 @@ from warpsight.device_code.decoded import Decoded
 from warpsight.device_code.flow_graph import FlowGraph
 
 _SEARCHED = 4096
+#: Instructions in front of one among which those of a kind are looked for.
+_MOST_BEFORE = 64
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ class Dependencies:
         )
         return [Producer(at, cycles) for at, (cycles, _) in found.items()]
 
-    def all_before(self, index: int, wanted: Callable[[Decoded], bool], most: int = 64) -> list[Producer]:
+    def all_before(self, index: int, wanted: Callable[[Decoded], bool]) -> list[Producer]:
         """The instructions of a kind among the nearest ones in front, nearest first."""
-        found = self._search(index, 1, lambda one: 1 if wanted(one) else 0, lambda _: 0, most)
+        found = self._search(index, 1, lambda one: 1 if wanted(one) else 0, lambda _: 0, _MOST_BEFORE)
         return [Producer(at, cycles) for at, (cycles, _) in found.items()]
 
     def _ended_by(self, reader: Decoded) -> Callable[[Decoded], int]:

@@ -25,7 +25,7 @@ def command(
     device: Annotated[str, typer.Option(help="cuda, opencl, or auto: the best one here.")] = "auto",
     keep: Annotated[bool, typer.Option("--keep", help="Refuse to replace an earlier demo.")] = False,
 ) -> None:
-    """Record a small program on the best device here and show what came out.
+    """Record a small program on the best available device and show the result.
 
     Heat spreads over a plate: with PyTorch or CuPy on an NVIDIA GPU, otherwise in OpenCL, which also runs on a CPU.
     """

@@ -54,7 +54,7 @@ def races(found: Races, top: int) -> str:
 
 
 def waits(found: Waits, top: int) -> str:
-    """Each wait with who is missing, and the warps at the ends of the graph."""
+    """Each wait with the warps it is missing, and the warps at the ends of the wait graph."""
     if not found.waits:
         return "no warp waits where the trace ends\n"
     lines = []

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Pixels.
 _ROW, _MARGIN, _HEADER, _FONT = 18, 12, 46, 11
+#: Width of a picture, and how many pixels of a PNG stand for one of an SVG.
+_WIDTH, _SCALE = 1200, 2
 #: Width of a character of the SVG's font, which is monospaced; frames narrower than three of them have no text.
 _CHARACTER = 6.62
 _LEAST = 0.4
@@ -57,15 +59,15 @@ def tip(graph: FlameGraph, node: int) -> str:
     return f"{text}: {' → '.join(shown)} ({int(graph.total[node, -1]) / whole:.2%})"
 
 
-def svg(graph: FlameGraph, width: int = 1200) -> str:
+def svg(graph: FlameGraph) -> str:
     """A standalone SVG without scripts; each frame has a title that viewers show under the pointer."""
-    drawn = boxes(graph, width - 2 * _MARGIN, _LEAST)
+    drawn = boxes(graph, _WIDTH - 2 * _MARGIN, _LEAST)
     height = _HEADER + _ROW * (max((b.row for b in drawn), default=0) + 1) + _MARGIN
     heading, told = title_of(graph)
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
         f'role="img" aria-label="{escape(heading)}" font-family="{_FAMILY}" font-size="{_FONT}" fill="{palette.INK}">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="{_MARGIN}" y="19" font-size="15" font-weight="600" font-family="system-ui, sans-serif">'
         f"{escape(heading)}</text>",
         f'<text x="{_MARGIN}" y="36" fill="#4a5560" font-family="system-ui, sans-serif">{escape(told)}</text>',
@@ -84,8 +86,8 @@ def svg(graph: FlameGraph, width: int = 1200) -> str:
     return "\n".join([*out, "</svg>\n"])
 
 
-def png(graph: FlameGraph, file: IO[bytes], width: int = 1200, scale: int = 2) -> None:
-    """Draw the same picture as PNG, `scale` pixels for one of the SVG.
+def png(graph: FlameGraph, file: IO[bytes]) -> None:
+    """Draw the same picture as PNG, two pixels for one of the SVG.
 
     Raises:
         WarpsightError: when Pillow is not installed.
@@ -96,21 +98,21 @@ def png(graph: FlameGraph, file: IO[bytes], width: int = 1200, scale: int = 2) -
         raise WarpsightError(
             'PNG needs Pillow, which is not installed: pip install "warpsight[png]" (SVG and HTML need nothing)'
         ) from None
-    drawn = boxes(graph, (width - 2 * _MARGIN) * scale, _LEAST * scale)
+    drawn = boxes(graph, (_WIDTH - 2 * _MARGIN) * _SCALE, _LEAST * _SCALE)
     height = _HEADER + _ROW * (max((b.row for b in drawn), default=0) + 1) + _MARGIN
-    image = Image.new("RGB", (width * scale, height * scale), "#ffffff")
+    image = Image.new("RGB", (_WIDTH * _SCALE, height * _SCALE), "#ffffff")
     draw = ImageDraw.Draw(image)
     heading, told = title_of(graph)
-    draw.text((_MARGIN * scale, 6 * scale), heading, palette.INK, font=_font(15 * scale))
-    draw.text((_MARGIN * scale, 26 * scale), told, "#4a5560", font=_font(_FONT * scale))
-    font = _font(_FONT * scale)
+    draw.text((_MARGIN * _SCALE, 6 * _SCALE), heading, palette.INK, font=_font(15 * _SCALE))
+    draw.text((_MARGIN * _SCALE, 26 * _SCALE), told, "#4a5560", font=_font(_FONT * _SCALE))
+    font = _font(_FONT * _SCALE)
     for box in drawn:
-        left, top = _MARGIN * scale + box.left, (_HEADER + box.row * _ROW) * scale
-        right = left + max(box.width - 0.5 * scale, 1)
-        draw.rectangle((left, top, right, top + (_ROW - 1) * scale - 1), fill(graph, box.node))
-        text = _fitted(graph.labels[graph.label[box.node]], box.width - 6 * scale, draw, font)
+        left, top = _MARGIN * _SCALE + box.left, (_HEADER + box.row * _ROW) * _SCALE
+        right = left + max(box.width - 0.5 * _SCALE, 1)
+        draw.rectangle((left, top, right, top + (_ROW - 1) * _SCALE - 1), fill(graph, box.node))
+        text = _fitted(graph.labels[graph.label[box.node]], box.width - 6 * _SCALE, draw, font)
         if text:
-            draw.text((left + 3 * scale, top + 2 * scale), text, palette.INK, font=font)
+            draw.text((left + 3 * _SCALE, top + 2 * _SCALE), text, palette.INK, font=font)
     image.save(file, "PNG", optimize=True)
 
 

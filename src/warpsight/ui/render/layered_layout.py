@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 _SWEEPS = 8
 _GAP, _EMPTY_WIDTH, _BESIDE = 26.0, 10.0, 12.0
+#: Distance of layers.
+_BETWEEN = 44.0
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,9 @@ class Layout:
 
 
 class _Drawing:
-    def __init__(self, sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]], between: float) -> None:
+    def __init__(self, sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]]) -> None:
         self.sizes = dict(sizes)
         self.edges = [edge for edge in dict.fromkeys(edges) if edge[0] != edge[1]]
-        self.between = between
         self.layer: dict[int, int] = {}
         self.layers: list[list[int]] = []
         self.above: dict[int, list[int]] = {}
@@ -169,8 +170,8 @@ class _Drawing:
         for nodes in self.layers:
             for node in nodes:
                 y[node] = at
-            at += max((self.sizes[node].height for node in nodes), default=0.0) + self.between
-        return y, max(at - self.between, 0.0)
+            at += max((self.sizes[node].height for node in nodes), default=0.0) + _BETWEEN
+        return y, max(at - _BETWEEN, 0.0)
 
     def upward(
         self,
@@ -187,8 +188,8 @@ class _Drawing:
             node: (x[node] + side * self.sizes[node].width / 2, y[node] + self.sizes[node].height / 2)
             for node in edge
         }
-        out = (middle[lower][0] + side * _BESIDE, y[lower] - self.between / 4)
-        into = (middle[upper][0] + side * _BESIDE, y[upper] + self.sizes[upper].height + self.between / 4)
+        out = (middle[lower][0] + side * _BESIDE, y[lower] - _BETWEEN / 4)
+        into = (middle[upper][0] + side * _BESIDE, y[upper] + self.sizes[upper].height + _BETWEEN / 4)
         return (
             middle[lower],
             (out[0], middle[lower][1]),
@@ -200,15 +201,14 @@ class _Drawing:
         )
 
 
-def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]], between: float = 44.0) -> Layout:
+def layered(sizes: Mapping[int, Size], edges: Sequence[tuple[int, int]]) -> Layout:
     """Draw a graph in layers.
 
     Args:
         sizes: of each node; the first is put on top.
         edges: from, to; one from a node to itself is not routed.
-        between: distance of layers.
     """
-    drawing = _Drawing(sizes, edges, between)
+    drawing = _Drawing(sizes, edges)
     forward = drawing.forward()
     drawing.assign_layers(forward)
     drawing.add_empty_nodes(forward)

@@ -29,7 +29,7 @@ def _to_copy(call: Call) -> Estimate:
 
 def _joined(call: Call) -> Estimate:
     """cat, stack: everything is read and written once. Kineto does not record the element types of lists."""
-    listed = call.tensor_list(0)
+    listed = call.tensor_list()
     dense = [Tensor(one.shape, one.dtype) for one in listed]
     return estimate(_COPY, 0, (*listed, *dense), detail=f"{len(listed)} tensors")
 

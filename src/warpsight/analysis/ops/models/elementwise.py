@@ -139,7 +139,7 @@ def _mse_loss_backward(call: Call) -> Estimate:
 def _foreach(call: Call) -> Estimate:
     """One operator over a list of tensors. Kineto does not record the element types of lists: bytes are not known."""
     base = _base(call.name).removeprefix("_foreach_")
-    listed = call.tensor_list(0)
+    listed = call.tensor_list()
     count = sum(one.numel for one in listed)
     per_element = _ARITY.get(base, (1, 0 if base in ("copy", "zero") else 1))[1]
     lists = [one for one in call.arguments if isinstance(one, tuple)]

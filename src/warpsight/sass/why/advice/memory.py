@@ -90,7 +90,7 @@ def vectorize(evidence: Evidence) -> list[Advice]:
 
 
 def bank_conflicts(evidence: Evidence) -> list[Advice]:
-    """A full queue of the unit of shared memory, or waits for shared memory beyond what an access without conflicts takes."""
+    """The shared-memory queue is full, or waits for shared memory last longer than a conflict-free access takes."""
     shared = evidence.matching(lambda part: evidence.instruction(part.cause).kind.space == "shared"
                                and part.detail != "mbarrier")  # fmt: skip
     full = [part for part in shared if part.reason in _SHARED_QUEUE]

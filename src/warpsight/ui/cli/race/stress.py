@@ -79,7 +79,7 @@ def command(
 def _plan(
     path: Path | None, experiment: Experiment, force: bool, directed: bool, memory: bool, depth: int
 ) -> Plan:  # fmt: skip
-    """The plan: that of the file, of the experiment that goes on, or of a run of the program."""
+    """The plan from the file, from the experiment being continued, or from a run of the program."""
     from warpsight.race import plan, points, prepare
     from warpsight.race.experiment import programs_own
     from warpsight.ui.render import race

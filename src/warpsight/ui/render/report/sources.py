@@ -18,6 +18,8 @@ _FRAME = re.compile(r"^(?P<function>.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
 #: Lines shown before and after, and bytes of a file that is read at most.
 _AROUND = 4
 _MOST_BYTES = 4 << 20
+#: Lines of the table.
+_MOST = 12
 _MOST_WIDTH = 200
 #: Only what can be source is ever read: a trace is somebody's file and must not choose what goes into a report.
 _SUFFIXES = (".py", ".pyx")
@@ -36,15 +38,12 @@ class Line:
     excerpt: tuple[tuple[int, str], ...]
 
 
-def hot_lines(
-    graph: FlameGraph, text: Callable[[str], str], most: int = 12, *, read: bool = True
-) -> list[Line]:
+def hot_lines(graph: FlameGraph, text: Callable[[str], str], *, read: bool = True) -> list[Line]:
     """The Python lines with most weight of their own: those that the innermost Python frame of a stack was at.
 
     Args:
         graph: A plain graph whose labels are as recorded.
         text: Redaction of functions and files.
-        most: Lines at most.
         read: Embed the source around each line, where the file is on this machine.
     """
     python = [kind == "python" for kind in graph.kinds]
@@ -73,7 +72,7 @@ def hot_lines(
         lines.append(
             Line(text(match["function"]), text(match["file"]), number, own[mine], total[mine], excerpt)
         )
-        if len(lines) == most:
+        if len(lines) == _MOST:
             break
     return lines
 

@@ -1,0 +1,90 @@
+"""When a finding begins: at the number that the rule states, and not one before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.analysis.rules.program import US, Program
+from warpsight.analysis.rules.verdict import verdict
+
+
+def rules(program: Program) -> set[str | None]:
+    with program.open() as trace:
+        return {finding.rule for finding in verdict(trace).findings}
+
+
+def copy(program: Program, size: int, source: str = "pinned") -> None:
+    """A copy that the host and the device wait for."""
+    number = program.call("api", "cudaMemcpy", 30 * US)
+    start = max(program.device, program.host - 20 * US)
+    program.add("memcpy", start=start, duration=20 * US, bytes=size, kind="HtoD", source_kind=source,
+                destination_kind="device", asynchronous=False, device=0, context=1, stream=7, correlation=number)  # fmt: skip
+    program.device = start + 20 * US
+    program.host = max(program.host, program.device)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "found"),
+    [(50, 65_535, True), (49, 65_535, False), (50, 65_536, False), (200, 65_536, False)],
+)
+def test_small_copies_are_fifty_or_more_below_64_kib(
+    program: Program, count: int, size: int, found: bool
+) -> None:
+    for _ in range(10):
+        program.launch("gemm", 50 * US)
+    for _ in range(count):
+        copy(program, size)
+    assert ("copies/small" in rules(program)) == found
+
+
+@pytest.mark.parametrize(
+    ("duration", "blocks", "found"),
+    [(20_001, 99, True), (20_000, 99, False), (20_001, 100, False), (20_001, 1, True), (20_001, 0, False)],
+)
+def test_small_grids_leave_multiprocessors_idle_for_longer_than_20_us(
+    program: Program, duration: int, blocks: int, found: bool
+) -> None:
+    shape = program.writer.shape(grid_x=blocks, grid_y=1, grid_z=1, block_x=128, block_y=1, block_z=1)
+    for _ in range(30):
+        program.launch("gemm", duration, shape_id=shape)
+    assert ("kernels/small-grids" in rules(program)) == found
+
+
+@pytest.mark.parametrize(("small", "found"), [(31, True), (29, False)])
+def test_small_grids_count_from_three_tenths_of_the_time(program: Program, small: int, found: bool) -> None:
+    shapes = [
+        program.writer.shape(grid_x=n, grid_y=1, grid_z=1, block_x=128, block_y=1, block_z=1)
+        for n in (10, 1000)
+    ]
+    for number in range(100):
+        program.launch("gemm", 100 * US, shape_id=shapes[number >= small])
+    assert ("kernels/small-grids" in rules(program)) == found
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_ranks_that_meet_are_two_at_least(program: Program, ranks: int) -> None:
+    for _ in range(10):
+        program.launch("gemm", 50 * US)
+    name = program.writer.name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    for rank in range(ranks):
+        program.add("kernel", start=program.device + 10 * US, duration=100 * US, context=1, stream=8, device=0,
+                    correlation=0, graph_level=False, process=rank, name_id=name)  # fmt: skip
+    assert ("communication/ranks" in rules(program)) == (ranks > 1)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "compared"), [(0, False), (1 << 20, False), ((1 << 20) + 1, True), (8 << 20, True)]
+)
+def test_pageable_copies_are_compared_with_a_mebibyte_of_pinned_ones(
+    program: Program, pinned: int, compared: bool
+) -> None:
+    for _ in range(20):
+        program.launch("gemm", 50 * US)
+        copy(program, 1 << 20, "pageable")
+    if pinned:
+        copy(program, pinned)
+    with program.open() as trace:
+        (finding,) = [one for one in verdict(trace).findings if one.rule == "copies/pageable"]
+    assert "20 copies from or to pageable memory move 20.0 MiB at 52.4 GB/s" in finding.text
+    said = f"pinned copies of this recording reach {pinned / 20_000:.1f} GB/s"
+    assert (said in finding.text) == compared == ("pinned copies" in finding.text)
