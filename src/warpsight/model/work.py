@@ -166,8 +166,12 @@ class Everything:
     def kernels(self) -> tuple[Column, Column]:
         """The rows that are kernels, by begin, and beside it the row of table kernel that each is."""
         rows = np.flatnonzero(self.work.kind <= COMMUNICATION)
+        return rows, self.kernel_rows(rows)
+
+    def kernel_rows(self, rows: Column) -> Column:
+        """The row of table kernel that each of some rows, all of them kernels, is."""
         source = rows if self._order is None else self._order[rows]
-        return rows, source if self._finished is None else self._finished[source]
+        return source if self._finished is None else self._finished[source]
 
 
 def everything(trace: Trace) -> Everything:
