@@ -6,9 +6,8 @@ namespace warpsight {
 namespace {
 
 constexpr uint32_t kRaces = 1 << 12;
-constexpr uint32_t kBlockPages = 1 << 14;
-constexpr uint64_t kPageEntries = 2ull << (WS_PAGE_SHIFT - 2);  // words of the shadow of a page
-constexpr uint64_t kBlockPageEntries = 2ull << (WS_BLOCK_PAGE_SHIFT - 2);
+constexpr uint64_t kPageEntries = WS_PAGE_ENTRIES;
+constexpr uint64_t kBlockEntries = 2ull * WS_BLOCK_WORDS;
 constexpr uint64_t kFewestPages = 16;
 constexpr uint32_t kRowsBits = 22;
 constexpr uint32_t kHopper = 90;
@@ -30,7 +29,7 @@ SanitizerResult RaceChecks::allocate(Item** memory, uint64_t count) {
 
 SanitizerResult RaceChecks::start(uint64_t bytes) {
   uint64_t pages = kFewestPages;
-  while (2 * pages * kPageEntries * sizeof(uint64_t) <= bytes) pages *= 2;
+  while (2 * pages * kPageEntries * sizeof(uint64_t) <= bytes + bytes / 8) pages *= 2;
   SanitizerResult result = allocate(&shared_.shadow, pages * kPageEntries);
   while (result != SANITIZER_SUCCESS && pages > kFewestPages) {
     pages /= 2;
@@ -38,13 +37,11 @@ SanitizerResult RaceChecks::start(uint64_t bytes) {
   }
   pages_ = pages;
   shared_.page_shift = shift_of(pages);
-  shared_.block_page_shift = shift_of(kBlockPages);
   const auto also = [&](auto** memory, uint64_t count) {
     if (result == SANITIZER_SUCCESS) result = allocate(memory, count);
   };
   also(&shared_.pages, pages);
-  also(&shared_.block_pages, kBlockPages);
-  also(&shared_.block_shadow, kBlockPages * kBlockPageEntries);
+  also(&shared_.block_shadow, kBlockEntries);
   also(&shared_.rows, WS_ROWS);
   also(&shared_.slots, WS_SLOTS);
   also(&shared_.mbarriers, static_cast<uint64_t>(WS_MBARRIER_SLOTS) * WS_MBARRIERS);
@@ -111,9 +108,9 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
     if (result == SANITIZER_SUCCESS)
       result = functions_.memset(memory, 0, count * sizeof(*memory), data.hStream);
   };
-  if ((rows_ + watched) >> (kRowsBits + 3) != rows_ >> (kRowsBits + 3)) {
+  if ((rows_ + watched) >> (kRowsBits + 2) != rows_ >> (kRowsBits + 2)) {
     clear(shared_.shadow, pages_ * kPageEntries);
-    clear(shared_.block_shadow, kBlockPages * kBlockPageEntries);
+    clear(shared_.block_shadow, kBlockEntries);
   }
   if (blocks_ + blocks >= ~0u) {
     clear(shared_.slots, WS_SLOTS);

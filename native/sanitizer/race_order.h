@@ -33,9 +33,16 @@ WS_HERE u32 from_first(const WsMe& me, u32 value) {
   return __shfl_sync(me.lanes, value, __ffs(me.lanes) - 1);
 }
 WS_HERE void meet(const WsMe& me) { __syncwarp(me.lanes); }
+// Shared memory of a block, with what the driver reserves of it.
+WS_HERE u32 shared_bytes() {
+  u32 bytes;
+  asm("mov.u32 %0, %%total_smem_size;" : "=r"(bytes));
+  return bytes + 1024;
+}
 #else
 WS_HERE u32 from_first(const WsMe&, u32 value) { return value; }
 WS_HERE void meet(const WsMe&) {}
+WS_HERE u32 shared_bytes() { return 1 << 16; }
 #endif
 
 WS_HERE WsRow* row_of(const WsRace* race, u32 index) {
@@ -74,6 +81,13 @@ WS_HERE bool in_cluster(const WsRace* race) {
   return race->cluster[0] * race->cluster[1] * race->cluster[2] > 1;
 }
 
+// The smallest power of two that is not less.
+WS_HERE u32 logarithm(u32 value) {
+  u32 found = 0;
+  while (1u << found < value) ++found;
+  return found;
+}
+
 // The warp's state, made at its first instruction; false when the warp is not watched.
 WS_HERE bool begin(WsMe* me) {
   const WsRace* race = me->race;
@@ -99,6 +113,7 @@ WS_HERE bool begin(WsMe* me) {
   if (me->rank == 0) {
     save(&row->tag, race->tag);
     me->warp->epoch = 1;
+    me->warp->shared_shift = logarithm(shared_bytes() / 4);
     me->warp->row = static_cast<u64>((race->first_row + me->index) & WS_ROW_NUMBERS) << 27;
     me->warp->tag = tag;
   }
@@ -165,7 +180,7 @@ WS_HERE void release(const WsMe& me, bool to_device) {
   fence();
 }
 
-// What the fences do that lie between this instruction and the one before.
+// What the fences and barriers of the warp do that lie between this instruction and the one before.
 WS_HERE void pass_fences(const WsMe& me) {
   WsWarp* warp = me.warp;
   const u32 releases = WS_RELEASES(me.facts), acquires = WS_ACQUIRES(me.facts);
@@ -174,22 +189,23 @@ WS_HERE void pass_fences(const WsMe& me) {
     release(me, releases > 1);
     ends = true;
   }
-  const bool near = acquires != 0 && warp->found_block > warp->known[WS_KNOWN_BLOCK];
-  const bool far = acquires > 1 && warp->found_device > warp->known[WS_KNOWN_DEVICE];
+  const u32 *found = warp->known + WS_FOUND_BLOCK, *known = warp->known + WS_KNOWN_BLOCK;
+  const bool near = acquires != 0 && found[0] > known[0], far = acquires > 1 && found[1] > known[1];
   meet(me);
-  if (me.rank == 0 && near) warp->known[WS_KNOWN_BLOCK] = warp->found_block;
-  if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = warp->found_device;
+  if (me.rank == 0 && near) warp->known[WS_KNOWN_BLOCK] = found[0];
+  if (me.rank == 0 && far) warp->known[WS_KNOWN_DEVICE] = found[1];
   if (near || far) acquired(me);
   if (WS_PROXY_FENCE(me.facts) != 0 && me.rank == 0) {
     warp->proxied = warp->epoch;
     save(&row_of(me.race, me.index)->proxied, warp->epoch);
   }
-  if (ends || near || far || WS_PROXY_FENCE(me.facts) != 0) next_epoch(me);
+  if (WS_WARP_BARRIER(me.facts) != 0 && me.rank == 0) warp->warp_epoch = warp->epoch;
+  if (ends || near || far || WS_PROXY_FENCE(me.facts) != 0 || WS_WARP_BARRIER(me.facts) != 0) next_epoch(me);
 }
 
 // Arrives at the named barriers behind an instruction.
 WS_HERE void arrive_behind(const WsMe& me) {
-  for (u32 number = 1; number < 12; ++number)
+  for (u32 number = 1; number < 11; ++number)
     if ((WS_ARRIVES(me.facts) >> (number - 1) & 1) != 0) hand_on(me, barrier_of(me, number)->held[0]);
   next_epoch(me);
 }
@@ -222,15 +238,9 @@ WS_HERE void take_everything(const WsMe& me) {
 }
 
 WS_HERE void barrier_pass(const WsMe& me, u32 number, u32 threads) {
-  if (number > 11 && (me.race->one_way >> (number & 15) & 1) != 0) take_everything(me);
+  if (number > 10 && (me.race->one_way >> (number & 15) & 1) != 0) take_everything(me);
   take_over(me, barrier_of(me, number)->held[turn_of(me, number, threads)]);
   acquired(me);
-  if (me.rank == 0) me.warp->warp_epoch = me.warp->epoch;
-  next_epoch(me);
-}
-
-WS_HERE void warp_pass(const WsMe& me) {
-  meet(me);
   if (me.rank == 0) me.warp->warp_epoch = me.warp->epoch;
   next_epoch(me);
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.race_model.model import BULK, DEVICE, PROXY_FENCE, Model, facts, library
+from tests.race_model.model import BULK, DEVICE, PROXY_FENCE, WARP_BARRIER, Model, facts, library
 
 GLOBAL, SHARED = 0x7F0000000000, 0x400
 READ, WRITE = 1, 2
@@ -57,7 +57,8 @@ class Truth:
             self.before[thread] = set(together)
 
 
-LANES = (0, 5)
+#: Lanes that access words by themselves, and all that access the words of the tests.
+LANES, ALL_LANES = (0, 5), (0, 1, 5)
 
 
 class Run:
@@ -87,6 +88,7 @@ class Run:
             ["read", "write"] * 3
             + (["syncwarp"] if "w" in kinds else [])
             + (["set", "get"] if "f" in kinds else [])
+            + (["line_read", "line_write"] * 2 if "l" in kinds else [])
         )
         steps = [self.random.choice(choices) for _ in range(self.random.randrange(2, 7))]
         return [Step(what, self.random.randrange(3), self.random.choice(LANES)) for what in steps]
@@ -115,7 +117,7 @@ class Run:
         return [*found, *([everyone] if all(arrived.get(who) == "cluster" for who in everyone) else [])]
 
     def _pass(self, group: list[tuple[int, int]], arrived: dict[tuple[int, int], str]) -> None:
-        self.truth.meet([(*who, lane) for who in group for lane in LANES])
+        self.truth.meet([(*who, lane) for who in group for lane in ALL_LANES])
         for who in self.random.sample(group, len(group)):
             self.model.event("barrier_release" if arrived.pop(who) == "barrier" else "cluster_wait", *who, 0)
             self.programs[who].pop(0)
@@ -126,8 +128,8 @@ class Run:
     def _do(self, who: tuple[int, int], step: Step) -> None:
         thread = (*who, step.lane)
         if step.what == "syncwarp":
-            self.model.event("syncwarp_release", *who, 0)
-            self.truth.meet([(*who, lane) for lane in LANES])
+            self.model.event("shuffle", *who, WARP_BARRIER)
+            self.truth.meet([(*who, lane) for lane in ALL_LANES])
         elif step.what == "set":  # fence, strong write
             word = facts(self._site("set"), DEVICE, releases=DEVICE, acquires=DEVICE)
             self.model.event(
@@ -141,6 +143,13 @@ class Run:
             )
             self.model.event("shuffle", *who, facts(acquires=DEVICE))
             self.truth.known(thread).update(self.flags.get(step.word, set()))
+        elif step.what.startswith("line"):  # lane after lane from the line's begin on
+            size, write = (4, 8, 16)[step.word], step.what == "line_write"
+            site = self._site(f"{step.what}{who}{len(self.truth.accesses)}")
+            self.model.event("global", *who, facts(site), flags=WRITE if write else READ, size=size,
+                             a=[GLOBAL + size * lane for lane in range(32)])  # fmt: skip
+            for word in range(2):
+                self.truth.access((*who, 4 * word // size), write, word)
         else:
             shared = step.word == 2
             site = self._site(f"{step.what}{who}{len(self.truth.accesses)}")
@@ -155,10 +164,11 @@ class Run:
         return {
             (one.block, (one.address - SHARED) // 4) if one.shared else (one.address - GLOBAL) // 4
             for one in self.model.told()
+            if one.shared or one.address < GLOBAL + 8
         }
 
 
-@pytest.mark.parametrize("kinds", ["b", "bw", "bc", "bwf", "bcf"])
+@pytest.mark.parametrize("kinds", ["b", "bw", "bc", "bwf", "bcf", "bl", "bwl", "bcl", "bwfl"])
 def test_what_is_told_is_a_race_of_that_order(core: ctypes.CDLL, kinds: str) -> None:
     for seed in range(300):
         run = Run(core, seed, kinds)
@@ -166,7 +176,7 @@ def test_what_is_told_is_a_race_of_that_order(core: ctypes.CDLL, kinds: str) -> 
         assert run.places_told() <= run.truth.races, f"seed {seed}"
 
 
-@pytest.mark.parametrize("kinds", ["b", "bw", "bc"])
+@pytest.mark.parametrize("kinds", ["b", "bw", "bc", "bl", "bwl", "bcl"])
 def test_where_barriers_order_every_racy_word_is_told(core: ctypes.CDLL, kinds: str) -> None:
     racy = 0
     for seed in range(300):
