@@ -117,7 +117,7 @@ SanitizerResult RaceChecks::advance(const Sanitizer_LaunchData& data, WsRace* ra
     clear(shared_.mbarriers, static_cast<uint64_t>(WS_MBARRIER_SLOTS) * WS_MBARRIERS);
     blocks_ = 0;
   }
-  race->first_row = static_cast<unsigned int>(rows_) & WS_ROW_NUMBERS;
+  race->first_row = static_cast<unsigned int>(rows_);
   race->block_base = static_cast<unsigned int>(blocks_);
   rows_ += watched;
   blocks_ += blocks;
@@ -138,6 +138,10 @@ SanitizerResult RaceChecks::describe(CUmodule module, const std::string& name,
   race.site_facts = race.site_pcs + WS_SITES;
   std::copy(kernel.functions.begin(), kernel.functions.end(), race.functions);
   race.function_count = static_cast<unsigned int>(kernel.functions.size());
+  if (!kernel.functions.empty()) {
+    race.pc = static_cast<unsigned int>(kernel.functions[0].pc);
+    race.bytes = kernel.functions[0].bytes;
+  }
   race.has_mbarriers = kernel.facts.has_mbarriers ? 1 : 0;
   race.phases = kernel.architecture >= kHopper ? 1 : 0;
   race.one_way = kernel.facts.one_way;

@@ -109,8 +109,7 @@ struct WsRow {
 
 // What only a running warp needs; in the slot of its block.
 struct WsWarp {
-  unsigned long long tag;  // row and launch
-  unsigned long long row;  // as its accesses carry it
+  unsigned int stamp;  // whose it is (stamp_of)
   unsigned int epoch;
   unsigned int shared_shift;   // logarithm of the words of shared memory that a block has at most
   unsigned int warp_epoch;     // that it had at its last barrier of the warp
@@ -123,7 +122,7 @@ struct WsWarp {
   unsigned int commits;
   unsigned int committed[4];  // epochs at the last groups of cp.async
   unsigned char turns[16];    // of each named barrier
-  unsigned int unused[2];
+  unsigned int unused[1];
   unsigned int known[WS_COMPONENTS];
 };
 
@@ -144,21 +143,23 @@ struct WsSlot {
 
 // A launch, as the patches find it; what every access needs comes first.
 struct WsRace {
+  unsigned int pc;            // low half, of the kernel
+  unsigned int bytes;         // of its code
+  const unsigned int* facts;  // the kernel's come first
+  unsigned int first_row;     // of its first warp, counted on from launch to launch
+  unsigned int warps;         // of a block
   WsSlot* slots;
-  const unsigned int* facts;
-  unsigned int tag;                  // of the launch, not 0
   unsigned int block_base;           // number of its first block among all
-  unsigned int warps;                // of a block
-  unsigned int watched;              // warps of the grid that have rows
-  unsigned int first_row;            // of its first warp, counted on from launch to launch: low bits 25
-  unsigned int page_shift;           // 32 less the bits of a place among `pages`
+  unsigned int tag;                  // of the launch, not 0
   unsigned long long* pages;         // pages of memory that have a shadow (race_pages.h)
   unsigned long long* shadow;        // of each page the last writes of words, their last reads, then lines
+  unsigned int page_shift;           // 32 less the bits of a place among `pages`
+  unsigned int watched;              // warps of the grid that have rows
   unsigned long long* block_shadow;  // of shared memory the last writes, then the last reads
   unsigned int alone;                // no clusters
   unsigned int copies;               // there are copies by the async proxies
   unsigned int function_count;
-  WsFunction functions[WS_RACE_FUNCTIONS];
+  WsFunction functions[WS_RACE_FUNCTIONS];  // the kernel, and those that it may call
   WsRow* rows;
   WsMbarrier* mbarriers;
   unsigned long long* seen;       // races: key and count

@@ -18,12 +18,16 @@ WS_HERE u32 load(const u32* at) {
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
   return value;
 }
-// Two words that lie together, the first at a multiple of 16.
+// Two words that lie together, the first at a multiple of their size.
 WS_HERE void load_both(const u64* at, u64* first, u64* second) {
   asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(*first), "=l"(*second)
                : "l"(at)
                : "memory");
+}
+// Two words that the threads of a block alone write once the first says that they are theirs.
+WS_HERE void own_both(const u32* at, u32* first, u32* second) {
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(*first), "=r"(*second) : "l"(at) : "memory");
 }
 WS_HERE void save(u32* at, u32 value) { *const_cast<volatile u32*>(at) = value; }
 WS_HERE u64 exchange(u64* at, u64 value) {

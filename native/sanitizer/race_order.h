@@ -45,6 +45,9 @@ WS_HERE void meet(const WsMe&) {}
 WS_HERE u32 shared_bytes() { return 1 << 16; }
 #endif
 
+// What tells a warp from those that had its place before: rows are counted from 1 on.
+WS_HERE u32 stamp_of(const WsRace* race, u32 index) { return race->first_row + index; }
+
 WS_HERE WsRow* row_of(const WsRace* race, u32 index) {
   return race->rows + ((race->first_row + index) & (WS_ROWS - 1));
 }
@@ -97,8 +100,8 @@ WS_HERE bool begin(WsMe* me) {
     return false;
   }
   me->warp = slot_of(race, me->block)->warps + me->warp_of_block;
-  const u64 tag = static_cast<u64>(race->tag) << 32 | (me->index + 1);
-  if (me->warp->tag == tag) return true;
+  const u32 stamp = stamp_of(race, me->index);
+  if (me->warp->stamp == stamp) return true;
   WsRow* row = row_of(race, me->index);
   const u32 used = from_first(*me, load(&row->tag));
   if (used == race->tag) {  // a later block has its state
@@ -114,8 +117,7 @@ WS_HERE bool begin(WsMe* me) {
     save(&row->tag, race->tag);
     me->warp->epoch = 1;
     me->warp->shared_shift = logarithm(shared_bytes() / 4);
-    me->warp->row = static_cast<u64>((race->first_row + me->index) & WS_ROW_NUMBERS) << 27;
-    me->warp->tag = tag;
+    me->warp->stamp = stamp;
   }
   meet(*me);
   return true;
@@ -125,7 +127,7 @@ WS_HERE bool begin(WsMe* me) {
 WS_HERE bool begin_again(WsMe* me) {
   me->index = me->block * me->race->warps + me->warp_of_block;
   me->warp = slot_of(me->race, me->block)->warps + me->warp_of_block;
-  return me->warp->tag == (static_cast<u64>(me->race->tag) << 32 | (me->index + 1));
+  return me->warp->stamp == stamp_of(me->race, me->index);
 }
 
 // The epoch ends; called by all lanes.

@@ -28,10 +28,15 @@ struct WsFinding {
 };
 WS_APART void tell(WsMe me, WsFinding found);
 
+// The part of an access that is the same for all of a warp's epoch.
+WS_HERE u64 packed_warp(u32 stamp, u32 facts, u32 epoch) {
+  return static_cast<u64>(WS_SITE(facts)) << 53 | static_cast<u64>(stamp & WS_ROW_NUMBERS) << 27 |
+         static_cast<u64>(epoch) << 6;
+}
+
 WS_HERE u64 packed(const WsMe& me, const WsAccess& access, u32 several) {
-  return access.bytes | several << 4 | static_cast<u64>(access.epoch) << 6 |
-         static_cast<u64>(access.lane) << 22 | me.warp->row | static_cast<u64>(access.split) << 52 |
-         static_cast<u64>(WS_SITE(me.facts)) << 53;
+  return packed_warp(me.warp->stamp, me.facts, access.epoch) | static_cast<u64>(access.lane) << 22 |
+         static_cast<u64>(access.split) << 52 | several << 4 | access.bytes;
 }
 
 // The warp of an access that the shadow holds, as this launch counts them: below `watched` when it is its

@@ -41,7 +41,7 @@ struct Model {
   Memory<u64> seen{2 * WS_SEEN}, unwatched{WS_CAUSES};
   Memory<u32> site_facts{WS_SITES};
   u32 clock = 0;
-  u64 rows_used = 0, blocks_used = 0;
+  u64 rows_used = 1, blocks_used = 0;
   std::vector<Told> told;
 };
 
@@ -129,7 +129,7 @@ EXPORT void model_launch(Model* model, const uint32_t* sizes, uint32_t threads, 
   race.one_way = one_way;
   race.warps = (threads + 31) / 32;
   race.watched = sizes[0] * sizes[1] * sizes[2] * race.warps;
-  race.first_row = static_cast<u32>(model->rows_used) & WS_ROW_NUMBERS;
+  race.first_row = static_cast<u32>(model->rows_used);
   race.block_base = static_cast<u32>(model->blocks_used);
   model->rows_used += race.watched;
   model->blocks_used += sizes[0] * sizes[1] * sizes[2];
