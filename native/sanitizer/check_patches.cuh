@@ -234,6 +234,7 @@ extern "C" __device__ __noinline__ int ws_check_words(void* userdata, const WsRa
   u64 *writes, *reads, *line = nullptr;
   if (shared) {
     writes = word_of_shared(race, block, own->shared_shift, static_cast<u32>(address));
+    if (writes == nullptr) return ws_check_unwatched(userdata);
     reads = writes + WS_BLOCK_WORDS;
   } else {
     u64* const page = page_of(race, address);

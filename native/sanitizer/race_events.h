@@ -9,20 +9,17 @@ constexpr u32 kReads = 1, kWrites = 2, kPrefetches = 8;  // Sanitizer_DeviceMemo
 
 // One word, or a part of it.
 WS_HERE void check_part(const WsMe& me, const WsAccess& access) {
-  if (access.shared) {
-    u64* word =
-        word_of_shared(me.race, access.owner, me.warp->shared_shift, static_cast<u32>(access.address));
-    check_word(me, access, word, word + WS_BLOCK_WORDS);
-    return;
-  }
-  u64* page = page_of(me.race, access.address);
-  if (page == nullptr) {
+  const u32 offset = static_cast<u32>(access.address);
+  u64* page = access.shared ? nullptr : page_of(me.race, access.address);
+  u64* word = access.shared     ? word_of_shared(me.race, access.owner, me.warp->shared_shift, offset)
+              : page != nullptr ? word_of(page, access.address)
+                                : nullptr;
+  if (word == nullptr) {
     leave_out(me, WS_NO_SHADOW);
     return;
   }
-  u64* word = word_of(page, access.address);
-  check_word(me, access, word, word + WS_PAGE_WORDS);
-  check_line_of_word(me, access, line_of(page, access.address));
+  check_word(me, access, word, word + (access.shared ? WS_BLOCK_WORDS : WS_PAGE_WORDS));
+  if (!access.shared) check_line_of_word(me, access, line_of(page, access.address));
 }
 
 // All words of one access.
