@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.race_model.model import BULK, DEVICE, PROXY_FENCE, WARP_BARRIER, Model, facts, library
+from tests.race_model.model import ATOMIC, BLOCK, BULK, DEVICE, PROXY_FENCE, WARP_BARRIER, Model, facts, library
 
 GLOBAL, SHARED = 0x7F0000000000, 0x400
 READ, WRITE = 1, 2
-NO_SHADOW, MANY_EPOCHS = 0, 2
+NO_SHADOW, MANY_EPOCHS, NO_SITE = 0, 2, 5
 WARPS, BLOCKS = 2, 2
 
 
@@ -202,6 +202,62 @@ def test_bytes_of_a_word_are_told_apart(core: ctypes.CDLL) -> None:
     assert model.told() == []  # a word keeps its last write alone
     model.event("global", 0, 0, facts(1), lanes=1, flags=WRITE, size=2, a=GLOBAL)
     assert [one.address for one in model.told()] == [GLOBAL]
+
+
+def test_lanes_that_access_parts_of_words_are_no_race_and_other_warps_are(core: ctypes.CDLL) -> None:
+    for size in (1, 2):
+        model = _one(core, threads=64)
+        places = [SHARED + size * lane for lane in range(32)]
+        model.event("shared", 0, 0, facts(1), flags=READ, size=size, a=places)
+        model.event("shared", 0, 0, facts(2), flags=WRITE, size=size, a=places)
+        assert model.told() == []
+        model.event("shared", 0, 1, facts(3), lanes=1, flags=READ, size=1, a=SHARED + 5)
+        assert [(one.address, one.earlier_site) for one in model.told()] == [(SHARED + 5, 2)]
+
+
+def test_two_blocks_that_write_one_byte_of_a_word_race(core: ctypes.CDLL) -> None:
+    model = _one(core, grid=(2, 1, 1))
+    model.event("global", 0, 0, facts(1), lanes=1, flags=WRITE, size=1, a=GLOBAL + 32)
+    model.event("global", 1, 0, facts(1), flags=WRITE, size=1, a=[GLOBAL + 32 + lane for lane in range(32)])
+    assert [one.address for one in model.told()] == [GLOBAL + 32]
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_flag_that_one_thread_finds_is_acquired_by_a_fence_behind_a_barrier(core: ctypes.CDLL, fenced: bool) -> None:
+    model = _one(core, grid=(2, 1, 1), threads=64)
+    places = [GLOBAL + 4096 + 8 * lane for lane in range(32)]
+    for block in range(2):
+        for warp in range(2):
+            model.event("global", block, warp, facts(1), flags=WRITE, a=[a + 512 * block + 256 * warp for a in places])
+            fence = facts(releases=DEVICE, acquires=DEVICE) if fenced else 0
+            model.event("barrier", block, warp, fence)
+        for warp in range(2):
+            model.event("barrier_release", block, warp, 0)
+        model.event("global", block, 0, facts(2, DEVICE, more=ATOMIC), lanes=1, flags=READ | WRITE, a=GLOBAL)
+        for kind in ("barrier", "barrier_release"):
+            for warp in range(2):
+                model.event(kind, block, warp, 0)
+    for warp in range(2):  # of the last block
+        model.event("shuffle", 1, warp, facts(acquires=DEVICE, releases=DEVICE))
+        model.event("global", 1, warp, facts(3), flags=READ, a=[a + 256 * warp for a in places])
+    assert bool(model.told()) != fenced
+
+
+def test_a_load_of_a_compare_and_swap_is_no_race_with_it(core: ctypes.CDLL) -> None:
+    model = _one(core, threads=64)
+    for warp in (0, 1):
+        model.event("shared", 0, warp, facts(1, BLOCK), lanes=1, flags=READ, a=SHARED)
+        model.event("shared", 0, warp, facts(2, BLOCK, more=ATOMIC), lanes=1, flags=READ | WRITE, a=SHARED)
+    assert model.told() == []
+    model.event("shared", 0, 0, facts(3), lanes=2, flags=WRITE, a=SHARED)
+    assert {one.site for one in model.told()} == {3}
+
+
+def test_accesses_without_a_number_are_counted_and_not_told(core: ctypes.CDLL) -> None:
+    model = _one(core, grid=(2, 1, 1))
+    for block in range(2):
+        model.event("global", block, 0, 0, lanes=1, flags=WRITE, a=GLOBAL)
+    assert (model.told(), model.unwatched(NO_SITE)) == ([], 2)
 
 
 def test_what_another_launch_left_is_no_race(core: ctypes.CDLL) -> None:
