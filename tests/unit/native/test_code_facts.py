@@ -68,14 +68,21 @@ def test_barriers_that_warps_arrive_at_behind_an_access_are_found(core: ctypes.C
     one_way = {}
     for section, function in cubin.sections.items():
         words, ways = model.facts_of(cubin.instructions(section), cubin.architecture)
-        one_way[function] = (ways, [word >> 21 & 1023 for word in words.tolist() if word & 2047 and word >> 21 & 1023])
+        one_way[function] = (
+            ways,
+            [word >> 21 & 1023 for word in words.tolist() if word & 2047 and word >> 21 & 1023],
+        )
     named = next(value for name, value in one_way.items() if "named_fixed" in name)
     assert named == (2, [1])
     assert all(value == (0, []) for name, value in one_way.items() if "named" not in name)
 
 
 SWAPS = Path(__file__).with_name("swaps.sm_90.cubin.xz")
-CUBINS = [SWAPS, *sorted((GOLDEN / "cubins").glob("kinds.plain.*.xz")), *sorted((GOLDEN / "cubins").glob("polls.plain.*.xz"))]
+CUBINS = [
+    SWAPS,
+    *sorted((GOLDEN / "cubins").glob("kinds.plain.*.xz")),
+    *sorted((GOLDEN / "cubins").glob("polls.plain.*.xz")),
+]
 
 
 def _cubin(path: Path) -> Cubin:

@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.race_model.model import ATOMIC, BLOCK, BULK, DEVICE, PROXY_FENCE, WARP_BARRIER, Model, facts, library
+from tests.race_model.model import (
+    ATOMIC,
+    BLOCK,
+    BULK,
+    DEVICE,
+    PROXY_FENCE,
+    WARP_BARRIER,
+    Model,
+    facts,
+    library,
+)
 
 GLOBAL, SHARED = 0x7F0000000000, 0x400
 READ, WRITE = 1, 2
@@ -223,12 +233,16 @@ def test_two_blocks_that_write_one_byte_of_a_word_race(core: ctypes.CDLL) -> Non
 
 
 @pytest.mark.parametrize("fenced", [True, False])
-def test_a_flag_that_one_thread_finds_is_acquired_by_a_fence_behind_a_barrier(core: ctypes.CDLL, fenced: bool) -> None:
+def test_a_flag_that_one_thread_finds_is_acquired_by_a_fence_behind_a_barrier(
+    core: ctypes.CDLL, fenced: bool
+) -> None:
     model = _one(core, grid=(2, 1, 1), threads=64)
     places = [GLOBAL + 4096 + 8 * lane for lane in range(32)]
     for block in range(2):
         for warp in range(2):
-            model.event("global", block, warp, facts(1), flags=WRITE, a=[a + 512 * block + 256 * warp for a in places])
+            model.event(
+                "global", block, warp, facts(1), flags=WRITE, a=[a + 512 * block + 256 * warp for a in places]
+            )
             fence = facts(releases=DEVICE, acquires=DEVICE) if fenced else 0
             model.event("barrier", block, warp, fence)
         for warp in range(2):
