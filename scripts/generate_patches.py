@@ -15,6 +15,7 @@ _NATIVE = Path(__file__).resolve().parents[1] / "native"
 SOURCES = (
     _NATIVE / "sanitizer" / "patches.cu",
     _NATIVE / "sanitizer" / "probes.cu",
+    _NATIVE / "sanitizer" / "stress.cu",
     _NATIVE / "capsule" / "scan.cu",
 )
 _COMMAND = ("nvcc", "-ptx", "--keep-device-functions", "-arch=compute_75", f"-I{_NATIVE}", "-o", "-")

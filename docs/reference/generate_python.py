@@ -119,7 +119,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
         "time": "timing = ws.time(lambda: sum(range(1000)), iterations=5)\nprint(timing.median)",
         "memory.read_torch_snapshot": "",
     }),
-    ("Probe kernels", "Functions that run at instructions of kernels, on the GPU ([how](../how-to/probe-a-kernel.md)); their maps "
+    ("Probe kernels", "Functions that run at instructions of kernels ([how](../how-to/probe-a-kernel.md)); their maps "
      "become Arrow tables.", {
         "probe": '@ws.probe(at="global.load", kernel="gemm*")\ndef loads(event: ws.probes.Event) -> None:\n'
                  "    sizes.add(event.size)\n    rows.push(event.block, event.time)",

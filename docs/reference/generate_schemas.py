@@ -19,13 +19,15 @@ from warpsight.machine.checks import Check
 from warpsight.machine.device import Device
 from warpsight.machine.links import Link
 from warpsight.machine.processes import Process
+from warpsight.machine.topology import Topology
 from warpsight.race.reduction import ReduceResult
 from warpsight.race.stressing import StressResult
 from warpsight.recorder.live import Snapshot
 from warpsight.recorder.trial.bench import Bench
 from warpsight.recorder.trial.selftest import Trial
 from warpsight.replay.browsing import Memory, Overview
-from warpsight.replay.outcome import Version
+from warpsight.replay.outcome import Changed, Version, Write
+from warpsight.replay.validation import OrderCheck
 from warpsight.sass.event_trace import Place
 from warpsight_plugins.cutracer import delays, records
 
@@ -43,6 +45,19 @@ class Devices(TypedDict):
     devices: list[Device]
     not_asked: list[str]
     processes: NotRequired[list[Process]]
+
+
+class RankPair(TypedDict):
+    source: int
+    destination: int
+    bytes: _told(int, "by the algorithm that moved them")
+    count: _told(int, "operations")
+    latency: _told(float, "median transfer time, waiting aside, ns")
+    bandwidth: _told(float | None, "median of large messages, B/s")
+
+
+class Traffic(TypedDict):
+    traffic: _told(list[RankPair], "most bytes first")
 
 
 class Doctor(TypedDict, total=False):
@@ -98,6 +113,97 @@ class HotLines(TypedDict):
     period: _told(int | None, "cycles between two samples of a multiprocessor")
     notes: list[str]
     kernels: list[HotKernel]
+
+
+class ExactCount(TypedDict):
+    executions: _told(int, "by warps")
+    threads: NotRequired[_told(int, "with those that a predicate switched off")]
+    predicated_off: NotRequired[int]
+    lanes: NotRequired[_told(float, "threads of an execution, on average")]
+    metrics: _told(dict[str, int], "as CUPTI names them, without smsp__sass_")
+
+
+class CountedOperation(ExactCount):
+    operation: str
+
+
+class CountedPlace(ExactCount):
+    frames: _told(list[SourceFrame], "innermost first; empty without line information")
+    ptx_line: NotRequired[int]
+    ptx: NotRequired[str]
+    pc: NotRequired[_told(int, "offset in the function, in bytes")]
+    sass: NotRequired[str]
+
+
+class Arithmetic(TypedDict):
+    type: _told(str, "fp32, bf16, int8, …")
+    matrix: _told(bool, "whether matrix units did it")
+    operations: float
+
+
+class CountedKernel(ExactCount):
+    name: str
+    mangled: str
+    launches: _told(int, "0 where none is known, as for kernels of CUDA graphs")
+    has_lines: bool
+    has_code: bool
+    operations: _told(list[CountedOperation], "most executions first")
+    pipes: dict[str, int]
+    arithmetic: list[Arithmetic]
+    requested_bytes: _told(dict[str, int], "memory → bytes that threads asked for")
+    l1_bytes: _told(int | None, "of all sectors of global and local memory")
+    unknown: _told(dict[str, int], "operations whose sizes stand in descriptors, and their executions")
+    lines: NotRequired[list[CountedPlace]]
+    ptx_lines: NotRequired[list[CountedPlace]]
+    instructions: NotRequired[list[CountedPlace]]
+
+
+class Roof(TypedDict):
+    name: _told(str, "dram, l2, l1, or a type of arithmetic")
+    amount: _told(float, "bytes or operations of a launch")
+    peak: _told(float, "the most per second")
+    seconds: _told(float, "the least time")
+    achieved: _told(float, "share of the peak")
+
+
+class KernelRoofline(TypedDict):
+    name: str
+    launches: int
+    seconds: _told(float, "of a launch, without counting")
+    operations: float
+    rate: _told(float, "operations per second")
+    bytes: dict[str, float]
+    intensity: _told(dict[str, float], "memory → operations per byte")
+    share_of_roof: float | None
+    roofs: list[Roof]
+
+
+class ExactCounts(TypedDict):
+    kernels: list[CountedKernel]
+    rooflines: list[KernelRoofline]
+
+
+class ListedMetric(TypedDict):
+    name: str
+    kind: Literal["counter", "ratio", "throughput", "instruction"]
+    description: str
+    unit: str
+    suffixes: list[str]
+    passes: int
+
+
+class MeasuredMetric(TypedDict):
+    kind: NotRequired[Literal["kernel", "range"]]
+    name: NotRequired[str]
+    times: NotRequired[_told(int, "launches or ranges")]
+    passes: NotRequired[int]
+    device: NotRequired[int | None]
+    unit: NotRequired[str]
+    samples: NotRequired[int]
+    metric: str
+    mean: float | None
+    min: float | None
+    max: float | None
 
 
 class Links(TypedDict):
@@ -248,18 +354,31 @@ class SassEvent(TypedDict):
     operands: dict[str, list[int]]
     where: NotRequired[str]
     sass: NotRequired[str]
+    guard: NotRequired[str]
+    registers: NotRequired[dict[str, list[int]]]
     values: NotRequired[list[int]]
 
 
 class Replay(TypedDict):
     capsule: str
     verdict: Literal[
-        "bit-exact", "repeatable", "different", "non-deterministic", "left the capsule", "failed"
+        "bit-exact",
+        "repeatable",
+        "different",
+        "non-deterministic",
+        "left the capsule",
+        "failed",
+        "not executed",
+        "out of order",
     ]
     device: str
     versions: _told(list[Version], "as recorded; with --swap also with the kernels replaced")
     failure: _told(str | None, "what the GPU or its driver reported")
     notes: list[str]
+    changes: _told(list[Changed], "with --what: each schedule, measured beside its prediction")
+    writes: _told(list[Write], "with --writes")
+    validation: _told(OrderCheck | None, "with --validate")
+    executed: _told(bool, "false: --mode dry-run")
 
 
 class CapsuleExport(TypedDict):
@@ -591,6 +710,7 @@ class ListedInstruction(CodePlace):
     live_uniform: int
     ptx_line: int | None
     samples: dict[str, int]
+    counts: NotRequired[ExactCount]
     yields: bool
 
 
@@ -816,6 +936,8 @@ MADE: dict[str, tuple[str, Any]] = {
     "bench_links": ("`bench --links --json`", Links),
     "capsule": ("`capsule show --json`", Overview),
     "capsule_memory": ("`capsule show --json` with an allocation", Memory),
+    "cluster_topology": ("`cluster topology --json`", Topology),
+    "cluster_traffic": ("`cluster traffic --json`", Traffic),
     "devices": ("`devices --json`", Devices),
     "diff": ("`diff --json`", Diff),
     "doctor": ("`doctor --json`, `doctor --selftest --json`", Doctor),
@@ -832,6 +954,9 @@ MADE: dict[str, tuple[str, Any]] = {
     "race_reduce": ("`race reduce --json`", ReduceResult),
     "race_stress": ("`race stress --json`", StressResult),
     "sass_hotspots": ("`sass hotspots --json`", HotLines),
+    "sass_exact_counts": ("`sass counts --json`", ExactCounts),
+    "sass_metrics": ("`sass metrics --json`", list[MeasuredMetric]),
+    "sass_metrics_list": ("`sass metrics --list --json`", list[ListedMetric]),
     "sass_memory": ("`sass memory --json`", SassMemory),
     "sass_probe": ("`sass probe --json`", SassProbe),
     "sass_races": ("`sass races --json`", SassRaces),
@@ -865,6 +990,10 @@ def schema(name: str) -> dict[str, Any]:
         fields = made["$defs"]["Bench"]
         fields["properties"]["ok"] = {"type": "boolean"}
         fields["required"] = [*fields["required"], "ok"]
+    if name == "cluster_topology":  # likewise
+        fields = made["$defs"]["Gpu"]
+        fields["properties"]["speed"] = {"type": ["number", "null"]}
+        fields["required"] = [*fields["required"], "speed"]
     if name == "hang_report":  # with the schema of core dumps inside, so that it stands alone
         core = json.loads((FOLDER / "core.json").read_text(encoding="utf-8"))
         made["$defs"]["CoreSummary"] = {"$ref": core["$id"]}

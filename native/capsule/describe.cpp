@@ -109,6 +109,7 @@ std::string CapsuleRecorder::describe_launch(const Work& work, const Kernel* ker
   for (size_t at = 0; at + sizeof(uint64_t) <= packed.size(); at += 4) {
     uint64_t value;
     memcpy(&value, packed.data() + at, sizeof value);
+    if (!looked_at_.insert(value).second) continue;
     addresses->emplace_back(value, "parameter at " + std::to_string(at) + " of " + kernel->name);
   }
   json->integer("function", function).raw("grid", dimensions(work.grid)).raw("block", dimensions(work.block));
@@ -164,6 +165,7 @@ std::string CapsuleRecorder::describe_copy(Work work, Json* json, Addresses* add
     addresses->emplace_back(work.source, "copy");
   } else if (request_.contents) {
     const uint64_t offset = output_.reserve(work.bytes * work.rows);
+    extents_.emplace_back(offset, work.bytes * work.rows);
     for (uint64_t i = 0; i < work.rows; ++i)
       output_.write(offset + i * work.bytes,
                     reinterpret_cast<const void*>(work.source + i * work.source_pitch), work.bytes);
@@ -241,7 +243,12 @@ std::string CapsuleRecorder::module_number(const Kernel& kernel, int* number) {
   *number = static_cast<int>(modules_seen_.size());
   modules_seen_[image] = *number;
   const auto extent = modules_.extent(image);
-  output_.log(Json("module").number("offset", extent.first).number("size", extent.second).done());
+  const auto ptx = modules_.ptx(image);
+  Json json("module");
+  json.number("offset", extent.first).number("size", extent.second);
+  if (ptx.second != 0)
+    json.raw("ptx", "[" + std::to_string(ptx.first) + "," + std::to_string(ptx.second) + "]");
+  output_.log(json.done());
   for (const CubinVariable& variable : modules_.variables(image)) {
     CUdeviceptr address = 0;
     size_t size = 0;

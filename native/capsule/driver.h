@@ -16,10 +16,12 @@ namespace warpsight {
   X(cuDeviceGetAttribute)              \
   X(cuDriverGetVersion)                \
   X(cuEventCreate)                     \
+  X(cuEventQuery)                      \
   X(cuEventRecord)                     \
   X(cuEventSynchronize)                \
   X(cuFuncGetAttribute)                \
   X(cuFuncGetModule)                   \
+  X(cuFuncLoad)                        \
   X(cuFuncGetName)                     \
   X(cuFuncGetParamInfo)                \
   X(cuGraphClone)                      \

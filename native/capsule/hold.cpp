@@ -6,6 +6,13 @@
 namespace warpsight {
 namespace {
 
+std::string listed(const PythonStack& stack) {
+  std::string found;
+  if (stack != nullptr)
+    for (const std::string& frame : *stack) found += (found.empty() ? "" : ",") + quoted(frame);
+  return "[" + found + "]";
+}
+
 bool of_host(const Block& block) { return strcmp(block.kind, "host") == 0; }
 
 }  // namespace
@@ -71,6 +78,7 @@ std::string CapsuleRecorder::add_blocks(const std::vector<Block>& blocks, const 
                           .text("what", block.call)
                           .number("time", block.time)
                           .number("sequence", block.sequence)
+                          .raw("stack", listed(block.stack))
                           .done());
     const std::string writer = notes_.latest(block.address, block.end());
     if (!writer.empty()) json.raw("last_writer", writer);
@@ -109,6 +117,7 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
   std::vector<Piece> pieces;
   const auto add = [&](const char* what, int number, uint64_t address, uint64_t size, bool host) {
     const uint64_t offset = output_.reserve(size);
+    extents_.emplace_back(offset, size);
     pieces.push_back({address, size, offset, host});
     output_.log(Json("contents")
                     .text("of", what)
@@ -117,8 +126,14 @@ std::string CapsuleRecorder::take(const std::vector<Held*>& blocks, const std::v
                     .number("offset", offset)
                     .done());
   };
-  for (const Held* held : blocks)
+  for (const Held* held : blocks) {
+    if (held->block.size > request_.limit) {
+      incomplete("allocations of more than " + std::to_string(request_.limit) +
+                 " bytes have no contents: zeros stand in their place");
+      continue;
+    }
     add("allocation", held->number, held->block.address, held->block.size, of_host(held->block));
+  }
   for (const HeldGlobal& held : globals) add("global", held.number, held.address, held.size, false);
   return snapshots_.take(context_, pieces);
 }

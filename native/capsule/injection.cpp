@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,23 @@ void at_exit() {
   if (CapsuleRecorder* const recorder = g_recorder.exchange(nullptr)) recorder->at_exit();
 }
 
+struct sigaction g_before = {};  // what the signal did; constant once it is caught
+
+void on_signal(int number, siginfo_t* info, void* context) {
+  if (CapsuleRecorder* const recorder = g_recorder.load(std::memory_order_acquire)) recorder->arm();
+  if ((g_before.sa_flags & SA_SIGINFO) != 0)
+    g_before.sa_sigaction(number, info, context);
+  else if (g_before.sa_handler != SIG_DFL && g_before.sa_handler != SIG_IGN)
+    g_before.sa_handler(number);
+}
+
+void catch_signal(int number) {
+  struct sigaction action = {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  if (number != 0) sigaction(number, &action, &g_before);
+}
+
 void in_child() { g_recorder.store(nullptr); }
 
 }  // namespace
@@ -142,6 +160,7 @@ WARPSIGHT_ENTRY int InitializeInjection() {
     recorder->refuse(why);
     return 1;
   }
+  catch_signal(recorder->signal());
   atexit(at_exit);
   pthread_atfork(nullptr, nullptr, in_child);
   return 1;

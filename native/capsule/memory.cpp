@@ -54,7 +54,9 @@ void Memory::on_exit(uint32_t cbid, const void* params, const CUpti_CallbackData
     default:
       return;
   }
-  if (block.address != 0 && block.size != 0) add(block);
+  if (block.address == 0 || block.size == 0) return;
+  if (strcmp(block.kind, "pool") != 0) block.stack = python_stack();  // pools are for many calls
+  add(std::move(block));
 }
 
 #undef MADE

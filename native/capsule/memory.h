@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "capsule/python.h"
+
 namespace warpsight {
 
 struct Block {
@@ -17,6 +19,7 @@ struct Block {
   const char* call = "";        // that made it
   uint64_t time = 0, sequence = 0;
   CUcontext context = nullptr;
+  PythonStack stack;  // of the call
 
   uint64_t end() const { return address + size; }
 };

@@ -20,7 +20,18 @@ struct Cached {
   const Kernel* kernel;
 };
 thread_local Cached t_cached[kCached];
+thread_local std::string t_ptx;  // that this thread's call loads
 thread_local int t_loaded = -1;  // the image this thread's last module was loaded from
+
+// The text of what is loaded, "" for machine code.
+std::string ptx_of(const void* image) {
+  constexpr size_t kMost = 16u << 20;
+  const char* const text = static_cast<const char*>(image);
+  if (text == nullptr) return "";
+  const size_t lead = strspn(text, " \t\r\n");
+  if (strncmp(text + lead, "//", 2) != 0 && strncmp(text + lead, ".version", 8) != 0) return "";
+  return std::string(text, strnlen(text, kMost));
+}
 
 size_t hash_of(std::string_view name) { return std::hash<std::string_view>()(name); }
 
@@ -55,9 +66,12 @@ void Modules::loaded(CUcontext context, const CUpti_ModuleResourceData& module) 
         static_cast<std::vector<size_t>*>(found)->push_back(hash_of(name));
       },
       &kernels);
+  std::vector<CubinVariable> variables = variables_of_cubin(module.pCubin, module.cubinSize);
+  const std::pair<uint64_t, uint64_t> ptx(t_ptx.empty() ? 0 : output_.append(t_ptx.data(), t_ptx.size()),
+                                          t_ptx.size());
   std::lock_guard<std::mutex> lock(mutex_);
   t_loaded = static_cast<int>(images_.size());
-  images_.push_back({context, module.moduleId, offset, module.cubinSize, true});
+  images_.push_back({context, module.moduleId, offset, module.cubinSize, true, ptx, std::move(variables)});
   for (size_t kernel : kernels) holders_.emplace(kernel, t_loaded);
 }
 
@@ -69,9 +83,13 @@ void Modules::unloading(CUcontext context, const CUpti_ModuleResourceData& modul
     if (image.context == context && image.id == module.moduleId) image.live = false;
 }
 
-void Modules::load_begins() { t_loaded = -1; }
+void Modules::load_begins(const void* image) {
+  t_loaded = -1;
+  t_ptx = ptx_of(image);
+}
 
 void Modules::load_ended(CUmodule module) {
+  t_ptx.clear();
   std::lock_guard<std::mutex> lock(mutex_);
   if (t_loaded >= 0) handles_[module] = t_loaded;
 }
@@ -163,10 +181,14 @@ std::pair<uint64_t, uint64_t> Modules::extent(int image) const {
   return {found.offset, found.size};
 }
 
-std::vector<CubinVariable> Modules::variables(int image) const {
+std::pair<uint64_t, uint64_t> Modules::ptx(int image) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  const std::string bytes = bytes_of(images_[static_cast<size_t>(image)]);
-  return variables_of_cubin(bytes.data(), bytes.size());
+  return images_[static_cast<size_t>(image)].ptx;
+}
+
+const std::vector<CubinVariable>& Modules::variables(int image) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return images_[static_cast<size_t>(image)].variables;
 }
 
 std::vector<std::string> Modules::names() const {

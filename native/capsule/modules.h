@@ -4,6 +4,7 @@
 #include <cupti.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,7 +42,7 @@ class Modules {
   void loaded(CUcontext context, const CUpti_ModuleResourceData& module);
   void unloading(CUcontext context, const CUpti_ModuleResourceData& module);
   // A call that loads a module begins and has returned it.
-  void load_begins();
+  void load_begins(const void* image = nullptr);
   void load_ended(CUmodule module);
   // What is loaded from now on is not written: nothing will be cut out any more.
   void stop() { stopped_.store(true, std::memory_order_relaxed); }
@@ -52,7 +53,9 @@ class Modules {
   int image_of(const Kernel& kernel, CUcontext context, std::string* why);
   // Where an image lies in the output.
   std::pair<uint64_t, uint64_t> extent(int image) const;
-  std::vector<CubinVariable> variables(int image) const;
+  // The same of the PTX that it was compiled from when it was loaded; no size: it was none.
+  std::pair<uint64_t, uint64_t> ptx(int image) const;
+  const std::vector<CubinVariable>& variables(int image) const;
   // Names of the kernels that were launched.
   std::vector<std::string> names() const;
 
@@ -62,16 +65,18 @@ class Modules {
     uint32_t id;  // CUPTI's
     uint64_t offset, size;
     bool live;
+    std::pair<uint64_t, uint64_t> ptx;
+    std::vector<CubinVariable> variables;  // found when it was loaded: later the program would be held for it
   };
   Kernel* resolve(CUfunction handle, const char* name);
   std::string bytes_of(const Image& image) const;
 
   const CapsuleRequest& request_;
   Output& output_;
-  std::atomic<bool> stopped_{false};     // tells callbacks to ignore what is loaded
-  std::atomic<uint32_t> generation_{1};  // raised when handles may name another kernel
-  mutable std::mutex mutex_;             // protects what follows
-  std::vector<Image> images_;
+  std::atomic<bool> stopped_{false};              // tells callbacks to ignore what is loaded
+  std::atomic<uint32_t> generation_{1};           // raised when handles may name another kernel
+  mutable std::mutex mutex_;                      // protects what follows
+  std::deque<Image> images_;                      // never moves them
   std::unordered_multimap<size_t, int> holders_;  // images by hash of the kernels in them
   std::map<CUmodule, int> handles_;
   std::unordered_map<CUfunction, Kernel*> kernels_;

@@ -28,6 +28,23 @@ void Output::log(const std::string& json) {
   }
 }
 
+uint64_t Output::log_end() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const off_t end = lseek(log_, 0, SEEK_CUR);
+  return end < 0 ? 0 : static_cast<uint64_t>(end);
+}
+
+void Output::cut_log(uint64_t end) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (ftruncate(log_, static_cast<off_t>(end)) == 0) lseek(log_, static_cast<off_t>(end), SEEK_SET);
+}
+
+void Output::drop(const std::vector<std::pair<uint64_t, uint64_t>>& extents) {
+  for (const auto& extent : extents)  // a file system without holes keeps them
+    fallocate(data_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(extent.first),
+              static_cast<off_t>(extent.second));
+}
+
 uint64_t Output::reserve(uint64_t bytes) {
   constexpr uint64_t kPage = 4096;  // so that each piece can be mapped
   std::lock_guard<std::mutex> lock(mutex_);

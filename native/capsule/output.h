@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace warpsight {
 
@@ -18,6 +20,11 @@ class Output {
   uint64_t reserve(uint64_t bytes);
   // Writes data at an offset that was reserved; any thread. False when the disk refuses.
   bool write(uint64_t offset, const void* data, uint64_t bytes);
+  // Where the log ends; and making it end there again.
+  uint64_t log_end();
+  void cut_log(uint64_t end);
+  // Gives the disk back what these extents (offset, size) of the data take.
+  void drop(const std::vector<std::pair<uint64_t, uint64_t>>& extents);
   // Both together.
   uint64_t append(const void* data, uint64_t bytes);
   // The data as it can be mapped; -1 before create().

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "nvtx/abi.h"
+#include "nvtx/tables.h"
+#include "stacks/utf8.h"
 
 namespace warpsight::nvtx {
 namespace {
@@ -21,16 +22,10 @@ std::map<uint64_t, std::string>& started() {
   return *value;
 }
 
-std::string narrow(const wchar_t* text) {
-  std::string found;
-  for (; text != nullptr && *text != 0; ++text) found += *text < 128 ? static_cast<char>(*text) : '?';
-  return found;
-}
-
 std::string message(const EventAttributes* a) {
   if (a == nullptr || a->message == nullptr) return "";
   if (a->message_type == kAscii) return static_cast<const char*>(a->message);
-  if (a->message_type == kUnicode) return narrow(static_cast<const wchar_t*>(a->message));
+  if (a->message_type == kUnicode) return utf8(static_cast<const wchar_t*>(a->message));
   return a->message_type == kRegistered ? *static_cast<const std::string*>(a->message) : "";
 }
 
@@ -72,27 +67,16 @@ void end(uint64_t id) {
 
 int push_ex(const EventAttributes* a) { return push(message(a)); }
 int push_a(const char* text) { return push(text != nullptr ? text : ""); }
-int push_w(const wchar_t* text) { return push(narrow(text)); }
+int push_w(const wchar_t* text) { return push(utf8(text)); }
 uint64_t start_ex(const EventAttributes* a) { return start(message(a)); }
 uint64_t start_a(const char* text) { return start(text != nullptr ? text : ""); }
-uint64_t start_w(const wchar_t* text) { return start(narrow(text)); }
+uint64_t start_w(const wchar_t* text) { return start(utf8(text)); }
 int domain_push(void*, const EventAttributes* a) { return push(message(a)); }
 int domain_pop(void*) { return pop(); }
 uint64_t domain_start(void*, const EventAttributes* a) { return start(message(a)); }
 void domain_end(void*, uint64_t id) { end(id); }
 void* register_a(void*, const char* text) { return new std::string(text != nullptr ? text : ""); }
-void* register_w(void*, const wchar_t* text) { return new std::string(narrow(text)); }
-
-struct Entry {
-  int module;
-  unsigned number;
-  Function function;
-};
-
-template <class F>
-Function cast(F* function) {
-  return reinterpret_cast<Function>(function);
-}
+void* register_w(void*, const wchar_t* text) { return new std::string(utf8(text)); }
 
 }  // namespace
 }  // namespace warpsight::nvtx
@@ -117,13 +101,5 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
       {kCore2, kDomainRegisterStringA, cast(register_a)},
       {kCore2, kDomainRegisterStringW, cast(register_w)},
   };
-  const auto* callbacks = static_cast<const CallbacksTable*>(get_export_table(kCallbacksTable));
-  if (callbacks == nullptr || callbacks->struct_size < sizeof(CallbacksTable)) return 0;
-  for (const Entry& entry : entries) {
-    Function** table = nullptr;
-    unsigned size = 0;
-    if (callbacks->module_function_table(entry.module, &table, &size) == 0 || table == nullptr) continue;
-    if (entry.number < size && table[entry.number] != nullptr) *table[entry.number] = entry.function;
-  }
-  return 1;
+  return fill_tables(get_export_table, entries) ? 1 : 0;
 }

@@ -36,6 +36,8 @@ std::string Reach::prepare(CUcontext context) {
   CUresult result = cu().cuModuleLoadData(&module, kCapsuleScan);
   if (result == CUDA_SUCCESS) result = cu().cuModuleGetFunction(&kernel, module, "ws_scan");
   t_loading = false;
+  if (result == CUDA_SUCCESS)
+    result = cu().cuFuncLoad(kernel);  // not with its first launch: the program is held then
   if (result != CUDA_SUCCESS)
     return failure("loading the kernel that searches memory for addresses", result) +
            "; --reach all needs no search";

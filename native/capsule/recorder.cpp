@@ -15,6 +15,7 @@ namespace {
 struct Current {
   bool active = false;  // the recorder's lock is held
   bool last = false;    // the range ends with it
+  bool final = false;   // and none comes after it
   uint32_t cbid = 0;
 };
 thread_local Current t_current;
@@ -23,6 +24,13 @@ thread_local bool t_range = false;  // the range that is cut out began on this t
 bool loads_module(uint32_t cbid) {
   return cbid == CBID(cuModuleLoad) || cbid == CBID(cuModuleLoadData) || cbid == CBID(cuModuleLoadDataEx) ||
          cbid == CBID(cuModuleLoadFatBinary);
+}
+
+// What a call loads, where it is given in memory and may be text.
+const void* loaded_image(uint32_t cbid, const void* params) {
+  if (cbid == CBID(cuModuleLoadData)) return static_cast<const cuModuleLoadData_params*>(params)->image;
+  if (cbid == CBID(cuModuleLoadDataEx)) return static_cast<const cuModuleLoadDataEx_params*>(params)->image;
+  return nullptr;
 }
 
 bool capturing(CUstream stream) {
@@ -44,7 +52,8 @@ CapsuleRecorder::CapsuleRecorder(CapsuleRequest request)
         const Kernel* const kernel = modules_.kernel(function, nullptr);
         return kernel != nullptr && kernel->wanted;
       }),
-      snapshots_(&output_, request_.shadow) {}
+      snapshots_(&output_, request_.shadow && request_.keep == Keep::all),
+      armed_(request_.signal == 0) {}
 
 bool CapsuleRecorder::start() { return output_.create(request_.folder); }
 
@@ -62,7 +71,7 @@ void CapsuleRecorder::on_driver(uint32_t cbid, const CUpti_CallbackData& call) {
     return;
   }
   if (entering) {
-    if (loads_module(cbid)) modules_.load_begins();
+    if (loads_module(cbid)) modules_.load_begins(loaded_image(cbid, call.functionParams));
     if (state_.load(std::memory_order_acquire) == State::open)
       if (const uint64_t address = Memory::freed_by(cbid, call.functionParams)) before_free(address);
     return;
@@ -88,19 +97,11 @@ void CapsuleRecorder::on_resource(uint32_t id, const CUpti_ResourceData& data) {
     modules_.loaded(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
   if (id == CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING)
     modules_.unloading(data.context, *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor));
-  if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && !OwnCalls::here()) snapshots_.finish();
-}
-
-// Whether this launch is the one, or one of those, that are asked for.
-bool CapsuleRecorder::chosen(const Work& work, const Kernel* kernel, bool* last) {
-  if (!request_.range.empty()) return false;
-  const bool wanted = work.kind == WorkKind::launch
-                          ? kernel != nullptr && kernel->wanted
-                          : work.kind == WorkKind::graph && graphs_.wanted(work.graph);
-  if (!wanted) return false;
-  const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
-  *last = number + 1 == request_.end;
-  return number >= request_.first && number < request_.end;
+  if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING && !OwnCalls::here()) {
+    std::lock_guard<std::timed_mutex> lock(mutex_);
+    if (state_.load() == State::open && data.context == context_) end_early("its context ended");
+    snapshots_.finish();
+  }
 }
 
 // What a launch, copy or fill outside of the range may write.
@@ -141,20 +142,19 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   if (counted || state == State::open) {
     if (!is_wait(work.kind) && capturing(work.stream)) return;
   }
-  bool last = false;
-  const bool wanted = chosen(work, kernel, &last);
-  if (!wanted && state != State::open) {
+  const Choice choice = choose(work, kernel);
+  if (!choice.wanted && state != State::open) {
     note(work, kernel, call);
     return;
   }
   mutex_.lock();  // until the call ends
-  if (wanted && state_.load() == State::waiting) open(call.context);
+  if (choice.wanted && state_.load() == State::waiting) open(call.context, choice.number);
   if (state_.load() == State::open) begin_operation(work, kernel, call);
   if (state_.load() != State::open || is_wait(work.kind)) {
     mutex_.unlock();
     return;
   }
-  t_current = {true, last, cbid};
+  t_current = {true, choice.last, choice.final, cbid};
 }
 
 void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
@@ -162,16 +162,22 @@ void CapsuleRecorder::exit_work(uint32_t cbid, const CUpti_CallbackData& call) {
   t_current.active = false;
   end_operation(call.functionReturnValue == nullptr ||
                 *static_cast<const CUresult*>(call.functionReturnValue) == CUDA_SUCCESS);
-  if (t_current.last) close();
+  if (t_current.last && state_.load() == State::open) close();
+  if (t_current.final && state_.load() == State::waiting) finish();
   mutex_.unlock();
 }
 
-void CapsuleRecorder::open(CUcontext context) {
+void CapsuleRecorder::open(CUcontext context, uint64_t number) {
   context_ = context;
   OwnCalls own;
   cu().synchronize();
-  for (CUevent& event : clock_) cu().cuEventCreate(&event, CU_EVENT_DEFAULT);
+  for (CUevent& event : clock_)
+    if (event == nullptr) cu().cuEventCreate(&event, CU_EVENT_DEFAULT);
   begin_ns_ = time_ns();
+  if (request_.keep != Keep::all) {
+    log_end_ = output_.log_end();
+    output_.log(Json("range").number("number", number).done());
+  }
   state_.store(State::open, std::memory_order_release);
   const std::string why = describe_device(context);
   if (!why.empty()) refuse(why);
@@ -184,12 +190,14 @@ bool CapsuleRecorder::asked_for(const char* range) const {
 void CapsuleRecorder::range_begins() {
   std::lock_guard<std::timed_mutex> lock(mutex_);
   CUcontext context = nullptr;
+  if (!armed_.load(std::memory_order_relaxed)) return;
   if (state_.load() != State::waiting || cu().cuCtxGetCurrent(&context) != CUDA_SUCCESS) return;
   const uint64_t number = matched_.fetch_add(1, std::memory_order_relaxed);
-  if (number != request_.first) return;
+  const uint64_t end = request_.keep == Keep::all ? request_.first + 1 : request_.end;
+  if (number < request_.first || number >= end) return;
   t_range = true;
   if (context == nullptr) return refuse("the range began before the program had a CUDA context");
-  open(context);
+  open(context, number);
 }
 
 void CapsuleRecorder::range_ends() {
@@ -197,6 +205,7 @@ void CapsuleRecorder::range_ends() {
   std::lock_guard<std::timed_mutex> lock(mutex_);
   t_range = false;
   if (state_.load() == State::open) close();
+  if (state_.load() == State::waiting && matched_.load() == request_.end) finish();
 }
 
 void CapsuleRecorder::refuse(const std::string& why) {
@@ -210,6 +219,8 @@ void CapsuleRecorder::close() {
   OwnCalls own;
   const CUresult result = cu().synchronize();
   if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
+  const bool slower = request_.keep == Keep::slowest && (device_ns_ > slowest_ns_ || slowest_ns_ == 0);
+  if (request_.keep != Keep::all && !slower) return forget_range();
   const uint64_t begin = time_ns();
   std::vector<Held*> left;
   for (auto& entry : held_)
@@ -218,10 +229,7 @@ void CapsuleRecorder::close() {
   held_ns_ += time_ns() - begin;
   if (!why.empty()) return refuse(why);
   for (const auto& text : incomplete_) output_.log(Json("incomplete").text("what", text).done());
-  state_.store(State::done, std::memory_order_release);
-  modules_.stop();
-  output_.log(Json("end").number("held_ns", held_ns_).done());
-  snapshots_.end();
+  slower ? keep_range() : finish();
 }
 
 void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
@@ -239,6 +247,7 @@ void CapsuleRecorder::begin_operation(const Work& work, const Kernel* kernel,
   const uint64_t begin = time_ns();
   Json json("operation");
   Addresses addresses;
+  looked_at_.clear();
   std::string why = describe(work, kernel, nullptr, &json, &addresses);
   if (why.empty()) why = hold(addresses);
   held_ns_ += time_ns() - begin;
@@ -256,9 +265,10 @@ void CapsuleRecorder::end_operation(bool succeeded) {
   OwnCalls own;
   float milliseconds = 0;
   if (timed_) {
-    timed_ = cu().cuEventRecord(clock_[1], pending_stream_) == CUDA_SUCCESS &&
-             cu().cuEventSynchronize(clock_[1]) == CUDA_SUCCESS &&
-             cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
+    CUresult result = cu().cuEventRecord(clock_[1], pending_stream_);
+    if (succeeded && !await(&result)) return;
+    timed_ = result == CUDA_SUCCESS && cu().elapsed(&milliseconds, clock_[0], clock_[1]) == CUDA_SUCCESS;
+    device_ns_ += timed_ ? static_cast<uint64_t>(milliseconds * 1e6) : 0;
   }
   if (succeeded) {
     if (timed_) {
@@ -285,22 +295,18 @@ void CapsuleRecorder::incomplete(const std::string& what) {
     incomplete_.push_back(what);
 }
 
+void CapsuleRecorder::end_early(const char* why) {
+  incomplete(std::string(why) + " within the range");
+  close();
+}
+
 void CapsuleRecorder::at_exit() {
   constexpr std::chrono::seconds kPatience(5);  // a thread may wait for the GPU for ever
   {
     std::unique_lock<std::timed_mutex> lock(mutex_, kPatience);
     if (!lock.owns_lock()) return;
-    if (state_.load() == State::open) {
-      incomplete("the program ended within the range");
-      close();
-    }
-    if (state_.load() == State::waiting) {
-      std::string names;
-      for (const auto& name : modules_.names()) names += (names.empty() ? "" : ",") + quoted(name);
-      output_.log(
-          Json("nothing").number("matched", matched_.load()).raw("kernels", "[" + names + "]").done());
-      state_.store(State::done);
-    }
+    if (state_.load() == State::open) end_early("the program ended");
+    if (state_.load() == State::waiting) finish();
   }
   snapshots_.finish();
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "capsule/driver.h"
@@ -41,6 +42,9 @@ class CapsuleRecorder {
   void refuse(const std::string& why);
   // The process ends.
   void at_exit();
+  // The signal that was asked for has come; safe in its handler.
+  void arm() { armed_.store(true, std::memory_order_relaxed); }
+  int signal() const { return request_.signal; }
   // Nothing will be cut out any more: callbacks are in vain.
   bool done() const { return state_.load(std::memory_order_relaxed) == State::done; }
 
@@ -51,6 +55,12 @@ class CapsuleRecorder {
     int number;
     bool after = false;  // contents after the range were taken
   };
+  // Whether a launch is asked for, and whether the range, or all of them, end with it; `number`: of those
+  // like it.
+  struct Choice {
+    bool wanted = false, last = false, final = false;
+    uint64_t number = 0;
+  };
   struct HeldGlobal {
     uint64_t address, size;
     int number;
@@ -60,9 +70,18 @@ class CapsuleRecorder {
   void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
-  bool chosen(const Work& work, const Kernel* kernel, bool* last);
-  void open(CUcontext context);
+  Choice choose(const Work& work, const Kernel* kernel);
+  void open(CUcontext context, uint64_t number);
   void close();
+  void end_early(const char* why);
+  // One candidate is asked for, of many (Keep): it ended, and another may be better; or it is the one.
+  void forget_range();
+  void keep_range();
+  void finish();
+  // Waits for the operation that was timed, or as long as work may take. False: the range ended here, with an
+  // operation that hung or failed.
+  bool await(CUresult* result);
+  void keep_unfinished(const std::string& what);
   void begin_operation(const Work& work, const Kernel* kernel, const CUpti_CallbackData& call);
   void end_operation(bool succeeded);
   void before_free(uint64_t address);
@@ -100,6 +119,7 @@ class CapsuleRecorder {
   Reach reach_;
   std::atomic<State> state_{State::waiting};  // changed under `mutex_`, read on the launch path
   std::atomic<uint64_t> matched_{0};          // launches that the request asks for, so far
+  std::atomic<bool> armed_;                   // launches and ranges count
   std::atomic<bool> prepared_{false};         // prepare() was called
   std::atomic<bool> textures_{false};         // the program has made texture or surface objects
 
@@ -109,11 +129,17 @@ class CapsuleRecorder {
   uint64_t held_ns_ = 0;           // for so long the program waited for copies
   std::map<uint64_t, Held> held_;  // by address
   std::vector<HeldGlobal> globals_, fresh_globals_;
+  std::unordered_set<uint64_t> looked_at_;  // words of the operation's parameters
   std::map<int, int> modules_seen_;         // numbers in the capsule by image
   std::map<const Kernel*, int> functions_;  // and by kernel
   std::map<CUstream, int> streams_;
   std::map<CUevent, int> events_;
   int graph_count_ = 0;
+  uint64_t device_ns_ = 0;                              // of the range's operations
+  std::vector<std::pair<uint64_t, uint64_t>> extents_;  // of the data that the range wrote
+  uint64_t log_end_ = 0;                                // of the log when the range began
+  uint64_t slowest_ns_ = 0;                             // of the range that is kept
+  std::vector<std::pair<uint64_t, uint64_t>> slowest_extents_;
   std::vector<std::string> incomplete_;
   std::string pending_;    // the operation that is under way, in JSON; empty: none
   bool timed_ = false;     // it is

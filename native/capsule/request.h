@@ -7,6 +7,9 @@
 
 namespace warpsight {
 
+// Which of the chosen launches or ranges is kept: all of them, as one; or one alone.
+enum class Keep : int { all, slowest, hung, faulted };
+
 struct CapsuleRequest {
   std::string folder;                // where each process makes a folder named by its pid
   std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
@@ -15,6 +18,10 @@ struct CapsuleRequest {
   bool everything = false;           // all memory that is live, not only what is reached
   bool contents = true;              // copy what memory holds
   bool shadow = true;                // copy within the GPU first when it has room
+  uint64_t limit = ~0ull;            // bytes of an allocation whose contents come along
+  int signal = 0;                    // nothing is counted before this one has come; 0: from the start
+  Keep keep = Keep::all;
+  uint64_t patience_ns = 0;  // work that takes longer hangs
 };
 
 // False when the variable is not set: this process is not recorded.

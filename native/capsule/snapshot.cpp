@@ -10,6 +10,7 @@ namespace {
 constexpr uint64_t kPart = 8u << 20;          // bytes of one transfer to the host
 constexpr uint64_t kLeftFree = 512ull << 20;  // of the GPU's memory, at least, for the program
 constexpr unsigned kHoldWorkers = 8, kLaterWorkers = 2;
+constexpr uint64_t kSmall = 2u << 20;  // what costs less than pinning memory for its transfer
 
 uint64_t up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -71,7 +72,9 @@ std::string Snapshots::take(CUcontext context, std::vector<Piece> pieces) {
 
 std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers) {
   const std::vector<Piece> parts = parts_of(pieces);
-  if (parts.empty()) return "";
+  uint64_t total = 0;
+  for (const Piece& part : parts) total += part.size;
+  if (total <= kSmall) return copy_small(parts);
   std::atomic<size_t> next{0};  // the next part to be moved
   std::mutex mutex;             // protects `problem`
   std::string problem;
@@ -92,6 +95,21 @@ std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces,
   for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
   for (auto& thread : threads) thread.join();
   return problem;
+}
+
+std::string Snapshots::copy_small(const std::vector<Piece>& parts) {
+  std::vector<char> buffer;
+  for (const Piece& part : parts) {
+    const void* bytes = reinterpret_cast<const void*>(part.address);
+    if (!part.host) {
+      buffer.resize(part.size);
+      const CUresult result = cu().device_to_host(buffer.data(), part.address, part.size, nullptr);
+      if (result != CUDA_SUCCESS) return failure("copying memory to the host", result);
+      bytes = buffer.data();
+    }
+    if (!output_.write(part.offset, bytes, part.size)) return "the contents could not be written";
+  }
+  return "";
 }
 
 bool Snapshots::shadow(CUcontext context, const std::vector<Piece>& pieces, uint64_t total) {
@@ -123,7 +141,8 @@ void Snapshots::drain() {
   OwnCalls own;
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !shadows_.empty(); });
+    // Transfers would compete with the program's work while that is held and timed.
+    changed_.wait(lock, [this] { return ending_; });
     if (shadows_.empty()) return log_whole();
     const Shadow shadow = shadows_.front();
     shadows_.pop_front();

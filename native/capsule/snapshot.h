@@ -27,7 +27,7 @@ class Snapshots {
   Snapshots(Output* output, bool shadow) : output_(*output), shadow_allowed_(shadow) {}
 
   // Copies all pieces; on return the program may change them. Within the GPU when it has room for a second
-  // copy, which is written out afterwards, else to the output at once. "" or what failed.
+  // copy, which is written out after end(), else to the output at once. "" or what failed.
   std::string take(CUcontext context, std::vector<Piece> pieces);
   // Nothing more is taken: once all is written, the line "whole" is logged.
   void end();
@@ -41,6 +41,7 @@ class Snapshots {
     std::vector<Piece> pieces;  // within it
   };
   std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers);
+  std::string copy_small(const std::vector<Piece>& parts);
   bool shadow(CUcontext context, const std::vector<Piece>& pieces, uint64_t total);
   void drain();
   void log_whole();

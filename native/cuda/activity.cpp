@@ -1,5 +1,6 @@
 #include "cuda/activity.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -8,7 +9,9 @@
 #include "cuda/derived_rows.h"
 #include "cuda/extra_records.h"
 #include "cuda/functions.h"
+#include "cuda/range_metrics.h"
 #include "cuda/resources.h"
+#include "cuda/sass_counts.h"
 #include "cuda/versions.h"
 #include "runtime/runtime.h"
 
@@ -40,6 +43,7 @@ size_t pool_bytes() {
 
 const char* kind_name(CUpti_ActivityKind kind) {
   switch (kind) {
+    case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
       return "kernels";
     case CUPTI_ACTIVITY_KIND_MEMCPY:
@@ -77,6 +81,22 @@ const char* kind_name(CUpti_ActivityKind kind) {
   }
 }
 
+// Exact counts need kernels that run one at a time: beside concurrent kernels CUPTI counts 0. Launches that
+// are measured have no records with times.
+void choose_kernel_kind(std::vector<CUpti_ActivityKind>* kinds) {
+  if (!instructions_counted() && !launches_measured()) return;
+  kinds->erase(std::remove(kinds->begin(), kinds->end(), CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
+               kinds->end());
+  if (instructions_counted()) kinds->push_back(CUPTI_ACTIVITY_KIND_KERNEL);
+  report_loss("cuda",
+              instructions_counted() ? "kernels ran one at a time and many times slower, because their "
+                                       "instructions were counted: their times are "
+                                       "not the program's"
+                                     : "kernels were measured one at a time and have no rows of their own; "
+                                       "gpu__time_duration.sum is their time",
+              1, Severity::note);
+}
+
 void append(std::string* list, const std::string& item) { *list += (list->empty() ? "" : ", ") + item; }
 
 }  // namespace
@@ -104,6 +124,7 @@ void set_up_activity() {
 
 void enable_kinds(bool graph_level) {
   KindSelection selection = select_kinds(settings().trace);
+  choose_kernel_kind(&selection.kinds);
   std::string refused;
   for (const auto& name : selection.refused) append(&refused, name);
   if (selection.unified_memory) {

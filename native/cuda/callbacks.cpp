@@ -7,6 +7,8 @@
 #include "cuda/addresses.h"
 #include "cuda/api_rules.h"
 #include "cuda/capture_range.h"
+#include "cuda/counters.h"
+#include "cuda/cuda.h"
 #include "cuda/derived_rows.h"
 #include "cuda/detach.h"
 #include "cuda/graph_level.h"
@@ -50,8 +52,9 @@ struct alignas(64) ThreadCall {
   uint8_t nodes : 2;     // graph nodes that it made or changed, at most 2
   bool captured : 1;     // the call created graph nodes
   OwnTime::Next own;
-  uint64_t node;    // the last of them
-  Addresses inner;  // of the driver's call inside a runtime call that copies
+  uint32_t launched;  // correlation id of the last launch, 0 none
+  uint64_t node;      // the last of them
+  Addresses inner;    // of the driver's call inside a runtime call that copies
   LaunchMemo memo;
   ShapeCache shapes;
 };
@@ -67,6 +70,9 @@ WARPSIGHT_INLINE ThreadCall& this_thread() {
 alignas(64) std::atomic<uint64_t> g_launches{0};  // in steps of kLaunchesPerStep
 // Of the recording, by our count; read by every call.
 WARPSIGHT_HOT_DATA std::atomic<uint32_t> g_session{0};
+// Whether something is done before and after each launch; set while nothing is recorded, read by every
+// launch.
+WARPSIGHT_HOT_DATA bool g_launches_watched = false;
 
 // How the launches that programs make all the time pass their arguments; none for any other call.
 WARPSIGHT_INLINE LaunchForm usual_launch(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
@@ -84,6 +90,7 @@ WARPSIGHT_COLD void begin_session(ThreadCall& t, uint32_t session) {
   t.domain = 0;  // an open call belongs to a recording that has ended
   t.session = session;
   t.own = OwnTime::kFirst;
+  t.launched = 0;
   t.memo.clear();
   t.cursors = &t_cursors;
   t.stacks = &t_stack_cache;
@@ -117,7 +124,11 @@ void enter(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackDat
   const ApiRule& rule = rule_of(domain, cbid);
   if (rule.group == CallGroup::copy) t.inner = {};
   if (rule.form == LaunchForm::graph) graph_launch_starts();
-  if (rule.group == CallGroup::launch) return start_launch(t);
+  if (rule.group == CallGroup::launch) {
+    if (g_launches_watched)
+      launch_begins(call.context, rule.form == LaunchForm::graph ? nullptr : call.symbolName);
+    return start_launch(t);
+  }
   t.start = now_ns();
 }
 
@@ -200,6 +211,7 @@ WARPSIGHT_INLINE uint32_t stack_of(const ThreadCall& t) {
 WARPSIGHT_INLINE void leave_launch(ThreadCall& t, LaunchForm form, const CUpti_CallbackData& call) {
   Api row = close_call(t, call);
   row.flags |= kLaunchFlag;
+  t.launched = t.captured ? 0 : row.correlation;
   count_launch(t);
   if (!remembered(&t, form, call, &row) && !describe_launch(&t, form, call, &row)) return;
   row.stack = stack_of(t);
@@ -241,7 +253,12 @@ void leave(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackDat
   // Nested, or entered before the recording.
   if (t.domain != domain || t.cbid != cbid) return leave_inner(t, domain, cbid, call);
   const ApiRule& rule = rule_of(domain, cbid);
-  if (rule.group == CallGroup::launch) return leave_launch(t, rule.form, call);
+  if (rule.group == CallGroup::launch) {
+    leave_launch(t, rule.form, call);
+    if (g_launches_watched)
+      launch_ended(rule.form == LaunchForm::graph ? "CUDA graph" : call.symbolName, call.correlationId);
+    return;
+  }
   Api row = close_call(t, call);
   const CallArguments arguments = call_arguments(rule, call.functionParams, row.result == 0);
   row.object = arguments.object;
@@ -276,7 +293,8 @@ WARPSIGHT_HOT void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpt
     ThreadCall& t = this_thread();
     const OwnTime own(OwnSite::cuda, t.own);
     const LaunchForm form = usual_launch(domain, cbid);
-    if (__builtin_expect(form == LaunchForm::none, 0)) return on_call(t, domain_id, cbid, call);
+    if (__builtin_expect(form == LaunchForm::none || g_launches_watched, 0))
+      return on_call(t, domain_id, cbid, call);
     if (call.callbackSite == CUPTI_API_ENTER) {
       if (open_call(t, domain_id, cbid, call)) start_launch(t);
     } else if (t.domain == domain_id && t.cbid == cbid) {  // else nested, or entered before the recording
@@ -287,7 +305,10 @@ WARPSIGHT_HOT void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpt
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && (recording() || awaiting_range())) on_resource(cbid, data);
 }
 
-void begin_callback_session() { g_session.fetch_add(1, std::memory_order_relaxed); }
+void begin_callback_session() {
+  g_launches_watched = launches_watched();
+  g_session.fetch_add(1, std::memory_order_relaxed);
+}
 
 uint64_t launches_seen() { return g_launches.load(std::memory_order_relaxed); }
 
@@ -309,6 +330,11 @@ void note_node(uint64_t node) {
 uint32_t node_type_of_current_call() {
   const ThreadCall& t = t_call;
   return t.domain == 0 ? kUnknownNode : type_made_by(t.domain, t.cbid, t.params);
+}
+
+uint32_t last_launch_of_thread() {
+  const ThreadCall& t = t_call;
+  return t.session == g_session.load(std::memory_order_relaxed) ? t.launched : 0;
 }
 
 OwnCall::OwnCall() {

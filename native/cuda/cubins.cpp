@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cuda/sass_counts.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
@@ -74,7 +75,7 @@ int write_image(const std::string& folder, const Image& image) {
 }
 
 // Samples of program counters mean nothing without the code.
-bool wanted() { return settings().cubins || settings().pc_sampling != 0; }
+bool wanted() { return settings().cubins || settings().pc_sampling != 0 || instructions_counted(); }
 
 }  // namespace
 

@@ -16,4 +16,11 @@ __attribute__((weak)) bool register_cuda_backend();
 // not known.
 __attribute__((weak)) bool name_cuda_stream(const void* handle, uint32_t name);
 
+// Correlation id of the calling thread's last kernel launch in this recording; 0 none.
+__attribute__((weak)) uint32_t last_launch_of_thread();
+// A range of this thread begins or ends (NVTX push, annotate): where ranges are measured, it has hardware
+// metrics.
+__attribute__((weak)) void metric_range_begins(uint32_t name);
+__attribute__((weak)) void metric_range_ends();
+
 }  // namespace warpsight

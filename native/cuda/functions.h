@@ -5,6 +5,12 @@
 #include <cuda.h>
 #include <cupti.h>
 #include <cupti_pcsampling.h>
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
+#include <cupti_sass_metrics.h>
+#include <cupti_target.h>
 
 #include <cstdint>
 #include <string>
@@ -35,6 +41,7 @@ namespace warpsight {
   X(cuptiActivityEnableAllSyncRecords)            \
   X(cuptiActivityEnableCudaEventDeviceTimestamps) \
   X(cuptiActivityRegisterTimestampCallback)       \
+  X(cuptiDeviceGetChipName)                       \
   X(cuptiEnableDomain)                            \
   X(cuptiFinalize)                                \
   X(cuptiGetCallbackName)                         \
@@ -53,7 +60,48 @@ namespace warpsight {
   X(cuptiPCSamplingGetNumStallReasons)            \
   X(cuptiPCSamplingGetStallReasons)               \
   X(cuptiPCSamplingSetConfigurationAttribute)     \
+  X(cuptiPmSamplingCounterDataGetSampleInfo)      \
+  X(cuptiPmSamplingCounterDataImageInitialize)    \
+  X(cuptiPmSamplingDecodeData)                    \
+  X(cuptiPmSamplingDisable)                       \
+  X(cuptiPmSamplingEnable)                        \
+  X(cuptiPmSamplingGetCounterAvailability)        \
+  X(cuptiPmSamplingGetCounterDataInfo)            \
+  X(cuptiPmSamplingGetCounterDataSize)            \
+  X(cuptiPmSamplingSetConfig)                     \
+  X(cuptiPmSamplingStart)                         \
+  X(cuptiPmSamplingStop)                          \
+  X(cuptiProfilerGetCounterAvailability)          \
+  X(cuptiProfilerHostConfigAddMetrics)            \
+  X(cuptiProfilerHostDeinitialize)                \
+  X(cuptiProfilerHostEvaluateToGpuValues)         \
+  X(cuptiProfilerHostGetConfigImage)              \
+  X(cuptiProfilerHostGetConfigImageSize)          \
+  X(cuptiProfilerHostGetMetricProperties)         \
+  X(cuptiProfilerHostGetNumOfPasses)              \
+  X(cuptiProfilerHostInitialize)                  \
+  X(cuptiProfilerInitialize)                      \
+  X(cuptiRangeProfilerCounterDataGetRangeInfo)    \
+  X(cuptiRangeProfilerCounterDataImageInitialize) \
+  X(cuptiRangeProfilerDecodeData)                 \
+  X(cuptiRangeProfilerDisable)                    \
+  X(cuptiRangeProfilerEnable)                     \
+  X(cuptiRangeProfilerGetCounterDataInfo)         \
+  X(cuptiRangeProfilerGetCounterDataSize)         \
+  X(cuptiRangeProfilerPopRange)                   \
+  X(cuptiRangeProfilerPushRange)                  \
+  X(cuptiRangeProfilerSetConfig)                  \
+  X(cuptiRangeProfilerStart)                      \
+  X(cuptiRangeProfilerStop)                       \
   X(cuptiRegisterComputeCrcCallback)              \
+  X(cuptiSassMetricsDisable)                      \
+  X(cuptiSassMetricsEnable)                       \
+  X(cuptiSassMetricsFlushData)                    \
+  X(cuptiSassMetricsGetDataProperties)            \
+  X(cuptiSassMetricsGetMetrics)                   \
+  X(cuptiSassMetricsGetNumOfMetrics)              \
+  X(cuptiSassMetricsSetConfig)                    \
+  X(cuptiSassMetricsUnsetConfig)                  \
   X(cuptiSetThreadIdType)
 
 struct CuptiFunctions {

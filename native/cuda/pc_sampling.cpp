@@ -15,6 +15,7 @@
 
 #include "cuda/functions.h"
 #include "cuda/machine.h"
+#include "cuda/metric_set.h"
 #include "cuda/modules.h"
 #include "runtime/runtime.h"
 
@@ -91,26 +92,6 @@ void free_buffer(CUpti_PCSamplingData* data) {
   free(data);
 }
 
-std::string remedy(CUptiResult result) {
-  switch (result) {
-    case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
-      return "the driver lets administrators alone read the GPU's counters (ERR_NVGPUCTRPERM): run as root, "
-             "or "
-             "load the driver with NVreg_RestrictProfilingToAdminUsers=0";
-    case CUPTI_ERROR_HARDWARE_BUSY:
-    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
-      return "another profiler has the GPU's counters (Nsight, ncu, DCGM: dcgmi profile --pause)";
-    case CUPTI_ERROR_NOT_SUPPORTED:
-    case CUPTI_ERROR_INVALID_DEVICE:
-      return "this GPU or driver has no PC sampling; it begins with compute capability 7.0";
-    case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
-    case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
-      return "the hypervisor does not let this virtual GPU be profiled";
-    default:
-      return "CUPTI refused";
-  }
-}
-
 // Whether this library has every function; MCPTI's, of which nobody knows the arguments, are not used.
 bool available() {
   const CuptiFunctions& c = cupti();
@@ -123,8 +104,8 @@ bool available() {
 
 bool refused(CUptiResult result, const char* step) {
   if (result == CUPTI_SUCCESS) return false;
-  report_loss("pc sampling", "no samples of program counters: " + remedy(result) + " (" + step + ": " +
-                                 result_name(result) + ")");
+  report_loss("pc sampling", "no samples of program counters: " + counter_remedy(result) + " (" + step +
+                                 ": " + result_name(result) + ")");
   return true;
 }
 

@@ -8,12 +8,13 @@
 #include "cuda/buffers.h"
 #include "cuda/callbacks.h"
 #include "cuda/capture_range.h"
+#include "cuda/counters.h"
 #include "cuda/detach.h"
 #include "cuda/functions.h"
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
-#include "cuda/pc_sampling.h"
+#include "cuda/range_metrics.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
 #include "runtime/kernel_filter.h"
@@ -89,7 +90,7 @@ void CudaRecorder::begin() {
   begin_range_session();
   set_modules_incomplete(!injecting_);
   if (!injecting_ && session_ == 1) note_late_start();
-  begin_pc_sampling(!injecting_ && any_primary_context());
+  begin_counters(!injecting_ && any_primary_context());
   set_up_activity();
   prepare_stacks();
   if (settings().capture_range) {
@@ -147,7 +148,7 @@ void CudaRecorder::stop() {
   set_awaiting_range(false);
   end_graph_level();
   const uint64_t disabled = now_ns();
-  end_pc_sampling();
+  end_counters(false);
   flush(true);
   disable_kinds();
   drain_worker(kDrainMs);
@@ -178,7 +179,7 @@ void CudaRecorder::leave_cupti() {
 }
 
 void CudaRecorder::exiting() {
-  if (attached()) end_pc_sampling();
+  if (attached()) end_counters(true);
 }
 
 void CudaRecorder::flush(bool forced) {
@@ -252,6 +253,7 @@ bool CudaRecorder::range_is_complete() const {
 // Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
 // our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
+  if (launches_measured()) return false;  // which leave no records
   const BufferCounters counters = buffer_counters();
   const uint64_t activity = counters.requested + counters.completed;
   if (activity != seen_requests_) {

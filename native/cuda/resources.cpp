@@ -1,9 +1,9 @@
 #include "cuda/resources.h"
 
+#include "cuda/counters.h"
 #include "cuda/graphs.h"
 #include "cuda/machine.h"
 #include "cuda/modules.h"
-#include "cuda/pc_sampling.h"
 
 namespace warpsight {
 namespace {
@@ -38,10 +38,10 @@ void on_resource(CUpti_CallbackId cbid, const void* data) {
   switch (cbid) {
     case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
       context_created(resource.context);
-      return sample_context(resource.context);
+      return begin_counters_of(resource.context);
     case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
       context_ends();
-      return end_sampling_of(resource.context);
+      return end_counters_of(resource.context);
     case CUPTI_CBID_RESOURCE_STREAM_CREATED:
       return stream_created(resource.context, resource.resourceHandle.stream);
     case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:

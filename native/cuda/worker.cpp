@@ -8,11 +8,11 @@
 #include <string>
 
 #include "cuda/buffers.h"
+#include "cuda/counters.h"
 #include "cuda/cubins.h"
 #include "cuda/functions.h"
 #include "cuda/machine.h"
 #include "cuda/own_threads.h"
-#include "cuda/pc_sampling.h"
 #include "runtime/runtime.h"
 #include "stacks/waiter.h"
 
@@ -55,13 +55,13 @@ void decode_completed() {
 void* run(void*) {
   pthread_setname_np(pthread_self(), "warpsight-cupti");
   for (;;) {
-    wait_for_completed(pc_window_ms(kIdleWaitMs));
+    wait_for_completed(counter_window_ms(kIdleWaitMs));
     pthread_mutex_lock(&g_lock);
     const uint64_t wanted = g_drains_wanted;
     pthread_mutex_unlock(&g_lock);
     decode_completed();
     write_cubins();
-    collect_pc_samples();
+    collect_counters();
     find_passes();
     pthread_mutex_lock(&g_lock);
     g_drains_done = wanted;

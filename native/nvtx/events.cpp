@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "cuda/cuda.h"
 #include "nvtx/payloads.h"
 #include "runtime/runtime.h"
 
@@ -81,6 +82,7 @@ void end(Domain& domain, uint64_t id, const Event& event) {
 int push(Domain& domain, const Event& event) {
   const uint32_t depth = t_depth[domain.number]++;
   if (heard(domain)) write_marker(kPush, domain, depth, event);
+  if (metric_range_begins != nullptr) metric_range_begins(event.name);
   return static_cast<int>(depth);
 }
 
@@ -88,6 +90,7 @@ int pop(Domain& domain, const Event& event) {
   uint32_t& depth = t_depth[domain.number];
   if (depth == 0) return kNoPush;
   --depth;
+  if (metric_range_ends != nullptr) metric_range_ends();
   if (heard(domain)) write_marker(kPop, domain, depth, event);
   return static_cast<int>(depth);
 }

@@ -3,6 +3,7 @@
 #include "nvtx/abi.h"
 #include "nvtx/events.h"
 #include "nvtx/names.h"
+#include "nvtx/tables.h"
 #include "runtime/own_time.h"
 #include "runtime/runtime.h"
 
@@ -98,17 +99,6 @@ void* create_resource(void*, const ResourceAttributes* a) {
 }
 void destroy_resource(void*) {}
 
-struct Entry {
-  int module;
-  unsigned number;
-  Function function;
-};
-
-template <class F>
-Function cast(F* function) {
-  return reinterpret_cast<Function>(function);
-}
-
 const Entry kEntries[] = {
     {kCore, kMarkEx, cast(mark_ex)},
     {kCore, kMarkA, cast(mark_a)},
@@ -146,16 +136,6 @@ const Entry kEntries[] = {
     {kCudaRt, kNameCudaStreamW, cast(stream_w)},
 };
 
-// Puts our functions where the program's tables have room for them.
-void fill_tables(const CallbacksTable& callbacks) {
-  for (const Entry& entry : kEntries) {
-    Function** table = nullptr;
-    unsigned size = 0;
-    if (callbacks.module_function_table(entry.module, &table, &size) == 0 || table == nullptr) continue;
-    if (entry.number < size && table[entry.number] != nullptr) *table[entry.number] = entry.function;
-  }
-}
-
 }  // namespace
 }  // namespace warpsight::nvtx
 
@@ -163,9 +143,5 @@ void fill_tables(const CallbacksTable& callbacks) {
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     warpsight::nvtx::GetExportTable get_export_table) {
   using namespace warpsight::nvtx;
-  const auto* callbacks = static_cast<const CallbacksTable*>(get_export_table(kCallbacksTable));
-  if (callbacks == nullptr || callbacks->struct_size < sizeof(CallbacksTable)) return 0;
-  if (!warpsight::ensure_runtime()) return 0;
-  fill_tables(*callbacks);
-  return 1;
+  return warpsight::ensure_runtime() && fill_tables(get_export_table, kEntries) ? 1 : 0;
 }

@@ -9,24 +9,6 @@ namespace {
 
 std::atomic<uint32_t> g_domains{0};  // domains made beside the default one; relaxed: a number, no more
 
-void append_utf8(std::string* text, uint32_t code) {
-  if (code < 0x80) {
-    *text += static_cast<char>(code);
-  } else if (code < 0x800) {
-    *text += static_cast<char>(0xc0 | code >> 6);
-    *text += static_cast<char>(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    *text += static_cast<char>(0xe0 | code >> 12);
-    *text += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    *text += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    *text += static_cast<char>(0xf0 | (code >> 18 & 7));
-    *text += static_cast<char>(0x80 | (code >> 12 & 0x3f));
-    *text += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-    *text += static_cast<char>(0x80 | (code & 0x3f));
-  }
-}
-
 }  // namespace
 
 Domain& default_domain() {
@@ -96,12 +78,6 @@ uint32_t message_id(int32_t type, const void* message) {
     default:
       return 0;
   }
-}
-
-std::string utf8(const wchar_t* text) {
-  std::string result;
-  for (; text != nullptr && *text != 0; ++text) append_utf8(&result, static_cast<uint32_t>(*text));
-  return result;
 }
 
 }  // namespace warpsight::nvtx

@@ -7,6 +7,7 @@
 
 #include "nvtx/abi.h"
 #include "nvtx/domain_use.h"
+#include "stacks/utf8.h"
 
 namespace warpsight::nvtx {
 
@@ -43,7 +44,5 @@ uint32_t id_of(RegisteredString& string);
 uint32_t category_id(Domain& domain,
                      uint32_t category);  // its name, else its number as text; 0 for category 0
 uint32_t message_id(int32_t type, const void* message);
-
-std::string utf8(const wchar_t* text);
 
 }  // namespace warpsight::nvtx

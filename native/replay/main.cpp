@@ -135,5 +135,7 @@ int main(int count, char** arguments) {
   setrlimit(RLIMIT_CORE, &no_dump);  // it would hold the contents of the recorded memory
   const int code = warpsight::replay::replay(arguments[1], arguments[2], arguments[3]);
   fflush(stdout);
-  _Exit(code);  // after a fault the driver's own exit handlers can hang
+  if (code == warpsight::replay::kDone)
+    return code;  // what is injected writes its results as the process ends
+  _Exit(code);    // after a fault the driver's own exit handlers can hang
 }

@@ -20,6 +20,7 @@ enum Flag : uint32_t {
   kGate = 16,           // the device begins when all operations are issued
   kServe = 32,          // a debugger steps through the operations (serve.cpp)
   kCheckGaps = 64,      // what no piece covers must keep its poison
+  kTellIssued = 128,    // when the host issued each operation of the last whole run
 };
 
 struct Section {

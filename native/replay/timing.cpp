@@ -89,13 +89,16 @@ bool Timing::issue_all(unsigned variant, bool timed) {
   const size_t first = script_.header->first;
   const bool original = script_.has(kOriginalTiming) && program_.operations() > first;
   const uint64_t start = now_ns() - (original ? script_.operations[first].issued_ns : 0);
+  issued_.clear();
   for (size_t i = first; i < program_.operations(); ++i) {
     if (original) wait_until(start + script_.operations[i].issued_ns);
     const CUstream stream = program_.stream(i);
+    issued_.push_back(now_ns() - start);
     if (timed && !report_->check(driver_, driver_.event_record(before_[i], stream), "timing")) return false;
     if (!program_.issue(i, variant)) return false;
     if (timed && !report_->check(driver_, driver_.event_record(after_[i], stream), "timing")) return false;
   }
+  issued_.push_back(now_ns() - start);
   return true;
 }
 
@@ -141,6 +144,9 @@ bool Timing::run_whole(int run, unsigned variant) {
       !report_->check(driver_, driver_.event_elapsed(&milliseconds, begin_, end_), "timing"))
     return false;
   report_->line("total %d %u %.6f", run, variant, static_cast<double>(milliseconds));
+  if (script_.has(kTellIssued) && !graph && variant == 0 &&
+      static_cast<uint32_t>(run) + 1 == script_.header->runs)
+    for (const uint64_t ns : issued_) report_->line("issued %llu", static_cast<unsigned long long>(ns));
   return true;
 }
 

@@ -31,8 +31,9 @@ class Timing {
   Program& program_;
   Report* const report_;
   CUevent begin_ = nullptr, end_ = nullptr;
-  std::vector<CUevent> joins_;                  // one a stream
-  std::vector<CUevent> before_, after_;         // one an operation
+  std::vector<CUevent> joins_;           // one a stream
+  std::vector<CUevent> before_, after_;  // one an operation
+  std::vector<uint64_t> issued_;         // ns at which the host issued each in the last run, and its end
   CUgraphExec graphs_[2] = {nullptr, nullptr};  // one a variant
   volatile unsigned* gate_ = nullptr;           // host memory that the streams wait for
   CUdeviceptr gate_address_ = 0;

@@ -125,7 +125,7 @@ struct Cursor {
   uint64_t epoch;
   uint64_t gave_up_at;  // `drained` when a wait for room timed out, plus 1: no second wait until it moves
 };
-constexpr uint32_t kKinds = 40;
+constexpr uint32_t kKinds = 48;
 extern __thread Cursor* t_cursors;  // kKinds cursors of this thread, nullptr before its first row
 extern uint64_t g_epoch;  // arena generation << 32 | session (atomic); a change ends every open block
 // Ids of definitions that a caller keeps are good for as long as this stays the same: a forked child numbers

@@ -1,8 +1,13 @@
 // The C functions for Python and for native programs (warpsight.h). Each is a no-op returning 0 when nothing
 // records.
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include <atomic>
+
+#include "cuda/cuda.h"
 #include "ring/arena.h"
 #include "runtime/own_time.h"
 #include "runtime/state.h"
@@ -23,6 +28,18 @@ __thread uint32_t t_depth = 0;  // open ws_push ranges of this thread
 uint32_t intern_text(const char* text) { return text ? intern_event(text) : 0; }
 
 int written(bool ok) { return ok ? 0 : -ENOBUFS; }
+
+std::atomic<uint64_t> g_steps{0};  // iterations that the program has ended
+
+// Records or rests from now on: our thread follows the control word, and the caller waits until it has.
+void switch_now(ArenaHeader* header, uint32_t control) {
+  constexpr uint64_t kPatienceNs = 5000000000;
+  __atomic_store_n(&header->control, control, __ATOMIC_RELEASE);
+  const uint64_t until = now_ns() + kPatienceNs;
+  const timespec pause = {0, 200000};
+  while (__atomic_load_n(&header->control_ack, __ATOMIC_ACQUIRE) != control && now_ns() < until)
+    nanosleep(&pause, nullptr);
+}
 
 Marker marker(uint8_t phase) {
   Marker row = {};
@@ -73,6 +90,23 @@ WARPSIGHT_EXPORT int ws_emit(const char* name, uint64_t start, uint64_t duration
   return written(write(row));
 }
 
+// An iteration of the program has ended: marks it, and begins or ends recording where the launcher asked for
+// it at this step, so that every rank of a job does it at the same one. The number of iterations so far.
+WARPSIGHT_EXPORT uint64_t ws_step() {
+  const uint64_t number = g_steps.fetch_add(1, std::memory_order_relaxed) + 1;
+  ArenaHeader* header = arena();
+  if (header == nullptr) return number;
+  __atomic_store_n(&header->steps, number, __ATOMIC_RELEASE);
+  if (__atomic_load_n(&header->first_step, __ATOMIC_ACQUIRE) == number) switch_now(header, kControlRecord);
+  if (recording()) {
+    char attributes[40];
+    snprintf(attributes, sizeof attributes, "{\"step\":%llu}", static_cast<unsigned long long>(number));
+    ws_emit("step", 0, 0, "step", attributes);
+  }
+  if (__atomic_load_n(&header->last_step, __ATOMIC_ACQUIRE) == number) switch_now(header, 0);
+  return number;
+}
+
 WARPSIGHT_EXPORT int ws_counter(const char* name, double value, const char* unit, int device) {
   if (!recording()) return 0;
   return written(write(Counter{now_ns(), value, intern_text(name), intern_text(unit), device, kSourceUser}));
@@ -87,12 +121,14 @@ WARPSIGHT_EXPORT int ws_push(const char* name, const char* attributes) {
   row.name = intern_text(name);
   row.attributes = intern_text(attributes);
   row.stack = capture_stack();
+  if (metric_range_begins != nullptr) metric_range_begins(row.name);
   return written(write(row));
 }
 
 WARPSIGHT_EXPORT int ws_pop() {
   const OwnTime own(OwnSite::range);
   if (t_depth) --t_depth;
+  if (metric_range_ends != nullptr) metric_range_ends();
   if (!recording()) return 0;
   Marker row = marker(kPop);
   row.id = t_depth;

@@ -13,6 +13,7 @@ namespace warpsight {
 
 enum class StackMode { off, python, native, both };
 enum class GraphMode { automatic, node, graph };
+enum class NcclMode { automatic, on, off };
 
 }  // namespace warpsight
 

@@ -9,7 +9,8 @@ namespace {
 void take(DelayPlan* plan, const std::string& word, std::istringstream& line) {
   std::string checksum, name;
   if (word == "rule") {
-    line >> plan->rule.seed >> plan->rule.threshold >> plan->rule.floor_ns >> plan->rule.ceiling_ns;
+    WsRule* const rule = &plan->rule;
+    line >> rule->seed >> rule->threshold >> rule->floor_ns >> rule->ceiling_ns >> rule->depth >> rule->steps;
   } else if (word == "where") {
     line >> plan->warps >> plan->ranks;
   } else if (word == "blocks") {

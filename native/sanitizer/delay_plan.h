@@ -1,6 +1,6 @@
 // A delay plan as the launcher hands it over: lines of words, written by warpsight/race/delays.py.
 //
-//   rule SEED THRESHOLD FLOOR CEILING     see delay_rule.h
+//   rule SEED THRESHOLD FLOOR CEILING DEPTH STEPS    see delay_rule.h
 //   where WARPS RANKS                     bit masks of warps of a block, and of blocks of a cluster
 //   blocks LOW HIGH                       blocks that wait, ascending; none: all
 //   stream NUMBER                         streams whose launches wait, in the order of their first; none: all

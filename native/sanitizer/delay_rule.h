@@ -17,6 +17,8 @@ struct WsRule {
   unsigned long long threshold;  // a word of 32 bits below it: the occurrence waits
   unsigned int floor_ns;
   unsigned int ceiling_ns;
+  unsigned int depth;  // of a schedule by priorities; 0: each delay is drawn
+  unsigned int steps;  // of a warp, of which such a schedule draws those where priorities change
 };
 
 WS_BOTH void ws_philox(unsigned int x[4], unsigned int key0, unsigned int key1) {
@@ -40,4 +42,31 @@ WS_BOTH long long ws_delay_of(const WsRule& rule, unsigned int point, unsigned i
   if (x[0] >= rule.threshold) return -1;
   const unsigned long long span = static_cast<unsigned long long>(rule.ceiling_ns) - rule.floor_ns + 1;
   return rule.floor_ns + static_cast<long long>(x[1] * span >> 32);
+}
+
+// A warp's wait at each of its steps in a schedule by priorities (PCT: Burckhardt, Kothari, Musuvathi,
+// Nagarakatti, "A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010). Waits
+// stand for priorities: each warp draws one from the lower half of the plan's range; at depth - 1 steps,
+// each of a warp of the launch, that warp falls behind all others, to a wait of its own in the upper half.
+WS_BOTH long long ws_priority_delay(const WsRule& rule, unsigned int step, unsigned int launch,
+                                    unsigned long long warp, unsigned long long warps) {
+  if (rule.threshold == 0) return -1;
+  const unsigned int high = static_cast<unsigned int>(rule.seed >> 32);
+  unsigned int x[4] = {static_cast<unsigned int>(warp), static_cast<unsigned int>(warp >> 32), launch, 0};
+  ws_philox(x, static_cast<unsigned int>(rule.seed), high);
+  const unsigned long long span = static_cast<unsigned long long>(rule.ceiling_ns) - rule.floor_ns;
+  const unsigned long long lower = rule.depth > 1 ? span / 2 : span;
+  unsigned long long wait = x[0] * (lower + 1) >> 32;
+  unsigned int latest = 0;
+  for (unsigned int change = 1; change < rule.depth; ++change) {
+    unsigned int y[4] = {change, 0, launch, 1};
+    ws_philox(y, static_cast<unsigned int>(rule.seed), high);
+    const unsigned long long chosen = (static_cast<unsigned long long>(y[1]) << 32 | y[0]) % warps;
+    const unsigned int at =
+        static_cast<unsigned int>(static_cast<unsigned long long>(y[2]) * rule.steps >> 32);
+    if (chosen != warp || at > step || at < latest) continue;
+    latest = at;
+    wait = span - (span - lower) * (change - 1) / rule.depth;
+  }
+  return rule.floor_ns + static_cast<long long>(wait);
 }

@@ -13,9 +13,11 @@ constexpr uint64_t kFewestCounters = 1ull << 14;
 void Delays::place(CUmodule module, uint64_t pc, uint32_t place, const std::vector<DelayPoint>& points) {
   for (const DelayPoint& point : points) {
     if (point.kind == kHostLaunch) continue;
-    placed_[module].push_back({static_cast<uint32_t>(pc + point.pc), point.kind, point.number, place++});
+    // Steps of a schedule by priorities are counted over all points of a warp.
+    const uint32_t counted = plan_.rule.depth > 0 ? 0 : place++;
+    placed_[module].push_back({static_cast<uint32_t>(pc + point.pc), point.kind, point.number, counted});
   }
-  places_ = std::max(places_, place);
+  places_ = std::max({places_, place, 1u});
   stale_ = true;
 }
 
@@ -28,8 +30,8 @@ bool Delays::stream_waits(CUstream stream) {
 }
 
 // Kernels that run may read the tables before, so these stay.
-SanitizerResult Delays::upload(Sanitizer_StreamHandle handle) {
-  SanitizerResult result = SANITIZER_SUCCESS;
+int Delays::upload(void* handle) {
+  int result = 0;
   if (stale_) {
     points_.clear();
     for (const auto& [module, points] : placed_) points_.insert(points_.end(), points.begin(), points.end());
@@ -37,52 +39,49 @@ SanitizerResult Delays::upload(Sanitizer_StreamHandle handle) {
       return std::make_pair(a.pc, a.kind) < std::make_pair(b.pc, b.kind);
     });
     void* table = nullptr;
-    result = functions_.alloc(context_, &table, std::max<size_t>(points_.size(), 1) * sizeof(WsPoint));
-    if (result != SANITIZER_SUCCESS) return result;
+    result = memory_.alloc(&table, std::max<size_t>(points_.size(), 1) * sizeof(WsPoint));
+    if (result != 0) return result;
     device_points_ = static_cast<WsPoint*>(table);
     if (device_blocks_ == nullptr && !plan_.blocks.empty()) {
-      result = functions_.alloc(context_, &table, plan_.blocks.size() * sizeof(WsBlocks));
-      if (result != SANITIZER_SUCCESS) return result;
+      result = memory_.alloc(&table, plan_.blocks.size() * sizeof(WsBlocks));
+      if (result != 0) return result;
       device_blocks_ = static_cast<WsBlocks*>(table);
     }
     for (auto& known : streams_) known.second.told = false;
     stale_ = false;
   }
   if (!points_.empty())
+    result = memory_.copy(device_points_, points_.data(), points_.size() * sizeof(WsPoint), handle);
+  if (result == 0 && device_blocks_ != nullptr)
     result =
-        functions_.copy_to_device(device_points_, points_.data(), points_.size() * sizeof(WsPoint), handle);
-  if (result == SANITIZER_SUCCESS && device_blocks_ != nullptr)
-    result = functions_.copy_to_device(device_blocks_, const_cast<WsBlocks*>(plan_.blocks.data()),
-                                       plan_.blocks.size() * sizeof(WsBlocks), handle);
+        memory_.copy(device_blocks_, plan_.blocks.data(), plan_.blocks.size() * sizeof(WsBlocks), handle);
   return result;
 }
 
 // More counters for a stream, all zero before what follows in it.
-SanitizerResult Delays::grow(Stream* stream, Sanitizer_StreamHandle handle, uint64_t counters) {
+int Delays::grow(Stream* stream, void* handle, uint64_t counters) {
   uint64_t size = kFewestCounters;
   while (size < counters && size < kMostCounters) size *= 2;
   void* made = nullptr;
-  SanitizerResult result = functions_.alloc(context_, &made, size * sizeof(unsigned long long));
-  if (result == SANITIZER_SUCCESS)
-    result = functions_.memset(made, 0, size * sizeof(unsigned long long), handle);
-  if (result != SANITIZER_SUCCESS) return result;
+  int result = memory_.alloc(&made, size * sizeof(unsigned long long));
+  if (result == 0) result = memory_.clear(made, size * sizeof(unsigned long long), handle);
+  if (result != 0) return result;
   stream->occurrences = static_cast<unsigned long long*>(made);
   stream->size = size;
   return result;
 }
 
-SanitizerResult Delays::describe(CUstream stream, Sanitizer_StreamHandle handle, uint64_t warps,
-                                 WsLaunch* launch) {
+int Delays::describe(CUstream stream, void* handle, uint64_t warps, WsLaunch* launch) {
   Stream& own = streams_[stream];
   if (stale_ || !own.told) {
-    const SanitizerResult result = upload(handle);
-    if (result != SANITIZER_SUCCESS) return result;
+    const int result = upload(handle);
+    if (result != 0) return result;
     own.told = true;
   }
   const uint64_t counters = warps * places_;
   if (own.occurrences == nullptr || (own.size < counters && own.size < kMostCounters)) {
-    const SanitizerResult result = grow(&own, handle, counters);
-    if (result != SANITIZER_SUCCESS) return result;
+    const int result = grow(&own, handle, counters);
+    if (result != 0) return result;
   }
   launch->rule = plan_.rule;
   launch->warps = plan_.warps;
@@ -94,7 +93,7 @@ SanitizerResult Delays::describe(CUstream stream, Sanitizer_StreamHandle handle,
   launch->occurrences = own.occurrences;
   launch->occurrence_size = own.size;
   launch->places = places_;
-  return SANITIZER_SUCCESS;
+  return 0;
 }
 
 }  // namespace warpsight

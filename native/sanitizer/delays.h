@@ -1,6 +1,8 @@
 // The delays of one context: where its points are on the device, and what is counted for them.
 #pragma once
 
+#include <cuda.h>
+
 #include <map>
 #include <set>
 #include <string>
@@ -8,7 +10,7 @@
 #include <vector>
 
 #include "sanitizer/delay_plan.h"
-#include "sanitizer/functions.h"
+#include "sanitizer/device_memory.h"
 
 namespace warpsight {
 
@@ -18,8 +20,7 @@ using Code = std::pair<std::string, std::string>;
 // Used under the tracer's lock.
 class Delays {
  public:
-  Delays(const DelayPlan& plan, const SanitizerFunctions& functions, CUcontext context)
-      : plan_(plan), functions_(functions), context_(context) {}
+  Delays(const DelayPlan& plan, DeviceMemory& memory) : plan_(plan), memory_(memory) {}
 
   // The points of a function that lies at `pc`; `place`: number of the first in its module.
   void place(CUmodule module, uint64_t pc, uint32_t place, const std::vector<DelayPoint>& points);
@@ -30,8 +31,9 @@ class Delays {
   void restart() { launches_.clear(); }
   // Whether the plan delays the launches of a stream; called for each launch of a function with points.
   bool stream_waits(CUstream stream);
-  // What a launch's description on the device needs, copied there in the order of its stream.
-  SanitizerResult describe(CUstream stream, Sanitizer_StreamHandle handle, uint64_t warps, WsLaunch* launch);
+  // What a launch's description on the device needs, copied there in the order of its stream. The result is
+  // the memory's.
+  int describe(CUstream stream, void* handle, uint64_t warps, WsLaunch* launch);
 
  private:
   struct Stream {
@@ -40,12 +42,11 @@ class Delays {
     unsigned long long* occurrences = nullptr;
     uint64_t size = 0;
   };
-  SanitizerResult upload(Sanitizer_StreamHandle handle);
-  SanitizerResult grow(Stream* stream, Sanitizer_StreamHandle handle, uint64_t counters);
+  int upload(void* handle);
+  int grow(Stream* stream, void* handle, uint64_t counters);
 
   const DelayPlan& plan_;
-  const SanitizerFunctions& functions_;
-  const CUcontext context_;
+  DeviceMemory& memory_;
   std::map<CUmodule, std::vector<WsPoint>> placed_;
   std::map<Code, uint32_t> launches_;
   std::map<CUstream, Stream> streams_;

@@ -37,6 +37,7 @@
 #define WS_DELAY 2   // wait before it, and record how long (kind WS_DELAY_KIND)
 #define WS_CHECK 3   // look for races (race_layout.h)
 #define WS_PROBE 4   // call the user's probes, which take the place of ws_record (probe_format.h)
+#define WS_STRESS 5  // nothing: no code is patched, and memory is hammered (memory_stress.h)
 
 #define WS_DELAY_KIND 64  // no class of the Sanitizer's: operand A is the delay in ns, B the occurrence
 #define WS_UNCOUNTED 0xffffffffu  // the occurrence where the launch is too large to count them

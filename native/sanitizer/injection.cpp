@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <atomic>
 
+#include "sanitizer/memory_stress.h"
 #include "sanitizer/tracer.h"
 
 namespace warpsight {
@@ -15,6 +17,8 @@ namespace {
 std::atomic<uint64_t> g_graphs{0};       // launches of graphs so far
 thread_local uint64_t t_graph = 1;       // number of the one that this thread is making
 std::atomic<Tracer*> g_tracer{nullptr};  // null before the start and in a forked child
+std::atomic<MemoryStress*> g_stress{nullptr};
+constexpr int kNotStressed = 125;  // exit code of a run that cannot be judged
 
 void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, const void* data) {
   Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
@@ -54,9 +58,28 @@ void on_event(void*, Sanitizer_CallbackDomain domain, Sanitizer_CallbackId id, c
 
 void at_exit() {
   if (Tracer* const tracer = g_tracer.exchange(nullptr)) tracer->stop();
+  MemoryStress* const stress = g_stress.exchange(nullptr);
+  if (stress == nullptr || stress->stop()) return;
+  fprintf(stderr,
+          "warpsight: memory was not stressed: the program used no primary context, or only briefly\n");
+  fflush(nullptr);
+  _exit(kNotStressed);
 }
 
-void in_child() { g_tracer.store(nullptr); }
+void in_child() {
+  g_tracer.store(nullptr);
+  g_stress.store(nullptr);
+}
+
+void start_stress(const EventRequest& request) {
+  DelayPlan plan;
+  if (!plan.read(request.plan)) return;
+  auto* const stress = new MemoryStress(plan.rule);
+  stress->start();
+  g_stress.store(stress);
+  atexit(at_exit);
+  pthread_atfork(nullptr, nullptr, in_child);
+}
 
 // The program goes on without a trace; the launcher finds the file with the reason.
 void refuse(Tracer* tracer, const std::string& why) {
@@ -89,6 +112,10 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   static std::atomic<bool> begun{false};  // the driver may call more than once
   EventRequest request;
   if (begun.exchange(true) || !read_request(&request)) return 1;
+  if (request.mode == WS_STRESS) {
+    start_stress(request);
+    return 1;
+  }
   SanitizerFunctions functions = {};
   std::string why;
   const bool loaded = load_sanitizer(request.library, &functions, &why);
@@ -112,9 +139,13 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
 }
 
 // Begins a trial in a process that makes several: launches count from 0 again, and delays follow from this
-// seed; `on` 0: patched code runs, and nothing waits. False when this process has no delay plan. Kernels
-// that were launched before keep what they have.
+// seed; `on` 0: patched code runs, and nothing waits. False when this process has no plan. Kernels that were
+// launched before keep what they have.
 extern "C" __attribute__((visibility("default"))) int warpsight_race_set(uint64_t seed, int on) {
+  if (warpsight::MemoryStress* const stress = warpsight::g_stress.load()) {
+    stress->begin_trial(seed, on != 0);
+    return 1;
+  }
   warpsight::Tracer* const tracer = warpsight::g_tracer.load(std::memory_order_acquire);
   return tracer != nullptr && tracer->begin_trial(seed, on != 0) ? 1 : 0;
 }

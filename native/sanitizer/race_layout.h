@@ -17,8 +17,8 @@
 // accessed in any other way has entries of its own.
 #pragma once
 
-#define WS_RACE_KIND 65       // a record: a race (race_shadow.h says the operands)
-#define WS_UNWATCHED_KIND 66  // a record: accesses that were not looked at
+#define WS_RACE_KIND 68       // a record: a race (race_shadow.h says the operands)
+#define WS_UNWATCHED_KIND 69  // a record: accesses that were not looked at
 
 #define WS_SITES 2048u        // 0 is for instructions without a number, which are not looked at
 #define WS_RACE_FUNCTIONS 16  // of a kernel: itself, and functions that it may call

@@ -43,6 +43,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
       request->maps.push_back({static_cast<uint32_t>(number(value)), number(value.substr(colon + 1)),
                                value.find(":hidden") == std::string::npos});
   }
+  if (key == "collect") request->collect = static_cast<uint32_t>(number(value));
+  if (key == "sass") request->sass.push_back(value);
+  if (key == "nvdisasm") request->nvdisasm = value;
   if (key == "instruction") {
     const size_t colon = value.find(':');
     if (colon != std::string::npos)
@@ -54,8 +57,9 @@ void set(EventRequest* request, std::string_view key, const std::string& value) 
 
 bool read_request(EventRequest* request) {
   const auto take = [request](std::string_view key, const std::string& value) { set(request, key, value); };
-  return read_request_lines("WARPSIGHT_EVENTS", take) &&
-         (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
+  if (!read_request_lines("WARPSIGHT_EVENTS", take)) return false;
+  if (request->mode == WS_STRESS) return true;
+  return (!request->file.empty() || request->mode == WS_DELAY) && !request->library.empty();
 }
 
 bool kernel_requested(const EventRequest& request, const std::string& name) {

@@ -26,7 +26,7 @@ struct EventRequest {
   std::vector<std::string> patches;  // cubins of the patches, one for each architecture of the machine
   std::vector<std::string> kernels;  // fnmatch patterns of mangled or demangled names; none: every kernel
   std::vector<std::pair<int, std::string>> instructions;  // Sanitizer_InstructionId and the patch's name
-  uint32_t mode = 0;                                      // WS_RECORD, WS_NOTE, WS_DELAY or WS_CHECK
+  uint32_t mode = 0;                                      // WS_RECORD and those that follow it
   uint64_t shadow_bytes = 4ull << 30;                     // WS_CHECK: of device memory at most
   std::string plan;                                       // file of a delay plan (delay_plan.h)
   uint64_t limit = ~0ull;                                 // bytes of the event file at most
@@ -41,6 +41,10 @@ struct EventRequest {
   std::vector<std::string> probes;  // WS_PROBE: the pattern of kernels of each probe
   std::vector<ProbeMap> maps;
   uint64_t map_bytes = 1ull << 30;  // of a context at most
+  // Of the NVBit tool (nvbit/tool.cpp) alone.
+  uint32_t collect = 0;           // bits of what is recorded: see nvbit/instrument.h
+  std::vector<std::string> sass;  // extended regular expressions on the text of instructions; none: all
+  std::string nvdisasm;           // path
 };
 
 // False when the variable is not set: this process is not traced.

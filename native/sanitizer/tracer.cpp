@@ -122,7 +122,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
   context->counters = static_cast<char*>(counters);
   context->notes = static_cast<unsigned long long*>(notes);
   if (request_.mode == WS_PROBE) context->probes = std::make_shared<Probes>(request_, functions_, handle);
-  if (request_.mode == WS_DELAY) context->delays = std::make_unique<Delays>(plan_, functions_, handle);
+  if (request_.mode == WS_DELAY) context->delays = std::make_unique<Delays>(plan_, context->memory);
   if (request_.mode == WS_CHECK) {
     context->races = std::make_unique<RaceChecks>(functions_, handle);
     result = context->races->start(request_.shadow_bytes);
@@ -143,7 +143,7 @@ bool Tracer::allocate(CUcontext handle, Context* context) {
 Tracer::Context* Tracer::context_of(CUcontext handle) {
   const auto known = contexts_.find(handle);
   if (known != contexts_.end()) return known->second.get();
-  auto made = std::make_unique<Context>();
+  auto made = std::make_unique<Context>(functions_, handle);
   if (!add_patches(handle) || !allocate(handle, made.get())) made.reset();
   return (contexts_[handle] = std::move(made)).get();
 }
@@ -329,8 +329,8 @@ SanitizerResult Tracer::fill(const Sanitizer_LaunchData& data, uint64_t pc, uint
   launch->cluster[2] = std::max(data.clusterDim_z, 1u);
   const uint64_t threads = 1ull * data.blockDim_x * data.blockDim_y * data.blockDim_z;
   const uint64_t blocks = 1ull * data.gridDim_x * data.gridDim_y * data.gridDim_z;
-  return context->delays->describe(graph != 0 ? data.apiStream : data.stream, stream,
-                                   blocks * ((threads + 31) / 32), launch);
+  return static_cast<SanitizerResult>(context->delays->describe(
+      graph != 0 ? data.apiStream : data.stream, stream, blocks * ((threads + 31) / 32), launch));
 }
 
 // The maps of a launch's probes. The kernels of one launch of a graph share what their patches are given, so

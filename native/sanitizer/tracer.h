@@ -46,8 +46,24 @@ class Tracer {
   EventFile& file() { return file_; }
 
  private:
+  // Memory of a context from the Sanitizer.
+  struct Memory final : DeviceMemory {
+    Memory(const SanitizerFunctions& functions, CUcontext context) : functions(functions), context(context) {}
+    int alloc(void** made, size_t bytes) override { return functions.alloc(context, made, bytes); }
+    int clear(void* at, size_t bytes, void* stream) override {
+      return functions.memset(at, 0, bytes, static_cast<Sanitizer_StreamHandle>(stream));
+    }
+    int copy(void* to, const void* from, size_t bytes, void* stream) override {
+      return functions.copy_to_device(to, const_cast<void*>(from), bytes,
+                                      static_cast<Sanitizer_StreamHandle>(stream));
+    }
+    const SanitizerFunctions& functions;
+    const CUcontext context;
+  };
   // A context with patched modules.
   struct Context {
+    Context(const SanitizerFunctions& functions, CUcontext handle) : memory(functions, handle) {}
+    Memory memory;
     std::unique_ptr<EventRing> ring;
     WsLaunch* launches = nullptr;  // device: descriptions of recorded launches, used round-robin
     char* counters = nullptr;      // device: the head of the ring, then a counter for each of them

@@ -62,6 +62,15 @@ DEVICE u32 next_occurrence(const WsLaunch* launch, const WsPoint& point) {
   return count;
 }
 
+DEVICE i64 delay_of(const WsLaunch* launch, const WsPoint& point, u32 occurrence) {
+  const u32 block = block_of_grid(), warp = warp_of_block();
+  if (launch->rule.depth == 0)
+    return ws_delay_of(launch->rule, point.number, occurrence, launch->index, block, warp);
+  const u64 of_block = (blockDim.x * blockDim.y * blockDim.z + 31) / 32;
+  const u64 warps = static_cast<u64>(gridDim.x) * gridDim.y * gridDim.z * of_block;
+  return ws_priority_delay(launch->rule, occurrence, launch->index, block * of_block + warp, warps);
+}
+
 // A sleep ends after a millisecond at the latest, and as early as it likes.
 DEVICE void wait(u64 ns) {
   u64 begin, now;
@@ -106,8 +115,7 @@ DEVICE void delay(const WsLaunch* launch, u64 pc, u32 kind) {
   u32 occurrence = 0;
   if (group.lane == group.leader) occurrence = next_occurrence(launch, *point);
   occurrence = __shfl_sync(group.lanes, occurrence, group.leader);
-  const i64 ns =
-      ws_delay_of(launch->rule, point->number, occurrence, launch->index, block_of_grid(), warp_of_block());
+  const i64 ns = delay_of(launch, *point, occurrence);
   if (ns < 0) return;
   const u64 length = static_cast<u64>(ns);
   if (group.lane == group.leader) write_visit(launch, group, pc, WS_DELAY_KIND, kind, 2, length, occurrence);

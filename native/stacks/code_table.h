@@ -8,6 +8,7 @@
 #include "stacks/flat_table.h"
 #include "stacks/frames.h"
 #include "stacks/line_table.h"
+#include "stacks/utf8.h"
 
 namespace warpsight {
 
@@ -17,9 +18,6 @@ constexpr uint64_t kMostTextBytes = 1u << 20;
 // A compact str as UTF-8; false when it is unreadable or nothing we know.
 template <class Memory>
 bool read_text(const PythonLayout& o, Memory& memory, uint64_t text, std::string* out);
-
-// Appends one code point as UTF-8; lone surrogates become U+FFFD.
-void append_utf8(std::string* out, uint32_t point);
 
 struct Code {
   uint32_t function;  // string ids

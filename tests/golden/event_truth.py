@@ -33,6 +33,14 @@ def recorded(trace: EventTrace, kernel: str) -> Counter[Access]:
     return found
 
 
+def without_values(accesses: Counter[Access]) -> Counter[Access]:
+    """The same where no values are recorded."""
+    found: Counter[Access] = Counter()
+    for access, count in accesses.items():
+        found[(*access[:-1], None)] += count
+    return found
+
+
 def _f32(value: float) -> int:
     return int(np.float32(value).view(np.uint32))
 

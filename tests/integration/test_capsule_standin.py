@@ -46,7 +46,9 @@ class Programs:
     folder: Path
     library: Path
 
-    def record(self, folder: Path, options: str, *steps: str, standin: str = "") -> Done:
+    def record(
+        self, folder: Path, options: str, *steps: str, standin: str = "", program: tuple[str, ...] = ()
+    ) -> Done:
         """`capsule record OPTIONS -- program STEPS`."""
         out = folder / "x.capsule"
         cubin = self.folder / "module.cubin"
@@ -56,7 +58,7 @@ class Programs:
         }  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-m", "warpsight", "capsule", "record", "-o", out, *options.split(), "--",
-             self.folder / "program", *steps],
+             *(program or (self.folder / "program",)), *steps],
             env={**os.environ, **variables}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert sorted(path.name for path in folder.iterdir() if path != out) == []  # nothing is left behind
@@ -240,3 +242,94 @@ def test_who_wrote_memory_last_is_known(programs: Programs, tmp_path: Path) -> N
     capsule = programs.record(tmp_path, "-k add* --launch 1", "add", "add").capsule
     assert the_output(capsule).last_writer == "add_listed"
     assert the_output(capsule).maker == "cuMemAlloc_v2"
+
+
+def allocations(capsule: Capsule) -> list[browsing.Memory]:
+    held = browsing.overview(capsule)
+    return [browsing.one(held, hex(block.address)) for block in capsule.manifest.allocations]
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "number", "value"),
+    [
+        ("-k fill* --when slowest", ["fill:3", "add", "fill:9", "fill:4", "fill:8"], 1, 9.0),
+        ("-k fill* --when slowest --launch 2..4", ["fill:9", "fill:4", "fill:3", "fill:5", "fill:9"], 3, 5.0),
+    ],
+)
+def test_the_slowest_launch_is_kept(
+    programs: Programs, tmp_path: Path, options: str, steps: list[str], number: int, value: float
+) -> None:
+    done = programs.record(tmp_path, options, *steps)
+    (filled,) = allocations(done.capsule)
+    assert set(floats(done.capsule, filled, "after")) == {value}
+    assert f"number {number} (from 0)" in done.output
+
+
+@pytest.mark.parametrize(
+    ("which", "value", "said"), [("hung", -1, "did not end within"), ("faulted", -2, "error 700")]
+)
+def test_the_launch_that_did_not_end_well_is_kept_with_what_it_read(
+    programs: Programs, tmp_path: Path, which: str, value: int, said: str
+) -> None:
+    done = programs.record(
+        tmp_path, f"-k fill* --when {which} --patience 0.1", "fill:3", "add", f"fill:{value}", "add"
+    )
+    (filled,) = allocations(done.capsule)
+    assert set(floats(done.capsule, filled, "before")) == {3.0}
+    assert done.capsule.manifest.allocations[0].after is None
+    assert said in done.capsule.manifest.incomplete[0]
+
+
+def test_the_slowest_step_is_kept(programs: Programs, tmp_path: Path) -> None:
+    step = "warpsight:step"
+    steps = [word for value in (2, 7, 5) for word in (f"range:{step}", f"fill:{value}", "add", f"end:{step}")]
+    capsule = programs.record(tmp_path, "--step 1..4 --when slowest", *steps).capsule
+    assert [operation.kind for operation in browsing.overview(capsule).operations] == ["launch", "launch"]
+    assert any(7.0 in floats(capsule, block, "after") for block in allocations(capsule))
+
+
+def test_no_launch_that_hangs_is_said(programs: Programs, tmp_path: Path) -> None:
+    done = programs.record(tmp_path, "--when hung", "add", "add")
+    assert (done.code, "there 2 times, and none of them hung" in done.output) == (1, True), done.output
+
+
+def test_the_python_stack_of_an_allocation_is_known(programs: Programs, tmp_path: Path) -> None:
+    script = programs.folder / "train.py"
+    script.write_text(
+        f"""import ctypes, sys
+def make_model():
+    arguments = [b"train", *(word.encode() for word in sys.argv[1:])]
+    library = ctypes.CDLL({str(programs.folder / "libcuda.so.1")!r}, ctypes.RTLD_GLOBAL)
+    library.standin_main(len(arguments), (ctypes.c_char_p * len(arguments))(*arguments))
+make_model()
+"""
+    )
+    (tmp_path / "x").mkdir()
+    capsule = programs.record(tmp_path / "x", "-k add*", "add", program=(sys.executable, str(script))).capsule
+    stack = the_output(capsule).stack
+    assert stack == [f"make_model ({script}:5)", f"<module> ({script}:6)"]
+
+
+def test_ptx_that_was_compiled_when_it_was_loaded_comes_along(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "-k add*", "add", standin="ptx").capsule
+    (source,) = capsule.manifest.modules[0].sources
+    assert (source.name, capsule.bytes_of(source.contents)) == (
+        "module.ptx",
+        b"// add_listed\n.version 8.0\n",
+    )
+
+
+def test_contents_of_large_allocations_can_be_left_out(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "-k add* --limit 1", "big").capsule
+    held = capsule.manifest
+    assert sorted((a.size > 1 << 20, a.before is None) for a in held.allocations)[-1] == (True, True)
+    assert sum(a.before is None for a in held.allocations) == 1
+    assert "bytes have no contents" in held.incomplete[0]
+
+
+def test_launches_count_from_the_signal_on(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(
+        tmp_path, "-k fill* --signal USR1", "fill:3", "fill:4", "signal", "fill:5", "fill:6"
+    ).capsule
+    (filled,) = allocations(capsule)
+    assert set(floats(capsule, filled, "after")) == {5.0}

@@ -155,13 +155,18 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
         '#include "sanitizer/delay_rule.h"\n'
         'extern "C" long long delay_of(unsigned long long seed, unsigned long long threshold, unsigned floor, unsigned ceiling,'
         " unsigned point, unsigned occurrence, unsigned launch, unsigned block, unsigned warp) {\n"
-        "  return ws_delay_of({seed, threshold, floor, ceiling}, point, occurrence, launch, block, warp);\n}\n"
+        "  return ws_delay_of({seed, threshold, floor, ceiling, 0, 0}, point, occurrence, launch, block, warp);\n}\n"
+        'extern "C" long long priority_delay(unsigned long long seed, unsigned floor, unsigned ceiling, unsigned depth,'
+        " unsigned steps, unsigned step, unsigned launch, unsigned long long warp, unsigned long long warps) {\n"
+        "  return ws_priority_delay({seed, 1ull << 32, floor, ceiling, depth, steps}, step, launch, warp, warps);\n}\n"
     )
     subprocess.run(
         [compiler, "-std=c++17", "-shared", "-fPIC", f"-I{ROOT / 'native'}", "-o", library, source],
         check=True,
     )
-    function = ctypes.CDLL(str(library)).delay_of
+    loaded = ctypes.CDLL(str(library))
+    _same_priorities(loaded)
+    function = loaded.delay_of
     function.restype = ctypes.c_longlong
     function.argtypes = [ctypes.c_uint64, ctypes.c_uint64, *[ctypes.c_uint32] * 7]
     random = np.random.default_rng(1)
@@ -177,6 +182,36 @@ def test_the_devices_rule_gives_the_golden_delays(tmp_path: Path) -> None:
                 function(plan.seed, threshold, floor, ceiling, point.number, occurrence, launch, block, warp)
                 == wanted
             )
+
+
+def _same_priorities(library: ctypes.CDLL) -> None:
+    function = library.priority_delay
+    function.restype = ctypes.c_longlong
+    function.argtypes = [ctypes.c_uint64, *[ctypes.c_uint32] * 6, *[ctypes.c_uint64] * 2]
+    random = np.random.default_rng(2)
+    for depth, floor, ceiling in ((1, 0, 0), (2, 5, 4_000_000_000), (5, 0, 70_000)):
+        for warps in (1, 7, 1 << 34):
+            plan = Plan(mode="pct", seed=int(random.integers(2**63)), floor_ns=floor, ceiling_ns=ceiling, depth=depth,
+                        steps=int(random.integers(1, 9)), points=())  # fmt: skip
+            for _ in range(50):
+                step, launch, warp = (int(random.integers(limit)) for limit in (12, 4, min(warps, 9)))
+                wanted = int(counter.priority_delays(plan, launch, warp, step, warps))
+                assert wanted == function(
+                    plan.seed, floor, ceiling, depth, plan.steps, step, launch, warp, warps
+                )
+
+
+def test_a_schedule_counts_the_steps_of_a_warp_over_all_points(programs: Programs, tmp_path: Path) -> None:
+    plan = plan_for(programs, mode="pct", depth=3, steps=20)
+    replay(programs, tmp_path, plan, "load", "launch:K:3:10")
+    rows = done(tmp_path)
+    assert sorted((row[4], row[8]) for row in rows) == [
+        (warp, step) for warp in range(3) for step in range(20)
+    ]
+    assert all(
+        row[-1] == counter.priority_delays(plan, row[2], row[4], row[8], 3)  # type: ignore[arg-type]
+        for row in rows
+    )
 
 
 def test_logs_of_no_run_are_an_empty_table(tmp_path: Path) -> None:

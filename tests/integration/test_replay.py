@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from tests.standin import replaying
 from tests.standin.replaying import BASE, COUNT, INPUT, KERNEL, answer, parameters, write
 from warpsight import _native
+from warpsight.model import TraceWriter
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Writer
 
@@ -285,3 +286,77 @@ def test_the_program_refuses_what_is_no_script(tmp_path: Path) -> None:
         (tmp_path / "script").write_bytes(text)
         done = subprocess.run([program(), tmp_path / "script", tmp_path / "data", tmp_path], check=False)
         assert done.returncode == 2
+
+
+def test_other_schedules_are_measured_beside_their_prediction(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, "noisy", KERNEL))
+    wanted = ("streams:noisy", "graphs", "kernel:noisy=none", "merge")
+    found = answer(standin, tmp_path / "x.capsule", *(word for what in wanted for word in ("-w", what)))
+    schema = json.loads((resources.files("warpsight.ui.cli") / "schemas" / "replay.json").read_text("utf-8"))
+    Draft202012Validator(schema).validate({name: value for name, value in found.items() if name != "code"})
+    changes = {row["what"]: row for row in found["changes"]}
+    assert [changes[what]["median_ns"] for what in wanted] == [30_000, 30_000, 20_000, 30_000]
+    assert [changes[what]["predicted_ns"] is None for what in wanted] == [False, False, False, True]
+    assert changes["kernel:noisy=none"]["verdict"] == "repeatable"
+    said = replaying.replay(standin, tmp_path / "x.capsule", "-w", "kernel:noisy=none").stdout
+    assert "kernel:noisy=none" in said and "-33.3 %" in said
+
+
+def test_a_change_that_matches_nothing_is_refused_before_anything_runs(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule")
+    done = replaying.replay(standin, tmp_path / "x.capsule", "-w", "streams:conv")
+    assert done.returncode == 2 and "matches no operation" in done.stderr
+
+
+def test_a_trace_is_replayed_with_kernels_that_wait(standin: Path) -> None:
+    trace = Path(__file__).parents[1] / "golden" / "planted_serialised_streams.warp.zip"
+    found = answer(standin, trace, "--operations", "0..99", "-n", "1", "--validate")
+    assert found["code"] == 0 and found["verdict"] == "repeatable", found
+    assert (found["validation"]["violations"], found["validation"]["ordered"]) == ([], 95)
+    kernels = [row for row in found["versions"][0]["operations"] if row["name"].startswith("kernel_")]
+    assert kernels and all(abs(row["median_ns"] - row["recorded_ns"]) <= 2000 for row in kernels)
+
+
+def test_a_dry_run_finds_what_ran_before_it_could(tmp_path: Path) -> None:
+    row = {"process": 0, "device": 0, "context": 1, "duration": 10_000}
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        gemm = writer.name("gemm")
+        writer.add(
+            "launch", [{"process": 0, "thread": 1, "correlation": i, "start": 1000 * i, "duration": 500,
+                        "function": "cudaLaunchKernel", "captured": False} for i in (1, 2, 5)]
+        )  # fmt: skip
+        writer.add(
+            "kernel", [{**row, "stream": stream, "correlation": i, "start": start, "name_id": gemm, "graph_level": False}
+                       for i, stream, start in ((1, 7, 10_000), (2, 7, 15_000), (5, 8, 20_000))]
+        )  # fmt: skip
+        event = {"process": 0, "device": 0, "context": 1, "event": 1, "event_sync": 9}
+        wait = {"start": 4000, "duration": 10, "kind": "stream wait event", "result": 0}
+        writer.add("event", [{**event, "stream": 7, "correlation": 3, "time": None}])
+        writer.add("sync", [{**event, **wait, "stream": 8, "correlation": 4}])
+        call = {"process": 0, "thread": 1, "duration": 500}
+        writer.add(
+            "api",
+            [{**call, "correlation": i, "start": 1000 * i, "function": "cudaEventRecord"} for i in (3, 4)],
+        )
+    done = replaying.replay(tmp_path, tmp_path / "t.warp", "--mode", "dry-run", "--validate", "--json")
+    checked = json.loads(done.stdout)["validation"]
+    assert done.returncode == 8 and (checked["ordered"], checked["depending"]) == (1, 1), (
+        done.stdout + done.stderr
+    )
+    assert [(v["kind"], v["operation"], v["waited_for"], v["early_ns"]) for v in checked["violations"]] == [
+        ("order", 1, 0, 5000), ("dependency", 4, 1, 5000)
+    ]  # fmt: skip
+
+
+def test_what_a_trace_cannot_answer_is_refused(standin: Path) -> None:
+    trace = Path(__file__).parents[1] / "golden" / "planted_serialised_streams.warp.zip"
+    done = replaying.replay(standin, trace, "--check-reach")
+    assert done.returncode == 2 and "need a capsule" in done.stderr
+
+
+def test_the_writes_of_each_operation_are_told(standin: Path, tmp_path: Path) -> None:
+    write(tmp_path / "x.capsule", (KERNEL, "scale_off", KERNEL))
+    found = answer(standin, tmp_path / "x.capsule", "--writes", "--operations", "1..2")
+    assert [(row["operation"], row["name"], row["allocation"], row["begin"]) for row in found["writes"]] == [
+        (1, "scale_off", 1, 28), (2, "scale", 1, 28)
+    ]  # fmt: skip

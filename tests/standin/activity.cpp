@@ -163,6 +163,7 @@ void record_kernel(const char* name, uint32_t correlation, uint32_t stream, uint
   const bool lost = every != 0 && ++g_kernels % every == 0;
   append(k, !lost);
   sample_launch(name);
+  count_launch(name);
 }
 
 void record_copy(uint64_t bytes, uint32_t correlation, uint64_t graph_node) {

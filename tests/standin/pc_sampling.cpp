@@ -79,6 +79,11 @@ void checksum_image(const void* image, size_t size, const char* const* kernels, 
   for (size_t i = 0; i < count; ++i) g_images[kernels[i]] = checksum;
 }
 
+uint64_t checksum_of(const char* kernel) {
+  const std::lock_guard<std::mutex> guard(g_lock);
+  return g_images[kernel];
+}
+
 }  // namespace standin
 
 using namespace standin;  // NOLINT

@@ -409,6 +409,10 @@ void do_step(const std::vector<std::string>& step) {
     at_rate(kept(step[1]), number(2), number(3));
   else if (what == "ranges")
     in_ranges(number(1), number(2));
+  else if (what == "push")
+    exported<int(const char*, const char*)>("ws_push")(step[1].c_str(), nullptr);
+  else if (what == "pop")
+    exported<int()>("ws_pop")();
   else if (what == "sleep")
     usleep(static_cast<useconds_t>(number(1)) * 1000u);
   else if (what == "compute")

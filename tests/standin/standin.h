@@ -52,6 +52,8 @@ void serve_dump_requests();         // the driver's pipe for core dumps asked fo
 // Samples of program counters: of a launch, and the checksum of the image that its kernel comes from.
 void sample_launch(const char* kernel);
 void checksum_image(const void* image, size_t size, const char* const* kernels, size_t count);
+uint64_t checksum_of(const char* kernel);
+void count_launch(const char* kernel);  // for exact counts and metrics
 
 void context_exists();
 void resource(CUpti_CallbackIdResource id, void* descriptor, CUstream stream);

@@ -43,6 +43,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         c_char_p,
     ),  # name, start, duration, kind, attributes
     "ws_counter": (c_int, c_char_p, c_double, c_char_p, c_int),  # name, value, unit, device
+    "ws_step": (c_uint64,),  # iterations so far, this one included
     "ws_push": (c_int, c_char_p, c_char_p),  # name, attributes
     "ws_pop": (c_int,),
     "ws_instant": (c_int, c_char_p, c_char_p),  # name, domain; "warpsight.trigger" asks for what triggers do

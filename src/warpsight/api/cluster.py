@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from warpsight.cluster.executor import Executor
     from warpsight.cluster.verdict import JobVerdict
 
@@ -43,6 +45,15 @@ def analyze(
     return judge(load(paths, executor or _executor(workers, dask)))
 
 
+def traffic(*paths: str | os.PathLike[str], workers: int = 0, dask: str = "") -> pa.Table:
+    """What the ranks of a job send to each other: a row per pair; arguments and errors as in :func:`analyze`."""
+    from warpsight.cluster import traffic as between_ranks
+    from warpsight.cluster.job import load
+    from warpsight.cluster.waiting import Waiting
+
+    return between_ranks.traffic(Waiting(load(paths, _executor(workers, dask))))
+
+
 def merge(
     *paths: str | os.PathLike[str],
     out: str | os.PathLike[str],
@@ -69,6 +80,42 @@ def merge(
     job = load(paths, _executor(workers, dask))
     rows = merged(job, out, force=force)
     return MergedJob(os.fspath(out), len(job.summaries), rows, job.clocks.worst, job.failed)
+
+
+@dataclass(frozen=True)
+class Triggered:
+    """What :func:`trigger` asked for, and which recordings will do it: names of folders and why not, of those that will not."""
+
+    when: str
+    taken: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+
+
+def trigger(
+    folder: str | os.PathLike[str],
+    *,
+    step: int | None = None,
+    steps: int = 0,
+    wait: float = 5.0,
+    seconds: float = 0.0,
+    patience: float = 10.0,
+) -> Triggered:
+    """Have every recording of a job (`record --on-trigger`) begin, and end, at one step or time.
+
+    Args:
+        folder: the recording, or the folder of a job's recordings.
+        step: begin when each rank has ended this many steps (`ws.step()`); None: at a time.
+        steps: end after so many more; 0: record to the end.
+        wait: without `step`: begin so many seconds from now, by the hosts' wall clocks.
+        seconds: end after so many more; 0: record to the end.
+        patience: how long to wait for the recordings to confirm, s.
+
+    Raises:
+        UsageError: when nothing is recorded into the folder, or both kinds are asked for.
+    """
+    from warpsight.cluster import trigger as job
+
+    return Triggered(*job.trigger(folder, step, steps, wait, seconds, patience))
 
 
 def _executor(workers: int, dask: str) -> Executor:

@@ -8,7 +8,7 @@ Standard input has one JSON object per line, standard output one in answer to ea
 * `{"do": "convert"}` converts closed segments once there is enough of them → `{"converted": segments,
   "kernels": rows so far}`
 * `{"do": "finish", "processes": [{"pid", "arena", "exit", "end"}], "loss": [...], "settings": {...},
-  "overhead": {...}}`
+  "overhead": {...}, "topology": {...}}`
   converts the rest and completes the trace → `{"finished": {...}}`
 * anything that goes wrong → `{"error": "..."}`; segments stay where they are, and the next request tries
   again.
@@ -136,6 +136,7 @@ class Converter:
         loss: Iterable[Mapping[str, Any]] = (),
         settings: Mapping[str, Any] | None = None,
         overhead: Mapping[str, Any] | None = None,
+        topology: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Convert what is left, open files included, write definitions and manifest, and remove the raw data.
 
@@ -149,7 +150,8 @@ class Converter:
                 arena.part = self._part + 1
                 arena.finish()
             self._part += 1
-            summary = self._complete(ended, list(loss), dict(settings or {}), dict(overhead or {}))
+            more = {"topology": dict(topology)} if topology else {}
+            summary = self._complete(ended, list(loss), dict(settings or {}), dict(overhead or {}), more)
         self.close()
         shutil.rmtree(self.raw, ignore_errors=True)
         (self.root / "recording.json").unlink(missing_ok=True)
@@ -290,6 +292,7 @@ class Converter:
         loss: list[Mapping[str, Any]],
         settings: dict[str, Any],
         overhead: dict[str, Any],
+        more: dict[str, Any],
     ) -> dict[str, Any]:
         processes = self._process_rows(ended)
         rows: dict[str, list[dict[str, Any]]] = {"process": processes, "device": self._devices.rows}
@@ -316,6 +319,7 @@ class Converter:
             "rows": {name: count for name, count in sorted(self._writer.rows.items()) if count},
             "loss": losses.summary(lost),
             "overhead": overhead,
+            **more,
             **({"window": self._window} if self._window is not None else {}),
         }
         manifest.write(self.root, content)
@@ -388,7 +392,9 @@ def _answer(converter: Converter, line: str) -> dict[str, Any]:
             return converter.convert()
         if action == "finish":
             known = {
-                key: request[key] for key in ("processes", "loss", "settings", "overhead") if key in request
+                key: request[key]
+                for key in ("processes", "loss", "settings", "overhead", "topology")
+                if key in request
             }
             return {"finished": converter.finish(**known)}
         return {"error": f"unknown request {action!r}"}

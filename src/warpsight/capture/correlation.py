@@ -229,6 +229,13 @@ class Correlations:
             return [(self.window(known[0] >> 1, known[0] & 1), slice(None))]
         return [(self.window(k >> 1, k & 1), np.flatnonzero(key == k)) for k in known]
 
+    def full_ids(self, session: Array, low: Array) -> Array:
+        """The full correlation ids of rows that have the low half."""
+        full = np.zeros(len(low), np.int64)
+        for window, chosen in self.split(session, low):
+            full[chosen] = window.full(window.unwrap(low[chosen]))
+        return full
+
     def window(self, session: int, opencl: int = 0) -> Window:
         """The window of a session and API."""
         found = self.windows.get((session, opencl))

@@ -22,18 +22,21 @@ from warpsight.model import manifest, private_files
 _SUFFIX = ".summary.zip"
 
 
-def summaries(path: str) -> list[Summary]:
-    """The summaries of the ranks in one trace or file: kept ones, else made now and kept."""
+def kept(path: str) -> list[Summary] | None:
+    """The summaries of the ranks in one trace or file, if they are kept."""
     stamp = _stamp(path)
-    for place in _places(path) if stamp else ():
-        found = _read(place, stamp)
-        if found is not None:
-            return found
+    found = (_read(place, stamp) for place in _places(path) if stamp)
+    return next((one for one in found if one is not None), None)
+
+
+def make(path: str) -> list[Summary]:
+    """Make the summaries of a trace or file and keep them; empty when they lie beside it now, where :func:`kept` finds them."""
+    stamp = _stamp(path)
     with open_any(path) as trace:
         made = summary.summarize(trace, path)
-    for place in _places(path) if stamp else ():
+    for number, place in enumerate(_places(path) if stamp else ()):
         if _write(place, stamp, made):
-            break
+            return [] if number == 0 else made
     return made
 
 

@@ -1,8 +1,8 @@
 """The collectives of one rank, in the order in which the rank entered them.
 
-Table `collective` has them where a source has their sizes and groups (Kineto, Nsight Systems, …). Else NCCL's own NVTX ranges
-are used, which carry the communicator and the size: a communication kernel belongs to the calls of its thread since the launch
-of the kernel before it. A kernel with neither is known by its name and counted by its stream.
+Table `collective` has them where a source has their sizes and groups (NCCL's profiler interface, Kineto, Nsight Systems, …).
+Else NCCL's own NVTX ranges are used, which carry the communicator and the size: a communication kernel belongs to the calls of
+its thread since the launch of the kernel before it. A kernel with neither is known by its name and counted by its stream.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from warpsight.analysis.base.tables import table
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 Column = NDArray[Any]
 _Row = dict[str, Any]
 COLUMNS = """start:int64:ns end:int64:ns operation:string bytes:int64:B dtype:string ranks:int32 group:string sequence:int64
-    members:string peer:int32 kernel:string algorithm:string"""
+    members:string peer:int32 rank:int32 kernel:string algorithm:string"""
+_READ = ["start", "duration", "operation", "bytes", "dtype", "ranks", "group", "correlation", "sequence", "members", "peer",
+         "rank", "algorithm", "channels", "call", "id", "process"]  # fmt: skip
 #: Fields of the payloads of NCCL's NVTX ranges (`nccl/src/include/nvtx_payload_schemas.h`).
 _COMMUNICATOR, _SIZE, _RANKS, _PEER = (
     "NCCL communicator ID",
@@ -47,9 +50,15 @@ def collectives(trace: Trace, process: int) -> pa.Table:
     work = device_work.load(trace, Rows(processes=(process,)))
     kernels = np.flatnonzero(work.kind == COMMUNICATION)
     names = _kernel_names(trace, work, kernels)
-    found = (
-        _of_table(rows, work, kernels, names) if rows else _of_ranges(trace, process, work, kernels, names)
-    )
+    if rows:
+        found, used = _of_table(rows, work, kernels, names)
+        if any(
+            row["channels"] is not None for row in rows
+        ):  # NCCL says nothing of the launches of a CUDA graph
+            left = np.setdiff1d(kernels, used)
+            found += _of_ranges(trace, process, work, left, names) if len(left) else []
+    else:
+        found = _of_ranges(trace, process, work, kernels, names)
     found.sort(key=lambda row: (row["start"], row["end"]))
     return table(COLUMNS, found)
 
@@ -57,10 +66,9 @@ def collectives(trace: Trace, process: int) -> pa.Table:
 def _recorded(trace: Trace, process: int) -> list[_Row]:
     if not trace.count("collective"):
         return []
-    columns = 'start, duration, operation, bytes, dtype, ranks, "group", correlation, sequence, members, peer'
-    asked = trace.sql(f"SELECT {columns} FROM collective WHERE process = {int(process)}")
-    rows: list[_Row] = asked.to_arrow_table().to_pylist()
-    return rows
+    listed = trace.arrow("collective").select(_READ)
+    rows: list[_Row] = listed.filter(pc.equal(listed["process"], process)).to_pylist()
+    return sorted(rows, key=lambda row: row["id"] or 0)
 
 
 def _kernel_names(
@@ -71,41 +79,69 @@ def _kernel_names(
     if not wanted:
         return {}
     out = {}
-    for number, full, demangled, short in trace.sql("SELECT id, name, demangled, short FROM name").fetchall():
+    for number, full, demangled, short in trace.rows("name", "id", "name", "demangled", "short"):
         if number in wanted:
             parsed = next((t for t in map(collective_names.parse, (demangled, full)) if t is not None), None)
             out[number] = short, parsed or collective_names.CollectiveName("", "unknown")
     return out
 
 
-def _of_table(rows: list[_Row], work: Work, kernels: Column, names: dict[int, Any]) -> list[_Row]:
-    """Rows of table collective with the times of their kernels, one for each kernel: a kernel may do several."""
+def _of_table(
+    rows: list[_Row], work: Work, kernels: Column, names: dict[int, Any]
+) -> tuple[list[_Row], list[int]]:
+    """Rows of table collective with the times of their kernels, one for each kernel, and those kernels."""
     correlation = np.array([-1 if r["correlation"] is None else r["correlation"] for r in rows], np.int64)
     process = np.zeros(len(rows), np.int64)
     place = joined(process, correlation, np.zeros(len(kernels), np.int64), work.correlation[kernels])
     out: list[_Row] = []
-    done: dict[int, _Row] = {}
+    of_kernel: dict[int, list[_Row]] = {}
     for row, at in zip(rows, place.tolist(), strict=True):
-        one = {**row, "kernel": None, "algorithm": None}
         if at >= 0:
-            kernel = int(kernels[at])
-            if kernel in done:  # coalesced: one kernel, one entry
-                done[kernel]["bytes"] = _sum(done[kernel]["bytes"], row["bytes"])
-                continue
-            done[kernel] = one
-            short, parsed = names[int(work.name_id[kernel])]
-            one |= {"start": int(work.start[kernel]), "end": int(work.end[kernel]), "kernel": short,
-                    "algorithm": parsed.algorithm or None}  # fmt: skip
-        elif row["start"] is None or row["duration"] is None:
-            continue
-        else:
-            one["end"] = row["start"] + row["duration"]
-        out.append(one)
-    return out
+            of_kernel.setdefault(int(kernels[at]), []).append(row)
+        elif row["start"] is not None and row["duration"] is not None:
+            out.append({**row, "end": row["start"] + row["duration"], "kernel": None})
+    for kernel, parts in of_kernel.items():
+        short, parsed = names[int(work.name_id[kernel])]
+        one = parts[0] if len(parts) == 1 else _coalesced(parts)
+        out.append({
+            **one, "start": int(work.start[kernel]), "end": int(work.end[kernel]), "kernel": short,
+            "algorithm": one["algorithm"] or parsed.algorithm or None,
+        })  # fmt: skip
+    return out, list(of_kernel)
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _coalesced(parts: list[_Row]) -> _Row:
+    """The operations that one kernel did, as one.
+
+    Messages to and from several ranks, or to the rank itself, are an all-to-all: what a rank sends is its size. Messages with
+    one other rank have the number of the first of them.
+    """
+    first = dict(parts[0])
+    sizes = [row["bytes"] for row in parts]
+    first["bytes"] = None if None in sizes else sum(sizes)
+    if any(row["operation"] not in ("send", "receive") for row in parts):
+        return first
+    sent = [row for row in parts if row["operation"] == "send"]
+    peers = {row["peer"] for row in parts}
+    asked = {row["call"] for row in parts} - {None}
+    if len(peers) == 1 and not asked:
+        numbers = [row["sequence"] for row in parts if row["sequence"] is not None]
+        both = 0 < len(sent) < len(parts)
+        return first | {
+            "sequence": min(numbers, default=None),
+            "operation": "send-receive" if both else first["operation"],
+        }
+    spread = len(peers) > 2 or (first["rank"] is not None and first["rank"] in peers)
+    operation = asked.pop() if asked else "all-to-all" if spread else "send-receive"
+    size = sum(row["bytes"] for row in sent) if sent and None not in sizes else first["bytes"]
+    # Their own group: they have no number among the collectives.
+    return first | {
+        "operation": operation,
+        "bytes": size,
+        "peer": None,
+        "sequence": None,
+        "group": f"{first['group']} messages",
+    }
 
 
 def _of_ranges(trace: Trace, process: int, work: Work, kernels: Column, names: dict[int, Any]) -> list[_Row]:
@@ -119,7 +155,7 @@ def _of_ranges(trace: Trace, process: int, work: Work, kernels: Column, names: d
         out.append({
             "start": int(work.start[kernel]), "end": int(work.end[kernel]), "operation": parsed.operation, "bytes": None,
             "dtype": parsed.dtype or None, "ranks": None, "group": f"stream {queue.stream}", "sequence": None, "members": None,
-            "peer": None, "kernel": short, "algorithm": parsed.algorithm or None,
+            "peer": None, "rank": None, "kernel": short, "algorithm": parsed.algorithm or None,
         })  # fmt: skip
     if announced:
         _describe(out, announced, issued, call[kernels])

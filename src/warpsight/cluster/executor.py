@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from typing import Any, Generic, Protocol, TypeVar
 
 from warpsight.errors import UsageError, WarpsightError
+from warpsight.model.allocator import keep_freed_memory
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +34,12 @@ class Executor(Protocol):
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Outcome[R]]:
         """One outcome for each item, in the order in which they end. Function and items are pickled."""
         ...
+
+
+def _run_in_worker(function: Callable[[T], R], place: int, item: T) -> Outcome[R]:
+    """One item in a process of ours: its arrays take the places of those of the item before."""
+    keep_freed_memory()
+    return _run(function, place, item)
 
 
 def _run(function: Callable[[T], R], place: int, item: T) -> Outcome[R]:
@@ -92,7 +99,9 @@ class Local:
             futures: list[Future[Outcome[R]]] = []
             try:
                 with _without_main():
-                    futures += [pool.submit(_run, function, place, item) for place, item in items.items()]
+                    futures += [
+                        pool.submit(_run_in_worker, function, place, item) for place, item in items.items()
+                    ]
                 for future in as_completed(futures):
                     yield future.result()
             except BrokenProcessPool:
@@ -115,7 +124,7 @@ class Dask:
         with self._client() as client:
             from distributed import as_completed as completed
 
-            futures = [client.submit(_run, function, place, item, pure=False, retries=1)
+            futures = [client.submit(_run_in_worker, function, place, item, pure=False, retries=1)
                        for place, item in enumerate(items)]  # fmt: skip
             place_of = {future.key: place for place, future in enumerate(futures)}
             for future in completed(futures):

@@ -86,6 +86,8 @@ class Job:
 def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
     """Read a job: summaries are made where none is kept, by the executor, one trace or file at a time.
 
+    Its workers leave them beside the traces, where they are read from: that is cheaper than to send them.
+
     Raises:
         UsageError: when a path holds nothing that can be read.
         WarpsightError: when nothing of it could be read.
@@ -95,12 +97,19 @@ def load(paths: Sequence[Any], executor: Executor | None = None) -> Job:
         (path, "the recording was not finished; warpsight recover makes a trace of it")
         for path in found.unfinished
     ]
-    summaries: list[Summary] = []
-    for outcome in (executor or Local()).map(cache.summaries, found.traces):
+    known = {path: one for path in found.traces if (one := cache.kept(path)) is not None}
+    missing = [path for path in found.traces if path not in known]
+    for outcome in (executor or Local()).map(cache.make, missing) if missing else ():
+        path = missing[outcome.place]
         if outcome.value is None:
-            failed.append((found.traces[outcome.place], outcome.error))
+            failed.append((path, outcome.error))
+            continue
+        made = outcome.value or cache.kept(path)
+        if made is None:
+            failed.append((path, "its summary disappeared while the job was read: read it again"))
         else:
-            summaries += outcome.value
+            known[path] = made
+    summaries = [one for path in found.traces for one in known.get(path, ())]
     dumps = []
     for path in found.dumps:
         try:

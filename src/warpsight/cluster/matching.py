@@ -93,14 +93,30 @@ class Group:
 def match(summaries: Sequence[Summary]) -> list[Group]:
     """The groups of a job with their operations, the largest first; groups of one recorded rank are left out."""
     found: dict[tuple[str, str], list[int]] = {}
-    for place, one in enumerate(summaries):
-        for key in dict.fromkeys(_pairs(one)[1].values()):
+    members = _members(summaries)
+    pairs = [_pairs(one, members) for one in summaries]
+    for place, (_, keys) in enumerate(pairs):
+        for key in dict.fromkeys(keys.values()):
             found.setdefault(key, []).append(place)
-    groups = [_group(summaries, key, ranks) for key, ranks in found.items() if len(ranks) > 1]
+    groups = [_group(summaries, pairs, key, ranks) for key, ranks in found.items() if len(ranks) > 1]
     return sorted(groups, key=lambda group: (-len(group.ranks), -len(group), group.key))
 
 
-def _pairs(one: Summary) -> tuple[Column, dict[int, tuple[str, str]]]:
+_Pairs = tuple[Column, dict[int, tuple[str, str]]]
+
+
+def _members(summaries: Sequence[Summary]) -> dict[str, dict[int, int]]:
+    """For each group whose ranks know their number in it, the rank of the job behind each number."""
+    out: dict[str, dict[int, int]] = {}
+    for one in summaries:
+        listed = one.collectives
+        known = listed.filter(listed["rank"].is_valid()).group_by(["group", "rank"]).aggregate([])
+        for row in known.to_pylist():
+            out.setdefault(row["group"], {})[row["rank"]] = one.about.rank
+    return out
+
+
+def _pairs(one: Summary, groups: dict[str, dict[int, int]]) -> _Pairs:
     """For each row a number, and the name and members of the group that each number stands for.
 
     Sends and receives whose peer is known belong to a group of the two ranks: only between those two they have an order.
@@ -118,16 +134,21 @@ def _pairs(one: Summary) -> tuple[Column, dict[int, tuple[str, str]]]:
     ):
         told = members[ranks] if ranks >= 0 else ""
         if other >= 0:
-            inside = json.loads(told) if told else []
-            both = sorted((one.about.rank, inside[other] if other < len(inside) else other))
-            told = json.dumps(both)
+            inside = (
+                dict(enumerate(json.loads(told)))
+                if told
+                else groups.get(names[group] if group >= 0 else "", {})
+            )
+            told = json.dumps(sorted((one.about.rank, inside.get(other, other))))
         keys[place] = (names[group] if group >= 0 else "", told)
     return number, keys
 
 
-def _group(summaries: Sequence[Summary], key: tuple[str, str], ranks: list[int]) -> Group:
+def _group(
+    summaries: Sequence[Summary], pairs: Sequence[_Pairs], key: tuple[str, str], ranks: list[int]
+) -> Group:
     known: dict[str, dict[str, int]] = {"operation": {}, "dtype": {}}
-    sides = [_side(summaries[place], key, known) for place in ranks]
+    sides = [_side(summaries[place], pairs[place], key, known) for place in ranks]
     row = _aligned(sides)
     safe = np.maximum(row, 0)
 
@@ -145,11 +166,13 @@ def _group(summaries: Sequence[Summary], key: tuple[str, str], ranks: list[int])
     )  # fmt: skip
 
 
-def _side(one: Summary, key: tuple[str, str], numbers: dict[str, dict[str, int]]) -> dict[str, Column]:
+def _side(
+    one: Summary, pairs: _Pairs, key: tuple[str, str], numbers: dict[str, dict[str, int]]
+) -> dict[str, Column]:
     """One rank's operations of a group as columns, in order of begin."""
     listed = one.collectives
-    number, pairs = _pairs(one)
-    mine = np.flatnonzero(np.isin(number, [one for one, pair in pairs.items() if pair == key]))
+    number, keys = pairs
+    mine = np.flatnonzero(np.isin(number, [one for one, pair in keys.items() if pair == key]))
     part = listed.take(pa.array(mine))
     out: dict[str, Column] = {"row": mine, "end": part["end"].to_numpy()}
     for name in ("bytes", "ranks", "sequence"):
@@ -293,7 +316,8 @@ def _operations(place: int, group: Group, summaries: Sequence[Summary], known: C
     theirs = group.operations[int(group.operation[row, columns[0]])]
     usual = group.operations[int(common[row])]
     column = int(columns[0])
-    kind, why = _how(group.operation[row:, column], common[row:])
+    right = int(np.flatnonzero(group.operation[row] == common[row])[0])
+    kind, why = _how(group.operation[row:, column], group.operation[row:, right])
     why = why.format(theirs=_a(theirs), usual=_a(usual))
     text = f"{_rank_names(summaries, ranks)} did {_a(theirs)} where the others did {_a(usual)}{why}"
     return [Mismatch(place, row, kind, ranks, text)]

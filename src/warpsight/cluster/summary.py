@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Column = NDArray[Any]
 #: Goes up when what a summary holds changes: older ones are made anew.
-VERSION = 3
+VERSION = 4
 #: Names of one class kept apart; the rest is one row.
 _NAMES = 256
 OTHERS = "others"
@@ -59,6 +59,7 @@ class About:
         sm_clock: Mean clock of its device while sampled, MHz; None without counters.
         throttled: Why that clock was held down, and for which share of the samples.
         afterwards: What its main thread mostly did after its last device work, and for how long it was seen there (ns).
+        link_speed: What its device can send at once to the others of its host (NVLink, else PCIe), B/s; None unknown.
     """
 
     path: str
@@ -79,6 +80,7 @@ class About:
     sm_clock: float | None
     throttled: tuple[tuple[str, float], ...]
     afterwards: tuple[str, int]
+    link_speed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ def summarize(trace: Trace, path: str) -> list[Summary]:
 
 def _processes(trace: Trace) -> list[dict[str, Any]]:
     """The processes with rows, one for each rank: workers of a rank inherit its number and do nothing on the device."""
-    rows: list[dict[str, Any]] = (
-        trace.sql("SELECT * FROM process ORDER BY process").to_arrow_table().to_pylist()
-    )
+    rows: list[dict[str, Any]] = trace.arrow("process").sort_by("process").to_pylist()
+    if len(rows) < 2:
+        return rows
     counts: dict[int, int] = {}
     for name in ("kernel_ids", "collective", "memcpy"):
         for process, count in trace.sql(f"SELECT process, count(*) FROM {name} GROUP BY process").fetchall():
@@ -122,12 +124,17 @@ def _one(trace: Trace, path: str, row: dict[str, Any]) -> Summary:
     process = row["process"]
     found = account.account(trace, Rows(processes=(process,)))
     listed = collectives(trace, process)
-    steps = [one for one in iterations.find(trace, Rows(processes=(process,))) if one.process == process]
+    steps = [
+        one
+        for one in iterations.find(trace, Rows(processes=(process,)), repetition=False)
+        if one.process == process
+    ]
     begin, end = _span(found.work, listed)
     about = About(
         path, process, _rank(row, path), row["world_size"], row["host"] or "", row["pid"], _device(trace, found.work),
         row["command"] or "", *_clock(trace, path, row), begin, end, *_losses(trace, process),
         *_clocks_of(trace, found.work), _afterwards(trace, row, end),
+        _link_speed(trace, found.work),
     )  # fmt: skip
     accounted = _accounted(trace, found, listed)
     return Summary(about, encoded(listed), encoded(accounted), _kernels(trace, found.work), _steps(steps))
@@ -171,17 +178,29 @@ def _device(trace: Trace, work: Work) -> str:
     if not devices:
         return ""
     device = max(devices)[1]
-    told = trace.sql('SELECT "index", name FROM device WHERE device = $d', d=device).fetchall()
-    return f"GPU {told[0][0]} ({told[0][1]})" if told else f"GPU {device}"
+    found = {number: rest for number, *rest in trace.rows("device", "device", "index", "name")}
+    return "GPU {} ({})".format(*found[device]) if device in found else f"GPU {device}"
+
+
+def _link_speed(trace: Trace, work: Work) -> float | None:
+    """The speed of the links of the device that most of the work ran on, from the recorded topology."""
+    known = {gpu["uuid"]: gpu["speed"] for gpu in (trace.manifest.get("topology") or {}).get("gpus", ())}
+    devices = [(len(index), device) for device, index in work.per_device() if device is not None]
+    if not known or not devices:
+        return None
+    uuid = dict(trace.rows("device", "device", "uuid")).get(max(devices)[1])
+    speed = known.get(uuid)
+    return None if speed is None else float(speed)
 
 
 def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | None, int | None]:
     """Which clock the times are on: CLOCK_MONOTONIC of one boot of one host for our own recordings, else the file's own."""
-    pairs = trace.sql(
-        "SELECT median(realtime - monotonic) FROM clock WHERE process IS NULL OR process = $p",
-        p=row["process"],
-    ).fetchall()
-    wall = int(pairs[0][0]) if pairs and pairs[0][0] is not None else None
+    pairs = [
+        realtime - monotonic
+        for process, realtime, monotonic in trace.rows("clock", "process", "realtime", "monotonic")
+        if process in (None, row["process"]) and realtime is not None
+    ]
+    wall = int(np.median(np.array(pairs))) if pairs else None
     clocks = trace.manifest.get("clocks") or {}
     error = (clocks.get("wall") or {}).get("max_error")
     if "source" in trace.manifest:
@@ -192,10 +211,12 @@ def _clock(trace: Trace, path: str, row: dict[str, Any]) -> tuple[str, int | Non
 
 
 def _losses(trace: Trace, process: int) -> tuple[int, str]:
-    sql = """SELECT coalesce(sum(count), 0), coalesce(any_value(cause), '') FROM loss
-        WHERE severity <> 'note' AND (process IS NULL OR process = $p)"""
-    count, cause = trace.sql(sql, p=process).fetchall()[0]
-    return int(count), str(cause)
+    found = [
+        (count, cause)
+        for count, cause, severity, of in trace.rows("loss", "count", "cause", "severity", "process")
+        if severity != "note" and of in (None, process)
+    ]
+    return sum(count for count, _ in found), found[0][1] if found else ""
 
 
 def _clocks_of(trace: Trace, work: Work) -> tuple[float | None, tuple[tuple[str, float], ...]]:
@@ -269,7 +290,7 @@ def _worked(trace: Trace, found: Account) -> list[_Part]:
         own[index] = one.own
     names: dict[int, str] = {}
     if len(work):
-        names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+        names = dict(trace.rows("name", "id", "demangled"))
     ids, place = np.unique(work.name_id, return_inverse=True)
     texts = [kernel_names.family(names.get(one) or "copies and fills") for one in ids.tolist()]
     texts, onto = _largest(texts, np.bincount(place, own, len(ids)))
@@ -306,7 +327,7 @@ def _kernels(trace: Trace, work: Work) -> pa.Table:
     mine = np.flatnonzero(work.kind == KERNEL)
     if not len(mine):
         return table(_KERNELS, [])
-    names = dict(trace.sql("SELECT id, demangled FROM name").fetchall())
+    names = dict(trace.rows("name", "id", "demangled"))
     ids, place = np.unique(work.name_id[mine], return_inverse=True)
     length = work.end[mine] - work.start[mine]
     total = np.bincount(place, length, len(ids))

@@ -20,6 +20,7 @@ from warpsight.cluster.hang import hang
 from warpsight.cluster.job import Job
 from warpsight.cluster.matching import Mismatch
 from warpsight.cluster.steps import Steps, steps
+from warpsight.cluster.traffic import slow_links, traffic
 from warpsight.cluster.unmet import unmet
 from warpsight.cluster.waiting import Waiting
 
@@ -79,6 +80,7 @@ def judge(job: Job) -> JobVerdict:
     found += _gaps(job)
     found += _stragglers(waiting, listed, length)
     found += _pipelines(waiting)
+    found += slow_links(traffic(waiting))
     if not any(
         one.severity == "error" for one in found
     ):  # what comes after a hang or mismatch is not a transfer

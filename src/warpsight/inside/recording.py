@@ -235,14 +235,11 @@ def stop() -> dict[str, Any]:
 class _Outside:
     """The recording of this process that was started from outside, by `warpsight record` or `attach`."""
 
-    def __init__(self) -> None:
-        self._steps = 0
-
     def step(self) -> None:
-        """Mark the end of an iteration in the trace."""
-        if library.recording():
-            self._steps += 1
-            _mark_step(self._steps)
+        """Mark the end of an iteration in the trace; the launcher may have asked to begin or end recording at this one."""
+        found = library.get()
+        if found is not None:
+            found.ws_step()
 
     def statistics(self) -> dict[str, int]:
         """Rows of this process, and for how long it has been recorded (ns); empty when nothing records."""

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsight import _native
-from warpsight.machine import cuda_driver, cupti, nvml, opencl, opencl_layer
+from warpsight.errors import WarpsightError
+from warpsight.machine import cuda_driver, cupti, nvbit, nvml, opencl, opencl_layer
 from warpsight.machine.backends import registry
 from warpsight.machine.processes import PROC
 
@@ -159,6 +160,17 @@ def counters() -> Check:
     count = len(nvml.devices(loaded))
     loaded.nvmlShutdown()
     return Check("GPU counters (NVML)", OK, f"{count} device(s)")
+
+
+def instruction_registers() -> Check:
+    """NVBit and nvcc."""
+    feature = "registers (NVBit)"
+    try:
+        core = nvbit.core_folder()
+        nvbit.compiler()
+    except WarpsightError as error:
+        return Check(feature, MISSING, "only sass trace --events registers,instructions needs it", str(error))
+    return Check(feature, OK, f"sass trace builds its tool with {core}")
 
 
 def opencl_devices() -> Check:
@@ -435,6 +447,7 @@ RECORDERS: tuple[Callable[[], Check], ...] = (
     cuda,
     cuda_tracing,
     counters,
+    instruction_registers,
     opencl_devices,
     opencl_recording,
     pocl,

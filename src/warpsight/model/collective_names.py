@@ -10,18 +10,18 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScatter": "reduce-scatter",
-               "Broadcast": "broadcast", "Reduce": "reduce", "SendRecv": "send-receive", "AllToAll": "all-to-all",
-               "AlltoAll": "all-to-all", "Gather": "gather", "Scatter": "scatter", "Generic": "several"}  # fmt: skip
+#: Operations as kernels and NCCL's profiler interface name them.
+OPERATIONS = {"AllReduce": "all-reduce", "AllGather": "all-gather", "ReduceScatter": "reduce-scatter",
+              "Broadcast": "broadcast", "Reduce": "reduce", "SendRecv": "send-receive", "AllToAll": "all-to-all",
+              "AlltoAll": "all-to-all", "Gather": "gather", "Scatter": "scatter", "Send": "send", "Recv": "receive",
+              "Generic": "several"}  # fmt: skip
 #: NCCL's functions, as its NVTX ranges are called.
 CALLS = {"ncclAllReduce": "all-reduce", "ncclAllGather": "all-gather", "ncclReduceScatter": "reduce-scatter",
          "ncclBroadcast": "broadcast", "ncclReduce": "reduce", "ncclAlltoAll": "all-to-all", "ncclGather": "gather",
          "ncclScatter": "scatter", "ncclSend": "send", "ncclRecv": "receive"}  # fmt: skip
 #: Operations whose NCCL ranges have the size of one rank's part; their payload is that times the number of ranks.
 IN_PARTS = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
-_NCCL = re.compile(
-    rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(_OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)"
-)
+_NCCL = re.compile(rf"(?:nccl|rccl|msccl)(?:Dev)?Kernel_({'|'.join(OPERATIONS)}|\w+?)(?=_|\(|<|\.|$|IP)(\w*)")
 _ALGORITHM = re.compile(r"_(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT)(?=_|$)")
 _PROTOCOL = re.compile(r"_(LL128|LL|SIMPLE)(?=_|$)")
 _REDUCTION = re.compile(r"_(SumPostDiv|PreMulSum|Sum|Prod|MinMax|Min|Max|Avg)(?=_|$)")
@@ -31,6 +31,10 @@ _TYPE = re.compile(
 )
 _TYPES = {"float": "f32", "half": "f16", "double": "f64", "__nv_bfloat16": "bf16", "int8_t": "i8", "uint8_t": "u8",
           "int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64"}  # fmt: skip
+#: NCCL's element types without their "nccl": the name here, and bytes.
+NCCL_TYPES = {"Int8": ("i8", 1), "Uint8": ("u8", 1), "Int32": ("i32", 4), "Uint32": ("u32", 4), "Int64": ("i64", 8),
+              "Uint64": ("u64", 8), "Float16": ("f16", 2), "Float32": ("f32", 4), "Float64": ("f64", 8), "Bfloat16": ("bf16", 2),
+              "Float8e4m3": ("f8e4m3", 1), "Float8e5m2": ("f8e5m2", 1)}  # fmt: skip
 #: Kernels of other libraries that move data between devices, with the collective they do.
 _OTHERS = (
     (re.compile(r"cross_device_reduce|custom_all_?reduce|(?:one|two)_?shot_all_?reduce|multimem_all_?reduce|allreduce_fusion",
@@ -59,7 +63,7 @@ def parse(name: str) -> CollectiveName | None:
     """What a kernel name (mangled or not) says about a collective; None: it is not a communication kernel."""
     match = _NCCL.search(name)
     if match is not None:
-        operation = _OPERATIONS.get(match[1], match[1].lower())
+        operation = OPERATIONS.get(match[1], match[1].lower())
         rest = "_" + match[2].strip("_")
         found = [pattern.search(rest) for pattern in (_ALGORITHM, _PROTOCOL, _REDUCTION, _TYPE)]
         algorithm, protocol, reduction, dtype = (m[1] if m else "" for m in found)

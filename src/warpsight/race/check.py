@@ -10,6 +10,7 @@ from typing import Any
 
 from warpsight.debug.sanitizer import sanitize
 from warpsight.errors import WarpsightError
+from warpsight.race.moments import WarpMoments, moments
 from warpsight.race.plan import Point
 from warpsight.race.points import points_of
 from warpsight.race.repair import Repairs
@@ -85,6 +86,7 @@ class Verdict:
 
     Attributes:
         suspects: pairs of accesses, those that most detectors found first; arms: what each way of looking came to.
+        moments: what the warps of each suspect did, where a trace shows it.
         provoked: what delays did, None when that was not tried; disagreements: one sentence each.
     """
 
@@ -92,6 +94,7 @@ class Verdict:
     arms: tuple[Arm, ...]
     provoked: Provoked | None
     disagreements: tuple[str, ...]
+    moments: tuple[tuple[WarpMoments, ...], ...]
 
     @property
     def racy(self) -> bool:
@@ -137,17 +140,19 @@ def check(
         if arm.findings is None and tool_arm.findings is None:
             raise WarpsightError("; ".join((*arm.notes, *tool_arm.notes)))
         provoked = _provoked(provoke, traces) if provoke is not None else None
-        return verdict([*found, *from_tool], (arm, tool_arm), Repairs(traces), provoked)
+        return verdict([*found, *from_tool], (arm, tool_arm), traces, provoked)
 
 
 def verdict(
-    found: Sequence[Suspect], arms: tuple[Arm, ...], repairs: Repairs, provoked: Provoked | None
+    found: Sequence[Suspect], arms: tuple[Arm, ...], traces: Sequence[EventTrace], provoked: Provoked | None
 ) -> Verdict:
     """One verdict from what the detectors found."""
+    repairs = Repairs(traces)
     suspects = [repairs.repaired(suspect) for suspect in merged(found)]
     suspects.sort(key=lambda suspect: -len(suspect.found_by))
     looked = {arm.name for arm in arms if arm.findings is not None}
-    return Verdict(tuple(suspects), arms, provoked, tuple(_disagreements(suspects, looked, provoked)))
+    said = tuple(_disagreements(suspects, looked, provoked))
+    return Verdict(tuple(suspects), arms, provoked, said, tuple(moments(traces, one) for one in suspects))
 
 
 def _traced(
@@ -218,7 +223,7 @@ def _disagreements(suspects: Sequence[Suspect], looked: set[str], provoked: Prov
             )
         elif suspect.found_by == (EVENTS,) and RACECHECK in looked and suspect.space == "shared":
             said.append(f"{lines}: the event trace alone, though racecheck looks at shared memory too")
-    if provoked is not None and suspects and provoked.verdict == "not reproduced":
+    if provoked is not None and suspects and provoked.verdict == "not reproduced" and not provoked.failures:
         said.append(
             f"delays did not make the program fail in {provoked.runs} runs: the races may be harmless here, rarer, or of weak "
             "memory, which delays do not bring out"

@@ -10,6 +10,8 @@ cuRAND has too. The device computes the same function. For an occurrence:
 
 Launch counts the launches of the point's code in the process from 0, CTA is the linear number in the grid (x fastest), warp the
 linear number in the CTA, and occurrence counts from 0 how often this warp came to this point in this launch.
+
+:func:`priority_delays` is for plans of mode `pct`: there a warp's waits follow from its priority.
 """
 
 from __future__ import annotations
@@ -65,3 +67,44 @@ def delays(
     waits = x0.astype(np.uint64) < np.uint64(threshold(plan.probability))
     found: npt.NDArray[np.int64] = np.where(waits, drawn, np.int64(-1))
     return found
+
+
+def priority_delays(
+    plan: Plan, launch: npt.ArrayLike, warp: npt.ArrayLike, step: npt.ArrayLike, warps: int
+) -> npt.NDArray[np.int64]:
+    """The wait at each step of a warp under a plan of mode `pct`; -1 where nothing waits.
+
+    Args:
+        plan: with depth and steps.
+        launch: of the kernel's code.
+        warp: its number in the grid, of `warps`.
+        step: how often the warp came to any point of the plan in this launch.
+        warps: of the launch.
+    """
+    if not plan.probability:
+        return np.full(np.broadcast(launch, warp, step).shape, -1, np.int64)
+    key = (plan.seed & 0xFFFFFFFF, plan.seed >> 32)
+    number, at = np.asarray(warp, np.uint64), np.asarray(step, np.uint64)
+    span = np.uint64(plan.ceiling_ns - plan.floor_ns)
+    lower = span // np.uint64(2) if plan.depth > 1 else span
+    drawn, _, _, _ = philox((number, number >> _32, launch, 0), key)
+    wait = (drawn.astype(np.uint64) * (lower + np.uint64(1))) >> _32
+    latest = np.zeros((), np.uint64)
+    for change in range(1, plan.depth):
+        low, high, place, _ = (word.astype(np.uint64) for word in philox((change, 0, launch, 1), key))
+        chosen = (high << _32 | low) % np.uint64(warps)
+        changed_at = (place * np.uint64(plan.steps)) >> _32
+        holds = (chosen == number) & (changed_at <= at) & (changed_at >= latest)
+        latest = np.where(holds, changed_at, latest)
+        behind = span - (span - lower) * np.uint64(change - 1) // np.uint64(plan.depth)
+        wait = np.where(holds, behind, wait)
+    return np.asarray(plan.floor_ns + wait.astype(np.int64))
+
+
+def bound(depth: int, warps: int, steps: int) -> float:
+    """With which probability, at least, a schedule by priorities shows a bug of this depth in one launch.
+
+    It is 1 / (n · k^(d − 1)) for n warps with k steps in all, of the paper of PCT, and holds where a wait outlasts what other
+    warps do until they are blocked.
+    """
+    return 1 / (warps * float(warps * steps) ** (depth - 1))

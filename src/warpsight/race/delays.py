@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from warpsight.errors import WarpsightError
-from warpsight.formats.events.kinds import BY_NAME, DELAY, KINDS
+from warpsight.formats.events.kinds import BY_NAME, DELAY, EXECUTED, KINDS
 from warpsight.race import counter, plan
 from warpsight.race.plan import Plan, Point
-from warpsight.sass import tracing
+from warpsight.sass import nvbit, tracing
 from warpsight.sass.event_trace import EventTrace
 
 #: The class of a point before which the host waits, and its number for the library.
@@ -43,26 +43,29 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class _Parts:
-    """What every run needs, made once: a folder that lives as long as this process, and what is in it or installed."""
+    """What every run with the Sanitizer needs, made once or installed."""
 
-    folder: tempfile.TemporaryDirectory[str]
     library: Path
     sanitizer: Path
     patches: tuple[Path, ...]
 
 
 @lru_cache(maxsize=1)
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that lives as long as this process."""
+    return tempfile.TemporaryDirectory(prefix="warpsight-delays-")
+
+
+@lru_cache(maxsize=1)
 def _parts() -> _Parts:
     library, sanitizer = tracing.injected_library(), tracing.sanitizer_library()
-    folder = tempfile.TemporaryDirectory(prefix="warpsight-delays-")
-    patches = tracing.assemble(Path(folder.name), tracing.architectures())
-    return _Parts(folder, library, sanitizer, tuple(patches))
+    return _Parts(library, sanitizer, tuple(tracing.assemble(Path(_folder().name), tracing.architectures())))
 
 
 def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]:
     """Variables for a run with a plan's delays; process P logs them to the file `log_path` with `.P` appended.
 
-    The patches are assembled at the first call of a process.
+    The patches are assembled at the first call of a process. Under a plan of mode `memory` nothing is patched or logged.
 
     Raises:
         FormatError: when the file is no plan.
@@ -70,13 +73,36 @@ def environment(plan_path: Path, log_path: Path | None = None) -> dict[str, str]
     """
     found = plan.read(plan_path)
     tracing.refuse_other_tools()
-    parts = _parts()
     written = "\n".join([*lines(found), ""]).encode()
-    points = Path(parts.folder.name, hashlib.sha256(written).hexdigest()[:32])
+    points = Path(_folder().name, hashlib.sha256(written).hexdigest()[:32])
     if not points.exists():
         plan.replace(points, written)
-    wanted = request(found, points, log_path, parts.sanitizer, parts.patches)
-    return {tracing.INJECTION: str(parts.library), tracing.REQUEST: "\n".join(wanted)}
+    if found.mode == "memory":
+        wanted = [f"mode={tracing.STRESS}", f"plan={points}"]
+        return {tracing.INJECTION: str(tracing.injected_library()), tracing.REQUEST: "\n".join(wanted)}
+    if needs_nvbit(found):
+        wanted = [*_asked(found, points, log_path), "library=NVBit", *tracing.disassembler()]
+        library, variables = nvbit.tool(tracing.architectures), nvbit.QUIET
+    else:
+        parts = _parts()
+        wanted = request(found, points, log_path, parts.sanitizer, parts.patches)
+        library, variables = parts.library, {}
+    return {tracing.INJECTION: str(library), tracing.REQUEST: "\n".join(wanted), **variables}
+
+
+def needs_nvbit(plan: Plan) -> bool:
+    """Whether a plan has points at instructions that the Sanitizer does not patch.
+
+    Raises:
+        WarpsightError: when it has others too: a run has one of the two tools.
+    """
+    kinds = {point.kind for point in plan.points} - {HOST_LAUNCH}
+    if EXECUTED.name in kinds and len(kinds) > 1:
+        raise WarpsightError(
+            f"the plan has points of the kind {EXECUTED.name}, which are NVBit's, and of others, which are the Sanitizer's: "
+            "make two plans"
+        )
+    return EXECUTED.name in kinds
 
 
 def request(
@@ -84,10 +110,18 @@ def request(
 ) -> list[str]:
     """What the library is asked for (native/sanitizer/request.cpp)."""
     kinds = dict.fromkeys(point.kind for point in plan.points if point.kind != HOST_LAUNCH)
+    asked = [
+        *_asked(plan, points, log_path),
+        f"library={sanitizer}",
+        *(f"patches={path}" for path in patches),
+    ]
+    return asked + [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].visit}" for kind in kinds]
+
+
+def _asked(plan: Plan, points: Path, log_path: Path | None) -> list[str]:
+    """What both tools are asked for."""
     said = {"delays": True, "seed": plan.seed}
-    asked = [f"mode={tracing.DELAY}", f"library={sanitizer}", f"plan={points}", f"limit={_LOG_BYTES}"]
-    asked += [f"patches={path}" for path in patches]
-    asked += [f"instruction={BY_NAME[kind].number}:{BY_NAME[kind].visit}" for kind in kinds]
+    asked = [f"mode={tracing.DELAY}", f"plan={points}", f"limit={_LOG_BYTES}"]
     if log_path is not None:
         asked += [f"file={log_path.absolute()}", f"description={json.dumps(said)}"]
     return asked
@@ -103,7 +137,7 @@ def lines(plan: Plan) -> list[str]:
     warps = sum(1 << warp for warp in set(where.warps)) if where.warps is not None else 2**32 - 1
     ranks = sum(1 << rank for rank in set(where.ranks)) if where.ranks is not None else 2**32 - 1
     said = [
-        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns}",
+        f"rule {plan.seed} {counter.threshold(plan.probability)} {plan.floor_ns} {plan.ceiling_ns} {plan.depth} {plan.steps}",
         f"where {warps} {ranks}",
     ]
     said += [f"blocks {low} {high}" for low, high in _merged(where.ctas or ())]

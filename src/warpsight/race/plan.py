@@ -80,9 +80,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     Attributes:
         version: of this layout.
-        mode: `random`: a delay is uniform from floor to ceiling; `fixed`: it is the ceiling, which equals the floor.
+        mode: `random`: a delay is uniform from floor to ceiling; `fixed`: it is the ceiling, which equals the floor; `pct`: each
+            warp waits by its priority, which changes at random steps; `memory`: no warp waits, kernels beside the program's
+            hammer memory, each as long as a delay.
         seed: of all random numbers; probability: that an occurrence waits, drawn for each; 0 patches the code and delays nothing.
         floor_ns, ceiling_ns: the shortest and longest delay.
+        depth, steps: of `pct`: the depth of bugs that it is for, one more than priorities change; steps of a warp to draw from.
         points, where: instructions and warps that wait.
         code: the checksums of all code that was seen under the name of a function with points; other code is refused.
         versions: of what made the plan and of what it depends on, by name: warpsight, driver, sanitizer, …
@@ -90,11 +93,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """
 
     version: int = VERSION
-    mode: Literal["random", "fixed"]
+    mode: Literal["random", "fixed", "pct", "memory"]
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     probability: Annotated[float, Meta(ge=0, le=1)] = 1.0
     floor_ns: Nanoseconds
     ceiling_ns: Nanoseconds
+    depth: Annotated[int, Meta(ge=0, le=16)] = 0
+    steps: Count32 = 0
     points: tuple[Point, ...]
     where: Where = Where()
     code: dict[Name, tuple[Checksum, ...]] = {}
@@ -107,6 +112,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError(f"floor_ns {self.floor_ns} is above ceiling_ns {self.ceiling_ns}")
         if self.mode == "fixed" and self.floor_ns != self.ceiling_ns:
             raise ValueError("mode fixed has one delay: floor_ns and ceiling_ns must be equal")
+        if (self.mode == "pct") != bool(self.depth and self.steps) or bool(self.depth) != bool(self.steps):
+            raise ValueError("mode pct, and no other, has a depth and steps")
+        if self.mode == "pct" and self.probability not in (0, 1):
+            raise ValueError("mode pct has a probability of 1, or 0 for no delay")
+        if self.mode == "memory" and self.points:
+            raise ValueError("mode memory has no points")
         if len({(p.kernel, p.code, p.pc, p.kind) for p in self.points}) != len(self.points):
             raise ValueError("a point stands twice in points")
         if any(begin >= end for begin, end in self.where.ctas or ()):

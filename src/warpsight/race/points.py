@@ -2,12 +2,14 @@
 
 A run with patches that note each instruction when it is first executed finds them: what is found is what can be patched.
 The Sanitizer patches memory accesses, barriers, mbarriers, bulk and asynchronous copies, cluster barriers, matrix products of
-warp groups, shuffles and the begin and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor memory.
+warp groups, shuffles and the begin and end of blocks. It has no patches for fences, `bar.arrive`, votes or tensor memory: at
+these, as at any other instruction, the NVBit tool delays warps.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ import numpy as np
 
 from warpsight.device_code.demangle import demangle
 from warpsight.errors import UsageError
-from warpsight.formats.events.kinds import CLASSES, DELAY, KINDS
+from warpsight.formats.events.kinds import CLASSES, DELAY, EXECUTED, KINDS
 from warpsight.race.delays import HOST_LAUNCH
 from warpsight.race.plan import Point
 from warpsight.sass import tracing
@@ -27,10 +29,13 @@ from warpsight.sass.event_trace import EventTrace, Place
 #: Classes that are looked for. Local memory is a thread's own: delays there bring nothing out.
 PATCHED = ("memory", "barriers", "blocks", "shuffle", "mbarrier", "tma", "cluster", "wgmma", "tcgen05")
 _PRIVATE = "local"
+#: Kinds that read or write memory themselves: a race is between two of these.
+ACCESSES = frozenset(kind.name for name in ("memory", "tma", "wgmma") for kind in CLASSES[name])
 #: What points can be selected by: kinds, classes of them, and the host's launches.
 KIND_NAMES = (
     *PATCHED,
     *(kind.name for name in PATCHED for kind in CLASSES[name] if kind.name != _PRIVATE),
+    EXECUTED.name,
     HOST_LAUNCH,
 )
 
@@ -89,21 +94,35 @@ class Chosen:
         )
 
 
-def discover(program: Sequence[str], kernels: Sequence[str] = ()) -> Found:
+def discover(
+    program: Sequence[str], kernels: Sequence[str] = (), instructions: Sequence[str] | None = None
+) -> Found:
     """Run a program and find its points.
 
     Args:
         program: the command line; it keeps its terminal.
         kernels: patterns of names; modules without such a kernel run unpatched. None: all.
+        instructions: regular expressions on the text of instructions; those of the kernels that ran are points where one is found
+            in them, executed or not, and `*` stands for all. They need NVBit. None: what the Sanitizer patches.
 
     Raises:
         StartError, WarpsightError: as :func:`~warpsight.sass.tracing.trace`.
     """
-    selection = tracing.Selection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
+    if instructions is None:
+        selection = tracing.Selection(events=PATCHED, kernels=tuple(kernels), once=True, ring_mib=4)
+    else:
+        selection = tracing.Selection(events=(), kernels=tuple(kernels), sass=tuple(instructions), ring_mib=4)
     with tempfile.TemporaryDirectory(prefix="warpsight-points-") as folder:
         traced = tracing.trace(program, selection, Path(folder, "points.events"))
         traces = [EventTrace(file) for file in traced.files]
-        points = sorted({point for trace in traces for point in points_of(trace)}, key=_order)
+        points = sorted(
+            {
+                point
+                for trace in traces
+                for point in (*points_of(trace), *matching(trace, instructions or ()))
+            },
+            key=_order,
+        )
         names = {point.kernel for point in points}
         code: dict[str, set[str]] = {name: set() for name in names}
         for trace in traces:
@@ -131,6 +150,19 @@ def points_of(trace: EventTrace) -> set[Point]:
         host = point_of(trace, Place(int(launch.said["module"]), str(launch.said["name"]), 0), HOST_LAUNCH)
         if host is not None:
             found.add(host)
+    return found
+
+
+def matching(trace: EventTrace, patterns: Sequence[str]) -> set[Point]:
+    """The points at instructions in whose text one of the regular expressions is found."""
+    compiled = [re.compile("" if pattern == "*" else pattern) for pattern in patterns]
+    found = set()
+    for said in trace.file.operands:
+        for offset, text, _ in said["instructions"]:
+            if any(pattern.search(text) for pattern in compiled):
+                place = Place(int(said["module"]), str(said["name"]), int(offset))
+                point = point_of(trace, place, EXECUTED.name)
+                found |= {point} if point is not None else set()
     return found
 
 

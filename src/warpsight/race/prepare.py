@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,10 +12,11 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from warpsight._version import __version__
-from warpsight.errors import UsageError
-from warpsight.race import check, delays, plan, points, stressing
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.race import check, counter, delays, plan, points, stressing
 from warpsight.race.experiment import Experiment
 from warpsight.race.plan import Plan, Point, Where
 from warpsight.race.points import Chosen, Found
@@ -41,7 +43,7 @@ def plan_of(
     first: Sequence[Point] = (),
     **rule: Any,
 ) -> Plan:
-    """A plan with the chosen points of a run; those of `first` come first, whether chosen or not.
+    """A plan with the chosen points of a run; those of `first` come first, whether chosen or not, and accesses before others.
 
     Args:
         command: the program.
@@ -56,7 +58,10 @@ def plan_of(
     """
     known = set(found.points)
     taken = dict.fromkeys(
-        [*(point for point in first if point in known), *filter(chosen.takes, found.points)]
+        [
+            *(point for point in first if point in known),
+            *sorted(filter(chosen.takes, found.points), key=lambda point: point.kind not in points.ACCESSES),
+        ]
     )
     names = {point.kernel for point in taken}
     made = Plan(
@@ -64,6 +69,46 @@ def plan_of(
         versions={"warpsight": __version__}, command=tuple(command), **rule,
     )  # fmt: skip
     return msgspec.convert(msgspec.to_builtins(made), Plan)  # which checks the fields
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A plan of mode `pct`, for launches of at most so many warps; `bound`: see :func:`~warpsight.race.counter.bound`."""
+
+    plan: Plan
+    warps: int
+
+    @property
+    def bound(self) -> float:
+        """How often, at least, a bug of its depth shows."""
+        return counter.bound(self.plan.depth, self.warps, self.plan.steps)
+
+
+def by_priorities(made: Plan, depth: int) -> Schedule:
+    """The plan with waits by priorities; a run without waits counts the steps of its warps.
+
+    Raises:
+        StartError, WarpsightError: as :func:`replay`; also when no warp comes to a point.
+    """
+    probe = msgspec.structs.replace(
+        made, mode="pct", depth=1, steps=1, probability=1.0, floor_ns=0, ceiling_ns=0
+    )
+    with tempfile.TemporaryDirectory(prefix="warpsight-steps-") as folder:
+        path, log = Path(folder, "plan.json"), Path(folder, "log")
+        plan.write(probe, path)
+        check_runnable(made.command[0])
+        tracing.run_injected(made.command, delays.environment(path, log))
+        done = delays.delays_done(log).filter(pc.field("occurrence") != delays.UNCOUNTED)
+        shapes = [launch.said for file in delays.logs(log) for launch in EventTrace(file).launches.values()]
+    if not len(done):
+        raise WarpsightError("no warp came to a point of the plan, so there are no steps for a schedule")
+    steps = int(pc.max(done["occurrence"]).as_py()) + 1
+    warps = max(math.prod(said["grid"]) * -(-math.prod(said["block"]) // 32) for said in shapes)
+    floor = made.floor_ns if made.mode != "fixed" else 0
+    return Schedule(
+        msgspec.structs.replace(made, mode="pct", depth=depth, steps=steps, probability=1.0, floor_ns=floor),
+        warps,
+    )
 
 
 def suspicious(program: Sequence[str], kernels: Sequence[str], launches: int = 64) -> tuple[Point, ...]:
@@ -133,7 +178,8 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
         if changed:
-            found = points.discover(command, sorted({point.kernel for point in used.points}))
+            instructions = ["*"] if delays.needs_nvbit(used) else None
+            found = points.discover(command, sorted({point.kernel for point in used.points}), instructions)
             used, notes = mapped(used, found)
             plan_path = Path(folder, "plan.json")
             plan.write(used, plan_path)
@@ -141,7 +187,7 @@ def replay(plan_path: Path, program: Sequence[str], log: Path | None, *, changed
         code = tracing.run_injected(command, delays.environment(plan_path, kept))
         notes += [
             *delays.losses(kept),
-            *(delays.idle(used, kept) if used.ceiling_ns and used.probability else ()),
+            *(delays.idle(used, kept) if used.points and used.ceiling_ns and used.probability else ()),
         ]
         return Replayed(used, code, delays.delays_done(kept), tuple(notes))
 

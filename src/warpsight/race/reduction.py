@@ -188,6 +188,10 @@ def reduce(experiment: Experiment, plan: Plan, *, confidence: float = 0.95, dete
     """
     if not plan.points or not plan.probability:
         raise UsageError("the plan has no points, or a probability of 0, so there is nothing to reduce")
+    if plan.depth > 1:
+        raise UsageError(
+            "steps are counted at a plan's points, so fewer points are another schedule: use mode random"
+        )
     if not 0.5 <= confidence < 1:
         raise UsageError(f"a confidence is from 0.5 to below 1, not {confidence:g}")
     what = {"experiment": "reduce", "version": 1, "oracle": msgspec.to_builtins(experiment.oracle), "plan": digest(plan),

@@ -6,7 +6,8 @@ It follows from the two accesses: who makes them, by which instructions, and wha
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -31,7 +32,7 @@ _ASYNC_READS = ("bulk_store", "bulk_reduce", "wgmma")
 class Repairs:
     """Suggests repairs with what an event trace knows of the code; without a trace, by the accesses alone."""
 
-    def __init__(self, traces: list[EventTrace]) -> None:
+    def __init__(self, traces: Sequence[EventTrace]) -> None:
         """Note which kinds of instructions each line has, and each kernel."""
         self._traces = traces
         self._on_line: dict[str, set[str]] = defaultdict(set)
@@ -113,7 +114,7 @@ class Repairs:
                 f"for before {_at(read)} (bar.sync)"
             )
         again = " (of the next pass, in a loop; or one buffer more)" if read_first else ""
-        return f"__syncthreads() between {_at(first)} and {_at(second)}{again}"
+        return f"{_barrier(first)} between {_at(first)} and {_at(second)}{again}"
 
     def _between_blocks(self, race: Race, first: Access, second: Access) -> str:
         trace = next((one for one in self._traces if _has(one, race)), None)
@@ -148,26 +149,50 @@ def _has(trace: EventTrace, race: Race) -> bool:
     return launch is not None and launch.name == race.kernel
 
 
-class _Flag:
-    """A word that the first access's thread sets behind it, and that the second's thread reads before it."""
+def _barrier(access: Access) -> str:
+    """A barrier of a block in the language of an access."""
+    return "a barrier (in Triton tl.debug_barrier())" if ".py:" in access.line else "__syncthreads()"
 
-    def __init__(self, release: str, acquire: str, scopes: tuple[int, int], fences: tuple[int, int]) -> None:
-        self._release, self._acquire, self._scopes, self._fences = release, acquire, scopes, fences
+
+@dataclass(frozen=True)
+class _Flag:
+    """A word that the first access's block sets behind it, and that the second's block reads before it.
+
+    Attributes:
+        release, acquire: the lines of that; scopes: of both; fences: the scopes of what stands between accesses and flag.
+        others: whether another warp than that of the access sets it, and reads it.
+    """
+
+    release: str
+    acquire: str
+    scopes: tuple[int, int]
+    fences: tuple[int, int]
+    others: tuple[bool, bool]
 
     def repair(self, first: Access, second: Access) -> str:
         """What the hand-over by the flag lacks."""
         parts = []
-        for scope, place in zip(self._scopes, (self._release, self._acquire), strict=True):
+        if self.others[0]:
+            parts.append(
+                f"{_barrier(first)} between {_at(first)} and {self.release}, where another warp of the block hands over"
+            )
+        if self.others[1]:
+            parts.append(
+                f"{_barrier(second)} between {self.acquire}, where another warp takes over, and {_at(second)}"
+            )
+        if parts:
+            return "; ".join(parts)
+        for scope, place in zip(self.scopes, (self.release, self.acquire), strict=True):
             if scope == BLOCK:
                 parts.append(f"device scope instead of block scope for the atomic at {place}")
-        if self._fences[0] <= BLOCK:
-            parts.append(f"__threadfence() between {_at(first)} and {self._release}, which sets the flag")
-        if self._fences[1] <= BLOCK and self._scopes[1] != BLOCK:
+        if self.fences[0] <= BLOCK:
+            parts.append(f"__threadfence() between {_at(first)} and {self.release}, which sets the flag")
+        if self.fences[1] <= BLOCK and self.scopes[1] != BLOCK:
             parts.append(
-                f"__threadfence() between {self._acquire}, which reads the flag or takes the lock, and {_at(second)}"
+                f"__threadfence() between {self.acquire}, which reads the flag or takes the lock, and {_at(second)}"
             )
         return "; ".join(parts) or (
-            f"the flag of {self._release} and {self._acquire} is set before {_at(first)} is done: set it behind all writes"
+            f"the flag of {self.release} and {self.acquire} is set before {_at(first)} is done: set it behind all writes"
         )
 
 
@@ -175,12 +200,15 @@ def _flag(trace: EventTrace, race: Race) -> _Flag | None:
     launch = trace.launches[race.launch]
     events = trace.of_launch(launch.number)
     own = accesses(trace, launch, events)
-    after = _strong_of(own, race.first)
-    after = after[own.event[after] > race.first.event]
-    before = _strong_of(own, race.second)
-    before = before[own.event[before] < race.second.event]
-    shared = np.intersect1d(own.place[after], own.place[before])
-    if not len(shared):
+    for whole in (False, True):  # of the accesses' warps, else of their blocks
+        after = _strong_of(own, race.first, whole)
+        after = after[own.event[after] > race.first.event]
+        before = _strong_of(own, race.second, whole)
+        before = before[own.event[before] < race.second.event]
+        shared = np.intersect1d(own.place[after], own.place[before])
+        if len(shared):
+            break
+    else:
         return None
     before = before[np.isin(own.place[before], shared)]
     acquire = int(before[np.argmax(own.event[before])])
@@ -196,7 +224,9 @@ def _flag(trace: EventTrace, race: Race) -> _Flag | None:
         fences.between(read_at, race.second.place, recorded - {race.second.place.offset // 16}),
     )
     lines = [_line(trace, place) for place in (set_at, read_at)]
-    return _Flag(lines[0], lines[1], scopes, crossed)
+    ends = ((race.first, release), (race.second, acquire))
+    others = [int(own.thread[row]) // 32 != side.thread // 32 for side, row in ends]
+    return _Flag(lines[0], lines[1], scopes, crossed, (others[0], others[1]))
 
 
 def _line(trace: EventTrace, place: Place) -> str:
@@ -205,7 +235,7 @@ def _line(trace: EventTrace, place: Place) -> str:
     return f"{frames[-1].file.rpartition('/')[2]}:{frames[-1].line}" if frames else "a line that is not known"
 
 
-def _strong_of(own: Accesses, side: Side) -> Array:
-    """Atomic and strong accesses of a side's warp."""
-    same = (own.block == side.block) & (own.thread // 32 == side.thread // 32)
+def _strong_of(own: Accesses, side: Side, whole: bool) -> Array:
+    """Atomic and strong accesses of a side's warp, or of its whole block."""
+    same = (own.block == side.block) & (whole | (own.thread // 32 == side.thread // 32))
     return np.flatnonzero(same & (own.scope > 0))

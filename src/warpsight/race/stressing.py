@@ -32,6 +32,8 @@ EXIT_CODES: dict[Verdict, int] = {"not reproduced": 0, "reproduced": 10, "natura
 LADDER = (0.01, 0.1, 1.0)
 #: The share of runs without delays, before and after the first failure.
 _CONTROL_BEFORE, _CONTROL_AFTER = 0.2, 0.5
+#: The same for trials inside a process, which cost next to nothing beside its start: a failure is then worth more.
+_TRIALS_BEFORE, _TRIALS_AFTER = 0.5, 0.8
 #: So many broken runs before any other are enough, and later this part of all runs.
 _BROKEN_FIRST, _BROKEN_PART = 5, 0.5
 
@@ -66,6 +68,7 @@ class StressResult(msgspec.Struct, kw_only=True):
     """The verdict of an experiment.
 
     Attributes:
+        cause: what the experiment is about, `delays` or `memory stress`.
         verdict, why: in words; confidence: of the verdict and the bound.
         control, delayed: the two arms; ceilings: the delayed one by ceiling in ns; broken: runs that say nothing.
         outcomes: how often each class of outcome occurred.
@@ -75,6 +78,7 @@ class StressResult(msgspec.Struct, kw_only=True):
         exit_code: of the verb.
     """
 
+    cause: str
     verdict: Verdict
     why: str
     confidence: float
@@ -120,6 +124,11 @@ class State:
     def seconds(self) -> float:
         """How long the experiment has taken, interruptions aside."""
         return self.spent + time.monotonic() - self.begun
+
+    @property
+    def cause(self) -> str:
+        """What the experiment is about."""
+        return "memory stress" if self.plan.mode == "memory" else "delays"
 
     @property
     def delayed(self) -> Arm:
@@ -174,9 +183,9 @@ class State:
         runs = len(self.ended)
         control, delayed = self.control, self.delayed
         if self.evidence.caused >= enough:
-            return "reproduced", "delays make it fail"
+            return "reproduced", f"{self.cause} make{'s' * (self.plan.mode == 'memory')} it fail"
         if self.evidence.natural >= enough and control.failures:
-            return "natural", "it fails without delays, and delays do not make it fail three times as often"
+            return "natural", f"it fails without {self.cause}, and with {self.cause} not three times as often"
         if self.broken == runs >= _BROKEN_FIRST or (runs >= 20 and self.broken > _BROKEN_PART * runs):
             return "broken run", f"{self.broken} of {runs} runs could not be judged"
         if self.limits.rate and upper_bound(delayed.failures, delayed.trials, self.alpha) <= self.limits.rate:
@@ -186,9 +195,12 @@ class State:
         if self.broken == runs:
             return "broken run", "no run could be judged"
         if control.failures:
-            return "natural", "it fails without delays; whether delays matter is not decided"
+            return "natural", f"it fails without {self.cause}; whether that matters is not decided"
         if delayed.failures:
-            return "not reproduced", f"{delayed.failures} delayed failures may be chance; more runs decide"
+            return (
+                "not reproduced",
+                f"{delayed.failures} failures with {self.cause} may be chance; more runs decide",
+            )
         return "not reproduced", "nothing failed"
 
     def best(self) -> tuple[int, int] | None:
@@ -200,7 +212,8 @@ class State:
 
 def draw(state: State, number: int, choice: random.Random, ceilings: Sequence[int], mixed: bool) -> Drawn:
     """Draw a run from what is known: in which arm, with which ceiling and seed."""
-    share = _CONTROL_AFTER if state.failures else _CONTROL_BEFORE
+    before, after = (_TRIALS_BEFORE, _TRIALS_AFTER) if mixed else (_CONTROL_BEFORE, _CONTROL_AFTER)
+    share = after if state.failures else before
     is_control, seed = choice.random() < share, choice.getrandbits(63)
     repeated = state.best() if choice.random() < 0.5 else None
     if is_control and not mixed:
@@ -240,8 +253,9 @@ def stress(experiment: Experiment, plan: Plan, *, limits: Limits = Limits(), con
         WarpsightError: when the folder holds another experiment, or plans cannot be carried out here.
     """
     lowest = 1 if plan.mode == "fixed" else max(1, plan.floor_ns)
-    ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in LADDER}))
-    if not plan.points and experiment.injection is not programs_own:
+    ladder = LADDER[1:] if plan.mode == "memory" else LADDER
+    ceilings = tuple(ceilings) or tuple(sorted({max(lowest, int(plan.ceiling_ns * part)) for part in ladder}))
+    if not plan.points and plan.mode != "memory" and experiment.injection is not programs_own:
         raise UsageError("the plan has no points, so there is nothing to delay")
     if not 0.5 <= confidence < 1 or not plan.probability or not plan.ceiling_ns or min(ceilings) < 1:
         raise UsageError(
@@ -349,16 +363,16 @@ def _result(experiment: Experiment, state: State, reference: Outcome) -> StressR
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")
     elif reference.failed:
-        verdict, why = "natural", f"it failed in three of three runs without delays: {reference.why}"
+        verdict, why = "natural", f"it failed in three of three runs without {state.cause}: {reference.why}"
     else:
-        verdict, why = "broken run", f"it cannot be judged without delays: {reference.why}"
+        verdict, why = "broken run", f"it cannot be judged without {state.cause}: {reference.why}"
     best, path, example = state.best(), "", ""
     if best is not None:
         path, example = str(experiment.folder / "failing.json"), state.failing[best][2]
         plans.write(derived(state.plan, Drawn(0, *best, 0.0)), path)
     delayed = state.delayed
     return StressResult(
-        verdict=verdict, why=why, confidence=1 - state.alpha, control=state.control, delayed=delayed,
+        cause=state.cause, verdict=verdict, why=why, confidence=1 - state.alpha, control=state.control, delayed=delayed,
         ceilings=dict(sorted(state.ceilings.items())), broken=state.broken, outcomes=state.outcomes,
         evidence=state.evidence.caused, evidence_natural=state.evidence.natural,
         rate_below=upper_bound(delayed.failures, delayed.trials, state.alpha), plan=path, example=example,

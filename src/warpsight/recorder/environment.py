@@ -13,6 +13,8 @@ from warpsight.recorder.settings import Settings
 SOCKET = "WARPSIGHT_SOCKET"
 #: Where the runtimes of OpenMP and OpenACC look for tools.
 OPENMP, OPENACC = "OMP_TOOL_LIBRARIES", "ACC_PROFLIB"
+#: What NCCL and RCCL load as their profiler.
+NCCL = "NCCL_PROFILER_PLUGIN"
 
 
 def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
@@ -32,6 +34,7 @@ def recorder_variables(settings: Settings, environment: Mapping[str, str]) -> di
     for backend in registry.selected(settings.backend):
         out |= backend.recorder().variables(path, environment)
     out |= _directives(settings, environment, str(path))
+    out |= _nccl(settings, environment, str(path))
     if "torch" in settings.ranges:
         from warpsight.recorder import torch_ranges
 
@@ -54,6 +57,20 @@ def _directives(settings: Settings, environment: Mapping[str, str], library: str
             raise UsageError(f"{OPENACC} is already set ({present}): another tool records OpenACC; unset it")
         out[OPENACC] = library
     return out
+
+
+def _nccl(settings: Settings, environment: Mapping[str, str], library: str) -> dict[str, str]:
+    """The variable that makes NCCL load the recorder as its profiler; another profiler stays unless `--nccl on` was asked for."""
+    present = environment.get(NCCL)
+    if settings.nccl == "off" or settings.backend == "opencl":
+        return {}
+    if present and os.path.realpath(present) != library:
+        if settings.nccl == "on":
+            raise UsageError(
+                f"{NCCL} is already set ({present}): NCCL has one profiler; unset it, or leave out --nccl on"
+            )
+        return {}
+    return {NCCL: library}
 
 
 def without_recorder(environment: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ class RecordingValues:
 
     duration: float = 0.0
     delay: float = 0.0
+    on_trigger: bool = False
     stacks: str = "python"
     kernels: tuple[str, ...] = ()
     backend: str = "auto"
@@ -25,8 +26,13 @@ class RecordingValues:
     counters: str = "10"
     capture_range: str = "off"
     ranges: tuple[str, ...] = ()
+    nccl: str = "auto"
     cubins: bool = False
     pc_sampling: int = 0
+    sass_counts: str = "off"
+    metrics: tuple[str, ...] = ()
+    metrics_per: str = "kernel"
+    metrics_every: int = 0
     leave_cupti: bool = False
     opencl_profiling: str = "on"
     max_size: int = 0
@@ -67,6 +73,7 @@ class RecordingOptions(TypedDict, total=False):
 
     duration: float
     delay: float
+    on_trigger: bool
     stacks: Literal["python", "native", "both", "off"]
     kernels: str | Sequence[str]
     backend: str
@@ -77,8 +84,13 @@ class RecordingOptions(TypedDict, total=False):
     counters: str | float | Sequence[str]
     capture_range: Literal["off", "profiler-api"]
     ranges: str | Sequence[str]
+    nccl: Literal["auto", "on", "off"]
     cubins: bool
     pc_sampling: int | Literal["on", "off"]
+    sass_counts: str | Sequence[str]
+    metrics: str | Sequence[str]
+    metrics_per: Literal["kernel", "range"]
+    metrics_every: int
     leave_cupti: bool
     opencl_profiling: Literal["on", "off"]
     max_size: int

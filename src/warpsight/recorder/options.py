@@ -114,6 +114,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("duration", NUMBER, 0.0, "Stop recording after this many seconds; the program goes on.", COMMON,
            flags=("--for", "--duration"), variable="WARPSIGHT_FOR", bounds=(0, 1e9), metavar="S", shown="no end"),
     Option("delay", NUMBER, 0.0, "Start recording after this many seconds.", COMMON, bounds=(0, 1e9), metavar="S"),
+    Option("on_trigger", SWITCH, False, "Record nothing until `warpsight cluster trigger` says when.", COMMON),
     Option("stacks", CHOICE, "python", "Host stacks to record with launches and other rows.", COMMON, choices=STACKS,
            reader=PROCESS, native="stacks", native_type="StackMode"),
     Option("kernels", TEXTS, (), "Record only kernels whose mangled or demangled name matches; repeatable (variable: one "
@@ -140,12 +141,26 @@ OPTIONS: tuple[Option, ...] = (
     Option("ranges", TEXTS, (), "NVTX ranges: auto (all but XLA's, which can double a program's run time), xla, nvtx (same as "
            "auto), off, or names of domains. torch: also PyTorch's operators, with shapes.", metavar="WORDS", separators=", ",
            reader=BOTH, native="ranges", shown="auto"),
+    Option("nccl", CHOICE, "auto", "NCCL's profiler interface: a row for each collective, send and receive (auto), also for each "
+           "channel, proxy operation and network step, at a cost (on), or off.", choices=("auto", "on", "off"), reader=BOTH,
+           backends=("cuda",), native="nccl", native_type="NcclMode"),
     Option("cubins", SWITCH, False, "Keep the code of each CUDA module in the trace, once.", reader=PROCESS,
            backends=("cuda",), native="cubins"),
     Option("pc_sampling", WHOLE, 0, "Samples of program counters and stall reasons, per second and multiprocessor (on: 1000); "
            "also keeps the code.", words=(("off", 0), ("on", 1000)), bounds=(0, 100_000), metavar="on|HZ", shown="off",
            python='int | Literal["on", "off"]', reader=PROCESS, backends=("cuda",), native="pc_sampling",
            native_type="uint32_t"),
+    Option("sass_counts", TEXT, "off", "Exact counts of every instruction: off, on (the usual ones), all, or names of SASS "
+           "metrics; also keeps the code. Kernels run one at a time and many times slower.", metavar="on|all|NAMES",
+           python="str | Sequence[str]", reader=PROCESS, backends=("cuda",), native="sass_counts"),
+    Option("metrics", TEXTS, (), "Hardware metrics of each kernel or range, by the chip's names (`warpsight sass metrics "
+           "--list`).", metavar="NAMES", reader=PROCESS, backends=("cuda",), native="metrics", shown="none"),
+    Option("metrics_per", CHOICE, "kernel", "What has metrics: each kernel launch, or each range (NVTX, annotate) of the "
+           "program.", choices=("kernel", "range"), reader=PROCESS, backends=("cuda",), native="metrics_per_range",
+           needs="metrics"),
+    Option("metrics_every", WHOLE, 0, "Sample --metrics of the whole GPU every so many microseconds instead, as counters.",
+           bounds=(0, 1_000_000), metavar="US", shown="off", reader=PROCESS, backends=("cuda",), native="pm_sampling_us",
+           native_type="uint32_t", needs="metrics"),
     Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
            variable="WARPSIGHT_YIELD", reader=BOTH, backends=("cuda",), native="yield"),
     Option("opencl_profiling", CHOICE, "on", "off: record only the host side of OpenCL.", choices=("on", "off"),

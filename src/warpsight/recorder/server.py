@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpsight import _native
 from warpsight.errors import WarpsightError
+from warpsight.machine.topology import linked_gpus
 from warpsight.model.any_bytes import storable
 from warpsight.recorder import output
 from warpsight.recorder.descriptors import raise_limit
@@ -28,6 +29,7 @@ from warpsight.recorder.drain.listener import Listener
 from warpsight.recorder.drain.raw_bound import RawBound
 from warpsight.recorder.drain.target import Ending, Target, exit_text
 from warpsight.recorder.environment import SOCKET, recorder_variables
+from warpsight.recorder.job_trigger import JobTrigger
 from warpsight.recorder.left_out import left_out
 from warpsight.recorder.requests import Answer, Requests
 from warpsight.recorder.sampling.counters import CounterSampler
@@ -80,6 +82,7 @@ class Server:
         self._timers: list[threading.Timer] = []
         self._statuses: dict[int, int] = {}
         self._losses: list[dict[str, Any]] = []
+        self._topology: dict[str, Any] = {}
         self._log_path: Path | None = None
         self._command: list[str] = []
         #: Control words for a process that is detached: rest (0), or stop for good (STOP).
@@ -91,7 +94,7 @@ class Server:
             undo.callback(self._listener.close)
             self.own = OwnRows(self._listener.arenas)
             output.announce(self.folder, self._listener.path, job, self._listener.arenas)
-            control = 0 if settings.delay else RECORD
+            control = 0 if settings.delay or settings.on_trigger else RECORD
             self._converter: Converter | None = None
             self.ring: RingRecorder | None = None
             self._bound: RawBound | None = None
@@ -106,6 +109,7 @@ class Server:
                 self._loop.on_segments = self._converter.convert
             undo.pop_all()
         self._loop.on_request = Requests(self._answers()).take
+        self._job_trigger = JobTrigger(self.folder, self._loop) if settings.on_trigger else None
         self._counters = CounterSampler(self.own, settings.counters)
         self._samples = HostSampler(
             self.own, self._loop, settings.sample, ranged=settings.capture_range != "off"
@@ -143,6 +147,8 @@ class Server:
         self._samples.start()
         if not self.settings.leave_cupti:
             self._unrecorded.start()
+        if self._job_trigger is not None:
+            self._job_trigger.start()
         if self.settings.delay:
             self._after(self.settings.delay, RECORD)
         if self.settings.duration:
@@ -231,6 +237,9 @@ class Server:
                 self.note_loss(kind, f"{runtime} began in the program, and nothing in it used a GPU")
         for timer in self._timers:
             timer.cancel()
+        if self._job_trigger is not None:
+            for cause in self._job_trigger.stop():
+                self.note_loss("recorder", cause)
         if self.ring is not None:
             self.ring.store.hold()
         self._stop_remaining()
@@ -246,6 +255,8 @@ class Server:
         for site, (calls, time_ns) in self._loop.own_time.items():
             overhead |= {f"own_{site}_calls": calls, f"own_{site}_ns": time_ns}
         self._command = [storable(part) for part in command or ()]
+        if self._loop.seen:
+            self._topology = linked_gpus()
         request = {**self._request(), "overhead": overhead}
         began = time.monotonic_ns()
         if self.ring is not None:
@@ -262,6 +273,8 @@ class Server:
         """Give up before a program ran: nothing remains on disk."""
         for timer in self._timers:
             timer.cancel()
+        if self._job_trigger is not None:
+            self._job_trigger.stop()
         self._unrecorded.stop()
         self._samples.stop()
         self._counters.stop()
@@ -298,6 +311,7 @@ class Server:
             "processes": [ending.to_json() for ending in map(self._with_status, list(self._loop.endings))],
             "loss": list(self._losses),
             "settings": {**self.settings.to_json(), "command": self._command},
+            "topology": self._topology,
             "overhead": {"duration_ns": time.monotonic_ns() - self._began,
                          "launcher_cpu_ns": time.process_time_ns() - self._cpu},
         }  # fmt: skip

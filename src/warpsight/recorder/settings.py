@@ -39,6 +39,22 @@ class Settings(RecordingValues):
             )
         if not self.ring and (self.after or self.triggers):
             raise UsageError("--after and --trigger belong to a ring: give --ring 30s too")
+        self._check_counters()
+
+    def _check_counters(self) -> None:
+        """Refuse what CUPTI cannot count at the same time."""
+        if not self.metrics and (self.metrics_every or self.metrics_per != "kernel"):
+            raise UsageError("--metrics-per and --metrics-every are for metrics: give --metrics NAMES too")
+        if self.metrics_every and self.metrics_per != "kernel":
+            raise UsageError(
+                "--metrics-every samples whole GPUs, --metrics-per range measures ranges: give one of them"
+            )
+        counts = "" if self.sass_counts == "off" else "--sass-counts"
+        metrics = "--metrics" if self.metrics else ""
+        samples = "--pc-sampling" if self.pc_sampling else ""
+        given = [flag for flag in (counts, metrics, samples) if flag]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} need the same counters of the GPU: give one at a time")
 
     def _check_backend(self) -> None:
         """Refuse options that the backend's recorder would ignore."""

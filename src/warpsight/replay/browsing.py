@@ -65,6 +65,7 @@ class Overview:
     disk_bytes: int
     modules: int
     graphs: int
+    sources: list[str]
     incomplete: list[str]
     operations: list[Operation]
     memory: list[Memory]
@@ -80,7 +81,9 @@ def overview(capsule: Capsule) -> Overview:
         path=str(capsule.path), device=f"{held.device.name} (sm_{major}{minor})", driver=held.device.driver,
         command=list(held.command), values=held.values, time=held.time,
         memory_bytes=sum(part.size for part in memory), disk_bytes=capsule.packed_bytes(),
-        modules=len(held.modules), graphs=len(held.graphs), incomplete=list(held.incomplete),
+        modules=len(held.modules), graphs=len(held.graphs),
+        sources=list(dict.fromkeys(source.name for module in held.modules for source in module.sources)),
+        incomplete=list(held.incomplete),
         operations=_operations(held), memory=memory,
     )  # fmt: skip
 

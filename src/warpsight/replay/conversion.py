@@ -19,6 +19,7 @@ from warpsight.errors import WarpsightError
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule, Writer
 from warpsight.replay.checks import CapsuleError, chunk_sizes
+from warpsight.replay.sources import source_files, text_of
 
 Words = npt.NDArray[np.uint64]
 Line = dict[str, Any]
@@ -70,6 +71,12 @@ def convert(
         writer.abandon()
 
 
+def last_range(log: Sequence[Line]) -> Sequence[Line]:
+    """The lines of the launch or range that was kept, where each was cut out in turn: all of them otherwise."""
+    begins = [i for i, line in enumerate(log) if line["kind"] == "range"]
+    return log[begins[-1] :] if begins else log
+
+
 def _check_whole(log: Sequence[Line]) -> None:
     for line in log:
         if line["kind"] == "refused":  # after the work was cut out
@@ -85,7 +92,7 @@ class _Conversion:
 
     def __init__(self, file: int, log: Sequence[Line], values: str, writer: Writer) -> None:
         self._file = file
-        self._log = log
+        self._log = last_range(log)
         self._values = values
         self._writer = writer
         self._globals = self._lines("global")
@@ -129,7 +136,20 @@ class _Conversion:
 
     def _module(self, line: Line) -> m.Module:
         image = self._contents(line["offset"], line["size"], self._writer.put_chunk)
-        return m.Module("cubin", line["size"], image)
+        return m.Module("cubin", line["size"], image, self._sources(line) if self._values == "all" else [])
+
+    def _sources(self, line: Line) -> list[m.Source]:
+        """The PTX that the module was compiled from, and the files that its line table names, where they are."""
+        found = []
+        if "ptx" in line:
+            offset, size = line["ptx"]
+            found.append(m.Source("module.ptx", size, self._contents(offset, size, self._writer.put_chunk)))
+        image = os.pread(self._file, line["size"], line["offset"])
+        for path in source_files(image):
+            text = text_of(path)
+            if text:
+                found.append(m.Source(path, len(text), self._writer.put(text)))
+        return found
 
     def _global(self, i: int, line: Line) -> m.Global:
         before, after, relocations = self._held("global", i, line)
@@ -264,7 +284,7 @@ def _function(line: Line) -> m.Function:
 
 
 def _call(line: Line) -> m.Call:
-    return m.Call(line["what"], line["time"], line["sequence"])
+    return m.Call(line["what"], line["time"], line["sequence"], line.get("stack", []))
 
 
 def _words(chunk: bytes, lead: int = 0) -> Words:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from warpsight import _native
@@ -60,16 +61,19 @@ def tool_command(under: str) -> list[str]:
 
 
 def run(
-    written: Written, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None
-) -> Results:
-    """Run a script that was written, again at other addresses where one it needs is taken.
+    written: Written, folder: Path, *, under: Sequence[str] = (), timeout: float | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Results:  # fmt: skip
+    """Run a script that was written, again at other addresses where one it needs is taken; `variables`: more of them.
 
     Raises:
         WarpsightError: when it cannot be run, runs too long, or an address stays taken.
     """
     command = [*under, str(program()), str(written.script), str(written.data), str(folder)]
     for attempt in range(TRIES):
-        code = _once(command, timeout, randomized=attempt % 2 == 1, interactive=bool(under))
+        code = _once(
+            command, timeout, randomized=attempt % 2 == 1, interactive=bool(under), variables=variables or {}
+        )
         found = results.read(folder / "results")
         if found.taken is None or code not in (_ADDRESS_TAKEN, 0):
             break
@@ -99,10 +103,13 @@ def start_stepping(written: Written, folder: Path) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def _once(command: Sequence[str], timeout: float | None, *, randomized: bool, interactive: bool) -> int:
+def _once(
+    command: Sequence[str], timeout: float | None, *, randomized: bool, interactive: bool, variables: Mapping[str, str]
+) -> int:  # fmt: skip
     try:
         process = subprocess.Popen(
             command,
+            env={**os.environ, **variables},
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=None if interactive else sys.stderr,
             preexec_fn=None if randomized else _fixed_addresses(),

@@ -34,6 +34,7 @@ class DataFile:
     capsule: Capsule
     chunks: dict[str, int]
     size: int = 0
+    _zeros: tuple[int, int] = (0, 0)
 
     def add(self, contents: Sequence[str]) -> list[int]:
         """Write the chunks that are not there yet, checked; the offset of each."""
@@ -50,6 +51,15 @@ class DataFile:
         self.file.write(data)
         self.size += len(data)
         return offset
+
+    def zeros(self, size: int) -> int:
+        """Room for so many zeros, the same for all who ask; it takes nothing of the disk."""
+        if size > self._zeros[1]:
+            self._zeros = (self.append(b""), size)
+            self.file.truncate(self.size + size)
+            self.file.seek(0, 2)
+            self.size += size
+        return self._zeros[0]
 
     def joined(self, contents: Sequence[str]) -> int:
         """Write all of contents in one piece."""

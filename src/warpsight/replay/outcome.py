@@ -16,6 +16,7 @@ from warpsight.replay import elements
 from warpsight.replay import manifest as m
 from warpsight.replay.results import Differing, Results
 from warpsight.replay.script import Written
+from warpsight.replay.validation import OrderCheck
 
 EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = (
     "bit-exact",
@@ -25,8 +26,9 @@ EXACT, DIFFERENT, VARYING, FAILED, REPEATABLE = (
     "repeatable",
 )
 LEFT = "left the capsule"
+DRY, DISORDERED = "not executed", "out of order"
 #: Exit codes of the command line by verdict.
-EXIT_CODES = {EXACT: 0, REPEATABLE: 0, DIFFERENT: 4, VARYING: 5, FAILED: 6, LEFT: 7}
+EXIT_CODES = {EXACT: 0, REPEATABLE: 0, DRY: 0, DIFFERENT: 4, VARYING: 5, FAILED: 6, LEFT: 7, DISORDERED: 8}
 
 
 @dataclass(frozen=True)
@@ -94,18 +96,60 @@ class Version:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """A replay under another schedule.
+
+    Attributes:
+        what: the change (:mod:`.schedule`). verdict: on its outputs, as for the recorded schedule.
+        median_ns, least_ns: measured; None when the GPU reported a failure.
+        predicted_ns: what `simulate` says; None for changes it does not know.
+    """
+
+    what: str
+    verdict: str
+    median_ns: float | None
+    least_ns: float | None
+    predicted_ns: float | None
+
+
+@dataclass(frozen=True)
+class Write:
+    """An operation changed bytes of an allocation from `begin` on, and none from `end` on."""
+
+    operation: int
+    name: str
+    allocation: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What came of a replay; `failure`: what went wrong on the GPU, in words."""
+    """What came of a replay.
+
+    Attributes:
+        device: name of the GPU; empty: nothing was executed. failure: what went wrong on it, in words.
+        changes: under other schedules. writes: which operation changed which memory.
+        validation: of order and dependencies. All three only where they were asked for.
+    """
 
     device: str
     versions: tuple[Version, ...]
     failure: str | None = None
     notes: tuple[str, ...] = ()
+    changes: tuple[Changed, ...] = ()
+    writes: tuple[Write, ...] = ()
+    validation: OrderCheck | None = None
+    executed: bool = True
 
     @property
     def verdict(self) -> str:
         """That of the last version: the one a swap asks about."""
-        return FAILED if self.failure or not self.versions else self.versions[-1].verdict
+        if self.failure or (self.executed and not self.versions):
+            return FAILED
+        if self.validation is not None and self.validation.violations:
+            return DISORDERED
+        return self.versions[-1].verdict if self.executed else DRY
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON has it."""

@@ -20,13 +20,16 @@ from warpsight.errors import WarpsightError
 from warpsight.inside.capsules import FRAME, INJECTION, REQUEST, STEP
 from warpsight.recorder.launch import check_runnable
 from warpsight.replay.capsule import Capsule, check_place
-from warpsight.replay.conversion import convert
+from warpsight.replay.conversion import convert, last_range
 from warpsight.sass.tracing import run_injected
 
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"
 #: What ranges that are not the program's own are called in messages.
 _NAMES = {STEP: "step (ws.step())", FRAME: "frame (ws.capture_frame())"}
 Values = Literal["all", "none", "zeros", "random"]
+Which = Literal["all", "slowest", "hung", "faulted"]
+#: What is said when no launch or range was of that kind.
+_WANTED = {"hung": "none of them hung", "faulted": "none of them failed", "slowest": "none of them ran"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Choice:
         range: a pattern of NVTX ranges instead; launches then counts ranges.
         everything: all device memory that is live, not only what is reached.
         values: what becomes of contents. shadow: contents are copied within the GPU first where it has room.
+        signal: number of one; launches and ranges count from then on. 0: from the start.
+        limit: bytes of an allocation whose contents come along; what is larger is zeros.
+        which: of the launches or ranges, all of them as one, or one alone: the slowest, the first that fails, or the first
+            that takes longer than `patience` seconds. The program is held at each of them.
     """
 
     kernels: tuple[str, ...] = ()
@@ -47,6 +54,10 @@ class Choice:
     everything: bool = False
     values: Values = "all"
     shadow: bool = True
+    signal: int = 0
+    limit: int = 2**63
+    which: Which = "all"
+    patience: float = 10
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ class Recorded:
         capsules: one for each process that ran chosen work.
         refused: why other processes have none.
         held_ns: for how long copying held the program. copied_bytes: what was copied meanwhile.
+        numbers: of :attr:`Choice.which`, the launch or range of each capsule.
     """
 
     code: int
@@ -65,6 +77,7 @@ class Recorded:
     refused: tuple[str, ...]
     held_ns: int
     copied_bytes: int
+    numbers: tuple[int, ...] = ()
 
 
 def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool = False) -> Recorded:
@@ -102,7 +115,8 @@ def record(program: Sequence[str], choice: Choice, out: Path, *, replace: bool =
     lines = [line for _, log in chosen for line in log]
     held = sum(line["held_ns"] for line in lines if line["kind"] == "end")
     copied = sum(line["bytes"] for line in lines if line["kind"] == "whole")
-    return Recorded(code, tuple(capsules), tuple(refused), held, copied)
+    numbers = [line["number"] for _, log in chosen for line in last_range(log)[:1] if line["kind"] == "range"]
+    return Recorded(code, tuple(capsules), tuple(refused), held, copied, tuple(numbers))
 
 
 def request(choice: Choice, folder: Path) -> list[str]:
@@ -116,6 +130,10 @@ def request(choice: Choice, folder: Path) -> list[str]:
         f"everything={int(choice.everything)}",
         f"contents={int(choice.values != 'none')}",
         f"shadow={int(choice.shadow)}",
+        f"signal={choice.signal}",
+        f"limit={choice.limit}",
+        f"keep={choice.which}",
+        f"patience={int(choice.patience * 1e9)}",
     ]
 
 
@@ -140,6 +158,10 @@ def _nothing(choice: Choice, logs: Sequence[Sequence[dict[str, Any]]]) -> str:
         return "nothing was cut out: the program ended without its exit handlers before the chosen work ran"
     matched = sum(line["matched"] for line in ends)
     what = _NAMES.get(choice.range) or (f"range {choice.range!r}" if choice.range else "launch")
+    if matched and choice.which != "all":
+        return (
+            f"nothing was cut out: the chosen {what} was there {matched:,} times, and {_WANTED[choice.which]}"
+        )
     if matched:
         first = choice.launches[0]
         return f"nothing was cut out: the chosen {what} was there {matched:,} times, and number {first} (from 0) was asked for"

@@ -6,16 +6,31 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warpsight.replay import execution, script, swap
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from warpsight.race import delays
+from warpsight.replay import changing, execution, layout, schedule, script, swap, synthetic
 from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
 from warpsight.replay.outcome import LEFT, VARYING, Files, Outcome, version
 from warpsight.replay.results import Failure, Results
 from warpsight.replay.script import Settings, Written
+from warpsight.replay.sequence import Sequence as Steps
 from warpsight.replay.sequence import sequence
-from warpsight.replay.writers import attributed
+from warpsight.replay.validation import validate
+from warpsight.replay.writers import attributed, writes
 
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: By so much an operation may seem to begin before another one ended: what clocks and events do not resolve.
+TOLERANCE_NS = 1_000.0
+#: The log of the delays that were made, in a replay's folder.
+_DELAYS = "delays"
 SCHEDULES = ("fast", "original", "graph")
 #: What a run with each operation timed adds; more says no more.
 _TIMED_RUNS = 5
@@ -37,6 +52,10 @@ class Request:
         schedule: `fast`; `original`, no operation sooner than it was; `graph`, all operations as one CUDA graph.
         swaps: `KERNEL=FILE`. under: words of a tool's command line. dtype: of elements, None to guess.
         device: number of the GPU. timeout: seconds. check_reach: also prove that no access leaves the capsule.
+        changes: of the schedule (:mod:`.schedule`), each measured alone, beside its prediction.
+        writes: also find which operation changes which memory.
+        validate: also check order and dependencies. dry: execute nothing. scale: of the host's times (`original`).
+        delays: a plan of :mod:`warpsight.race.plan`: warps wait where it says.
     """
 
     repeat: int = 3
@@ -49,6 +68,12 @@ class Request:
     device: int = 0
     timeout: float | None = None
     check_reach: bool = False
+    delays: Path | None = None
+    changes: Sequence[str] = ()
+    writes: bool = False
+    validate: bool = False
+    dry: bool = False
+    scale: float = 1.0
 
 
 def replay(path: Path, request: Request) -> Outcome:
@@ -61,34 +86,100 @@ def replay(path: Path, request: Request) -> Outcome:
         UsageError: when the request does not fit the capsule.
         WarpsightError: when it cannot be replayed here.
     """
-    capsule = Capsule.open(path)
+    return replay_opened(Capsule.open(path), request)
+
+
+def replay_trace(trace: Trace, request: Request) -> Outcome:
+    """Replay a trace's work (:mod:`.synthetic`): as much of it, in the same order.
+
+    Raises:
+        UsageError: when the request does not fit the trace.
+        WarpsightError: when it cannot be replayed here.
+    """
+    made = synthetic.of(trace, request.operations)
+    request = replace(request, operations=None)
+    if request.dry:
+        steps = sequence(made.manifest, None, request.stream)
+        checked = validate(steps, made.begin, made.end, TOLERANCE_NS) if request.validate else None
+        said = f"{sum(step.operation is not None for step in steps.steps):,} operations on {len(made.manifest.streams)} streams"
+        return Outcome("", (), None, (said, *made.notes), validation=checked, executed=False)
+    with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as folder:
+        found = replay_opened(made.capsule(Path(folder) / "trace.capsule"), request)
+    span = np.nanmax(made.end) - np.nanmin(made.begin)
+    said = f"the recording took {span / 1e6:,.3f} ms from its first operation to the end of its last"
+    return replace(found, notes=(said, *made.notes, *found.notes))
+
+
+def replay_opened(capsule: Capsule, request: Request) -> Outcome:
+    """:func:`replay` of a capsule that is open."""
     steps = sequence(capsule.manifest, request.operations, request.stream)
+    if request.dry:
+        capsule.verify()
+        said = f"{len(capsule.manifest.operations):,} operations; every part of the capsule is whole"
+        return Outcome("", (), None, (said, *_notes(capsule.manifest)), executed=False)
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         folder = Path(temporary)
         swaps, names = swap.replacements(capsule, request.swaps, folder)
-        written = script.write(capsule, steps, _settings(request, swaps), folder)
-        files = Files(capsule.manifest, written, folder)
-        found = execution.run(written, folder, under=request.under, timeout=request.timeout)
-        compared = steps.complete and any(piece["after"] != 2**64 - 1 for piece in written.pieces)
-        if request.under and not found.ended and found.failure is None:
-            return Outcome(
-                _device(found), (), None, (*_notes(capsule.manifest), "the tool ended the replay early")
-            )
-        versions = []
-        if found.failure is None:
-            versions = [
-                version(files, found, number, name, request.dtype, compared)
-                for number, name in enumerate(["recorded", *([", ".join(names)] if names else [])])
-            ]
-        if versions and (len(steps.steps) == 1 or not request.under):
-            versions = attributed(files, versions, written, folder, request.timeout)
-        outcome = Outcome(
-            _device(found),
-            tuple(versions),
-            _failure(capsule.manifest, written, found),
-            (*_notes(capsule.manifest), *found.notes, *_partial(steps.complete, compared, capsule.manifest)),
+        for text in request.changes:
+            schedule.changed(capsule.manifest, steps, text)
+        settings = _settings(request, swaps)
+        files = Files(capsule.manifest, script.write(capsule, steps, settings, folder), folder)
+        variables = delays.environment(request.delays, folder / _DELAYS) if request.delays is not None else {}
+        found = execution.run(
+            files.written, folder, under=request.under, timeout=request.timeout, variables=variables
         )
-        return _reach(outcome, files, request) if request.check_reach and versions else outcome
+        if request.under and not found.ended and found.failure is None:
+            said = "the tool ended the replay early"
+            return Outcome(_device(found), (), None, (*_notes(capsule.manifest), said))
+        outcome = _outcome(files, steps, names, found, request)
+        if not outcome.versions:
+            return outcome
+        if request.writes:
+            return _with_writes(outcome, files, request)
+        if request.changes:
+            changes = changing.measure(capsule, steps, settings, found, request.changes, request.timeout)
+            return replace(outcome, changes=changes)
+        return _reach(outcome, files, request) if request.check_reach else outcome
+
+
+def _outcome(files: Files, steps: Steps, names: Sequence[str], found: Results, request: Request) -> Outcome:
+    """What the runs show; `names`: of what replaces kernels in the second version."""
+    compared = steps.complete and any(piece["after"] != layout.NONE for piece in files.written.pieces)
+    versions = []
+    if found.failure is None:
+        versions = [
+            version(files, found, number, name, request.dtype, compared)
+            for number, name in enumerate(["recorded", *([", ".join(names)] if names else [])])
+        ]
+    if versions and (len(steps.steps) == 1 or not request.under):
+        versions = attributed(files, versions, files.written, files.folder, request.timeout)
+    notes = (*_notes(files.manifest), *found.notes, *_partial(steps.complete, compared, files.manifest))
+    delayed = _delayed(files.folder / _DELAYS) if request.delays is not None else ()
+    return Outcome(
+        _device(found), tuple(versions), _failure(files.manifest, files.written, found), (*notes, *delayed),
+        validation=validate(steps, *_measured(steps, found), TOLERANCE_NS) if request.validate else None,
+    )  # fmt: skip
+
+
+def _with_writes(outcome: Outcome, files: Files, request: Request) -> Outcome:
+    rows = writes(files, files.written, files.folder, request.timeout)
+    if rows is None:
+        said = "writes: too much memory and too many operations to look at; choose some with --operations"
+        return replace(outcome, notes=(*outcome.notes, said))
+    first = request.operations[0] if request.operations else 0
+    return replace(outcome, writes=tuple(row for row in rows if row.operation >= first))
+
+
+def _measured(steps: Steps, found: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """When each operation ran in the first run that timed them one by one, ns."""
+    count = 1 + max((step.operation for step in steps.steps if step.operation is not None), default=-1)
+    begin, end = np.full((2, count), np.nan)
+    first = min((run for run, _, _ in found.times), default=0)
+    for (run, version_, at), (start, stop) in found.times.items():
+        operation = steps.steps[at].operation
+        if (run, version_) == (first, 0) and operation is not None:
+            begin[operation], end[operation] = start, stop
+    return begin, end
 
 
 def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Settings:
@@ -97,11 +188,14 @@ def _settings(request: Request, swaps: dict[int, script.Replacement]) -> Setting
         flags |= script.GRAPH
     if request.schedule == "original":
         flags |= script.ORIGINAL_TIMING
+    elif request.changes:
+        flags |= script.TELL_ISSUED
     elif not request.under:
         flags |= script.GATE
     if request.under:
         return Settings(1, 0, flags & ~script.TIME_OPERATIONS, request.device, swaps=swaps)
-    return Settings(request.repeat, min(request.repeat, _TIMED_RUNS), flags, request.device, swaps=swaps)
+    runs = min(request.repeat, _TIMED_RUNS)
+    return Settings(request.repeat, runs, flags, request.device, swaps=swaps, scale=request.scale)
 
 
 def _reach(outcome: Outcome, files: Files, request: Request) -> Outcome:
@@ -157,6 +251,14 @@ def _where(manifest: m.Manifest, written: Written, failure: Failure) -> str:
 
 def _notes(manifest: m.Manifest) -> tuple[str, ...]:
     return tuple(f"the capsule is incomplete: {sentence}" for sentence in manifest.incomplete)
+
+
+def _delayed(log: Path) -> tuple[str, ...]:
+    done = delays.delays_done(log)
+    kernels = done["kernel"].unique().to_pylist()
+    longest = pc.max(done["delay_ns"]).as_py() or 0
+    said = f"{done.num_rows:,} delays of {longest:,} ns at most were made in {len(kernels):,} kernels"
+    return (said, *delays.losses(log))
 
 
 def _partial(complete: bool, compared: bool, manifest: m.Manifest) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ recorded one and 4 when not.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -85,6 +86,9 @@ def _write_contents(capsule: Capsule, folder: Path) -> None:
 def _files(manifest: m.Manifest) -> Iterator[tuple[str, list[str]]]:
     for i, module in enumerate(manifest.modules):
         yield f"module_{i}.cubin", module.image
+        for n, source in enumerate(module.sources):
+            plain = re.sub(r"[^\w.-]", "_", Path(source.name).name)
+            yield f"module_{i}_{n}_{plain}", source.contents
     holders: list[tuple[str, m.Allocation | m.Global]] = [
         (f"memory_{i}", one) for i, one in enumerate(manifest.allocations)
     ]
@@ -146,6 +150,23 @@ def _pointers(holders: Sequence[m.Allocation | m.Global]) -> list[tuple[int, int
     return [(i, one.offset, one.target, one.addend) for i, one in relocations]
 
 
+def _memory_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[str]:
+    """A fill or copy as both languages write it."""
+
+    def place(address: int) -> str:
+        inside = _relocated(manifest, address)
+        return f"{address:#x}" if inside is None else f"gpu.variables[{inside[0]}] + {inside[1]}"
+
+    if isinstance(work, m.Set):
+        yield f"gpu.fill({place(work.destination)}, {work.value}, {work.element}, {work.count}, {work.rows}, {work.pitch})"
+    elif isinstance(work, m.Copy) and work.destination is not None:
+        to = f"{place(work.destination)}, {work.bytes}, {work.rows}, {work.destination_pitch}"
+        if work.source is not None:
+            yield f"gpu.copy({to}, {place(work.source)}, {work.source_pitch})"
+        elif work.host is not None:
+            yield f'gpu.upload({to}, "{name}.host")'
+
+
 # --- Python ---
 
 
@@ -176,11 +197,6 @@ def _hexed(rows: Sequence[tuple[int, ...]]) -> str:
 
 def _python_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[str]:
     yield f"# {name}: {title(manifest, work)}"
-
-    def place(address: int) -> str:
-        inside = _relocated(manifest, address)
-        return f"{address:#x}" if inside is None else f"gpu.variables[{inside[0]}] + {inside[1]}"
-
     if isinstance(work, m.Launch):
         attributes = [(a.id, a.value.rstrip(b"\0").hex()) for a in work.attributes]
         pointers = [(r.offset, r.target, r.addend) for r in work.relocations]
@@ -188,14 +204,8 @@ def _python_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator
             f"gpu.launch({work.function}, {tuple(work.grid)}, {tuple(work.block)}, {work.shared_bytes}, "
             f"'{work.parameters.hex()}', {attributes!r}, {pointers!r})"
         )
-    elif isinstance(work, m.Set):
-        yield f"gpu.fill({place(work.destination)}, {work.value}, {work.element}, {work.count}, {work.rows}, {work.pitch})"
-    elif isinstance(work, m.Copy) and work.destination is not None:
-        to = f"{place(work.destination)}, {work.bytes}, {work.rows}, {work.destination_pitch}"
-        if work.source is not None:
-            yield f"gpu.copy({to}, {place(work.source)}, {work.source_pitch})"
-        elif work.host is not None:
-            yield f"gpu.upload({to}, '{name}.host')"
+    else:
+        yield from _memory_call(manifest, name, work)
 
 
 # --- CUDA C++ ---
@@ -239,11 +249,6 @@ def _cuda_function(function: m.Function) -> str:
 
 def _cuda_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[str]:
     yield f"// {name}: {title(manifest, work)}".rstrip("\\").replace("\\", "/")
-
-    def place(address: int) -> str:
-        inside = _relocated(manifest, address)
-        return f"{address:#x}" if inside is None else f"gpu.variables[{inside[0]}] + {inside[1]}"
-
     if isinstance(work, m.Launch):
         padded = work.parameters + bytes(-len(work.parameters) % 8)
         words = ", ".join(f"{int(word):#x}" for word in np.frombuffer(padded, "<u8"))
@@ -256,11 +261,5 @@ def _cuda_call(manifest: m.Manifest, name: str, work: m.Operation) -> Iterator[s
             f"gpu.launch({work.function}, {{{grid}}}, {{{block}}}, {work.shared_bytes}, {len(work.parameters)}, {{{words}}}, "
             f"{{{attributes}}}, {{{pointers}}});"
         )
-    elif isinstance(work, m.Set):
-        yield f"gpu.fill({place(work.destination)}, {work.value}u, {work.element}, {work.count}, {work.rows}, {work.pitch});"
-    elif isinstance(work, m.Copy) and work.destination is not None:
-        to = f"{place(work.destination)}, {work.bytes}, {work.rows}, {work.destination_pitch}"
-        if work.source is not None:
-            yield f"gpu.copy({to}, {place(work.source)}, {work.source_pitch});"
-        elif work.host is not None:
-            yield f'gpu.upload({to}, "{name}.host");'
+    else:
+        yield from (f"{call};" for call in _memory_call(manifest, name, work))

@@ -52,6 +52,7 @@ class Results:
             second version from the first one.
         globals: (run, version, global, first byte) that differ from the recording.
         outside: addresses outside of all allocations that were written to.
+        issued: ns at which the host issued each operation of one run, and when it had issued the last, where it was asked for.
         notes: what else a reader should know.
         taken: the address that something else had, and what.
     """
@@ -65,6 +66,7 @@ class Results:
     globals: list[tuple[int, int, int, int]] = field(default_factory=list)
     outside: list[int] = field(default_factory=list)
     wrote: list[Wrote] = field(default_factory=list)
+    issued: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failure: Failure | None = None
     taken: tuple[int, str] | None = None
@@ -101,6 +103,8 @@ def parse(lines: Iterable[str]) -> Results:
         elif word == "time":
             run, version, step = map(int, parts[:3])
             found.times[run, version, step] = (float(parts[3]) * 1e6, float(parts[4]) * 1e6)
+        elif word == "issued":
+            found.issued.append(int(parts[0]))
         elif word == "global":
             run, version, number, first = map(int, parts)
             found.globals.append((run, version, number, first))

@@ -22,7 +22,9 @@ from warpsight.replay.layout import NONE, DataFile
 from warpsight.replay.sequence import Sequence as Steps
 
 MAGIC, VERSION = b"WSREPLAY", 1
-TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS = (1 << bit for bit in range(7))
+TIME_OPERATIONS, STEPWISE, ORIGINAL_TIMING, GRAPH, GATE, SERVE, CHECK_GAPS, TELL_ISSUED = (
+    1 << bit for bit in range(8)
+)
 
 FUNCTION = np.dtype(
     [("module", "<u4"), ("name", "<u4"), ("replacement", "<u4"), ("attributes", "<u4"), ("attribute", "<i4", (7, 2))]
@@ -66,6 +68,7 @@ class Settings:
 
     Attributes:
         runs: timed as a whole; timed_runs: with each operation timed. flags: of this module.
+        scale: of the host's times.
         poison: the byte in memory that belongs to no allocation.
         swaps: other modules for functions, by position: the second version.
     """
@@ -75,6 +78,7 @@ class Settings:
     flags: int = 0
     device: int = 0
     poison: int = 0xFF
+    scale: float = 1.0
     swaps: Mapping[int, Replacement] = field(default_factory=dict)
 
 
@@ -102,7 +106,7 @@ def write(capsule: Capsule, steps: Steps, settings: Settings, folder: Path) -> W
     """
     with open(folder / "data", "xb") as file:
         data = DataFile(file, capsule, {})
-        builder = _Builder(capsule.manifest, data)
+        builder = _Builder(capsule.manifest, data, settings.scale)
         compared = steps.complete and capsule.manifest.values == "all"
         pieces, owners = layout.pieces(capsule, data, compared)
         sections = builder.sections(steps, settings.swaps, compared)
@@ -152,7 +156,8 @@ def _write_sections(
 class _Builder:
     """Collects what the sections of a script share: names, parameters, attributes, pointers to mend."""
 
-    def __init__(self, manifest: m.Manifest, data: DataFile) -> None:
+    def __init__(self, manifest: m.Manifest, data: DataFile, scale: float) -> None:
+        self.scale = scale
         self.manifest = manifest
         self.data = data
         self.bytes = bytearray()
@@ -186,7 +191,7 @@ class _Builder:
             "functions": np.array(functions, FUNCTION),
             "globals": np.array(held, GLOBAL),
             "patches": np.array(self.patches, PATCH),
-            "streams": np.array([(0, s.priority) for s in self.manifest.streams] or [(0, 0)], STREAM),
+            "streams": np.array([(0, s.priority) for s in steps.streams], STREAM),
             "operations": np.concatenate([np.zeros(0, OPERATION), *rows]) if rows else np.zeros(0, OPERATION),
             "graphs": np.array(graphs, MODULE),
             "edges": np.array(self.edges, "<u4"),
@@ -244,7 +249,7 @@ class _Builder:
     def _operation(self, index: int, work: m.Operation, start: int) -> npt.NDArray[np.void]:
         row = np.zeros(1, OPERATION)
         row["stream"] = work.stream
-        row["issued_ns"] = max(0, work.host_time - start)
+        row["issued_ns"] = max(0, round((work.host_time - start) * self.scale))
         if isinstance(work, m.Launch):
             self._launch(row, index, work)
         elif isinstance(work, m.Copy):
@@ -286,7 +291,7 @@ class _Builder:
         elif work.host is not None:
             row["from"] = self.data.joined(work.host)
         else:
-            row["from"] = self.data.append(bytes(work.bytes * work.rows))
+            row["from"] = self.data.zeros(work.bytes * work.rows)
 
     def _address(self, row: npt.NDArray[np.void], name: str, place: int, index: int, address: int) -> None:
         row[name] = address

@@ -33,12 +33,14 @@ class Sequence:
         steps: in order. first: steps before it only prepare the memory.
         events: how many event numbers they use.
         complete: every operation is there, so the memory ends as recorded.
+        streams: that the steps name.
     """
 
     steps: tuple[Step, ...]
     first: int
     events: int
     complete: bool
+    streams: tuple[m.Stream, ...] = (m.Stream(),)
 
 
 @dataclass
@@ -124,7 +126,7 @@ def sequence(
     if not any(step.operation is not None and step.operation >= first for step in steps):
         raise UsageError("there is nothing to replay: no operation of the capsule is in what was asked for")
     complete = stream is None and last == count - 1
-    return Sequence(tuple(steps), begin, streams.events, complete)
+    return Sequence(tuple(steps), begin, streams.events, complete, tuple(manifest.streams) or (m.Stream(),))
 
 
 def _steps(i: int, work: m.Operation, streams: _Streams) -> Iterable[Step]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from warpsight.replay import execution, script
-from warpsight.replay.outcome import Difference, Files, Version, title
+from warpsight.replay.outcome import Difference, Files, Version, Write, title
 from warpsight.replay.results import Wrote
 from warpsight.replay.script import Written
 
@@ -42,6 +42,27 @@ def attributed(
         )
         for v in versions
     ]
+
+
+def writes(files: Files, written: Written, folder: Path, timeout: float | None) -> tuple[Write, ...] | None:
+    """Which operation changes which memory, by a replay operation by operation; None where that is too much to look at."""
+    if len(written.operations) * int(written.pieces["size"].sum()) > _BUDGET:
+        return None
+    separate = folder / "writes"
+    separate.mkdir()
+    script.change(written, script.STEPWISE, 1)
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for one in execution.run(written, separate, timeout=timeout).wrote:
+        operation, owner = int(written.operations[one.step]), int(written.owners[one.piece])
+        if operation < 0:
+            continue
+        offset = int(written.pieces["address"][one.piece]) - files.manifest.allocations[owner].address
+        begin, end = found.get((operation, owner), (offset + one.start, offset + one.end))
+        found[operation, owner] = min(begin, offset + one.start), max(end, offset + one.end)
+    return tuple(
+        Write(operation, title(files.manifest, files.manifest.operations[operation]), owner, *extent)
+        for (operation, owner), extent in sorted(found.items())
+    )
 
 
 def _last(files: Files, difference: Difference, wrote: Sequence[Wrote]) -> Difference:

@@ -16,6 +16,7 @@ from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble_toge
 from warpsight.device_code.elf import ElfError
 from warpsight.device_code.inline_chain import Frame
 from warpsight.formats.events import blocks
+from warpsight.formats.events.operands import Operands
 from warpsight.formats.events.records import Events, decode
 from warpsight.formats.source import Source
 
@@ -138,6 +139,11 @@ class EventTrace:
             if key in request
         ]
 
+    @cached_property
+    def operands(self) -> Operands:
+        """The registers that are recorded of each instruction."""
+        return Operands(self.file)
+
     def places(self, launch: Launch, pc: npt.NDArray[np.uint32]) -> list[Place]:
         """The instruction of each distinct program counter, which has its low half only."""
         functions = self._functions.get(int(launch.said["module"]), [])
@@ -172,7 +178,10 @@ class EventTrace:
             return None
 
     def instructions(self, module: int, function: str) -> dict[int, str]:
-        """Offset → text of each instruction of a function; empty without nvdisasm."""
+        """Offset → text of each instruction of a function; without nvdisasm only where the NVBit tool told them."""
+        told = self._told.get((module, function))
+        if told is not None:
+            return told
         cubin = self.cubin(module)
         section = cubin.section_of(function) if cubin else None
         if cubin is None or section is None:
@@ -180,6 +189,16 @@ class EventTrace:
         together = sum(len(cubin.instructions(one)) for one in cubin.sections) <= _DISASSEMBLED_AT_ONCE
         sections = tuple(cubin.sections) if together else (section,)
         return self._texts(module, sections).get(section, {})
+
+    @cached_property
+    def _told(self) -> dict[tuple[int, str], dict[int, str]]:
+        """Texts of instructions that the NVBit tool told, by module and function."""
+        return {
+            (int(said["module"]), str(said["name"])): {
+                int(offset): str(text).rstrip(" ;") for offset, text, _ in said["instructions"]
+            }
+            for said in self.file.operands
+        }
 
     def _disassembled(self, module: int, sections: tuple[int, ...]) -> dict[int, dict[int, str]]:
         """Section → offset → text."""

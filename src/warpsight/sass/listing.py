@@ -10,6 +10,7 @@ from warpsight.device_code.decoded import branch_operand
 from warpsight.device_code.inline_chain import Frame
 from warpsight.device_code.registers import names
 from warpsight.sass.code import KernelCode
+from warpsight.sass.counts.kernels import Counts
 from warpsight.sass.why.reasons import NO_STALL
 from warpsight.sass.why.samples import Samples
 
@@ -26,6 +27,7 @@ class Row:
         target: offset that a branch, a call or BSSY names.
         frames: its source lines, innermost first; ptx: line of the PTX, 0 when not known.
         samples: by stall reason.
+        counts: exact ones; None when none were made.
     """
 
     index: int
@@ -40,11 +42,26 @@ class Row:
     frames: tuple[Frame, ...]
     ptx: int
     samples: Mapping[str, int]
+    counts: Counts | None = None
 
     @property
     def total(self) -> int:
         """All its samples."""
         return sum(self.samples.values())
+
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """Warps that executed it, threads of each that no predicate switched off, sectors of each; "" where there is none."""
+        counts = self.counts
+        if counts is None or not counts.executions:
+            return "", "", ""
+        on = counts.values.get("thread_inst_executed_pred_on")
+        lanes = f"{on / counts.executions:.3g}" if on is not None else ""
+        return (
+            f"{counts.executions:,}",
+            lanes,
+            f"{counts.sectors / counts.executions:.3g}" if counts.sectors else "",
+        )
 
     @property
     def main_reason(self) -> str:
@@ -60,6 +77,7 @@ class Listing:
     code: KernelCode
     rows: tuple[Row, ...]
     samples: Samples
+    counted: bool = False
 
     @property
     def most_live(self) -> Row:
@@ -96,10 +114,13 @@ class Listing:
             "live_registers": row.live[0], "live_predicates": row.live[1], "live_uniform": row.live[2],
             "lines": [{"function": f.function, "file": f.file, "line": f.line} for f in row.frames],
             "ptx_line": row.ptx or None, "samples": dict(row.samples),
+            **({"counts": row.counts.to_json()} if row.counts else {}),
         }  # fmt: skip
 
 
-def listing(code: KernelCode, samples: Samples | None = None) -> Listing:
+def listing(
+    code: KernelCode, samples: Samples | None = None, counts: Mapping[int, Counts] | None = None
+) -> Listing:
     """The instructions of a kernel.
 
     Raises:
@@ -114,13 +135,14 @@ def listing(code: KernelCode, samples: Samples | None = None) -> Listing:
     for one in code.instructions[:end]:
         block = graph.blocks[graph.block_of[one.index]]
         loop = graph.loop_of[block.number]
-        counts = (live.pressure(one.index), live.pressure(one.index, "P"), live.pressure(one.index, "UR"))
+        pressure = (live.pressure(one.index), live.pressure(one.index, "P"), live.pressure(one.index, "UR"))
         rows.append(
             Row(
-                one.index, one.offset, one.text, str(one.scheduling), counts, block.number,
+                one.index, one.offset, one.text, str(one.scheduling), pressure, block.number,
                 graph.loops[loop].depth if loop is not None else 0, block.first == one.index,
                 branch_operand(one) if one.kind.pipe == "control" else None, code.frames(one.index),
                 (code.cubin.ptx_at(code.section, one.offset) or (0, ""))[0], at.get(one.index, {}),
+                counts.get(one.index, Counts()) if counts else None,
             )
         )  # fmt: skip
-    return Listing(code, tuple(rows), sampled)
+    return Listing(code, tuple(rows), sampled, bool(counts))

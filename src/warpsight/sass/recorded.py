@@ -1,16 +1,19 @@
-"""Samples of program counters in a trace, with the code they were taken in."""
+"""Samples of program counters and exact counts in a trace, with the code they are of."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from warpsight.device_code.cubin import Cubin
 from warpsight.device_code.demangle import demangle, short
+from warpsight.device_code.disassembly import INSTRUCTION_SIZE
 from warpsight.device_code.elf import ElfError
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.model import Trace
 from warpsight.sass.code import KernelCode
+from warpsight.sass.counts.kernels import PREFIX, Counts
 from warpsight.sass.hotspots import NOT_SAMPLED
 from warpsight.sass.why.advice.finding import Launch
 from warpsight.sass.why.samples import Samples, add_up
@@ -18,6 +21,10 @@ from warpsight.sass.why.samples import Samples, add_up
 _SAMPLES = """
 SELECT name, checksum, pc, reason, sum(samples)::BIGINT, sum(not_issued)::BIGINT
 FROM pc_sample WHERE name IS NOT NULL GROUP BY ALL ORDER BY ALL
+"""
+_COUNTS = f"""
+SELECT name, checksum, pc, replace(metric, '{PREFIX}', ''), sum(value)::BIGINT
+FROM instruction_count WHERE name IS NOT NULL GROUP BY ALL ORDER BY ALL
 """
 _LAUNCH = """
 SELECT k.grid_x * k.grid_y * k.grid_z, k.block_x * k.block_y * k.block_z, k.registers, k.shared_static + k.shared_dynamic,
@@ -40,17 +47,19 @@ HAVING avg(k.duration) >= 20000
 
 @dataclass(frozen=True)
 class Recorded:
-    """One kernel with samples.
+    """One kernel with samples or counts.
 
     Attributes:
         name: mangled; code: None when the trace does not have it.
         samples: of its section of code, also of functions that it calls there.
+        counts: of instructions, by their index in the section; empty when none were made.
         problem: why there is no code, in words.
     """
 
     name: str
     code: KernelCode | None
     samples: Samples
+    counts: Mapping[int, Counts]
     problem: str = ""
 
     @property
@@ -65,6 +74,7 @@ class _Gathered:
     name: str
     problem: str
     rows: list[tuple[int, str, int, int]] = field(default_factory=list)
+    counts: dict[int, Counts] = field(default_factory=dict)
 
 
 def sampled_kernels(trace: Trace) -> list[Recorded]:
@@ -73,23 +83,61 @@ def sampled_kernels(trace: Trace) -> list[Recorded]:
     Raises:
         WarpsightError: when the trace has no samples.
     """
-    rows = trace.sql(_SAMPLES).fetchall()
-    if not rows:
+    found = [one for one in _kernels(trace) if one.samples.total]
+    if not found:
         raise WarpsightError(f"{trace.path}: {NOT_SAMPLED}")
-    cubins: dict[int | None, tuple[Cubin | None, str]] = {}
-    gathered: dict[tuple[int | None, str], _Gathered] = {}
-    for name, checksum, pc, reason, samples, not_issued in rows:
-        if checksum not in cubins:
-            cubins[checksum] = _cubin(trace.folder, checksum)
-        cubin, problem = cubins[checksum]
+    return found
+
+
+def listed_kernels(trace: Trace) -> list[Recorded]:
+    """The kernels with samples or counts, most of them first.
+
+    Raises:
+        WarpsightError: when the trace has neither.
+    """
+    found = _kernels(trace)
+    if not found:
+        raise WarpsightError(
+            f"{trace.path}: {NOT_SAMPLED}, or with: warpsight sass counts --keep TRACE -- PROGRAM"
+        )
+    return found
+
+
+def _kernels(trace: Trace) -> list[Recorded]:
+    code = _Code(trace.folder)
+    for name, checksum, pc, reason, samples, not_issued in trace.sql(_SAMPLES).fetchall():
+        kernel, offset = code.at(name, checksum, pc)
+        kernel.rows.append((offset, reason, samples, not_issued))
+    for name, checksum, pc, metric, value in trace.sql(_COUNTS).fetchall():
+        kernel, offset = code.at(name, checksum, pc)
+        kernel.counts.setdefault(offset // INSTRUCTION_SIZE, Counts()).add({metric: value})
+    found = [
+        Recorded(one.name, one.code, add_up(one.rows), one.counts, one.problem)
+        for one in code.gathered.values()
+    ]
+    executed = {id(one): sum(counts.executions for counts in one.counts.values()) for one in found}
+    return sorted(found, key=lambda one: (-one.samples.total, -executed[id(one)], one.name))
+
+
+class _Code:
+    """The code of a trace, each module opened once, and what is gathered about its kernels."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cubins: dict[int | None, tuple[Cubin | None, str]] = {}
+        self.gathered: dict[tuple[int | None, str], _Gathered] = {}
+
+    def at(self, name: str, checksum: int | None, pc: int) -> tuple[_Gathered, int]:
+        """The kernel that an offset of a function lies in, and the offset in its section."""
+        if checksum not in self._cubins:
+            self._cubins[checksum] = _cubin(self._folder, checksum)
+        cubin, problem = self._cubins[checksum]
         kernel, offset = _section(cubin, name, pc)
         key = (checksum, kernel.name if kernel else name)
-        if key not in gathered:
+        if key not in self.gathered:
             missing = problem or f"{cubin.name if cubin else 'its module'} has no function {name}"
-            gathered[key] = _Gathered(kernel, key[1], "" if kernel else missing)
-        gathered[key].rows.append((offset, reason, samples, not_issued))
-    found = [Recorded(one.name, one.code, add_up(one.rows), one.problem) for one in gathered.values()]
-    return sorted(found, key=lambda one: (-one.samples.total, one.name))
+            self.gathered[key] = _Gathered(kernel, key[1], "" if kernel else missing)
+        return self.gathered[key], offset
 
 
 def _cubin(folder: Path, checksum: int | None) -> tuple[Cubin | None, str]:
@@ -116,7 +164,7 @@ def _section(cubin: Cubin | None, function: str, pc: int) -> tuple[KernelCode | 
 
 
 def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
-    """The kernel with most samples of those that a name means; without one, of all.
+    """The first kernel of those that a name means; without one, of all.
 
     Raises:
         UsageError: when no kernel's name fits.
@@ -128,7 +176,9 @@ def choose(found: list[Recorded], wanted: str | None, where: str) -> Recorded:
         fitting = exact or [one for one in found if wanted in demangle(one.name)]
         if not fitting:
             listed = "\n".join(f"  {one.short_name}" for one in found[:20])
-            raise UsageError(f"{where} has no samples of a kernel {wanted!r}; it has samples of:\n{listed}")
+            raise UsageError(
+                f"{where} has no samples or counts of a kernel {wanted!r}; it has some of:\n{listed}"
+            )
     chosen = next((one for one in fitting if one.code is not None), fitting[0])
     if chosen.code is None:
         raise WarpsightError(f"{where}: {chosen.short_name}: {chosen.problem}")

@@ -1,7 +1,8 @@
-"""Running a program whose kernels are traced, instruction by instruction, on NVIDIA's Sanitizer interface.
+"""Running a program whose kernels are traced, instruction by instruction, on NVIDIA's Sanitizer interface or with NVBit.
 
-The launcher assembles the device patches for the GPUs of this machine, and starts the program with a library of ours as
-CUDA_INJECTION64_PATH; the library patches the modules that hold a requested kernel and writes an event file.
+For the former the launcher assembles the device patches for the GPUs of this machine, and starts the program with a library
+of ours as CUDA_INJECTION64_PATH; the library patches the modules that hold a requested kernel and writes an event file. The
+NVBit tool (:mod:`warpsight.sass.nvbit`) is injected in the same way, and writes the same file.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from typing import Any
 from warpsight import _native
 from warpsight.device_code.disassembly import find_tool
 from warpsight.errors import WarpsightError
-from warpsight.formats.events.kinds import CHECKED, CLASSES, KINDS, VALUES
+from warpsight.formats.events.kinds import CHECKED, CLASSES, INSTRUCTIONS, KINDS, REGISTERS, VALUES
 from warpsight.recorder.launch import check_runnable
+from warpsight.sass import nvbit
 
 INJECTION = "CUDA_INJECTION64_PATH"
 REQUEST = "WARPSIGHT_EVENTS"
 #: Names the Sanitizer's library where it is not found by itself.
 SANITIZER = "WARPSIGHT_SANITIZER"
 #: What patches do with an instruction (native/sanitizer/event_format.h).
-RECORD, NOTE, DELAY, CHECK = 0, 1, 2, 3
+RECORD, NOTE, DELAY, CHECK, STRESS = 0, 1, 2, 3, 5
 _LIBRARY = "libsanitizer-public.so"
 _OLDEST = (7, 5)
 
@@ -41,13 +43,15 @@ class Selection:
     """What to trace in a program; ranges are (low, high) without high.
 
     Attributes:
-        events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`.
+        events: classes of :data:`~warpsight.formats.events.kinds.CLASSES`, and `values`; or of the NVBit tool.
         kernels: patterns of mangled or demangled names; launches: of those kernels, from 0; blocks: of the grid, x fastest.
         warps: of a block; addresses: of accesses; offsets: bytes from the kernel's begin.
         every: every n-th record of a launch; first: so many of them; ring_mib: memory that records pass through.
         once: each instruction is recorded when it is first executed, without what it accesses.
         limit: bytes of the file at most; what is left out is counted.
         check: races are looked for on the device, and they alone are recorded; shadow_mib: device memory for that at most.
+        sass: patterns of instructions' text, extended regular expressions, one of which must be found (NVBit).
+        when: registers are read before or after their instruction, or both; predicates: among them (NVBit).
     """
 
     events: tuple[str, ...] = ("memory",)
@@ -64,11 +68,19 @@ class Selection:
     limit: int | None = None
     check: bool = False
     shadow_mib: int = 4096
+    sass: tuple[str, ...] = ()
+    when: str = "before"
+    predicates: bool = False
+
+    @property
+    def needs_nvbit(self) -> bool:
+        """The Sanitizer interface knows neither registers nor every instruction."""
+        return bool(self.sass) or INSTRUCTIONS in self.events or REGISTERS in self.events
 
     def described(self) -> dict[str, Any]:
         """The request as the event file records it: only what was given."""
         said: dict[str, Any] = {"events": list(self.events)}
-        for name in ("kernels", "launches", "blocks", "warps", "addresses", "offsets", "first"):
+        for name in ("kernels", "launches", "blocks", "warps", "addresses", "offsets", "first", "sass"):
             if getattr(self, name):
                 said[name] = getattr(self, name)
         if self.every > 1:
@@ -77,6 +89,10 @@ class Selection:
             said["once"] = True
         if self.check:
             said["check"] = True
+        if self.needs_nvbit:
+            said["tool"] = "NVBit"
+        if REGISTERS in self.events:
+            said["when"] = self.when
         return said
 
 
@@ -108,19 +124,56 @@ def trace(program: Sequence[str], selection: Selection, out: Path) -> Traced:
     """
     check_runnable(program[0])
     refuse_other_tools()
-    library, sanitizer = injected_library(), sanitizer_library()
+    if selection.needs_nvbit:
+        library, interface = nvbit.tool(architectures), None
+    else:
+        library, interface = injected_library(), sanitizer_library()
     with tempfile.TemporaryDirectory(prefix=".events-", dir=out.parent.resolve()) as temporary:
-        patches = assemble(Path(temporary), architectures())
-        lines = request(selection, Path(temporary, "events"), sanitizer, patches)
-        code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines)})
+        if interface is None:
+            lines, variables = nvbit_request(selection, Path(temporary, "events")), nvbit.QUIET
+        else:
+            patches = assemble(Path(temporary), architectures())
+            lines = request(selection, Path(temporary, "events"), interface, patches)
+            variables = {}
+        code = run_injected(program, {INJECTION: str(library), REQUEST: "\n".join(lines), **variables})
         return Traced(code, keep_files(Path(temporary), out), tuple(program))
 
 
 def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence[Path]) -> list[str]:
     """The request to the library: lines of `key=value` (native/sanitizer/request.cpp)."""
-    lines = [f"file={file}", f"library={sanitizer}", f"description={json.dumps(selection.described())}"]
-    lines += [f"patches={path}" for path in patches]
+    lines = [f"library={sanitizer}", *(f"patches={path}" for path in patches)]
     lines += [f"instruction={number}:{patch}" for number, patch in _patches_of(selection)]
+    lines += [
+        f"mode={CHECK if selection.check else NOTE if selection.once else RECORD}",
+        f"shadow={selection.shadow_mib << 20}",
+        f"values={int(VALUES in selection.events)}",
+    ]
+    return [*_selected(selection, file), *lines]
+
+
+def nvbit_request(selection: Selection, file: Path) -> list[str]:
+    """The request to the NVBit tool (native/nvbit/instrument.h has the bits)."""
+    wanted = {INSTRUCTIONS: 1, REGISTERS: 1 | 2, "memory": 4}
+    collect = 0
+    for name in selection.events:
+        collect |= wanted[name]
+    collect |= 8 if selection.predicates else 0
+    if REGISTERS in selection.events:
+        collect |= {"before": 16, "after": 32, "both": 48}[selection.when]
+    lines = [*_selected(selection, file), "library=NVBit", f"collect={collect}"]
+    lines += [f"sass={pattern}" for pattern in selection.sass if collect]
+    return [*lines, *disassembler()]
+
+
+def disassembler() -> list[str]:
+    """The line of a request that says which nvdisasm NVBit is to run."""
+    found = find_tool("nvdisasm")
+    return [f"nvdisasm={found}"] if found else []
+
+
+def _selected(selection: Selection, file: Path) -> list[str]:
+    """The lines of a request that both libraries read."""
+    lines = [f"file={file}", f"description={json.dumps(selection.described())}"]
     lines += [f"kernel={pattern}" for pattern in selection.kernels]
     for key in ("launches", "blocks", "addresses"):
         if getattr(selection, key):
@@ -128,17 +181,10 @@ def request(selection: Selection, file: Path, sanitizer: Path, patches: Sequence
     lines += [f"offsets={low}..{high}" for low, high in selection.offsets]
     if selection.warps:
         lines.append(f"warps={sum(1 << warp for warp in set(selection.warps))}")
-    lines += [
-        f"every={selection.every}",
-        f"ring={selection.ring_mib << 20}",
-        f"mode={CHECK if selection.check else NOTE if selection.once else RECORD}",
-        f"shadow={selection.shadow_mib << 20}",
-    ]
+    lines += [f"every={selection.every}", f"ring={selection.ring_mib << 20}"]
     if selection.limit is not None:
         lines.append(f"limit={selection.limit}")
-    if selection.first is not None:
-        lines.append(f"first={selection.first}")
-    return [*lines, f"values={int(VALUES in selection.events)}"]
+    return [*lines, f"first={selection.first}"] if selection.first is not None else lines
 
 
 def _patches_of(selection: Selection) -> list[tuple[int, str]]:

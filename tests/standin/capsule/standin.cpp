@@ -1,10 +1,11 @@
 // A stand-in for libcuda and libcupti under the library that cuts kernels out: device memory is the host's,
 // kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
 // end. Its program, run by standin_main, takes steps as arguments (see there). STANDIN, a comma list:
-// no_subscribe, no_room (no memory for copies within the GPU), managed.
+// ptx (the module is loaded as PTX), no_subscribe, no_room (no memory for copies within the GPU), managed.
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -78,7 +79,15 @@ void add_listed(const char* p) {
         at<float>(g_variables, kScale) * (list[0][i] + list[1][i]) + at<int>(g_variables, kLimits);
 }
 
+float g_milliseconds = 0.5f;  // that the last fill took: its value; -1: it hangs, -2: it fails
+CUresult state_of_work() {
+  return g_milliseconds == -1   ? CUDA_ERROR_NOT_READY
+         : g_milliseconds == -2 ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                : CUDA_SUCCESS;
+}
+
 void fill_target(const char* p) {
+  g_milliseconds = at<float>(p, 4);
   for (int i = 0; i < at<int>(p, 0); ++i) at<float*>(g_variables, kTarget)[i] = at<float>(p, 4);
 }
 
@@ -135,6 +144,8 @@ class Call {
   const name##_params params = {__VA_ARGS__}; \
   Call call(CUPTI_DRIVER_TRACE_CBID_##name, #name, &params)
 
+std::string g_cubin;  // the program's module
+
 uint64_t map(uint64_t size) {
   void* made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   g_memory[reinterpret_cast<uint64_t>(made)] = size;
@@ -175,9 +186,9 @@ ANSWER(cuDeviceTotalMem_v2, (size_t* v, CUdevice), *v = 16ull << 30)
 ANSWER(cuDriverGetVersion, (int* v), *v = 13000)
 ANSWER(cuCtxSynchronize, ())
 ANSWER(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
-ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = 0.5f)
-ANSWER(cuEventSynchronize, (CUevent))
+ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = g_milliseconds)
 ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
+ANSWER(cuFuncLoad, (CUfunction))
 ANSWER(cuFuncGetModule, (CUmodule * m, CUfunction), *m = kModule)
 ANSWER(cuFuncGetName, (const char** n, CUfunction f), *n = kernel_of(f)->name)
 ANSWER(cuGraphDestroy, (CUgraph))
@@ -196,6 +207,8 @@ ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))
 EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
   return CUDA_ERROR_INVALID_VALUE;
 }
+EXPORT CUresult cuEventQuery(CUevent) { return state_of_work(); }
+EXPORT CUresult cuEventSynchronize(CUevent) { return state_of_work(); }
 EXPORT CUresult cuFuncGetParamInfo(CUfunction f, size_t i, size_t* offset, size_t* size) {
   if (i >= kernel_of(f)->params.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = kernel_of(f)->params[i].first, *size = kernel_of(f)->params[i].second;
@@ -266,6 +279,8 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data)
 EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   CALL(cuModuleLoadData, module, image);
   *module = kModule;
+  const char* const source = static_cast<const char*>(image);
+  if (strncmp(source, "// add_listed", 13) == 0) image = g_cubin.data();
   if (memcmp(image,
              "\x7f"
              "ELF",
@@ -367,9 +382,9 @@ struct Program {
     cuMemcpyHtoDAsync_v2(list, addresses, sizeof addresses, nullptr);
     memcpy(g_variables + kTarget, &other, sizeof other);
     std::ifstream file(getenv("CUBIN"), std::ios::binary);
-    const std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    g_cubin.assign((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     CUmodule module;
-    cuModuleLoadData(&module, image.data());
+    cuModuleLoadData(&module, asked("ptx") ? "// add_listed\n.version 8.0\n" : g_cubin.data());
     cuModuleGetFunction(&add, module, "add_listed");
     cuModuleGetFunction(&fill, module, "fill_target");
   }
@@ -401,9 +416,10 @@ struct Program {
 
 }  // namespace
 
-// Steps: add, fill:VALUE, copy (to the device), back (to the host), set, wait, events, host (a host
-// function), free, graph, child (a graph with one inside), range:NAME and end:NAME (as warpsight's Python
-// functions tell them), threads:N (launches on N threads), quit (without exit handlers).
+// Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
+// wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
+// (as warpsight's Python functions tell them), threads:N (launches on N threads), signal (USR1), quit
+// (without exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -425,6 +441,10 @@ EXPORT int standin_main(int argc, char** argv) {
     const size_t colon = step.find(':');
     const std::string word = step.substr(0, colon),
                       rest = colon == std::string::npos ? "" : step.substr(colon + 1);
+    if (word == "big") {
+      cuMemAlloc_v2(&program.out, 2u << 20);
+      program.launch_add();
+    }
     if (word == "add") program.launch_add();
     if (word == "fill") program.launch_fill(static_cast<float>(atof(rest.c_str())));
     if (word == "copy") cuMemcpyHtoDAsync_v2(program.a + 40, &value, sizeof value, nullptr);
@@ -446,6 +466,7 @@ EXPORT int standin_main(int argc, char** argv) {
       for (int n = 0; n < atoi(rest.c_str()); ++n) threads.emplace_back([&program] { program.launch_add(); });
       for (auto& thread : threads) thread.join();
     }
+    if (word == "signal") raise(SIGUSR1);
     if (word == "quit") _exit(5);
   }
   printf("ran\n");

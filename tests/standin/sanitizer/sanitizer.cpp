@@ -75,14 +75,16 @@ void write_record(const WsLaunch& launch, uint32_t thread, uint64_t number) {
 }
 
 // A warp comes to an instruction: if it is to wait, the record of that, as the patches write it (one lane).
-void come_to(const WsLaunch& launch, uint32_t warp, const WsPoint& point) {
+void come_to(const WsLaunch& launch, uint32_t warp, uint32_t warps, const WsPoint& point) {
   constexpr uint64_t kWords = WS_EVENT_HEADER_WORDS + 2;
   if ((launch.warps >> (warp & 31) & 1) == 0 || (launch.ranks & 1) == 0) return;
   if (launch.block_count > 0 && launch.blocks[0].low > 0) return;  // the only block is 0
   unsigned long long& counter = launch.occurrences[warp * launch.places + point.place];
   const uint32_t occurrence = counter >> 32 == launch.stamp ? static_cast<uint32_t>(counter) : 0;
   counter = static_cast<uint64_t>(launch.stamp) << 32 | (occurrence + 1);
-  const int64_t ns = ws_delay_of(launch.rule, point.number, occurrence, launch.index, 0, warp);
+  const int64_t ns = launch.rule.depth > 0
+                         ? ws_priority_delay(launch.rule, occurrence, launch.index, warp, warps)
+                         : ws_delay_of(launch.rule, point.number, occurrence, launch.index, 0, warp);
   if (ns < 0) return;
   const uint64_t at = __atomic_fetch_add(launch.head, kWords, __ATOMIC_RELAXED);
   while (static_cast<int64_t>(at + kWords - *launch.tail) > static_cast<int64_t>(launch.mask + 1)) usleep(10);
@@ -215,7 +217,7 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
   g_described = written();
   std::vector<std::thread> warps;
   for (int warp = 0; warp < threads; ++warp) {
-    warps.emplace_back([warp, records] {
+    warps.emplace_back([warp, threads, records] {
       const WsLaunch& launch = *g_userdata;
       for (uint64_t i = 0; i < records; ++i) {
         if (launch.mode == WS_PROBE) probe(launch, static_cast<uint32_t>(warp));
@@ -223,7 +225,7 @@ void launch(const std::string& kernel, int threads, uint64_t records) {
         if (launch.mode == WS_RECORD || launch.mode == WS_NOTE)
           write_record(launch, static_cast<uint32_t>(warp), i);
         for (uint32_t at = 0; launch.mode == WS_DELAY && at < launch.point_count; ++at)
-          come_to(launch, static_cast<uint32_t>(warp), launch.points[at]);
+          come_to(launch, static_cast<uint32_t>(warp), static_cast<uint32_t>(threads), launch.points[at]);
       }
     });
   }

@@ -156,3 +156,136 @@ def test_a_loop_of_single_works_is_one(tmp_path):
     (found,) = found_in(tmp_path / "t.warp", count=84, before=75, kernel=20_000, pause=10_000)
     assert len(found) == 84
     assert found.source == "repetition of one kernel or copy"
+
+
+def test_phases_that_grow_are_no_repetition():
+    """A bitonic sort: one exchange more in each phase, so that nearly every place is an exchange and none is periodic."""
+    names = [7]
+    for phase in range(1, 17):
+        names += [1] * phase + [2]
+    assert repetition.find(np.array(names), np.zeros(len(names))) is None
+
+
+def test_sweeps_whose_direction_alternates_are_two_turns():
+    """CloverLeaf: `begin, x, y, end` and `begin, y, x, end` by turns; the kernels of x and y differ in template arguments."""
+    one, other = [1, *[10, 11] * 4, *[20, 21] * 4, 3], [1, *[20, 21] * 4, *[10, 11] * 4, 3]
+    names = np.array((one + other) * 10)
+    gap = np.where(names == 1, 100, 0)
+    found = repetition.find(names, gap)
+    assert found.period == 2 * len(one)
+    alike = np.where(names >= 10, names % 10 + 10, names)
+    assert repetition.halved(found, alike).begins.tolist() == list(range(0, len(names), len(one)))
+
+
+def test_halves_of_a_turn_made_of_layers_are_no_turns():
+    names, gap, begins = sequence(0, 16, 8, 30)
+    found = repetition.find(names, gap)
+    assert repetition.halved(found, names).begins.tolist() == begins
+
+
+def launches(writer, host, device, kernels, first, kind=None):
+    """Kernels of some names, each launched 20 µs after the one before and 100 µs long."""
+    for place, name in enumerate(kernels):
+        both = {"process": 0, "correlation": first + place, "name_id": writer.name(name)}
+        writer.add("launch", [{**both, "start": host + place * 20_000, "duration": 4_000, "function": "f", "thread": 7,
+                               "captured": False}])  # fmt: skip
+        writer.add("kernel", [{**both, "start": device + place * 100_000, "duration": 100_000, "context": 1, "stream": 7,
+                               "device": 0, "graph_level": False}])  # fmt: skip
+
+
+def mark(writer, name, start, duration):
+    writer.add("marker", [{"start": start, "duration": duration, "kind": "push/pop", "open": False, "source": "nvtx",
+                           "name_id": writer.name(name), "thread": 7, "process": 0}])  # fmt: skip
+
+
+def announced(path, build):
+    with TraceWriter(path) as writer:
+        build(writer)
+    with open_trace(path) as trace:
+        return [(one.source, len(one)) for one in find(trace)]
+
+
+def test_layers_that_are_numbered_are_no_iterations(tmp_path):
+    """One forward pass: an embedding, four layers, each with an attention, and a projection."""
+
+    def build(writer):
+        mark(writer, "Model_Forward", 900_000, 2_000_000)
+        launches(writer, 950_000, 5_000_000, ["embed"], 1)
+        for layer in range(4):
+            host = 1_000_000 + layer * 400_000
+            mark(writer, f"TransformerLayer_{layer}", host - 1_000, 300_000)
+            mark(writer, "Attention", host - 500, 100_000)
+            launches(writer, host, 6_000_000 + layer * 600_000, ["a", "b", "c", "d", "e"], 10 + layer * 5)
+        launches(writer, 2_700_000, 9_000_000, ["project"], 100)
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'Model_Forward'", 1)]
+
+
+def test_a_range_around_a_collective_is_no_iteration(tmp_path):
+    """Most of the time is in collectives, and each of them is announced."""
+
+    def build(writer):
+        time = 1_000_000
+        for turn in range(6):
+            launches(writer, time, 10 * time, [f"kernel_{turn}_{i}" for i in range(turn + 1)], 1 + turn * 20)
+            time += 400_000
+            mark(writer, "nccl:all_gather", time - 1_000, 100_000)
+            launches(writer, time, 10 * time, ["ncclDevKernel_AllGather_RING_LL"] * 4, 11 + turn * 20)
+            time += 400_000
+
+    assert announced(tmp_path / "t.warp", build) == []
+
+
+def test_operators_of_different_shapes_are_no_iterations(tmp_path):
+    """Two convolutions, as torch's emit_nvtx and pyprof announce them."""
+
+    def build(writer):
+        for place, shape in enumerate(("(1, 3, 32)", "(6, 30, 32)")):
+            host = 1_000_000 + place * 1_000_000
+            mark(writer, f"{{'op': 'conv2d', 'shape': {shape}}}", host - 2_000, 500_000)
+            mark(writer, f"aten::conv2d, seq = {place * 3}", host - 1_000, 400_000)
+            launches(writer, host, 5 * host, [f"k{place}_{i}" for i in range(5)], 1 + place * 10)
+
+    assert announced(tmp_path / "t.warp", build) == []
+
+
+def test_executions_of_different_programs_are_no_iterations(tmp_path):
+    """XLA's runtime announces each execution of whatever program; `dot` runs three times, `convert` and `fill` before it."""
+
+    def build(writer):
+        for place, program in enumerate(("convert", "fill", "dot", "dot", "dot")):
+            host = 1_000_000 + place * 1_000_000
+            mark(writer, f"PjitFunction({program})", host - 3_000, 500_000)
+            mark(writer, "PJRT_LoadedExecutable_Execute", host - 2_000, 400_000)
+            mark(writer, "custom-call.1", host - 1_000, 300_000)
+            launches(writer, host, 5 * host, [program] * (8 if program == "dot" else 1), 1 + place * 10)
+
+    assert announced(tmp_path / "t.warp", build) == [("range 'PjitFunction(dot)'", 3)]
+
+
+def test_a_loop_that_is_nearly_nothing_of_the_program_is_not_its_loop(tmp_path):
+    """Sixty symbols are set, which takes 0.3 ms, before a kernel of 250 ms."""
+
+    def build(writer):
+        copies_around(writer, count=60, before=60, kernel=0, pause=500)
+        launches(writer, 2_000_000, 2_010_000, ["first", "second", "third"], 2_000)
+        writer.add("kernel", [{"start": 3_000_000, "duration": 250_000_000, "name_id": writer.name("k"), "device": 0,
+                               "context": 1, "stream": 7, "process": 0, "correlation": 2_002, "graph_level": False}])  # fmt: skip
+
+    assert announced(tmp_path / "t.warp", build) == []
+
+
+def test_ten_runs_of_one_kernel_are_ten_iterations_wherever_the_host_waits(tmp_path):
+    def build(writer):
+        launches(writer, 1_000_000, 1_010_000, ["gemm"] * 10, 1)
+        for start in (1_170_000, 1_190_000):
+            writer.add("api", [{"start": start, "duration": 900, "function": "hipDeviceSynchronize", "thread": 7,
+                                "process": 0, "correlation": start}])  # fmt: skip
+
+    assert announced(tmp_path / "t.warp", build) == [("repetition of one kernel or copy", 10)]
+
+
+def test_three_turns_are_found_though_the_last_lacks_its_wait():
+    turn = [*range(29), 99]
+    names = np.array(turn * 3)[:-1]
+    assert repetition.find(names, np.where(names == 0, 100, 0)).begins.tolist() == [0, 30, 60]

@@ -149,3 +149,143 @@ def test_what_a_call_does_inside_goes_with_it(tmp_path):
     found = findings(tmp_path, recorded(build))
     for one in (found["blocked_call", "cudaMallocAsync"], found["launch", "cudaLaunchKernel"]):
         assert 0.95 * one.share_ns <= one.saves_ns
+
+
+def test_a_wait_for_an_event_that_nobody_recorded_is_for_what_ended_in_it(tmp_path):
+    def build(recorder, writer):
+        name = writer.name("kernel")
+        for _ in range(5):
+            recorder.kernel(name, 900 * US)
+            recorder.synchronize()
+            recorder.rows["sync"][-1].update(kind="event", stream=-1)
+
+    kernel = findings(tmp_path, recorded(build))["compute", "kernel"]
+    assert 0.95 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_page_that_comes_back_after_the_kernel_comes_earlier_without_it(tmp_path):
+    """Managed memory: the host waits for the kernel, then reads its result, which is copied without any call."""
+
+    def build(recorder, writer):
+        recorder.kernel(writer.name("long_kernel"), 250_000 * US)
+        recorder.synchronize()
+        recorder.rows["memcpy"] = [
+            {"start": recorder.clock + 200 * US, "duration": US, "kind": "DtoH", "source_kind": "managed", "bytes": 4096,
+             "destination_kind": "host", "asynchronous": False, "device": 0, "context": 1, "stream": 0, "process": 0}
+        ]  # fmt: skip
+
+    kernel = findings(tmp_path, recorded(build))["compute", "long_kernel"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def lever(tmp_path, rule, build):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        recorded(build)(writer)
+    with open_trace(tmp_path / "t.warp") as trace:
+        return next(one for one in verdict(trace).findings if one.rule == rule)
+
+
+def pageable_copy(recorder, duration, wait):
+    """A copy to the device whose call returns when it is done, or at once."""
+    recorder.correlation += 1
+    begin, start = recorder.clock, max(recorder.clock + 2 * US, recorder.free)
+    recorder.free = start + duration
+    both = {"process": 0, "correlation": recorder.correlation}
+    recorder.rows["api"].append({**both, "start": begin, "function": "cudaMemcpy", "thread": 1,
+                                 "duration": recorder.free + US - begin if wait else 5 * US})  # fmt: skip
+    recorder.rows.setdefault("memcpy", []).append(
+        {**both, "start": start, "duration": duration, "kind": "HtoD", "source_kind": "pageable", "bytes": 1 << 20,
+         "destination_kind": "device", "asynchronous": False, "device": 0, "context": 1, "stream": 7}
+    )  # fmt: skip
+    recorder.clock = recorder.free + US if wait else begin + 5 * US
+
+
+def test_pageable_copies_save_nothing_where_the_host_takes_longer_anyway(tmp_path):
+    """Each step the device copies for 100 µs while the host prepares the next step for 1 ms."""
+
+    def build(recorder, writer):
+        name = writer.name("step")
+        for _ in range(20):
+            recorder.kernel(name, 50 * US)
+            pageable_copy(recorder, 100 * US, wait=False)
+            recorder.clock += 1_000 * US
+
+    found = lever(tmp_path, "copies/pageable", build)
+    assert found.saves_ns <= 200 * US  # the last step's
+    assert "re-timed" in found.evidence[-1]
+
+
+def test_pageable_copies_that_hold_the_host_save_their_time(tmp_path):
+    def build(recorder, writer):
+        name = writer.name("step")
+        for _ in range(20):
+            pageable_copy(recorder, 100 * US, wait=True)
+            recorder.kernel(name, 50 * US)
+
+    assert 0.95 * 20 * 100 * US <= lever(tmp_path, "copies/pageable", build).saves_ns <= 20 * 100 * US
+
+
+def test_pages_that_come_back_do_not_hang_on_what_a_wait_does_inside(tmp_path):
+    """cudaDeviceSynchronize asks the system for the kernel's state now and then; pages come back right after it."""
+
+    def build(recorder, writer):
+        name = writer.name("render")
+        recorder.kernel(name, 100_000 * US)
+        begin = recorder.clock
+        recorder.synchronize()
+        inner = {"function": "ioctl", "thread": 1, "process": 0, "correlation": None}
+        recorder.rows["api"].append({"start": begin + 60_000 * US, "duration": 30 * US, **inner})
+        recorder.rows["memcpy"] = [
+            {"start": recorder.clock + place * 50 * US, "duration": US, "kind": "DtoH", "source_kind": "managed",
+             "bytes": 4096, "destination_kind": "host", "asynchronous": False, "device": 0, "context": 1, "stream": 0,
+             "process": 0}
+            for place in range(1, 20)
+        ]  # fmt: skip
+        recorder.clock += 1_200 * US
+        recorder.kernel(name, 5 * US)
+
+    kernel = findings(tmp_path, recorded(build))["compute", "render"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_host_that_goes_on_when_the_device_is_done_waited_though_no_wait_was_recorded(tmp_path):
+    """JAX: launches, then Python until the device has ended, and no call that waits."""
+
+    def build(recorder, writer):
+        name = writer.name("fused")
+        for _ in range(6):
+            recorder.kernel(name, 900 * US)
+            recorder.clock = recorder.free + 60 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "fused"]
+    assert 0.99 * kernel.share_ns <= kernel.saves_ns <= kernel.share_ns
+
+
+def test_a_host_that_is_busy_when_the_device_ends_did_not_wait(tmp_path):
+    """The host needs 1 ms for each step, whenever the device ends in it."""
+
+    def build(recorder, writer):
+        name = writer.name("fused")
+        for length in (900, 300, 500, 200, 600, 400):
+            recorder.kernel(name, length * US)
+            recorder.clock += 1_000 * US
+
+    kernel = findings(tmp_path, recorded(build))["compute", "fused"]
+    assert kernel.saves_ns <= 400 * US
+
+
+def test_copies_of_one_direction_do_not_run_side_by_side_without_launches(tmp_path):
+    """Four streams copy to the device by turns; cheaper launches do not make the bus faster."""
+
+    def build(recorder, writer):
+        copies = recorder.rows["memcpy"] = []
+        for turn in range(40):
+            recorder.call("api", "cudaMemcpyAsync", 30 * US)
+            start = recorder.clock + 2 * US
+            copies.append({"start": start, "duration": 20 * US, "kind": "HtoD", "source_kind": "pinned", "bytes": 1 << 18,
+                           "destination_kind": "device", "asynchronous": True, "device": 0, "context": 1,
+                           "stream": 7 + turn % 4, "process": 0, "correlation": recorder.correlation})  # fmt: skip
+
+    found = findings(tmp_path, recorded(build))
+    launch = next(one for (kind, _), one in found.items() if kind == "launch")
+    assert launch.saves_ns <= launch.share_ns

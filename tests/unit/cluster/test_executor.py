@@ -58,6 +58,14 @@ def test_dask_answers_as_the_local_pool_does() -> None:
     assert errors == {3: "three is damaged"}
 
 
+def test_a_lost_dask_worker_costs_its_item_alone() -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        values, errors = outcomes(Dask(cluster.scheduler_address), [1, 2, 5, 4])
+    assert values == {1: 1, 2: 4, 5: None, 4: 16}
+    assert list(errors) == [5] and "its worker was lost" in errors[5]
+
+
 def test_a_script_without_a_main_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
     script = tmp_path / "ask.py"
     script.write_text(

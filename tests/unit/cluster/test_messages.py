@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsight.analysis.base.tables import table
 from warpsight.cluster.clocks import synchronize
-from warpsight.cluster.collectives import COLUMNS
+from warpsight.cluster.collectives import COLUMNS, _coalesced
 from warpsight.cluster.matching import match
 from warpsight.cluster.summary import About, Summary, encoded
 
@@ -89,3 +89,24 @@ def test_a_clock_is_found_from_messages_over_two_hops() -> None:
             assert clock.bound is not None
             assert error <= clock.bound < 60_000
             assert error < 20_000
+
+
+def test_messages_of_one_kernel_without_known_ranks_are_one_exchange() -> None:
+    row = {
+        "operation": "send",
+        "bytes": 8,
+        "peer": None,
+        "rank": None,
+        "call": None,
+        "sequence": None,
+        "group": "g",
+    }
+    joined = _coalesced([row, {**row, "operation": "receive"}])
+    assert (joined["operation"], joined["bytes"], joined["group"]) == ("send-receive", 16, "g")
+
+
+def test_messages_of_one_kernel_to_several_ranks_are_one_all_to_all_of_what_was_sent() -> None:
+    row = {"operation": "send", "bytes": 8, "rank": 0, "call": None, "sequence": 3, "group": "g"}
+    parts = [{**row, "peer": peer, "operation": what} for peer in (0, 1, 2) for what in ("send", "receive")]
+    joined = _coalesced(parts)
+    assert (joined["operation"], joined["bytes"], joined["sequence"]) == ("all-to-all", 24, None)

@@ -409,6 +409,7 @@ def test_what_a_wait_is_for_is_what_its_call_says(tmp_path: Path) -> None:
         "cudaEventSynchronize_v3020",
         "cuStreamSynchronize",
         "something else",
+        "cudaThreadSynchronize_v3020",
     ]
     tables = {
         **nsys_export.OLD,
@@ -427,4 +428,11 @@ def test_what_a_wait_is_for_is_what_its_call_says(tmp_path: Path) -> None:
     }
     import_files([nsys_export.write_sqlite(tmp_path / "old.sqlite", tables)], tmp_path / "old.warp")
     found = stored(tmp_path / "old.warp", "select kind from sync order by start")
-    assert [kind for (kind,) in found] == ["context", "event", "stream", "stream wait event", "event"]
+    assert [kind for (kind,) in found] == [
+        "context",
+        "event",
+        "stream",
+        "stream wait event",
+        "context",
+        "stream wait event",
+    ]

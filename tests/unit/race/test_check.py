@@ -8,7 +8,6 @@ import pytest
 
 from warpsight.debug.sanitizer_report import findings
 from warpsight.race.check import Arm, Provoked, Verdict, suspicious, verdict
-from warpsight.race.repair import Repairs
 from warpsight.race.suspects import EVENTS, RACECHECK, Suspect, from_racecheck, from_races
 from warpsight.sass.event_trace import EventTrace
 from warpsight.sass.races.detect import races
@@ -30,13 +29,14 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def _verdict(name: str, provoked: Provoked | None = None) -> Verdict:
+def checked(name: str, provoked: Provoked | None = None) -> Verdict:
+    """The verdict on a program of the golden traces."""
     trace = EventTrace(FOLDER / f"{name}.events.zst")
     report = FOLDER / f"{name}.racecheck.xml"
-    checked = from_racecheck(findings([report])[0]) if report.exists() else []
+    reported = from_racecheck(findings([report])[0]) if report.exists() else []
     traced = from_races(races(trace).races)
-    arms = (Arm(EVENTS, len(traced)), Arm(RACECHECK, len(checked)))
-    return verdict([*traced, *checked], arms, Repairs([trace]), provoked)
+    arms = (Arm(EVENTS, len(traced)), Arm(RACECHECK, len(reported)))
+    return verdict([*traced, *reported], arms, [trace], provoked)
 
 
 def _lines(suspect: Suspect) -> set[int]:
@@ -46,7 +46,7 @@ def _lines(suspect: Suspect) -> set[int]:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_race_has_its_lines_and_its_repair(name: str) -> None:
     found_by, lines, repair = EXPECTED[name]
-    found = _verdict(name)
+    found = checked(name)
     assert found.racy
     first = found.suspects[0]
     assert (first.found_by, _lines(first)) == (found_by, lines)
@@ -55,24 +55,24 @@ def test_each_race_has_its_lines_and_its_repair(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_repaired_twins_have_no_finding(name: str) -> None:
-    assert not _verdict(f"{name}_fixed").racy
+    assert not checked(f"{name}_fixed").racy
 
 
 def test_detectors_that_disagree_are_said() -> None:
-    assert any("racecheck alone" in text for text in _verdict("wrong_phase").disagreements)
-    assert any("the event trace alone" in text for text in _verdict("wrong_named_barrier").disagreements)
-    assert _verdict("missing_barrier").disagreements == ()
+    assert any("racecheck alone" in text for text in checked("wrong_phase").disagreements)
+    assert any("the event trace alone" in text for text in checked("wrong_named_barrier").disagreements)
+    assert checked("missing_barrier").disagreements == ()
 
 
 def test_delays_count_as_evidence_and_as_doubt() -> None:
     nothing = Provoked("not reproduced", 0, 100, 0, 100, "not reproduced")
     assert any(
-        "did not make the program fail in 100 runs" in t for t in _verdict("split_k", nothing).disagreements
+        "did not make the program fail in 100 runs" in t for t in checked("split_k", nothing).disagreements
     )
     failed = Provoked("reproduced", 9, 10, 0, 10, "reproduced")
-    found = _verdict("split_k_fixed", failed)
+    found = checked("split_k_fixed", failed)
     assert found.racy and any("no detector names two accesses" in text for text in found.disagreements)
-    assert not _verdict("split_k_fixed", Provoked("natural", 9, 10, 9, 10, "natural")).racy
+    assert not checked("split_k_fixed", Provoked("natural", 9, 10, 9, 10, "natural")).racy
 
 
 def test_the_suspicious_points_are_those_of_the_race() -> None:
@@ -83,3 +83,21 @@ def test_the_suspicious_points_are_those_of_the_race() -> None:
         ("shared", "18"),
     ]
     assert suspicious([EventTrace(FOLDER / "missing_barrier_fixed.events.zst")]) == []
+
+
+def test_the_warps_of_a_race_are_told_around_their_accesses() -> None:
+    (first, second) = checked("missing_barrier").moments[0]
+    assert (first.name, second.name) == ("block 0, warp 0", "block 0, warp 1")
+    assert [(m.sort, m.line) for m in first.moments if m.racing] == [("store", "missing_barrier.cu:12")]
+    assert [(m.sort, m.line) for m in second.moments if m.racing] == [("load", "missing_barrier.cu:18")]
+    assert [m.ns for m in second.moments] == sorted(m.ns for m in second.moments)
+    fill, copy = checked("two_streams").moments[0]
+    assert fill.name.startswith("fill(int*, int), block 0") and copy.name.startswith("copy(")
+
+
+def test_accesses_that_racecheck_alone_names_are_found_in_the_trace_by_their_lines() -> None:
+    _, written = checked("tma_without_wait").moments[0]
+    assert [(m.sort, m.line) for m in written.moments if m.racing] == [("copy", "mbarriers.h:37")]
+    exits = checked("cluster_peer_exits").moments[0]
+    assert [row.name for row in exits] == ["block 0, warp 0", "block 1, warp 0"]
+    assert [m.line for m in exits[0].moments if m.racing] == ["cluster_peer_exits.cu:15"]

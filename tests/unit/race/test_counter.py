@@ -80,3 +80,32 @@ def test_a_points_delays_do_not_depend_on_the_other_points() -> None:
         plan(), POINT, 1, 2, 3, 4
     )
     assert counter.delays(plan(), other, 1, 2, 3, 4) != counter.delays(plan(), POINT, 1, 2, 3, 4)
+
+
+def schedule(depth: int, steps: int, **changes: object) -> Plan:
+    return plan(mode="pct", depth=depth, steps=steps, floor_ns=0, ceiling_ns=10**6, **changes)
+
+
+def test_a_warps_priority_is_one_wait_for_all_its_steps() -> None:
+    waits = counter.priority_delays(schedule(1, 50), 3, np.arange(8)[:, None], np.arange(50), 8)
+    assert (waits == waits[:, :1]).all() and len(set(waits[:, 0].tolist())) == 8
+    assert (counter.priority_delays(schedule(1, 50, probability=0.0), 3, 0, np.arange(5), 8) == -1).all()
+
+
+def test_at_each_change_one_warp_falls_behind_all_others() -> None:
+    waits = counter.priority_delays(schedule(3, 40), 0, np.arange(16)[:, None], np.arange(40), 16)
+    changed = np.argwhere(np.diff(waits, axis=1))
+    assert len(changed) == 2
+    for warp, step in changed.tolist():
+        others = np.delete(waits[:, 0], warp)
+        assert waits[warp, step + 1] > others.max()
+
+
+def test_every_warp_and_step_is_drawn_as_often_as_the_bound_says() -> None:
+    """A bug of depth 2 that needs warp 1 slowest at first and warp 2 behind it from step 3 on, of 3 warps with 5 steps."""
+    shown = 0
+    for seed in range(6000):
+        waits = counter.priority_delays(schedule(2, 5, seed=seed), 0, np.arange(3)[:, None], np.arange(5), 3)
+        shown += waits[1, 0] == waits[:, 0].max() and waits[2, 2] < waits[2, 3] and waits[2, 3] > waits[1, 3]
+    assert shown / 6000 >= 0.8 * counter.bound(2, 3, 5)
+    assert counter.bound(1, 7, 9) == 1 / 7 and counter.bound(3, 2, 5) == 1 / 200

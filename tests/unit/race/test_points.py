@@ -10,7 +10,7 @@ import pytest
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.race import delays
 from warpsight.race.plan import Plan, Point, Where
-from warpsight.race.points import Chosen, Found, points_of
+from warpsight.race.points import Chosen, Found, matching, points_of
 from warpsight.race.prepare import mapped, plan_of
 from warpsight.sass.event_trace import EventTrace
 from warpsight.ui.cli import app
@@ -100,3 +100,22 @@ def test_a_wrong_command_line_is_refused(
 ) -> None:
     assert app.main(["race", *arguments]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_any_instruction_whose_text_matches_is_a_point() -> None:
+    trace = EventTrace(FOLDER / "missing_barrier.events.zst")
+    kernel = next(iter(trace.launches.values())).said
+    listed = [
+        [0x10, "S2R R0, SR_TID.X ;", [0]],
+        [0x20, "@P0 MEMBAR.SC.GPU ;", []],
+        [0x30, "LDS R2, [R3] ;", [2, 3]],
+    ]
+    trace.file.operands.append({**kernel, "instructions": listed})
+    found = matching(trace, ["MEMBAR", "^LDS"])
+    assert {(point.pc, point.opcode, point.kind) for point in found} == {
+        (0x20, "MEMBAR.SC.GPU", "instruction"), (0x30, "LDS", "instruction"),
+    }  # fmt: skip
+    (code,) = {point.code for point in found}
+    assert code in {point.code for point in _found("missing_barrier").points}
+    assert len(matching(trace, ["*"])) == 3
+    assert matching(trace, ["ATOMG"]) == set()

@@ -159,3 +159,20 @@ def test_an_option_that_a_backends_recorder_acts_on_is_taken(
     backend: str, option: str, value: object
 ) -> None:
     assert getattr(Settings.of({"backend": backend, option: value}), option) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"sass_counts": "on", "pc_sampling": 100}, "--sass-counts and --pc-sampling need the same counters"),
+        (
+            {"sass_counts": "on", "metrics": ["dram__bytes.sum"]},
+            "--sass-counts and --metrics need the same counters",
+        ),
+        ({"metrics_every": 100}, "give --metrics NAMES too"),
+        ({"metrics": ["dram__bytes.sum"], "metrics_every": 100, "metrics_per": "range"}, "give one of them"),
+    ],
+)
+def test_what_the_gpu_cannot_count_together_is_refused(given: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Settings.of(given)

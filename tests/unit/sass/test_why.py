@@ -138,7 +138,7 @@ def test_a_trace_without_samples_without_code_or_with_another_kernel(
     assert code == 1 and f"{CHECKSUM:016x}" in err and "load_use" in err
     whole = trace(tmp_path / "whole.warp", kernel("load_use"), [(3, "wait", 9)])
     code, _, err = run(capsys, "why", str(whole), "other")
-    assert code == 2 and "no samples of a kernel 'other'" in err and "load_use" in err
+    assert code == 2 and "no samples or counts of a kernel 'other'" in err and "load_use" in err
 
 
 @pytest.mark.parametrize("keep", [0, 10, 64, 700, 4000])

@@ -21,6 +21,7 @@ from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.pieces import Pieces
 from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, Ranges
 from warpsight.analysis.base.frames import is_library
+from warpsight.model.api_names import is_gpu_api
 from warpsight.model.calls import Calls
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ _NAMES = 6
 _PYTHON = re.compile(r"(.+)\((\d+)\): (.+)$")
 _TURN = re.compile(r"^(ProfilerStep|step|iteration|iter|train_step|global_step)?[ _]?#?\d*$", re.IGNORECASE)
 UNNAMED = "the host's own code"
+#: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
+Places = tuple[str, str, float]
+_NOWHERE: Places = "", "", 0.0
+#: Frames without a symbol say nothing, and those of the kernel not what the program wanted of it.
+_NO_SYMBOL = re.compile(r"^0x[0-9a-f]+ |\[kernel|\[vdso")
 
 
 @dataclass(frozen=True)
@@ -100,11 +106,30 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
         out.append(HostTime(text, time, *functions(covered), rows[covered]))
         left = left[~inside]
     if len(left):
-        time = int((end - begin)[left].sum())
-        function, most, share = functions(left)
+        found = functions(left)
+        function, most, share = (
+            found if found != _NOWHERE else _system_call(calls, on, begin[left], end[left])
+        )
         name = (function or most).split(" (")[0] or UNNAMED
+        time = int((end - begin)[left].sum())
         out.append(HostTime(name, time, function, most, share, rows[left]))
     return sorted(out, key=lambda one: -one.time)
+
+
+def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
+    """The function of the operating system or of a library that most of some stretches were in, where nothing else is known."""
+    other = np.array([not is_gpu_api(name) for name in calls.functions] + [False], bool)
+    rows = np.flatnonzero(other[calls.function]) if len(calls) else np.zeros(0, np.int64)
+    number = on.number(calls.process[rows], calls.thread[rows])
+    rows, number = rows[number >= 0], number[number >= 0]
+    before = ranges_over.measure(begin, end)
+    covered = before(on.at(number, calls.end[rows])) - before(on.at(number, calls.start[rows]))
+    time = np.bincount(calls.function[rows], weights=covered, minlength=len(other))
+    most, total = int(np.argmax(time)), float((end - begin).sum())
+    if time[most] < MOST * total:
+        return _NOWHERE
+    name, share = calls.functions[most], min(float(time[most]) / total, 1.0)
+    return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
 def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[str, Column] | None:
@@ -133,11 +158,6 @@ def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[
         if inside.any():
             return ranges.names[name], inside
     return None
-
-
-#: The function that nearly all of some time was spent in, the one that most of it was, and the share of the latter.
-Places = tuple[str, str, float]
-_NOWHERE: Places = "", "", 0.0
 
 
 def _functions_in(ranges: Ranges, begin: Column, end: Column) -> Callable[[Column], Places]:
@@ -201,7 +221,8 @@ def _places(trace: Trace, tree: stacks_over.Functions, found: stacks_over.Stacke
     total = float(found.time.sum())
     own = np.array([not is_library(text) and not is_library(name)
                     for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
-    known = np.array([name != stacks_over.NO_FRAME for name in tree.names], bool)
+    known = np.array([name != stacks_over.NO_FRAME and not _NO_SYMBOL.search(f"{name} {text}")
+                      for name, text in zip(tree.names, tree.files, strict=True)], bool)  # fmt: skip
     return _innermost(
         (own & known, ~own & known), time, total, depth, lambda one: _with_line(trace, tree, found, one)
     )

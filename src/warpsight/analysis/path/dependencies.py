@@ -306,11 +306,13 @@ class _Builder:
         parts += host.waits_of_contexts(
             self.lines, self.queues, waits, everything, waiting[everything], when[everything], SYNC
         )
-        parts += host.implicit_waits(
-            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, waiting[waits.of_the_host]
-        )
         for_event = waits.of(*OF_EVENT)
         record = self.record_of[for_event]
+        # A wait for an event that nobody recorded says as little of what it waits for as none.
+        known = np.setdiff1d(waits.of_the_host, for_event[record < 0])
+        parts += host.implicit_waits(
+            self.lines, self.queues, self.calls, self.by_thread, self.end, SYNC, waiting[known]
+        )
         for_event, record = for_event[record >= 0], record[record >= 0]
         for queue in np.unique(self.records.queue[record]).tolist():
             mine = self.records.queue[record] == queue

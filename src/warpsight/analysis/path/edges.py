@@ -19,7 +19,7 @@ Column = npt.NDArray[Any]
 #: Steps from a node of an executable graph to the graph whose edges are known.
 _GENERATIONS = 64
 #: cuStreamGetFlags and CUpti_ActivityStream: these streams wait for the legacy default stream, and it for them.
-_BLOCKING_STREAM = 1
+BLOCKING_STREAM = 1
 #: CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
 _OUT_OF_ORDER = 1
 
@@ -69,7 +69,7 @@ def stream_kinds(trace: Trace, queues: tuple[Queue, ...]) -> StreamKinds:
     blocking, unordered = [], []
     for row in trace.rows("stream", "process", "device", "context", "stream", "flags"):
         api = apis.get((row[0], row[2]), "cuda")
-        if row[4] is not None and api == "cuda" and row[4] == _BLOCKING_STREAM:
+        if row[4] is not None and api == "cuda" and row[4] == BLOCKING_STREAM:
             blocking.append(row)
         elif row[4] is not None and api == "opencl" and row[4] & _OUT_OF_ORDER:
             unordered.append(row)

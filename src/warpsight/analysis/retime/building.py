@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.path.dependencies import DependencyGraph
-from warpsight.analysis.retime import meetings, polls, queue, usual, waiting
+from warpsight.analysis.retime import engines, meetings, polls, queue, usual, waiting
 from warpsight.analysis.retime.program import Links, Meetings, Program
+from warpsight.model.api_names import is_gpu_api
 from warpsight.model.selection import Rows
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def build(trace: Trace, rows: Rows = _ALL, host_rows: Rows | None = None) -> Pro
     program = waiting.with_waits(program)
     program = polls.with_polls(program)
     program = meetings.with_meetings(program)
+    program = engines.with_copy_engines(trace, program)
     return queue.with_launch_queue(program, queue.marked(trace, program))
 
 
@@ -167,7 +169,7 @@ class _Building:
         if len(lag):
             left[self.other_target[chosen]] = False
         delay = np.where(small & ~left, 0, rest)
-        self._lost_launches(arrival, delay, ~called & queued & ~small)
+        self._lost_launches(arrival, delay, ~called & ~self.is_wait & (~queued | ~small))
         return arrival, gap, lag, delay
 
     def _functions(self) -> Column:
@@ -192,10 +194,21 @@ class _Building:
         gap[self.is_wait] = 0
         return gap
 
+    def _launchers(self) -> Column:
+        """By process the number of the thread that launched most of its work, -1 for none."""
+        graph, thread = self.graph, self.graph.by_thread.thread
+        out = np.full(int(graph.work.process.max(initial=0)) + 1, -1, np.int64)
+        for number, times in enumerate(np.bincount(thread[self.place[self.place >= 0]]).tolist()):
+            process = graph.by_thread.threads[number][0]
+            if times and process < len(out):
+                out[process] = max(out[process], times << 32 | number)
+        return np.where(out >= 0, out & 0xFFFFFFFF, -1)
+
     def _lost_launches(self, arrival: Column, delay: Column, lost: Column) -> None:
         """Work whose launch is not in the trace, and which began long after its stream was free: after the last call.
 
-        The call is the last one before it on the thread that launched the stream's work before it.
+        The call is the last one before it on the thread that launched the stream's work before it, else most of the work of
+        its process: such as the pages that a kernel's managed memory sends back when the host reads it.
         """
         graph = self.graph
         order = graph.order
@@ -205,14 +218,22 @@ class _Building:
         fresh = np.r_[True, graph.queue[order[1:]] != graph.queue[order[:-1]]]
         last = np.maximum.accumulate(known)
         first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-        at = np.flatnonzero(lost[order] & (last >= first))
         thread = graph.by_thread.thread
-        for number in np.unique(thread[self.place[order[last[at]]]]).tolist():
-            mine = order[at[thread[self.place[order[last[at]]]] == number]]
+        gpu = np.array([is_gpu_api(name) for name in graph.calls.functions] or [True], bool)
+        own = gpu[graph.calls.function[graph.by_thread.call]]
+        own[self.place[self.place >= 0]] = True
+        before = np.where(last >= first, thread[self.place[order[last]]], -1)
+        at = np.flatnonzero(lost[order])
+        launcher = np.where(before[at] >= 0, before[at], self._launchers()[graph.work.process[order[at]]])
+        for number in np.unique(launcher[launcher >= 0]).tolist():
+            mine = order[at[launcher == number]]
             a, b = np.searchsorted(thread, [number, number + 1]).tolist()
-            ends = np.maximum.accumulate(self.returned[a:b])
-            place = a + np.searchsorted(ends, graph.start[mine], "right") - 1
-            good = (place >= a) & (self.returned[np.maximum(place, a)] <= graph.start[mine])
+            # Not after what a call did inside of it, such as asking the system whether the device is done.
+            calls = a + np.flatnonzero(own[a:b])
+            ends = np.maximum.accumulate(self.returned[calls])
+            at_call = np.searchsorted(ends, graph.start[mine], "right") - 1
+            place = calls[np.maximum(at_call, 0)]
+            good = (at_call >= 0) & (self.returned[place] <= graph.start[mine])
             mine, place = mine[good], place[good]
             self.place[mine] = place
             arrival[mine] = graph.start[mine] - self.returned[place]

@@ -17,13 +17,16 @@ Column = npt.NDArray[Any]
 _WAKE, _OWN = 5_000, 2_000
 #: Work of another stream that ended so shortly before is what a stream waited for (ns): more where it was held up longer.
 _RIGHT_AFTER, _TIMES = 10_000, 10
+#: Own code of a thread that may be an unrecorded wait is at least so long (ns); the part of it that is left when the device has
+#: ended; how often that must be, and of how many stretches in which the device ended.
+_SILENT, _REST, _OFTEN, _NEARLY_ALL = 50_000, 0.25, 3, 0.8
 #: Calls that a thread makes while another waits for it: fewer may be a chance.
 _CALLS = 4
 
 
 def with_waits(program: Program) -> Program:
     """The program in which calls that waited end when what they waited for has ended, and threads wait for each other."""
-    return _with_handovers(_with_host_waits(_with_stream_waits(program)))
+    return _with_handovers(_with_silent_waits(_with_host_waits(_with_stream_waits(program))))
 
 
 def _with_stream_waits(program: Program) -> Program:
@@ -98,6 +101,50 @@ def _with_host_waits(program: Program) -> Program:
     links = type(links)(links.source, links.target, links.lag, kinds)
     assert (node >= base).all()
     return program.but(lag=lag, after=after, links=links)
+
+
+def _with_silent_waits(program: Program) -> Program:
+    """Threads of recordings without any wait whose own code, again and again, ends soon after the device has: it waited.
+
+    JAX's recordings have launches and Python functions, but nothing of what `block_until_ready` does:
+
+        thread    launch launch ───── own code ──────── launch        the device ended in the last quarter of the own code
+        stream           kernel kernel kernel ───|                    in nearly all such stretches
+    """
+    graph, base = program.graph, program.base
+    _, target, kind = graph.edges
+    waits = np.isin(kind, (path.SYNC, path.BLOCKING))
+    process = graph.calls.process[graph.by_thread.call]
+    told = np.unique(process[target[waits] >> 1]) if len(process) else process
+    begins = np.arange(0, base, 2)
+    length = program.lag[begins]
+    silent = (length >= _SILENT) & (program.before[begins] >= 0) & ~np.isin(process, told)
+    nodes = np.flatnonzero(program.place >= 0)
+    if not silent.any() or not len(nodes):
+        return program
+    nodes = nodes[np.argsort(program.place[nodes], kind="stable")]
+    owner = graph.by_thread.thread
+    lag = program.lag.copy()
+    links = program.links
+    for thread in np.unique(owner[silent]).tolist():
+        mine = nodes[owner[program.place[nodes]] == thread]
+        at = np.flatnonzero(silent & (owner == thread))
+        if not len(mine):
+            continue
+        ended = np.maximum.accumulate(graph.end[mine])
+        last = np.maximum.accumulate(np.where(graph.end[mine] == ended, np.arange(len(mine)), 0))
+        issued = np.searchsorted(program.place[mine], at) - 1  # the last work issued before the stretch
+        at, issued = at[issued >= 0], issued[issued >= 0]
+        begun = graph.time[2 * at]
+        rest = begun - ended[issued]
+        drained = (rest >= 0) & (rest < length[at])
+        soon = drained & (rest <= _REST * length[at])
+        if int(soon.sum()) < _OFTEN or soon.sum() < _NEARLY_ALL * drained.sum():
+            continue
+        points = 2 * at[soon].astype(np.int64)
+        lag[points] = 0
+        links = links.joined(base + mine[last[issued[soon]]], points, rest[soon], path.SYNC)
+    return program if links is program.links else program.but(lag=lag, links=links)
 
 
 def inside(program: Program, ends: Column) -> Column:

@@ -33,6 +33,13 @@ def copies(program: Program) -> Program:
     return _timeless(program, np.flatnonzero(np.isin(program.graph.kind, (COPY, SET))))
 
 
+def chosen_copies(program: Program, chosen: Column) -> Program:
+    """Some copies or fills (nodes) take no time, and their calls return at once: staging pageable memory goes too."""
+    issued = program.place[chosen]
+    points = 2 * np.unique(issued[issued >= 0]).astype(np.int64) + 1
+    return _timeless(_returning(program, points), chosen)
+
+
 def _timeless(program: Program, chosen: Column) -> Program:
     duration = program.duration.copy()
     duration[chosen] = 0
@@ -47,6 +54,11 @@ def calls(program: Program, function: str) -> Program:
     number = graph.calls.functions.index(function)
     mine = graph.calls.function[graph.by_thread.call] == number
     points = 2 * np.flatnonzero(mine) + 1
+    return _returning(program, points)
+
+
+def _returning(program: Program, points: Column) -> Program:
+    """Calls with these ends return at once."""
     lag, after = program.lag.copy(), program.after.copy()
     lag[points] = after[points] = 0
     lag[waiting.inside(program, points)] = 0
@@ -63,6 +75,15 @@ def host_code(program: Program) -> Program:
     lag = program.lag.copy()
     lag[points] = 0
     return program.but(lag=lag)
+
+
+def launching(program: Program, short: int) -> Program:
+    """Launches take no time, nor does the host's own code between two calls where it is short (ns)."""
+    points = np.flatnonzero(program.before >= 0)
+    points = points[program.before[points] != points - (points & 1)]
+    lag = program.lag.copy()
+    lag[points[lag[points] <= short]] = 0
+    return launches(program.but(lag=lag))
 
 
 def launches(program: Program) -> Program:

@@ -21,6 +21,8 @@ Column = npt.NDArray[Any]
 #: Copies smaller than this are mostly overhead (B).
 SMALL = 64 * 1024
 _MANY = 50
+#: Small copies take at most so many times the middle one's time.
+_USUAL = 10
 #: Share of the time that repeated copies take before they are worth a word.
 _REPEATED = 0.02
 
@@ -156,7 +158,10 @@ def _small(facts: Facts, copies: _Moves) -> Iterator[Finding]:
     count = len(found["start"])
     if count < _MANY:
         return
-    cost = _exposed(facts, found)
+    length = found["end"] - found["start"]
+    # One that took far longer than the others was held up by something else.
+    usual = length <= _USUAL * np.median(length)
+    cost = _exposed(facts, {name: column[usual] for name, column in found.items()})
     if cost < 0.01 * facts.length:
         return
     text = f"{count:,} copies of less than 64 KiB, {words.size(float(found['bytes'].mean()))} on average"

@@ -78,8 +78,8 @@ def usual_piece(facts: Facts, kind: int) -> int:
     return int(half(facts.account.pieces.length[mine])) if len(mine) else 0
 
 
-def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    """Evidence for a class, or for one row of it."""
+def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column) -> tuple[str, ...]:
+    """Evidence for a class, or for one row of it; `work` are the rows of :func:`work_of`."""
     found = facts.account
     out: list[str] = []
     if kind == HOST:
@@ -89,7 +89,7 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[str, ...]:
             f"{entry.time / found.span:.1%} {kernel_names.short(entry.name)} ({entry.count:,})"
             for entry in entries[:_PARTS]
         ]
-    out += _place(facts, kind, entries[0])
+    out += _place(facts, kind, entries[0], work)
     out += _longest(facts, kind, entries)
     if len(found.devices) > 1 and kind != COMPUTE:
         per = [
@@ -110,11 +110,10 @@ def _host(found: Account) -> list[str]:
     )
 
 
-def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:
+def _place(facts: Facts, kind: int, entry: Entry, rows: Column) -> list[str]:
     """Where the program asked for what takes most of the time."""
     work = facts.account.work
     if kind in (COMPUTE, COMMUNICATION, COPY):
-        rows = _work_of(facts, kind, entry)
         return _text(facts, "launched by", work.stack[rows], work.end[rows] - work.start[rows])
     if kind in (LAUNCH, OTHER_STREAM):
         pieces = facts.account.pieces
@@ -129,8 +128,10 @@ def _place(facts: Facts, kind: int, entry: Entry) -> list[str]:
     return []
 
 
-def _work_of(facts: Facts, kind: int, entry: Entry) -> Column:
-    """The rows of device work behind a row of the account; all copies and fills for any of theirs."""
+def work_of(facts: Facts, kind: int, entry: Entry) -> Column:
+    """The rows of device work behind a row of the account, none for idle time; all copies and fills for any of theirs."""
+    if kind not in (COMPUTE, COMMUNICATION, COPY):
+        return np.zeros(0, np.int64)
     work = facts.account.work
     if kind == COPY:
         return np.flatnonzero(work.kind > COLLECTIVE)
@@ -179,11 +180,10 @@ def _text(facts: Facts, verb: str, stack: Column, time: Column) -> list[str]:
     return [f"{verb} {text}"] if text else []
 
 
-def stretch(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> tuple[int, int] | None:
+def stretch(facts: Facts, kind: int, entries: tuple[Entry, ...], rows: Column) -> tuple[int, int] | None:
     """Begin and end of the longest piece of a class's idle time, or of the longest of its kernels or copies, ns."""
     found = facts.account
     if kind in (COMPUTE, COMMUNICATION, COPY):
-        rows = _work_of(facts, kind, entries[0])
         if not len(rows):
             return None
         longest = int(rows[np.argmax(found.work.end[rows] - found.work.start[rows])])

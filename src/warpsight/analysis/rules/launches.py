@@ -13,7 +13,7 @@ from warpsight.analysis.rules.facts import Facts, longest
 from warpsight.model.work import COMMUNICATION
 
 #: Host work between two launches up to this is a matter of launching (ns).
-_SHORT = 100_000
+SHORT = 100_000
 #: Said when launching holds the device up for this share of the time, and when this share of the launches ends a gap.
 _LEAST, _MANY = 0.15, 0.3
 
@@ -29,7 +29,7 @@ def _bound(facts: Facts) -> Iterator[Finding]:
     found = facts.account
     pieces, gaps = found.pieces, found.gaps
     mine = pieces.of(LAUNCH, HOST)
-    mine = mine[pieces.length[mine] <= _SHORT]
+    mine = mine[pieces.length[mine] <= SHORT]
     time = int(pieces.length[mine].sum())
     kernels = int((found.work.kind <= COMMUNICATION).sum())
     # The launch call had not returned when the device fell idle.

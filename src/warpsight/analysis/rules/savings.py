@@ -1,4 +1,8 @@
-"""What the account's findings can save: the recording, or its median and slowest iterations, re-timed without each cause."""
+"""What findings can save: the recording, or its median and slowest iterations, re-timed without each cause.
+
+Findings of the account get what re-timing gives. Changes that save time come with a bound of their own, which counts where it is
+the lower one: time that a change takes away may come back as waiting for something else.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.analysis.account.account import copy_names
 from warpsight.analysis.account.classes import (
     BLOCKED_CALL,
     CLASSES,
@@ -26,14 +31,19 @@ from warpsight.analysis.retime.building import build
 from warpsight.analysis.retime.program import Program
 from warpsight.analysis.retime.solving import solve
 from warpsight.analysis.rules.facts import Facts
+from warpsight.analysis.rules.launches import SHORT
 from warpsight.analysis.steps.iterations import Iterations
 from warpsight.model import kernel_names
 from warpsight.model import names as names_of
 from warpsight.model.selection import Rows
+from warpsight.model.work import COPY as COPIED
+from warpsight.model.work import SET
 
 Column = npt.NDArray[Any]
 #: Device work that is re-timed as a whole, and the most in one window of iterations.
 _WHOLE, _WINDOW = 20_000, 10_000
+#: Changes whose own bound is less than this share of the time are not worth re-timing.
+_WORTH = 0.01
 _CAUSES: dict[str, Callable[[Program], Program]] = {
     CLASSES[COMMUNICATION]: without.communication, CLASSES[COPY]: without.copies, CLASSES[HOST]: without.host_code,
     CLASSES[LAUNCH]: without.launches, CLASSES[OTHER_STREAM]: without.other_streams, CLASSES[UNKNOWN]: without.unexplained,
@@ -49,17 +59,22 @@ class _Window:
 
 
 def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
-    """The findings, with what those of the account save."""
+    """The findings, with what they save."""
     windows: list[_Window] | None = None
     text = ""
     for finding in found:
-        if finding.kind is None or finding.saves_ns is not None:
+        bound = finding.saves_ns
+        if (finding.kind is None) != (bound is not None) or (bound or facts.length) < _WORTH * facts.length:
+            yield finding
+            continue
+        change = _cause(facts, finding) if finding.kind is not None else _lever(facts, finding)
+        if change is None:
             yield finding
             continue
         if windows is None:
             windows, text = _windows(facts)
-        saved = _saved(facts, windows, finding)
-        if saved is None:
+        saved = _saved(windows, change)
+        if saved is None or (bound is not None and saved >= bound):
             yield finding
             continue
         part = saved / facts.length
@@ -67,10 +82,35 @@ def with_savings(facts: Facts, found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(finding, saves_ns=saved, evidence=evidence)
 
 
-def _saved(facts: Facts, windows: list[_Window], finding: Finding) -> int | None:
-    """Time that the recording would be shorter, ns; None where the class has no cause that could be taken away."""
-    change = _cause(facts, finding)
-    if change is None or not windows:
+def _lever(facts: Facts, finding: Finding) -> Callable[[Program], Program] | None:
+    """The program after the change that a finding asks for; None for those that only have their own bound."""
+    if finding.rule == "launches/launch-bound":
+        return lambda program: without.launching(program, SHORT)
+    if finding.rule == "waits/run-dry":
+        function = str(finding.values.get("function", ""))
+        return lambda program: without.calls(program, function)
+    if finding.rule == "copies/pageable":
+        return lambda program: without.chosen_copies(program, _copies(facts, program, pageable=True))
+    if finding.rule == "copies/synchronous":
+        return lambda program: without.chosen_copies(program, _copies(facts, program, pageable=False))
+    if finding.rule == "fills/synchronous":
+        return lambda program: without.chosen_copies(program, np.flatnonzero(program.graph.work.kind == SET))
+    return None
+
+
+def _copies(facts: Facts, program: Program, *, pageable: bool) -> Column:
+    """The copies of a program from or to pageable memory, or all others."""
+    work = program.graph.work
+    rows = np.flatnonzero(work.kind == COPIED)
+    names, code = copy_names(facts.trace, work, rows)
+    held = np.array([name.endswith(", pageable") for name in names], bool)
+    found: Column = rows[held[code] == pageable]
+    return found
+
+
+def _saved(windows: list[_Window], change: Callable[[Program], Program]) -> int | None:
+    """Time that the recording would be shorter, ns; None where nothing could be re-timed."""
+    if not windows:
         return None
     saved = 0.0
     for window in windows:

@@ -75,11 +75,12 @@ def _finding(
     count = sum(entry.count for entry in entries)
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
+    rows = evidence.work_of(facts, kind, top)
     todo = advice.of(kind, top.name, evidence.usual_piece(facts, kind))
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
-        evidence.of(facts, kind, entries), todo, CLASSES[kind], name, time,
-        evidence.stretch(facts, kind, entries),
+        evidence.of(facts, kind, entries, rows), todo, CLASSES[kind], name, time,
+        evidence.stretch(facts, kind, entries, rows),
     )  # fmt: skip
 
 

@@ -45,7 +45,9 @@ def _device(facts: Facts, device: int | None, index: Column, streams: Column) ->
         intervals.union(work.start[rows], work.end[rows])
         for rows in (chosen[i] for i in split(np.searchsorted(streams, work.queue[chosen]), len(streams)))
     ]
-    busy = intervals.merged(*unions).total
+    busy = intervals.union(
+        work.start[chosen], work.end[chosen]
+    ).total  # rows are sorted, sets would have to be
     each = sum(one.total for one in unions)
     if each - busy > _OVERLAPPED * busy:
         return

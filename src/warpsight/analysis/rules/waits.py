@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         stack = facts.common_stack(calls.stack[wait[chosen]])
         evidence = (f"called by {facts.stack_text(stack)}",) if stack else ()
         worst = int(rows[chosen[np.argmax(saved[chosen])]])
-        yield Finding("warning", text, {"count": count, "time": int(total[number])},
+        yield Finding("warning", text, {"count": count, "time": int(total[number]), "function": function},
                       "waits/run-dry", int(total[number] / max(len(found.devices), 1)), evidence, _ADVICE,
                       at=(int(gaps.begin[worst]), int(gaps.end[worst])))  # fmt: skip
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from warpsight.analysis.steps import loops
 from warpsight.analysis.steps.loops import COUNTED, FRAMEWORK, MARKED, REPEATED, Loop
 from warpsight.analysis.steps.turns import Turns
-from warpsight.model.work import Work
+from warpsight.model.work import COMMUNICATION, Work
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any]
 #: Share of the device time that turns must have launched: of marks and frameworks' steps, of ranges, of a single range.
 _MARKED, _RANGES, _ALONE = 0.2, 0.5, 0.8
+#: Turns that a range needs whose name does not say that it is a turn.
+LEAST = 3
 #: Share of the turns of a loop that hold as many of the ranges inside as the middle one.
 _ALIKE = 0.6
 
 
-def best(
-    trace: Trace, process: int, work: Work, launched: Column, when: Column, threads: Column, least: int = 3
-) -> Turns | None:
-    """The main loop of a process, None where nothing announced has at least two turns.
+#: What speaks for a loop, greater is better; the loop; the turn of each launch; how many turns have launches.
+Candidate = tuple[tuple[float, ...], Loop, Column, int]
+
+
+def candidates(
+    trace: Trace, process: int, work: Work, launched: Column, when: Column, threads: Column
+) -> list[Candidate]:
+    """The announced loops of a process that can be its main loop.
 
     Args:
         trace: The trace.
@@ -40,29 +46,42 @@ def best(
         launched: Rows of `work` in the order of their launches.
         when: The moment of each launch.
         threads: The threads that launch.
-        least: Turns that a range needs whose name does not say that it is a turn.
     """
     if not len(launched):
-        return None
-    chosen: tuple[tuple[float, ...], Loop, Column] | None = None
-    time = (work.end - work.start)[launched].astype(float)
+        return []
+    out: list[Candidate] = []
+    time = _judged_time(work, launched)
     total = max(float(time.sum()), 1.0)
     for loop in _of(trace, process):
         if loop.rank > FRAMEWORK and loop.thread not in threads:
             continue
         turn = _turns(loop, when)
         inside = turn >= 0
-        share = float(time[inside].sum()) / total
         filled = int(np.count_nonzero(np.bincount(turn[inside], minlength=1)))
         if filled < 2:
             continue
-        rank = _rank(loop, turn, when, time, share, total, filled)
-        if rank is not None and (filled >= least or rank[0] > 1) and (chosen is None or rank > chosen[0]):
-            chosen = rank, loop, turn
+        rank = _rank(loop, turn, when, time, float(time[inside].sum()) / total, total, filled)
+        if rank is not None:
+            out.append((rank, loop, turn, filled))
+    return out
+
+
+def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | None:
+    """The main loop, None where no candidate has `least` turns, or two and a name that says that they are turns."""
+    chosen: Candidate | None = None
+    for one in among:
+        rank, loop, _, filled = one
+        if (
+            least < LEAST and loop.rank == REPEATED and len(set(loop.label)) > 1
+        ):  # two of a kind, not two turns
+            continue
+        if (filled >= least or rank[0] > 1) and (chosen is None or rank > chosen[0]):
+            chosen = one
     if chosen is None:
         return None
-    grouped = _groups(chosen[1], when) if chosen[1].rank == REPEATED and not chosen[1].named else None
-    return grouped or Turns(chosen[1].source, chosen[2], chosen[1].label)
+    _, loop, turn, _ = chosen
+    grouped = _groups(loop, when) if loop.rank == REPEATED and not loop.named else None
+    return grouped or Turns(loop.source, turn, loop.label)
 
 
 def _groups(loop: Loop, when: Column) -> Turns | None:
@@ -93,7 +112,7 @@ def single(trace: Trace, process: int, work: Work, launched: Column, when: Colum
     if not len(launched):
         return None
     chosen: tuple[tuple[float, ...], Loop, Column] | None = None
-    time = (work.end - work.start)[launched].astype(float)
+    time = _judged_time(work, launched)
     for loop in _of(trace, process):
         if len(loop) > 2:
             continue
@@ -110,8 +129,32 @@ def single(trace: Trace, process: int, work: Work, launched: Column, when: Colum
     )
 
 
+def _judged_time(work: Work, launched: Column) -> Column:
+    """How much each launch counts: its device time, that of collectives only where there is nothing else.
+
+    A range around a collective is a part of a turn, though most of the time may be in collectives.
+    """
+    time = (work.end - work.start)[launched].astype(float)
+    own = np.where(work.kind[launched] == COMMUNICATION, 0.0, time)
+    return own if own.any() else time
+
+
 def _of(trace: Trace, process: int) -> Iterator[Loop]:
-    return (loop for loop in loops.load(trace) if loop.process == process and len(loop))
+    """The loops of a process, without parts of a model and what lies inside of them."""
+    mine = [loop for loop in loops.load(trace) if loop.process == process and len(loop)]
+    parts = [loop for loop in mine if loop.part]
+    return (
+        loop for loop in mine
+        if loop.rank <= FRAMEWORK or not (loop.part or any(_inside(loop, part) for part in parts))
+    )  # fmt: skip
+
+
+def _inside(loop: Loop, part: Loop) -> bool:
+    """Whether most turns of a loop lie inside a part of a model."""
+    if loop.thread != part.thread:
+        return False
+    at = np.searchsorted(part.begin, loop.begin, "right") - 1
+    return bool(((at >= 0) & (loop.end <= part.end[np.maximum(at, 0)])).mean() >= _RANGES)
 
 
 def _turns(loop: Loop, when: Column) -> Column:

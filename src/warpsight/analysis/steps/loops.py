@@ -28,6 +28,15 @@ TURN_NAMES = re.compile(
     r"(?<![a-z])(step|iter|iteration|batch|epoch|token|decode|generate|request|frame|sample)s?(?![a-z])",
     re.IGNORECASE,
 )
+#: Parts of a model that come again and again in every turn: a name that numbers them, or ends with them, announces no loop.
+PART_NAMES = re.compile(
+    r"((?<![A-Za-z])(layer|block)|(?<![A-Za-z])(LAYER|BLOCK)|Layer|Block)s?([^A-Za-z]*$|[ _.:\[(]*#)"
+)
+#: How frameworks and runtimes carry out what a turn does: torch's operators, XLA's executions of any program.
+_MACHINERY = re.compile(
+    r"^(aten|prims?|c10d|_c10d_functional|torch|autograd|quantized)::|"
+    r"^(PJRT_|PjRt|TfrtCpu|GpuExecutable|BufferSequencingEvent|ThenExecute)"
+)
 #: With more turns than this a range is not a turn of a main loop; patterns of names looked at in each table.
 MOST, _PATTERNS = 200_000, 48
 #: How a loop was announced; lower ranks say more.
@@ -44,6 +53,7 @@ class Loop:
         end: End of each turn's range; the begin of the next where it was marked.
         label: Text of each turn.
         named: Its name is one that people give to turns.
+        part: Its name is one that people give to parts of a model, or that of a framework's operator.
     """
 
     rank: int
@@ -54,6 +64,7 @@ class Loop:
     end: Column
     label: list[str]
     named: bool
+    part: bool = False
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -144,15 +155,21 @@ def _grouped(columns: dict[str, Column], name: Column, named: Mapping[int, str],
         rows, begin, end = rows[outer], begin[outer], end[outer]
         label = [named.get(i) or "" for i in name[rows].tolist()]
         pattern = listed[int(codes[number])]
-        rank = FRAMEWORK if framework[number] else COUNTED if _counts_up(label) else REPEATED
+        is_turn = TURN_NAMES.search(pattern) is not None
+        rank = FRAMEWORK if framework[number] else COUNTED if _counts_up(label, is_turn) else REPEATED
         shown = pattern if rank != REPEATED else label[0]
-        yield Loop(rank, f"{what} {shown!r}", int(processes[number]), int(threads[number]), begin, end, label,
-                   TURN_NAMES.search(pattern) is not None)  # fmt: skip
+        yield Loop(rank, f"{what} {shown!r}", int(processes[number]), int(threads[number]), begin, end, label, is_turn,
+                   _MACHINERY.match(pattern) is not None
+                   or (not is_turn and PART_NAMES.search(pattern) is not None))  # fmt: skip
 
 
-def _counts_up(label: list[str]) -> bool:
-    """Whether the numbers in the names go up from turn to turn: layers count up too, but begin again in every turn."""
+def _counts_up(label: list[str], named: bool) -> bool:
+    """Whether the numbers in the names go up from turn to turn: layers count up too, but begin again in every turn.
+
+    One number counts; more than one do in names of turns (`epoch 1 step 20`), while in others they are sizes and shapes.
+    """
     if len(label) < 2 or len(set(label)) < len(label):
         return False
     numbers = [tuple(map(int, _NUMBER.findall(text))) for text in label[:2000]]
-    return all(one < other for one, other in itertools.pairwise(numbers))
+    counters = sum(len(set(column)) > 1 for column in zip(*numbers, strict=False))
+    return (counters == 1 or named) and all(one < other for one, other in itertools.pairwise(numbers))

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from warpsight.analysis.steps import repetition
 from warpsight.analysis.steps.turns import Turns
-from warpsight.model import api_names, calls
+from warpsight.model import api_names, calls, kernel_names
+from warpsight.model import names as names_of
 from warpsight.model.calls import STREAM_WAIT
-from warpsight.model.work import NO_TIME, Work
+from warpsight.model.work import NO_TIME, Work, distinct
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -26,9 +27,20 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
 
     A loop often waits for the device once per turn, where its kernels alone show shorter repetitions.
     """
+    names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
     waits = _waits(trace, process)
     waits = waits[(waits >= (when[0] if len(when) else 0))]
-    names = work.name_id[launched].astype(np.int64) * 4 + work.kind[launched]
+    found = _between(trace, work, launched, when, names, waits)
+    if found is not None and found.weak and (names == names[0]).all():
+        # In a loop of one work alone, a few waits only look like parts of it.
+        return _between(trace, work, launched, when, names, waits[:0])
+    return found
+
+
+def _between(
+    trace: Trace, work: Work, launched: Column, when: Column, names: Column, waits: Column
+) -> Turns | None:
+    """The loop in the sequence of some works by name, with waits as marks in it."""
     ended = np.maximum.accumulate(work.end[launched]) if len(launched) else launched
     gap = np.zeros(len(launched), np.int64)
     gap[1:] = np.maximum(work.start[launched][1:] - ended[:-1], 0)
@@ -41,6 +53,9 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
     found = repetition.find(sequence, pauses)
     if found is None:
         return None
+    alike = np.full(len(own), -1, np.int64)
+    alike[own] = _alike(trace, work.name_id[launched]) * 4 + work.kind[launched]
+    found = repetition.halved(found, alike)
     rows = np.cumsum(own) - own  # launches before each place
     first = rows[found.begins]
     first = np.unique(
@@ -56,6 +71,15 @@ def best(trace: Trace, process: int, work: Work, launched: Column, when: Column)
     size = int(np.median(np.diff(first)))
     source = f"repetition of {size:,} kernels and copies" if size > 1 else "repetition of one kernel or copy"
     return Turns(source, turn, [""] * len(first), announced=False, weak=marked * 2 < len(first))
+
+
+def _alike(trace: Trace, name: Column) -> Column:
+    """A number for each name that kernels share which differ in template arguments only."""
+    ids, place = distinct(name)
+    texts = names_of.texts(trace, "name")
+    known: dict[str, int] = {}
+    bare = (kernel_names.short(texts.get(one) or "?").split("<")[0] for one in ids.tolist())
+    return np.array([known.setdefault(text, len(known)) for text in bare], np.int64)[place]
 
 
 def _waits(trace: Trace, process: int) -> Column:

@@ -21,7 +21,12 @@ Column = npt.NDArray[Any]
 WINDOW = 1 << 18
 #: A loop has at least this many turns, and the sequence agrees with itself at least this much.
 LEAST_TURNS, LEAST_AGREEMENT = 3, 0.6
+#: Agreement goes so far from what chance gives to 1: where one name is most of the sequence, it agrees with itself at any
+#: lag. Where one name is nearly all, that is the loop.
+_BEYOND_CHANCE, _ALL_ONE = 0.35, 0.9
 _TRIED = 8
+#: So many places may be missing from the turns of the shortest loop: a wait, an event.
+_MISSING = 2
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -60,16 +65,43 @@ def find(names: Column, gap: Column) -> Repetition | None:
 def period(tokens: Column) -> tuple[int, float] | None:
     """The period of a sequence of small integers and its agreement; None where it does not repeat."""
     count = len(tokens)
-    longest = count // LEAST_TURNS
-    if longest < 1:
+    if count < LEAST_TURNS:
         return None
+    longest = count // LEAST_TURNS + min(count // 30, _MISSING)  # the first turn or the last may lack some
     estimate = _autocorrelation(tokens, longest)
     judged = [(lag, *_agreement(tokens, lag)) for lag in _candidates(estimate)]
-    judged = [one for one in judged if one[1] >= LEAST_AGREEMENT]
+    chance = float(((np.bincount(tokens) / count) ** 2).sum())
+    least = max(LEAST_AGREEMENT, chance + _BEYOND_CHANCE * (1 - chance))
+    judged = [one for one in judged if one[1] >= (min(least, _ALL_ONE) if one[0] == 1 else least)]
     if not judged:
         return None
     longest_run = max(run for _, _, run in judged)
     return next((lag, share) for lag, share, run in judged if run >= 0.8 * longest_run)
+
+
+def halved(found: Repetition, alike: Column) -> Repetition:
+    """Twice as many turns where the two halves of a turn do the same in another order, as sweeps whose direction alternates.
+
+    `alike` are integers for the places of the sequence, equal where the work is the same but for its direction:
+
+        names    read  along_x  along_y  write    read  along_y  along_x  write      one period
+        alike      1      2        2       3        1      2        2       3        two turns
+
+    The halves of a turn made of layers differ: its begin and its end are in one of them.
+    """
+    half = found.period // 2
+    if found.period % 2 or half < 2:
+        return found
+    whole = found.begins[found.begins + found.period <= len(alike)]
+    whole = whole[np.append(np.diff(whole) == found.period, True)] if len(whole) else whole
+    same = [
+        np.array_equal(np.sort(alike[at : at + half]), np.sort(alike[at + half : at + 2 * half]))
+        for at in whole[:_TRIED].tolist()
+    ]
+    if not same or sum(same) * 2 <= len(same):
+        return found
+    begins = np.unique(np.concatenate([found.begins, whole + half]))
+    return Repetition(begins, half, found.agreement)
 
 
 def _candidates(estimate: Column) -> list[int]:

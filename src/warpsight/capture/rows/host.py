@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from warpsight.capture import clock_checks
 from warpsight.capture.columns import Nullable, enumerated, zero_is_null
+from warpsight.capture.rows import nccl
 from warpsight.capture.rows.device import MEMORY_KINDS
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.segment import Batch
@@ -42,17 +43,15 @@ _OVERHEADS = {
     7 << 16: "activity buffer request",
     8 << 16: "unified memory initialisation",
 }
-_COUNTER_SOURCES = {1: "nvml", 2: "gpm", 3: "user", 4: "recorder"}
+_COUNTER_SOURCES = {1: "nvml", 2: "gpm", 3: "user", 4: "recorder", 5: "pm sampling"}
+_RANGE_KINDS = {1: "kernel", 2: "range"}
 _FLOW_KINDS = {1: "wait list", 2: "forward-backward", 3: "user"}
 _STATES = {ord(c): c for c in "RSDTZ"}
 
 
 def _correlation(arena: Arena, batch: Batch) -> Nullable:
     low = batch.rows["correlation"]
-    full = np.zeros(len(low), np.int64)
-    for window, chosen in arena.correlations.split(batch.session, low):
-        full[chosen] = window.full(window.unwrap(low[chosen]))
-    return Nullable(full, low == 0)
+    return Nullable(arena.correlations.full_ids(batch.session, low), low == 0)
 
 
 def _interval(rows: Array) -> dict[str, Array]:
@@ -283,6 +282,46 @@ def _pc_sample(arena: Arena, batch: Batch) -> None:
     )
 
 
+def _instruction_count(arena: Arena, batch: Batch) -> None:
+    rows = batch.rows
+    arena.emit(
+        "instruction_count",
+        len(rows),
+        {
+            **_interval(rows),
+            "name_id": zero_is_null(arena.local.names(rows["name"])),
+            "checksum": zero_is_null(rows["checksum"]),
+            "pc": rows["pc"],
+            "metric": _filled(arena.local.texts(rows["metric"]), "?"),
+            "value": rows["value"],
+            "context": rows["context"],
+            "device": arena.context_devices(rows["context"]),
+            "process": arena.process_id(),
+        },
+    )
+
+
+def _range_metric(arena: Arena, batch: Batch) -> None:
+    rows = batch.rows
+    arena.emit(
+        "range_metric",
+        len(rows),
+        {
+            **_interval(rows),
+            "range": rows["range"],
+            "kind": enumerated(rows["kind"], _RANGE_KINDS),
+            "name": _filled(arena.local.texts(rows["name"]), "?"),
+            "metric": _filled(arena.local.texts(rows["metric"]), "?"),
+            "value": rows["value"],
+            "passes": rows["passes"],
+            "correlation": _correlation(arena, batch),
+            "context": rows["context"],
+            "device": arena.context_devices(rows["context"]),
+            "process": arena.process_id(),
+        },
+    )
+
+
 def _pc_window(arena: Arena, batch: Batch) -> None:
     rows = batch.rows
     arena.emit(
@@ -352,6 +391,10 @@ CONVERTERS: dict[str, Callable[[Arena, Batch], None]] = {
     "Flow": _flow,
     "PcSample": _pc_sample,
     "PcWindow": _pc_window,
+    "InstructionCount": _instruction_count,
+    "RangeMetric": _range_metric,
     "Loss": _loss,
     "Clock": _clock,
+    "Collective": nccl.collective,
+    "CollectivePart": nccl.part,
 }

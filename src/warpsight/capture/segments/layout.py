@@ -98,6 +98,9 @@ u4 forced_flush     the flush_request that is to be forced: incomplete records c
 u4 reserved0        zero
 u8[4] own_calls     calls of the program that the recorder was in, by OWN_SITES (atomic)
 u8[4] own_ns        time it took in them, estimated from every OWN_SAMPLED-th (atomic)
+u8 steps            iterations that the program has ended (atomic)
+u8 first_step       the process begins to record when that many have ended, and
+u8 last_step        rests again then; 0 never (launcher: the last first)
 """),
 )
 

@@ -412,7 +412,7 @@ f8 value        in unit
 u4 name         string
 u4 unit         string
 i4 device       device index, -1 the host or the program
-u4 source       1 NVML, 2 GPM, 3 user, 4 recorder
+u4 source       1 NVML, 2 GPM, 3 user, 4 recorder, 5 PM sampling
 """,
         blocks=16,
     ),
@@ -549,5 +549,86 @@ u4 period       cycles between two samples of a multiprocessor, 0 unknown
 u4 flags        1 the hardware's buffer ran full
 u4 reserved0    zero
 """,
+    ),
+    _record(
+        39,
+        "Collective",
+        """
+u8 start        when it had been launched, ns
+u8 communicator NCCL's hash of it
+u8 sequence     number in its communicator, of a message between its two ranks; all ones unknown
+u8 count        elements
+u8 id           from 1, unique in the process; parts name it
+u4 correlation  low half of its kernel's launch, 0 unknown
+u4 operation    string: AllReduce, Send …
+u4 call         string: the call that it is part of, 0 unknown
+u4 dtype        string: element type that `count` is in
+u4 call_dtype   string: element type of the call, 0 unknown
+u4 algorithm    string
+u4 protocol     string
+u4 name         string: the program's name for the communicator
+i4 ranks        of the communicator, -1 unknown
+i4 rank         in the communicator
+i4 peer         rank of a message, -1 none
+i4 root         -1 none
+u4 channels     0 unknown
+u4 reserved0    zero
+""",
+        blocks=16,
+    ),
+    _record(
+        40,
+        "CollectivePart",
+        """
+u8 start        ns
+u8 duration     ns
+u8 operation    id of the Collective row, 0 unknown
+u8 communicator NCCL's hash of it, 0 unknown
+u8 bytes        transferred, 0 unknown
+u8 wait_device  of a network step: waiting for the GPU, ns
+u8 wait_peer    for the other rank's buffers, ns
+u8 wait_network for the network, ns
+u4 kind         1 channel of the kernel, 2 proxy operation, 3 network step
+u4 channel      number
+i4 peer         rank, -1 none
+i4 step         number of a step; of a proxy operation how many it has
+u4 flags        1 send, 2 receive
+u4 reserved0    zero
+""",
+        blocks=32,
+    ),
+    _record(
+        41,
+        "InstructionCount",
+        """
+u8 start        begin of the window in which it was counted
+u8 end          end of the window
+u8 checksum     of the module's image, as in Module
+u8 pc           offset in the function
+u8 value        the count
+u4 name         string: mangled name of the function
+u4 metric       string: CUPTI's name
+u4 context      context id
+u4 reserved0    zero
+""",
+        blocks=64,
+    ),
+    _record(
+        42,
+        "RangeMetric",
+        """
+u8 start        when the launch or the range began on the host, ns
+u8 end          when it ended there
+f8 value        of the metric
+u4 range        from 1 in this process: rows of one range have the same
+u4 name         string: mangled name of the kernel, or name of the range
+u4 metric       string: the chip's name
+u4 correlation  low half of the launch's, 0 none
+u4 context      context id
+u2 passes       how often the work ran for it
+u1 kind         1 kernel, 2 range
+u1 reserved0    zero
+""",
+        blocks=16,
     ),
 )

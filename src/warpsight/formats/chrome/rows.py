@@ -12,6 +12,7 @@ from warpsight.formats.chrome.events import text
 from warpsight.formats.chrome.tracks import Place
 from warpsight.formats.target import Target
 from warpsight.formats.writing.timeline import ADDRESSES
+from warpsight.model.api_names import is_gpu_api
 from warpsight.model.definitions import Frame
 
 Row = dict[str, Any]
@@ -29,7 +30,13 @@ _SHAPE = re.compile(
 )
 _FRAME = re.compile(r"^(.*) \((.*?)(?::(\d+))?\)$")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b|(HOST|DEVICE)_TO_(HOST|DEVICE)")
+_COPY_KIND = re.compile(r"\b([HDPA]to[HDPA])\b|(HOST|DEVICE)_?TO_?(HOST|DEVICE)", re.IGNORECASE)
+#: Device work on a track without categories, by its name and its description.
+_COPIES, _FILLS = (
+    re.compile(r"^\[?MEMCPY|^Copy\w*To\w*( |$)", re.IGNORECASE),
+    re.compile(r"^\[?MEMSET|^FillBuffer", re.IGNORECASE),
+)
+_NO_WORK = re.compile(r"^(Barrier|Marker)( |$)| (Barrier|Marker)$")
 #: Arguments that became columns.
 _USED = frozenset((
     "correlation", "correlationId", "correlation_id", "device", "deviceId", "device_id", "context", "contextId", "context_id",
@@ -56,6 +63,9 @@ class Placer(Protocol):
     def device(self, event: Any, details: dict[str, Any]) -> Place:
         """Device, context and stream of device work."""
 
+    def of_a_device(self, event: Any) -> bool:
+        """Whether the track is one of a device, by what it is called."""
+
 
 class Rows:
     """Turns complete events into rows of one trace, table by table."""
@@ -75,6 +85,8 @@ class Rows:
         details = event.arguments()
         if duration is not None and kind == "push/pop":
             name = text(event.name)
+            if not category:
+                category = self._category(event, name, details)
             if category in _KERNEL or name.startswith("Kernel: "):
                 return self._kernel(event, details, start, duration)
             if category in _COPY or category in _FILL:
@@ -90,6 +102,15 @@ class Rows:
             if category == "event" and isinstance(details.get("kind"), str):
                 return self._user_event(event, details, start, duration)
         self._marker(event, details, start, duration, kind)
+
+    def _category(self, event: Happening, name: str, details: Row) -> str:
+        """What an event without a category is: on a device's track device work (as RPD's converter writes), else maybe a call."""
+        if not self._tracks.of_a_device(event):
+            return "runtime" if is_gpu_api(name) else ""
+        what = f"{name} {details.get('desc', '')}"
+        if _NO_WORK.search(what):
+            return ""
+        return "memcpy" if _COPIES.search(what) else "memset" if _FILLS.search(what) else "kernel"
 
     def flush(self) -> None:
         """Hand the rows on."""
@@ -112,7 +133,7 @@ class Rows:
         place = self._tracks.device(event, details)
         found = _COPY_KIND.search(text(event.name))
         columns: Row = {
-            "kind": (found[1] or f"{found[2][0]}to{found[3][0]}") if found else "unknown",
+            "kind": (found[1] or f"{found[2][0].upper()}to{found[3][0].upper()}") if found else "unknown",
             "source_kind": "unknown",
             "destination_kind": "unknown",
         }

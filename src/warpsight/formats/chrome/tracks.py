@@ -10,7 +10,7 @@ from typing import Any
 from warpsight.formats.chrome.events import ChromeEvent, text
 from warpsight.formats.target import Target
 
-_GPU = re.compile(r"^(?:GPU|Device|CUDA device)\s+(\d+)(?::\s*(.*))?$")
+_GPU = re.compile(r"^(?:GPU|Device|CUDA device)\s*(\d+)(?::\s*(.*))?$")
 _STREAM = re.compile(r"[Ss]tream\s+(-?\d+)")
 _CONTEXT = re.compile(r"[Cc]ontext\s+(-?\d+)")
 
@@ -69,6 +69,10 @@ class Tracks:
         owner = self._owners.get(pid, pid)
         command = self._names.get(owner)
         return self._target.process(owner, **({} if command is None else {"command": command}))
+
+    def of_a_device(self, event: ChromeEvent) -> bool:
+        """Whether the track is one of a device, by what its process is called: `GPU2`."""
+        return _GPU.match(self._names.get(_key(event.pid), "")) is not None
 
     def device(self, event: ChromeEvent, details: dict[str, Any]) -> Place:
         """Device, context and stream of device work: by its arguments where they say it, else by its track."""

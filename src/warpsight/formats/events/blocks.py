@@ -32,6 +32,7 @@ _FIELDS: dict[str, dict[str, type]] = {
     },
     "loss": {"cause": str, "count": int},
     "order": {"what": str, "event": int, "stream": int},
+    "operands": {"module": int, "name": str, "pc": int},
 }  # fmt: skip
 
 
@@ -58,6 +59,7 @@ class EventFile:
         process: what the tracer said of its process; functions, launches: its descriptions; cubins: by module.
         order: launches and what orders streams (records of events, waits), as the host did them.
         maps: of probes: launch, number of the map, its words (probe_maps.py).
+        operands: instructions of each function with the registers that are recorded of it.
         losses: cause and count of what is missing.
         complete: whether the file has its end.
     """
@@ -66,6 +68,7 @@ class EventFile:
     functions: list[dict[str, Any]] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
     order: list[dict[str, Any]] = field(default_factory=list)
+    operands: list[dict[str, Any]] = field(default_factory=list)
     cubins: dict[int, bytes] = field(default_factory=dict)
     records: list[Records] = field(default_factory=list)
     maps: list[tuple[int, int, npt.NDArray[np.uint64]]] = field(default_factory=list)
@@ -131,6 +134,7 @@ def _describe(found: EventFile, payload: bytes) -> None:
         said = json.loads(payload.decode("utf-8", "replace"))
         kind = said.pop("kind", None)
         whole = all(_is(said[field], wanted) for field, wanted in _FIELDS.get(kind, {}).items())
+        whole = whole and (kind != "operands" or all(map(_is_instruction, said["instructions"])))
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         whole = False
     if not whole:
@@ -144,6 +148,8 @@ def _describe(found: EventFile, payload: bytes) -> None:
         found.order.append(said)
     elif kind == "order":
         found.order.append(said)
+    elif kind == "operands":
+        found.operands.append(said)
     elif kind == "loss":
         found.losses.append((said["cause"], said["count"]))
     elif kind == "end":
@@ -157,6 +163,12 @@ def _is(value: Any, wanted: type) -> bool:
     if wanted is int:
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
     return isinstance(value, wanted)
+
+
+def _is_instruction(value: Any) -> bool:
+    """Whether it is an offset, a text and numbers of registers."""
+    offset, text, registers = value
+    return _is(offset, int) and isinstance(text, str) and all(_is(r, int) and r < 1 << 15 for r in registers)
 
 
 def _add_records(found: EventFile, payload: bytes) -> None:

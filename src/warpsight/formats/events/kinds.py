@@ -97,16 +97,25 @@ CLASSES: dict[str, tuple[Kind, ...]] = {
 #: Asked for beside classes: what accesses of class memory load and store.
 VALUES = "values"
 
+#: Classes that the NVBit tool records, which can do `memory` as well.
+INSTRUCTIONS, REGISTERS = "instructions", "registers"
+EXECUTED = Kind(66, "instruction", "")
+READ_REGISTERS = Kind(67, "registers", "")
+
 #: What a warp's delay is recorded as; the class of the instruction that it waited before is in the flags.
 DELAY = Kind(64, "delay", "", "delay_ns", "occurrence")
 
 #: What race detection on the device writes: a race, and accesses that it did not look at.
-RACE = Kind(65, "race", "", "address", "earlier")
-UNWATCHED = Kind(66, "unwatched", "", "cause", "")
+RACE = Kind(68, "race", "", "address", "earlier")
+UNWATCHED = Kind(69, "unwatched", "", "cause", "")
 #: Classes that it has patches for: accesses, and what orders them.
 CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 34, 35, 37, 39)
 
-KINDS = {kind.number: kind for kinds in (*CLASSES.values(), (DELAY, RACE, UNWATCHED)) for kind in kinds}
+KINDS = {
+    kind.number: kind
+    for kinds in (*CLASSES.values(), (DELAY, EXECUTED, READ_REGISTERS, RACE, UNWATCHED))
+    for kind in kinds
+}
 #: Kinds whose operand A is an address of an access, lane by lane.
 ACCESSES = tuple(kind.number for kind in CLASSES["memory"])
 BY_NAME = {kind.name: kind for kind in KINDS.values()}

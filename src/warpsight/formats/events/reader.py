@@ -13,9 +13,11 @@ from warpsight.device_code.demangle import demangle
 from warpsight.device_code.disassembly import INSTRUCTION_SIZE, disassemble_together
 from warpsight.device_code.elf import ElfError
 from warpsight.formats.events import blocks
-from warpsight.formats.events.kinds import KINDS, READ, WRITE
+from warpsight.formats.events.kinds import EXECUTED, KINDS, READ, READ_REGISTERS, WRITE
+from warpsight.formats.events.operands import Operands
 from warpsight.formats.events.probe_maps import Held, held
 from warpsight.formats.events.records import Events, decode
+from warpsight.formats.events.registers import AT_ONCE, UNIFORM, UNIFORM_PREDICATES
 from warpsight.formats.registry import Coverage, Options
 from warpsight.formats.source import Source
 from warpsight.formats.target import Target
@@ -29,7 +31,7 @@ COVERAGE = Coverage(
         "instructions of kernels that ran, with their text where nvdisasm is installed; launches with their shapes",
     ),
     lost=(
-        "device time, registers and dynamic shared memory of kernels: the tracer does not know them",
+        "device time of kernels; their registers and dynamic shared memory, which the NVBit tool alone knows",
         "operands of other events than accesses beyond those of the first lane",
     ),
     tested=("recorded on an H100 with CUDA 13.0 (tests/golden/events)",),
@@ -37,6 +39,8 @@ COVERAGE = Coverage(
 #: Memory spaces as CUTracer numbers them (0.4).
 _SPACES = {"local": 1, "global": 3, "shared": 4, "remote": 4}
 _ADDRESSES, _VALUES = "mem_addr_trace", "mem_value_trace"
+_OPCODE, _REGISTERS = "opcode_only", "reg_trace"
+_AFTER = json.dumps({"ipoint": "after"})
 _BATCH = 1 << 17
 
 
@@ -67,6 +71,7 @@ class _Importing:
         self._launches = {int(said["launch"]): said for said in file.launches}
         self._offset = int(file.process.get("realtime", 0)) - int(file.process.get("monotonic", 0))
         self._names = {number: target.name(str(said["name"])) for number, said in self._launches.items()}
+        self._operands = Operands(file)
 
     def run(self) -> None:
         self._add_launches()
@@ -77,9 +82,10 @@ class _Importing:
             self._target.lost(self._file.recorded - len(events), "records that no patch writes", "warp_event")
         for launch in np.unique(events.launch).tolist():
             rows = np.flatnonzero(events.launch == launch)
+            numbers = _numbered(events, rows)
             for begin in range(0, len(rows), _BATCH):
                 part = np.arange(begin, min(begin + _BATCH, len(rows)))
-                self._add_events(events.take(rows[part]), int(launch), part)
+                self._add_events(events.take(rows[part]), int(launch), numbers[part])
 
     def _add_launches(self) -> None:
         rows = []
@@ -151,7 +157,12 @@ class _Importing:
             texts = disassemble_together({own[name]: code for name, code in codes.items()}, architecture)
             for name, number in own.items():
                 self._describe(self._launches[number], cubin, sections.get(name))
+                traced = self._operands.of(self._launches[number])
                 rows = [
+                    {"name_id": self._names[number], "grid_launch": number, "opcode": at // INSTRUCTION_SIZE,
+                     "sass": text, "process": self._process, **_named(registers)}
+                    for at, (text, registers) in traced.items()
+                ] or [
                     {"name_id": self._names[number], "grid_launch": number, "opcode": at // INSTRUCTION_SIZE,
                      "sass": f"{text} ;", "process": self._process}
                     for at, text in texts.get(number, {}).items()
@@ -160,15 +171,17 @@ class _Importing:
                     self._target.add("instruction", rows)
 
     def _describe(self, said: dict[str, Any], cubin: Cubin | None, section: int | None) -> None:
-        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory, which are not known here."""
+        """What CUTracer says of a kernel; 0 for registers and dynamic shared memory where they are not known."""
         name = str(said["name"])
         code = cubin.instructions(section) if cubin is not None and section is not None else b""
-        shared = cubin.elf.by_name.get(f".nv.shared.{name}") if cubin else None
+        at = cubin.elf.by_name.get(f".nv.shared.{name}") if cubin else None
+        shared = int(cubin.elf.sections["size"][at]) if cubin and at is not None else 0
         described = {
             "mangled_name": name, "unmangled_name": demangle(name), "grid": said["grid"], "block": said["block"],
             "ctx": hex(int(said["context"])), "func_addr": hex(int(said["pc"])),
-            "kernel_checksum": hashlib.sha256(code).hexdigest()[:16], "nregs": 0, "shmem_dynamic": 0,
-            "shmem_static": int(cubin.elf.sections["size"][shared]) if cubin and shared is not None else 0,
+            "kernel_checksum": hashlib.sha256(code).hexdigest()[:16], "nregs": int(said.get("registers", 0)),
+            "shmem_dynamic": int(said.get("shared_dynamic", 0)),
+            "shmem_static": int(said.get("shared_static", shared)),
         }  # fmt: skip
         self._target.source.setdefault("kernels", []).append(described)
 
@@ -199,16 +212,25 @@ class _Importing:
             [KINDS[kind].name if kind in KINDS else f"kind_{kind}" for kind in events.kind.tolist()], object
         )
         access = events.is_access
+        kinds[events.kind == EXECUTED.number], kinds[events.kind == READ_REGISTERS.number] = (
+            _OPCODE,
+            _REGISTERS,
+        )
         kinds[access] = np.where(events.has_values[access], _VALUES, _ADDRESSES)
-        name = self._names[launch]
-        count = len(events)
+        columns = {
+            "event": numbers, "kind": kinds, "time": events.time - self._offset,
+            "cta_x": block % x, "cta_y": block // x % y, "cta_z": block // (x * y), "warp": block * warps + events.warp,
+            "opcode": pc // INSTRUCTION_SIZE, "pc": pc, "active_mask": events.guard,
+            "attributes": np.array(self._attributes(events), object),
+        }  # fmt: skip
+        own = np.flatnonzero((events.kind != READ_REGISTERS.number) | (events.flags >> 1 == 0))
+        count = len(own)
         self._target.add("warp_event", {
-            "grid_launch": np.full(count, launch), "event": numbers, "kind": kinds.tolist(),
-            "time": events.time - self._offset, "cta_x": block % x, "cta_y": block // x % y, "cta_z": block // (x * y),
-            "warp": block * warps + events.warp, "opcode": pc // INSTRUCTION_SIZE, "pc": pc, "active_mask": events.lanes,
-            "name_id": [name] * count, "attributes": self._attributes(events), "process": np.full(count, self._process),
+            "grid_launch": np.full(count, launch), "name_id": [self._names[launch]] * count,
+            "process": np.full(count, self._process), **{name: column[own].tolist() for name, column in columns.items()},
         })  # fmt: skip
         self._add_accesses(events, launch, numbers)
+        self._add_registers(events, launch, numbers, pc)
 
     def _attributes(self, events: Events) -> list[str | None]:
         """What has no column: operands of other kinds as those of the first lane. Accesses have theirs in table `access`."""
@@ -218,6 +240,9 @@ class _Importing:
             if access[row]:
                 found.append(None)
                 continue
+            if kind in (EXECUTED.number, READ_REGISTERS.number):
+                found.append(_AFTER if kind == READ_REGISTERS.number and int(events.flags[row]) & 1 else None)
+                continue
             said = {"sm": int(events.sm[row]), "flags": int(events.flags[row])}
             known = KINDS.get(kind)
             if known and known.a:
@@ -226,6 +251,38 @@ class _Importing:
                 said[known.b] = int(second[row])
             found.append(json.dumps(said))
         return found
+
+    def _add_registers(self, events: Events, launch: int, numbers: Any, pc: Any) -> None:
+        """32 rows for each register, one for a uniform one."""
+        rows = np.flatnonzero(events.kind == READ_REGISTERS.number)
+        if not len(rows):
+            return
+        found = events.take(rows).registers()
+        record = rows[found.record]
+        place = (events.flags[record] >> 1).astype(np.int64) * AT_ONCE + found.slot
+        register = self._operands.registers(self._launches[launch], pc[record], place)
+        known = register >= 0
+        if not known.all():
+            self._target.lost(
+                int((~known).sum()), "registers of instructions that are not described", "register"
+            )
+        uniform = ((register >= UNIFORM) & (register < UNIFORM + 256)) | (register == UNIFORM_PREDICATES)
+        first = np.argmax(events.guard[record][:, None] >> np.arange(32, dtype=np.uint32) & 1, axis=1)
+        for alike in (False, True):
+            chosen = np.flatnonzero(known & (uniform == alike))
+            if not len(chosen):
+                continue
+            lanes, number = 1 if alike else 32, register[chosen]
+            if alike:
+                number = np.where(number == UNIFORM_PREDICATES, number, number % UNIFORM)
+            self._target.add("register", {
+                "grid_launch": np.full(len(chosen) * lanes, launch),
+                "event": np.repeat(np.asarray(numbers)[record[chosen]], lanes), "register": np.repeat(number, lanes),
+                "uniform": np.full(len(chosen) * lanes, alike),
+                "lane": [None] * len(chosen) if alike else np.tile(np.arange(32, dtype=np.int8), len(chosen)),
+                "value": found.value[chosen, first[chosen]] if alike else found.value[chosen].ravel(),
+                "process": np.full(len(chosen) * lanes, self._process),
+            })  # fmt: skip
 
     def _add_accesses(self, events: Events, launch: int, numbers: Any) -> None:
         """32 rows for each access, as CUTracer has them: 0 where a lane took no part."""
@@ -248,3 +305,27 @@ class _Importing:
             absent = np.repeat(size <= 4 * word, 32)
             columns[f"value{word}"] = np.ma.array(words[:, :, word].ravel(), mask=absent).tolist()
         self._target.add("access", columns)
+
+
+def _numbered(events: Events, rows: Any) -> Any:
+    """Numbers of a launch's events: parts of one instruction's registers are one event."""
+    part = np.where(events.kind[rows] == READ_REGISTERS.number, events.flags[rows] >> 1, 0)
+    first = part == 0
+    numbers = np.cumsum(first) - 1
+    if first.all():
+        return numbers
+    warp = events.block[rows].astype(np.int64) << 8 | events.warp[rows]
+    order = np.lexsort(
+        (np.arange(len(rows)), events.flags[rows] & 1, events.lanes[rows], events.pc[rows], warp)
+    )
+    last = np.maximum.accumulate(np.where(first[order], np.arange(len(order)), 0))
+    numbers[order] = numbers[order[last]]
+    return numbers
+
+
+def _named(registers: list[int]) -> dict[str, str]:
+    """The columns with the registers of an instruction."""
+    return {
+        "registers": json.dumps([r for r in registers if r < UNIFORM]),
+        "uniform_registers": json.dumps([r - UNIFORM for r in registers if UNIFORM <= r < 2 * UNIFORM]),
+    }

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpsight.formats.events import registers
 from warpsight.formats.events.blocks import Records
-from warpsight.formats.events.kinds import ACCESSES, KINDS
+from warpsight.formats.events.kinds import ACCESSES, BY_NAME, EXECUTED, KINDS, READ_REGISTERS
+from warpsight.formats.events.registers import HEADER_WORDS
 
-HEADER_WORDS = 4
 _AFFINE, _OFFSETS, _LIST = 1, 2, 3
 _ONE, _EACH = 1, 2
+#: Copies have two addresses and no values.
+_COPY = BY_NAME["copy_async"].number
 _LANES = np.arange(32, dtype=np.uint32)
 _LOW = np.uint64(0xFFFFFFFF)
 _BASE = np.uint64((1 << 48) - 1)
@@ -69,6 +72,25 @@ class Events:
         return np.isin(self.kind, ACCESSES)
 
     @property
+    def is_execution(self) -> Array:
+        """Rows that say that a warp executed an instruction, each once."""
+        first = (self.kind == READ_REGISTERS.number) & (self.flags == 0)
+        return np.asarray(first | (self.kind == EXECUTED.number))
+
+    @property
+    def guard(self) -> Array:
+        """The lanes that took part and whose guard predicate holds, where the record says so."""
+        found = self.lanes.copy()
+        rows = np.flatnonzero(_executed(self.kind) & ((self.encodings & 3) != 0))
+        found[rows] = (self.words[self.offset[rows] + HEADER_WORDS] & _LOW).astype(np.uint32)
+        return np.asarray(found)
+
+    def registers(self) -> registers.Values:
+        """The registers of rows of that kind; other rows have none."""
+        size = np.where(self.kind == READ_REGISTERS.number, self.size, 0).astype(np.int64)
+        return registers.values(self.words, self.offset, self.encodings, size, self.guard)
+
+    @property
     def active(self) -> Array:
         """(rows, 32): the lanes that took part."""
         return np.asarray(self.lanes[:, None] >> _LANES & 1, bool)
@@ -81,9 +103,15 @@ class Events:
     def operand(self, which: int) -> Array:
         """(rows, 32): operand 0 (A) or 1 (B) of each lane; 0 where a lane took no part or there is none."""
         start = self._start(which)
-        encoding = self.encodings >> 2 * which & 3
+        linear = _linear_words(self.encodings, self.kind, which)
+        encoding = np.where(linear == 0, self.encodings >> 2 * which & 3, 0)
         ranks = self._ranks()
         found = np.zeros((len(self), 32), np.uint64)
+        for chosen, bits in ((2, 16), (3, 24)):
+            rows = np.flatnonzero(linear == chosen)
+            if len(rows):
+                xor = (self.encodings[rows] >> 2 * which & 1) != 0
+                found[rows] = _linear(self.words, start[rows], bits, xor)
         for chosen, rule in ((_AFFINE, _affine), (_OFFSETS, _offsets), (_LIST, _listed)):
             rows = np.flatnonzero(encoding == chosen)
             if len(rows):
@@ -93,28 +121,28 @@ class Events:
 
     def first_operand(self, which: int) -> Array:
         """Operand 0 or 1 of the first lane that took part: every encoding begins with it."""
+        linear = _linear_words(self.encodings, self.kind, which) != 0
         encoding = self.encodings >> 2 * which & 3
         start = self._start(which)
         found = np.zeros(len(self), np.uint64)
-        present = encoding != 0
+        present = linear | (encoding != 0)
         found[present] = self.words[start[present]]
-        return np.where(encoding == _AFFINE, found & _BASE, found)
+        return np.where(linear | (encoding == _AFFINE), found & _BASE, found)
 
     def _start(self, which: int) -> Array:
         """Where an operand's first word is."""
         start = self.offset + HEADER_WORDS
-        return start + _operand_words(self.encodings & 3, self.lanes) if which else start
+        return start + _words_of(self, 0) if which else start
 
     @property
     def has_values(self) -> Array:
         """Rows that carry what was loaded or stored."""
-        return np.asarray((self.encodings >> 4 & 3) != 0)
+        return np.asarray(((self.encodings >> 4 & 3) != 0) & (self.kind != _COPY))
 
     def values(self) -> Array:
         """(rows, 32, 2): low and high half of what each lane loaded or stored, 0 where it is not known."""
-        start = self.offset + HEADER_WORDS + _operand_words(self.encodings & 3, self.lanes)
-        start = start + _operand_words(self.encodings >> 2 & 3, self.lanes)
-        encoding, ranks = self.encodings >> 4 & 3, self._ranks()
+        start = self.offset + HEADER_WORDS + _words_of(self, 0) + _words_of(self, 1)
+        encoding, ranks = np.where(self.has_values, self.encodings >> 4 & 3, 0), self._ranks()
         found = np.zeros((len(self), 32, 2), np.uint64)
         words = np.append(self.words, np.zeros(2, np.uint64))  # reads past the last lane's own value
         for rows in (
@@ -170,6 +198,41 @@ def _operand_words(encoding: Array, lanes: Array) -> Array:
     )
 
 
+def _linear_words(encodings: Array, kind: Array, which: int) -> Array:
+    """Words of operand 0 (A) or 1 (B) where it is linear in the bits of the lane's number, else 0."""
+    bits = encodings >> 6 if which == 0 else np.where(kind == _COPY, encodings >> 4 & 3, 0)
+    return np.array([0, 2, 3, 255])[bits]  # no device writes the last
+
+
+def _words_of(events: Events, which: int) -> Array:
+    """Words that operand 0 (A) or 1 (B) takes."""
+    linear = _linear_words(events.encodings, events.kind, which)
+    return np.where(linear != 0, linear, _operand_words(events.encodings >> 2 * which & 3, events.lanes))
+
+
+def _linear(words: Array, start: Array, bits: int, xor: Array) -> Array:
+    """A base in 48 bits, then a term of so many bits for each bit of the lane's number."""
+    parts = [words[np.minimum(start + i, len(words) - 1)] for i in range(bits // 8)]
+    base = parts[0] & _BASE
+    found = np.repeat(base[:, None], 32, axis=1)
+    for bit in range(5):
+        word, shift = divmod(48 + bit * bits, 64)
+        term = parts[word] >> np.uint64(shift)
+        if shift + bits > 64:
+            term = term | parts[word + 1] << np.uint64(64 - shift)
+        term = term & np.uint64((1 << bits) - 1)
+        signed = (term ^ np.uint64(1 << bits - 1)) - np.uint64(1 << bits - 1)
+        lanes = np.asarray(_LANES >> bit & 1, bool)
+        found[:, lanes] = np.where(
+            xor[:, None], found[:, lanes] ^ term[:, None], found[:, lanes] + signed[:, None]
+        )
+    return found
+
+
+def _executed(kind: Array) -> Array:
+    return np.isin(kind, (EXECUTED.number, READ_REGISTERS.number))
+
+
 def _population(lanes: Array) -> Array:
     return np.asarray((lanes[:, None] >> _LANES & 1).sum(axis=1).astype(np.int64))
 
@@ -185,10 +248,17 @@ def _sound(events: Events, lengths: Array) -> Array:
     """Records as patches write them: with lanes, a known kind, a size that accesses have, and the length of their parts."""
     words = (
         HEADER_WORDS
-        + _operand_words(events.encodings & 3, events.lanes)
-        + _operand_words(events.encodings >> 2 & 3, events.lanes)
-        + _value_words(events.encodings, events.size, events.lanes)
+        + _words_of(events, 0)
+        + _words_of(events, 1)
+        + np.where(events.has_values, _value_words(events.encodings, events.size, events.lanes), 0)
     )
+    rows = np.flatnonzero(events.kind == READ_REGISTERS.number)
+    if len(rows):
+        own = events.take(rows)
+        count = _population(own.guard)
+        words[rows] = registers.lengths(
+            own.words, own.offset, own.encodings, own.size.astype(np.int64), count
+        )
     # A note that an instruction exists has no operands and no size.
     sizes = ~events.is_access | np.isin(events.size, (1, 2, 4, 8, 16)) | (events.encodings == 0)
     return np.asarray((words == lengths) & (events.lanes != 0) & np.isin(events.kind, tuple(KINDS)) & sizes)

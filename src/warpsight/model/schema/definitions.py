@@ -192,8 +192,36 @@ correlation  int64? id  joins kernel
 process      int32  -   process id in the trace
 sequence     int64? -   number of the operation in its group, if the source has it
 members      string? -  JSON list of the group's ranks
-peer         int32? -   the other rank of a send or receive
+peer         int32? -   the other rank of a send or receive, in the group's numbers
+rank         int32? -   rank of this process in the group
+root         int32? -   rank that sends or gets all, in the group's numbers
+algorithm    string? -  ring, tree, nvls, …
+protocol     string? -  ll, ll128, simple
+channels     int32? -   channels of NCCL's kernel
+call         string? -  call that a send or receive is part of: all-to-all, gather, scatter
+id           int64? id  names it in collective_part, unique in its process
 """,
+)
+
+COLLECTIVE_PART = table(
+    "collective_part",
+    "What collectives consisted of while they ran, as NCCL reports it (`record --nccl on`).",
+    """
+start        int64  ns  begin
+duration     int64  ns  end - start
+kind         string -   channel of the kernel, proxy operation or network step
+collective   int64? id  collective.id
+channel      int32  -   number
+peer         int32? -   rank at the other end
+direction    string? -  send or receive
+step         int32? -   number of a network step; how many a proxy operation has
+bytes        int64? B   transferred
+wait_device  int64? ns  part in which a step waited for the GPU
+wait_peer    int64? ns  for the other rank's buffers
+wait_network int64? ns  for the network
+process      int32  -   process id in the trace
+""",
+    "start",
 )
 
 LOSS = table(
@@ -226,7 +254,20 @@ process      int32? -   process id in the trace
 )
 
 #: Columns that traces made before them lack: they read as null there.
-LATER = {"collective": ("sequence", "members", "peer")}
+LATER = {
+    "collective": (
+        "sequence",
+        "members",
+        "peer",
+        "rank",
+        "root",
+        "algorithm",
+        "protocol",
+        "channels",
+        "call",
+        "id",
+    )
+}
 
 TABLES = (
     NAME,
@@ -241,6 +282,7 @@ TABLES = (
     MODULE,
     ATTRIBUTE,
     COLLECTIVE,
+    COLLECTIVE_PART,
     LOSS,
     CLOCK,
 )

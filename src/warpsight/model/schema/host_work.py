@@ -114,7 +114,7 @@ name         text   -   counter name
 value        float64 -  in unit
 unit         text   -   %, B, B/s, W, MHz, °C, 1 …
 device       int16? -   device id, null for the host or the program
-source       string -   nvml, gpm, user, recorder
+source       string -   nvml, gpm, user, recorder, pm sampling
 process      int32? -   process that reported it
 """,
     "time",

@@ -133,4 +133,52 @@ process      int32  -   process id in the trace
     "start",
 )
 
-TABLES = (INSTRUCTION, WARP_EVENT, ACCESS, REGISTER, PROBE_VALUE, PC_SAMPLE, PC_WINDOW)
+INSTRUCTION_COUNT = table(
+    "instruction_count",
+    "Exact counts of one instruction in one window, over all launches in it (CUPTI's SASS metrics).",
+    """
+start        int64  ns  begin of the window
+duration     int64  ns  of the window
+name_id      int32? -   function that holds the instruction, a kernel unless it was not inlined (table name)
+checksum     uint64? -  of the module's image (table module)
+pc           int64  B   offset in the function
+metric       string -   what was counted: smsp__sass_inst_executed, …; other metrics of the instruction are 0
+value        int64  -   the count
+context      int32  -   context id, unique within the process
+device       int16? -   device id (table device)
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+RANGE_METRIC = table(
+    "range_metric",
+    "A hardware metric of one kernel launch or one range of the program.",
+    """
+start        int64  ns  when the launch or the range began on the host
+duration     int64  ns  until it ended there
+range        int64  id  number in its process: the metrics of one launch or range have the same
+kind         string -   kernel or range
+name         text   -   mangled name of the kernel, or name of the range
+metric       string -   the chip's name, with its suffix
+value        float64 -  in the metric's own unit
+passes       int16  -   how often the work ran for its metrics
+correlation  int64? id  launch (table launch)
+context      int32  -   context id, unique within the process
+device       int16? -   device id (table device)
+process      int32  -   process id in the trace
+""",
+    "start",
+)
+
+TABLES = (
+    INSTRUCTION,
+    WARP_EVENT,
+    ACCESS,
+    REGISTER,
+    PROBE_VALUE,
+    PC_SAMPLE,
+    PC_WINDOW,
+    INSTRUCTION_COUNT,
+    RANGE_METRIC,
+)

@@ -55,6 +55,16 @@ class Header:
         """Ask the process to record, rest or stop."""
         self._store("control", bits)
 
+    @property
+    def steps(self) -> int:
+        """Iterations that the program has ended."""
+        return self._number("steps", "Q")
+
+    def set_steps(self, first: int, last: int) -> None:
+        """Ask the process to record from the end of one step to that of another (0: no end)."""
+        for name, value in (("last_step", last), ("first_step", first)):
+            ctypes.c_uint64.from_buffer(self._map, _OFFSETS[name]).value = value
+
     def ask_flush(self, *, forced: bool = False) -> None:
         """Ask the process to hand over everything complete; `forced`: incomplete records too, without their times."""
         request = self._number("flush_request", "I") + 1 & 0xFFFFFFFF

@@ -93,6 +93,7 @@ def _race(
 def _side(trace: EventTrace, launch: Launch, pc: int, block: int, thread: int, writes: bool) -> Side:
     place = trace.places(launch, np.array([pc], np.uint32))[0]
     sass = trace.sass(place)
+    operation = operation_of(sass, writes)
     return Side(
-        block, thread, operation_of(sass, writes), trace.describe(place), sass, trace.chain(place), -1, place
+        block, thread, operation, trace.describe(place), sass, trace.chain(place), -1, place, launch.number
     )

@@ -18,6 +18,7 @@ class Side:
     Attributes:
         block: of the grid, x fastest; thread: of the block; operation: load, store or atomic; where, sass: the instruction.
         frames: its source chain, innermost first; event: row of the launch's events; place: the instruction.
+        launch: of the trace, in which it is.
     """
 
     block: int
@@ -28,6 +29,7 @@ class Side:
     frames: tuple[Frame, ...]
     event: int
     place: Place
+    launch: int
 
     def to_json(self) -> dict[str, Any]:
         """As an object."""
@@ -83,4 +85,5 @@ def side(trace: EventTrace, launch: Launch, events: Events, own: Accesses, row: 
         trace.chain(place),
         event,
         place,
+        launch.number,
     )

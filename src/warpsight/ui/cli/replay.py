@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
 
+if TYPE_CHECKING:
+    from warpsight.replay.outcome import Outcome
+    from warpsight.replay.replaying import Request
+
+_MODES = ("full", "partial", "stream", "dry-run")
 _RANGE = re.compile(r"(\d+)(?:\.\.(\d+))?")
 
 
 def command(
-    capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="What `warpsight capsule record` wrote.")],
+    capsule: Annotated[str, typer.Argument(metavar="CAPSULE|TRACE", help="What `capsule record` wrote; or any trace: its "
+                       "kernels then only wait for as long.")],
     repeat: Annotated[int, typer.Option("--repeat", "-n", min=1, max=100_000, help="Runs of each version.")] = 3,
     swap: Annotated[list[str] | None, typer.Option("--swap", metavar="KERNEL=FILE",
                     help="Compare a kernel with another version of it (.cu, .ptx, .cubin); repeatable.")] = None,
@@ -24,10 +30,21 @@ def command(
     stream: Annotated[int | None, typer.Option(min=0, help="Only the operations of this stream of the capsule.")] = None,
     schedule: Annotated[str, typer.Option(help="fast; original: no operation sooner than it was issued; graph: all operations "
                         "as one CUDA graph.")] = "fast",
+    scale: Annotated[float, typer.Option(min=0, help="Of the host's times under --schedule original.")] = 1.0,
+    mode: Annotated[str, typer.Option(help="full; partial: --operations; stream: --stream; dry-run: execute nothing.")] = "full",
+    validate: Annotated[bool, typer.Option("--validate", help="Check that operations kept the order of their streams and "
+                        "came after what they depend on (exit code 8).")] = False,
     under: Annotated[str | None, typer.Option(metavar="TOOL", help="Replay once under a tool: ncu, compute-sanitizer, "
                      "cuda-gdb, with options in quotes.")] = None,
     check_reach: Annotated[bool, typer.Option("--check-reach",
                            help="Also prove that no access leaves the capsule.")] = False,
+    writes: Annotated[bool, typer.Option("--writes", help="Also say which operation changes which memory, from the first of "
+                      "--operations on.")] = False,
+    delays: Annotated[Path | None, typer.Option("--delays", metavar="PLAN", help="Warps wait where this plan says (`race "
+                      "points`): outputs that change show a race.")] = None,
+    what: Annotated[list[str] | None, typer.Option("--what", "-w", metavar="WHAT", help="Another schedule, measured beside what "
+                    "`simulate` predicts; repeatable. streams:NAME, overlap:copies, graphs, kernel:NAME=none, copy:KIND=none; "
+                    "merge, interleave, priority:NAME.")] = None,
     gdb: Annotated[int | None, typer.Option("--gdb", metavar="PORT", min=0, max=65535, help="Wait for a debugger on this port of "
                    "127.0.0.1 (0: any): gdb -ex 'target remote :PORT'.")] = None,
     dtype: Annotated[str | None, typer.Option(help="Type of the elements in reports of differences; guessed by default.")] = None,
@@ -42,6 +59,7 @@ def command(
     outputs are those of the recording, 4 when they differ, 5 when they differ between runs, 6 when the GPU reports a failure
     and 7 when an access leaves the capsule.
     """
+    from warpsight.replay.capsule import MANIFEST
     from warpsight.replay.elements import TYPES
     from warpsight.replay.execution import tool_command
     from warpsight.replay.outcome import EXIT_CODES
@@ -53,13 +71,23 @@ def command(
         raise UsageError(f"--dtype {dtype!r}: write one of {', '.join(TYPES)}")
     if under and (swap or check_reach):
         raise UsageError("--under goes with neither --swap nor --check-reach")
+    if what and (schedule != "fast" or under or check_reach or swap or delays):
+        raise UsageError("--what goes with none of --schedule, --under, --check-reach, --swap and --delays")
+    if delays is not None and (under or check_reach or swap):
+        raise UsageError("--delays goes with none of --under, --swap and --check-reach")
     if gdb is not None:
-        return _debug(capsule, gdb, device)
+        return _debug(Path(capsule), gdb, device)
+    if mode not in _MODES:
+        raise UsageError(f"--mode {mode!r}: write {', '.join(_MODES[:-1])} or {_MODES[-1]}")
+    if (mode == "partial" and operations is None) or (mode == "stream" and stream is None):
+        raise UsageError(f"--mode {mode} needs --{'operations' if mode == 'partial' else 'stream'}")
     request = Request(
         repeat, _range(operations), stream, schedule, swap or (), tool_command(under) if under else (), dtype, device,
-        timeout, check_reach,
+        timeout, check_reach, delays, what or (), writes, validate, mode == "dry-run", scale,
     )  # fmt: skip
-    found = replay(capsule, request)
+    found = (
+        replay(Path(capsule), request) if (Path(capsule) / MANIFEST).exists() else _of_trace(capsule, request)
+    )
     with output.text(None) as out:
         if as_json:
             out.write(output.json_text({"capsule": str(capsule), **found.to_json()}))
@@ -68,6 +96,18 @@ def command(
 
             replayed.show(found, out, top or None)
     raise typer.Exit(EXIT_CODES[found.verdict])
+
+
+def _of_trace(path: str, request: Request) -> Outcome:
+    from warpsight.api.trace import open as open_trace
+    from warpsight.replay.replaying import replay_trace
+
+    if request.swaps or request.check_reach or request.delays:
+        raise UsageError(
+            "--swap, --check-reach and --delays need a capsule: a trace does not hold what kernels compute"
+        )
+    with open_trace(path) as trace:
+        return replay_trace(trace, request)
 
 
 def _debug(capsule: Path, port: int, device: int) -> None:

@@ -98,7 +98,7 @@ def listing(rows: Sequence[dict[str, Any]]) -> str:
     """A line for each event."""
     lines = []
     for row in rows:
-        lists = {**row["operands"], "values": row.get("values", [])}
+        lists = {**row["operands"], **row.get("registers", {}), "values": row.get("values", [])}
         operands = [_compact(name, values) for name, values in lists.items() if values]
         lines.append(
             f"{row['launch']:>4} block {row['block']:<5} warp {row['warp']:<2} {row['lanes']} {row['kind']:<16} "

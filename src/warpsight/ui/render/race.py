@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warpsight.race.check import Verdict
+from warpsight.race.check import Arm, Verdict
 from warpsight.race.plan import Plan
-from warpsight.race.prepare import Replayed
+from warpsight.race.prepare import Replayed, Schedule
 from warpsight.race.suspects import Access
 from warpsight.ui.render import terminal
 
@@ -26,9 +26,19 @@ def points(plan: Plan, path: Path) -> None:
     )
 
 
+def schedule(made: Schedule) -> None:
+    """Say for which bugs a schedule by priorities is, and how often it shows one at least."""
+    terminal.note(
+        f"up to {made.warps:,} warps of a launch, {made.plan.steps:,} steps of a warp: a bug of depth {made.plan.depth} shows in "
+        f"at least one of {1 / made.bound:,.0f} launches, where waits outlast what other warps do meanwhile"
+    )
+
+
 def replayed(run: Replayed) -> None:
     """Say how many delays there were, and of how many points."""
     delays = run.delays
+    if run.plan.mode == "memory":
+        return
     if not len(delays):
         terminal.note("no warp waited: no launch came to a point that the plan selects")
         return
@@ -76,18 +86,18 @@ def verdict(found: Verdict, top: int) -> str:
         lines.append(f"\n… {count - len(shown):,} more (--top 0)")
     lines.append("")
     for arm in found.arms:
-        said = (
-            "could not look"
-            if arm.findings is None
-            else f"{arm.findings} findings"
-            if arm.findings
-            else "nothing found"
-        )
-        lines.append(f"{arm.name}: {said}" + "".join(f"\n  {note}" for note in arm.notes))
+        lines.append(f"{arm.name}: {said(arm)}" + "".join(f"\n  {note}" for note in arm.notes))
     if found.provoked is not None:
         lines.append(f"delays: {found.provoked.summary}")
     lines += [f"disagreement: {text}" for text in found.disagreements]
     return "\n".join(lines) + "\n"
+
+
+def said(arm: Arm) -> str:
+    """What a detector found, in words."""
+    if arm.findings is None:
+        return "could not look"
+    return f"{arm.findings:,} finding{'s' * (arm.findings != 1)}" if arm.findings else "nothing found"
 
 
 def _access(access: Access) -> list[str]:

@@ -26,7 +26,7 @@ class Progress:
             return
         self._said = now
         text = (
-            f"{len(state.ended)} runs: {_failed(state.control)} without delays, {_failed(state.delayed)} with delays; "
+            f"{len(state.ended)} runs: {_failed(state.control)} without {state.cause}, {_failed(state.delayed)} with; "
             f"{_duration(state.seconds_left)} left at most"
         )
         if self._terminal:
@@ -53,22 +53,23 @@ def stress(result: stressing.StressResult) -> str:
     _clear_line()
     told = f"{result.verdict.capitalize()}: {result.why}"
     told += f" ({result.example})" if result.verdict == "reproduced" else ""
-    lines = [told, f"  without delays     {_failed(result.control)}"]
+    lines = [told, f"  {'without ' + result.cause:<21} {_failed(result.control)}"]
     for ceiling, arm in result.ceilings.items():
-        lines.append(f"  up to {_duration(ceiling / 1e9):<12} {_failed(arm)}")
+        lines.append(f"  up to {_duration(ceiling / 1e9):<15} {_failed(arm)}")
     classes = ", ".join(f"{count} {kind}" for kind, count in sorted(result.outcomes.items()))
-    lines.append(f"  runs               {classes or 'none'}, in {_duration(result.seconds)}")
+    lines.append(f"  runs                  {classes or 'none'}, in {_duration(result.seconds)}")
     if result.verdict == "not reproduced" and result.delayed.trials:
         lines.append(
-            f"  bound              delayed runs fail in less than {_percent(result.rate_below)} "
+            f"  bound                 runs with {result.cause} fail in less than {_percent(result.rate_below)} "
             f"(confidence {result.confidence:g})"
         )
     else:
-        lines.append(f"  evidence           {result.evidence:.3g} for the delays, {result.evidence_natural:.3g} against them; "
+        lines.append(f"  evidence              {result.evidence:.3g} for {result.cause}, {result.evidence_natural:.3g} against; "
                      f"{1 / (1 - result.confidence):.3g} decides")  # fmt: skip
     if result.plan:
-        lines.append(f"  plan               {result.plan}")
-        lines.append(f"  next               warpsight race reduce {result.plan} -- PROGRAM")
+        lines.append(f"  plan                  {result.plan}")
+        verb = "replay" if result.cause == "memory stress" else "reduce"  # which has no points
+        lines.append(f"  next                  warpsight race {verb} {result.plan} -- PROGRAM")
     return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from warpsight.replay import outcome
 from warpsight.replay.outcome import Difference, Outcome, Version
+from warpsight.replay.validation import OrderCheck
 from warpsight.ui.render import tables
 
 _SENTENCES = {
@@ -28,11 +29,30 @@ def show(found: Outcome, stream: IO[str], top: int | None = 20) -> None:
         stream.write(f"failed: {found.failure}\n")
     for version in found.versions:
         _verdict(version, stream, swapped=len(found.versions) > 1, top=top)
+    if found.validation is not None:
+        _validated(found.validation, stream, top)
     for note in found.notes:
         stream.write(f"note: {note}\n")
     if found.versions and (found.versions[0].totals_ns or found.versions[0].operations):
         stream.write("\n")
         tables.show(_times(found.versions), top=top, stream=stream)
+    if found.writes:
+        stream.write("\n")
+        tables.show(_writes(found), top=top, stream=stream)
+    if found.changes:
+        stream.write("\n")
+        tables.show(_changes(found), top=None, stream=stream)
+
+
+def _validated(found: OrderCheck, stream: IO[str], top: int | None) -> None:
+    wrong = len(found.violations)
+    checked = f"{found.ordered:,} pairs of a stream and {found.depending:,} dependencies"
+    stream.write(f"order: {f'{wrong:,} violations among' if wrong else 'kept in'} {checked}\n")
+    for one in found.violations[:top]:
+        stream.write(
+            f"  operation {one.operation} began {one.early_ns / 1000:,.1f} µs before operation {one.waited_for} had ended "
+            f"({'of its stream' if one.kind == 'order' else 'on which it depends'})\n"
+        )
 
 
 def _verdict(version: Version, stream: IO[str], *, swapped: bool, top: int | None) -> None:
@@ -64,6 +84,42 @@ def difference(row: Difference) -> str:
     return (
         f"a{row.allocation}, {row.dtype} element {row.element:,} ({row.address:#x}): {row.found:.9g} instead of "
         f"{row.wanted:.9g}; {row.differing:,} of {row.elements:,} elements{far}{odd}{by}"
+    )
+
+
+def _writes(found: Outcome) -> pa.Table:
+    rows = found.writes
+    return pa.table(
+        {
+            "operation": [row.operation for row in rows],
+            "kernel": [row.name for row in rows],
+            "memory": [f"a{row.allocation}" for row in rows],
+            "first byte": [row.begin for row in rows],
+            "last byte": [row.end - 1 for row in rows],
+        }
+    )
+
+
+def _changes(found: Outcome) -> pa.Table:
+    base = found.versions[0].median_ns or 0.0
+    ns = {b"unit": b"ns"}
+
+    def change(value: float | None) -> str:
+        return "" if value is None or not base else f"{100 * (value - base) / base:+.1f} %"
+
+    rows: list[tuple[Any, ...]] = [("as recorded", base, "", None, "", found.versions[0].verdict)]
+    rows += [
+        (c.what, c.median_ns, change(c.median_ns), c.predicted_ns, change(c.predicted_ns), c.verdict)
+        for c in found.changes
+    ]
+    fields = [
+        pa.field("schedule", pa.string()), pa.field("measured", pa.float64(), metadata=ns), pa.field("change", pa.string()),
+        pa.field("predicted", pa.float64(), metadata=ns), pa.field("predicted change", pa.string()),
+        pa.field("outputs", pa.string()),
+    ]  # fmt: skip
+    columns = zip(*rows, strict=True)
+    return pa.table(
+        [pa.array(list(c), f.type) for c, f in zip(columns, fields, strict=True)], schema=pa.schema(fields)
     )
 
 

@@ -13,6 +13,7 @@ from warpsight.ui.render import terminal
 _BAR = 8
 _WIDEST = 160
 _REASON = 16
+_COUNT = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -60,6 +61,7 @@ class _Page:
             f"{self.bold}{code.short_name}{self.plain}  {self.dim}{' · '.join(facts)}{self.plain}\n"
         )
         margin = f"{'samples':<{5 + _BAR}} {'stalled for':<{_REASON}} " if self.total else ""
+        margin += f"{'executed':>{_COUNT}} {'lanes':>5} {'sectors':>7} " if self.listing.counted else ""
         head = f"{margin}live offset  {'':{self.deepest}}{'instruction':<{self.text_width}}  scheduling"
         self.stream.write(f"{self.dim}{head}{self.plain}\n")
 
@@ -84,11 +86,15 @@ class _Page:
         text = (
             f"{row.live[0]:>4} {row.offset:#06x}{mark} {loops}{row.text:<{self.text_width}}  {row.scheduling}"
         )
-        margin = self._margin(row) if self.total else ""
+        margin = (self._margin(row) if self.total else "") + (self._counts(row) if row.counts else "")
         shown = self._cut(margin + text)
-        if margin and row.total >= self.most / 2:
+        if self.total and row.total >= self.most / 2:
             shown = f"{self.hot}{shown[: len(margin)]}{self.plain}{shown[len(margin) :]}"
         self.stream.write(shown.rstrip() + "\n")
+
+    def _counts(self, row: Row) -> str:
+        executed, lanes, sectors = row.figures
+        return f"{executed:>{_COUNT}} {lanes:>5} {sectors:>7} "
 
     def _margin(self, row: Row) -> str:
         if not row.total:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.unit.analysis.account.rows import THREAD, US, frame, marker, operator, sample
+from tests.unit.analysis.account.rows import THREAD, US, call, frame, marker, operator, sample
 from tests.unit.analysis.conftest import kernel, launch
 from warpsight.analysis.account import account
 from warpsight.analysis.account.classes import HOST
@@ -248,6 +248,27 @@ def test_where_none_holds_nearly_all_of_it_the_one_that_holds_most_names_it(buil
 def test_a_librarys_function_is_named_where_there_is_no_other(build):
     found = sampled(build, 5, 5)
     assert (found.name, found.function) == ("next", f"next ({LIBRARY}:70)")
+
+
+KERNEL = ("0xffffffffa4d38ac5", "[kernel.kallsyms]", None, 0xFFFFFFFFA4D38AC5, "native", None)
+
+
+def test_an_address_of_the_kernel_is_no_name(build):
+    found = host(build, stacks=((MAIN, KERNEL),), sample=[sample(10 + i * 90, 1) for i in range(10)])
+    assert found[0].name == "main"
+    assert host(build, stacks=((KERNEL,),), sample=[sample(10, 1), sample(500, 1)])[0].name == UNNAMED
+
+
+@pytest.mark.parametrize(
+    ("printing", "name", "most"), [(950, "fwrite", ""), (600, "fwrite", "fwrite"), (400, UNNAMED, "")]
+)
+def test_where_nothing_else_is_known_the_system_call_names_it(build, printing, name, most):
+    (found,) = host(build, api=[call(5, printing, "fwrite", correlation=None)])
+    assert (found.name, found.most) == (name, most)
+    known = host(
+        build, stacks=STACKS, sample=[sample(10, 1)], api=[call(5, printing, "fwrite", correlation=None)]
+    )
+    assert known[0].name == "main"
 
 
 def test_an_annotation_names_it_and_the_function_says_where(build):

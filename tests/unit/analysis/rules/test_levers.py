@@ -123,3 +123,17 @@ def test_streams_that_never_overlap_are_found_where_their_kernels_are_known_to_b
     with program.open() as trace:
         found = [one for one in verdict(trace).findings if one.rule == "streams/serialised"]
     assert len(found) == (grid == 4)  # the device has 100 multiprocessors
+
+
+def test_small_copies_save_no_more_than_small_copies_take(program):
+    """One of sixty copies of four bytes was held up for 30 ms by something else."""
+    for turn in range(60):
+        number = program.call("api", "hipMemcpyAsync", 2 * US)
+        length = 30 * MS if turn == 20 else 20 * US
+        program.device = max(program.device, program.host)
+        program.add("memcpy", start=program.device, duration=length, bytes=4, kind="DtoH", source_kind="device",
+                    destination_kind="pinned", asynchronous=True, context=1, stream=7, device=0,
+                    correlation=number)  # fmt: skip
+        program.device += length
+    _, finding = judged(program, "copies/small")
+    assert finding.saves_ns == 59 * 20 * US

@@ -7,11 +7,14 @@ import pytest
 from tests.unit.analysis.conftest import kernel, launch
 from tests.unit.analysis.rules.program import MS, US
 from warpsight.analysis.rules.verdict import verdict
+from warpsight.cluster.executor import Local
+from warpsight.cluster.job import load
+from warpsight.cluster.verdict import judge
 from warpsight.model import TraceWriter
 from warpsight.model import open as open_trace
 
 
-def test_the_rank_that_waits_least_in_collectives_is_the_straggler(tmp_path):
+def test_a_trace_of_several_ranks_says_where_to_ask_which_one_holds_the_others_up(tmp_path):
     with TraceWriter(tmp_path / "t.warp") as writer:
         for process in range(4):
             writer.add("process", [{"process": process, "pid": process, "host": "h", "command": "c", "executable": "e",
@@ -27,9 +30,10 @@ def test_the_rank_that_waits_least_in_collectives_is_the_straggler(tmp_path):
                                            "graph_level": False}])  # fmt: skip
     with open_trace(tmp_path / "t.warp") as trace:
         found = {f.rule: f for f in verdict(trace).findings}
-    assert "rank 2" in found["communication/straggler"].text
-    assert found["communication/straggler"].saves_ns == found["communication/straggler"].values["waiting"]
-    assert found["communication/straggler"].values["waiting"] == pytest.approx(50 * 20 * US, rel=0.1)
+        job = judge(load([tmp_path / "t.warp"], Local(1)))
+    assert "warpsight cluster analyze" in found["communication/ranks"].text
+    assert (job.findings[0].rule, job.findings[0].values["rank"]) == ("cluster/straggler", 2)
+    assert job.findings[0].values["cost"] == pytest.approx(50 * 20 * US, rel=0.1)
 
 
 def test_time_before_the_first_device_work_is_a_note_with_the_lines_that_take_it(build):

@@ -229,3 +229,29 @@ def test_reading_verbs_take_the_file_itself(tmp_path):
     )  # fmt: skip
     rows = json.loads(done.stdout)["tables"]["nvtx"]["rows"]
     assert {"load", "outer", "request"} <= {row["name"] for row in rows}
+
+
+RPD = [
+    {},
+    {"name": "process_name", "ph": "M", "pid": "2", "args": {"name": "GPU2"}},
+    {"name": "thread_name", "ph": "M", "pid": "70", "tid": "71", "args": {"name": "Hip 71"}},
+    {"pid": "2", "tid": "0", "name": "CopyHostToDevice", "ts": "100", "dur": "50", "ph": "X",
+     "args": {"desc": "CopyHostToDevice"}},
+    {"pid": "2", "tid": "0", "name": "Cijk_Ailk_Bljk", "ts": "200", "dur": "30", "ph": "X", "args": {"desc": "KernelExecution"}},
+    {"pid": "2", "tid": "0", "name": "FillBuffer", "ts": "240", "dur": "5", "ph": "X", "args": {"desc": "FillBuffer"}},
+    {"pid": "2", "tid": "0", "name": "Barrier", "ts": "250", "dur": "5", "ph": "X", "args": {"desc": "Barrier"}},
+    {"pid": "70", "tid": "71", "name": "hipLaunchKernel", "ts": "190", "dur": "4", "ph": "X", "args": {"desc": ""}},
+    {"pid": "70", "tid": "71", "name": "my_step", "ts": "80", "dur": "400", "ph": "X", "args": {"desc": ""}},
+]  # fmt: skip
+
+
+def test_device_work_without_a_category_is_known_by_its_track(tmp_path):
+    """RPD's converter calls processes `GPU2`, writes numbers as texts, and gives events no categories."""
+    (tmp_path / "rpd.json").write_text(json.dumps(RPD))
+    import_files([tmp_path / "rpd.json"], tmp_path / "t.warp")
+    with ws.open(tmp_path / "t.warp") as trace:
+        assert trace.sql("select start, duration, device from kernel").fetchall() == [(200_000, 30_000, 2)]
+        assert trace.sql("select start, duration, kind from memcpy").fetchall() == [(100_000, 50_000, "HtoD")]
+        assert trace.sql("select start, duration from memset").fetchall() == [(240_000, 5_000)]
+        assert trace.sql("select function from launch").fetchall() == [("hipLaunchKernel",)]
+        assert len(trace.sql("select * from marker").fetchall()) == 2

@@ -12,8 +12,9 @@ from warpsight.ui.cli import options, output
 
 def command(
     capsule: Annotated[Path, typer.Argument(metavar="CAPSULE", help="What `warpsight capsule record` wrote.")],
-    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, built with nvcc; python: Python and the driver.")] = "cuda",
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="The new folder; NAME.cuda or NAME.python.")] = None,
+    to: Annotated[str, typer.Option("--to", help="cuda: CUDA C++, built with nvcc; python: Python and the driver; trace: "
+                  "the recorded operations as a trace, for `open` and `export`.")] = "cuda",
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="A new folder; NAME.cuda, NAME.python or NAME.warp.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing reproducer.")] = False,
     as_json: options.ToldAsJson = False,
 ) -> None:  # fmt: skip
@@ -24,6 +25,15 @@ def command(
     from warpsight.replay.capsule import Capsule
     from warpsight.replay.reproducer import export
 
+    if to == "trace":
+        from warpsight.replay.prediction import recorded
+
+        path = out or capsule.with_suffix(".warp")
+        recorded(Capsule.open(capsule), path, force=force)
+        with output.text(None) as stream:
+            told = {"path": str(path), "program": "", "command": f"warpsight open {path}"}
+            stream.write(output.json_text(told) if as_json else f"wrote {path}; look: {told['command']}\n")
+        return
     folder = out or capsule.with_suffix(f".{to}")
     written = export(Capsule.open(capsule), to, folder, force=force)
     with output.text(None) as stream:

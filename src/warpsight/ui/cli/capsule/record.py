@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 _VALUES = ("all", "none", "zeros", "random")
 _REACH = ("found", "all")
+_WHEN = ("slowest", "hung", "faulted")
+_MOST = 2**63
 SYSTEMS = ("linux",)
 
 
@@ -28,14 +31,21 @@ def command(
                       "kernel counts as one.")] = None,
     named_range: Annotated[str | None, typer.Option("--range", metavar="PATTERN", help="All work in an NVTX range whose name "
                            "matches; --launch then says which of them.")] = None,
-    step: Annotated[int | None, typer.Option(min=1, metavar="N",
-                    help="All work of one iteration: between the N-th call of ws.step() and the next.")] = None,
-    frame: Annotated[int | None, typer.Option(min=0, metavar="N",
-                     help="All work of the N-th block under ws.capture_frame(), from 0.")] = None,
+    step: Annotated[str | None, typer.Option(metavar="N", help="All work of one iteration: between the N-th call of ws.step() "
+                    "and the next; A..B with --when.")] = None,
+    frame: Annotated[str | None, typer.Option(metavar="N", help="All work of the N-th block under ws.capture_frame(), from 0; "
+                     "A..B with --when.")] = None,
+    when: Annotated[str | None, typer.Option(metavar="WHICH", help="Only one of the launches, ranges, steps or frames: the "
+                    "slowest, the first that is hung, or the first that faulted. The program is held at each of them.")] = None,
+    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="What takes longer is hung.")] = 10,
+    signal: Annotated[str | None, typer.Option(metavar="NAME", help="Count launches, ranges or steps only once the program has "
+                      "got this signal: USR1.")] = None,
     reach: Annotated[str, typer.Option(help="Memory that comes along: found (parameters, and every address found in memory "
                      "that is reached) or all (everything live).")] = "found",
     values: Annotated[str, typer.Option(help="What memory holds: all, none, or zeros or random bytes in its place, with "
                       "addresses kept.")] = "all",
+    limit: Annotated[int | None, typer.Option(metavar="MIB", min=1, help="Leave the contents of larger allocations out: zeros "
+                     "stand in their place.")] = None,
     shadow: Annotated[bool, typer.Option("--shadow/--no-shadow", help="Copy memory within the GPU while the program is held, "
                       "where it has room; otherwise to the host at once.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--output", help="New folder; PROGRAM.capsule by default.")] = None,
@@ -53,7 +63,12 @@ def command(
         raise UsageError(
             "no program; for example: warpsight capsule record -k 'softmax*' --launch 3 -- python train.py"
         )
-    choice = _choice(kernels or [], launch, named_range, step, frame, reach, values, shadow)
+    choice = replace(
+        _choice(kernels or [], launch, named_range, step, frame, when),
+        everything=_one_of("--reach", reach, _REACH) == "all",
+        values=_one_of("--values", values, _VALUES), shadow=shadow, patience=patience,
+        signal=_signal(signal), limit=_MOST if limit is None else limit << 20,
+    )  # fmt: skip
     recorded = recording.record(
         program, choice, out or Path(f"{Path(program[0]).stem}.capsule"), replace=force
     )
@@ -62,8 +77,7 @@ def command(
 
 
 def _choice(
-    kernels: list[str], launch: str | None, named_range: str | None, step: int | None, frame: int | None, reach: str,
-    values: str, shadow: bool,
+    kernels: list[str], launch: str | None, named_range: str | None, step: str | None, frame: str | None, when: str | None
 ) -> Choice:  # fmt: skip
     from warpsight.inside.capsules import FRAME, STEP
     from warpsight.replay.recording import Choice
@@ -72,31 +86,54 @@ def _choice(
         raise UsageError("--kernel, --range, --step and --frame exclude each other")
     if launch and (step is not None or frame is not None):
         raise UsageError("--launch goes with --kernel and --range")
-    if reach not in _REACH:
-        raise UsageError(f"--reach {reach}: write {' or '.join(_REACH)}")
-    if values not in _VALUES:
-        raise UsageError(f"--values {values}: write {', '.join(_VALUES[:-1])} or {_VALUES[-1]}")
-    number = step - 1 if step is not None else frame
-    launches = _range(launch) if number is None else (number, number + 1)
+    which = "all" if when is None else _one_of("--when", when, _WHEN)
+    option, text = next(
+        (
+            pair
+            for pair in (("--step", step), ("--frame", frame), ("--launch", launch))
+            if pair[1] is not None
+        ),
+        ("--launch", "0" if which == "all" else f"0..{_MOST}"),
+    )
+    assert text is not None
+    low, high = _numbers(option, text)
     pattern = STEP if step is not None else FRAME if frame is not None else named_range or ""
-    if named_range is not None and launches[1] != launches[0] + 1:
-        raise UsageError("--range takes one number with --launch: which of the ranges it is")
-    return Choice(
-        tuple(kernels), launches, pattern, reach == "all",
-        values, shadow,  # type: ignore[arg-type]
-    )  # fmt: skip
+    if pattern and which == "all" and high != low + 1:
+        raise UsageError(f"{option} {text}: one number is needed, unless --when chooses among them")
+    if step is not None:
+        if low < 1:
+            raise UsageError("--step counts from 1")
+        low, high = low - 1, high - 1
+    return Choice(tuple(kernels), (low, high), pattern, which=which)  # type: ignore[arg-type]
 
 
-def _range(text: str | None) -> tuple[int, int]:
-    """LOW..HIGH without HIGH, or one number; the first by default."""
-    low, dots, high = (text or "0").partition("..")
+def _signal(name: str | None) -> int:
+    import signal
+
+    if name is None:
+        return 0
+    plain = name.upper().removeprefix("SIG")
+    if plain not in ("USR1", "USR2", "HUP", "WINCH", "URG"):
+        raise UsageError(f"--signal {name}: write USR1, USR2, HUP, WINCH or URG")
+    return int(getattr(signal, f"SIG{plain}"))
+
+
+def _one_of(option: str, text: str, allowed: tuple[str, ...]) -> Any:
+    if text not in allowed:
+        raise UsageError(f"{option} {text}: write {', '.join(allowed[:-1])} or {allowed[-1]}")
+    return text
+
+
+def _numbers(option: str, text: str) -> tuple[int, int]:
+    """LOW..HIGH without HIGH, or one number."""
+    low, dots, high = text.partition("..")
     try:
         begin = int(low)
         end = int(high) if dots else begin + 1
     except ValueError:
-        raise UsageError(f"--launch {text}: write N or LOW..HIGH") from None
-    if begin < 0 or end <= begin or end > 2**63:
-        raise UsageError(f"--launch {text}: the range is empty or too large (HIGH does not belong to it)")
+        raise UsageError(f"{option} {text}: write N or LOW..HIGH") from None
+    if begin < 0 or end <= begin or end > _MOST:
+        raise UsageError(f"{option} {text}: the range is empty or too large (HIGH does not belong to it)")
     return begin, end
 
 
@@ -113,6 +150,8 @@ def _summarize(recorded: Recorded) -> None:
         )
         for text in held.incomplete:
             terminal.warning(text)
+    for number in recorded.numbers:
+        terminal.note(f"number {number:,} (from 0) of those that were chosen was cut out")
     for why in recorded.refused:
         terminal.warning(f"another process has no capsule: {why}")
     terminal.note(

@@ -59,6 +59,7 @@ def _text(whole: Overview) -> str:
         f"  cut out of: {' '.join(whole.command)}",
         f"  {size(whole.memory_bytes)} of memory (contents: {whole.values}), {size(whole.disk_bytes)} on disk, "
         f"{whole.modules} module{'s' * (whole.modules != 1)}, {whole.graphs} graph{'s' * (whole.graphs != 1)}",
+        *(f"  source: {name}" for name in whole.sources),
         *(f"  incomplete: {text}" for text in whole.incomplete),
     ]
     rows = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Verbs below `cluster`, each a module here with a `command`.
-BELOW = ("analyze", "merge")
+BELOW = ("analyze", "merge", "topology", "traffic", "trigger")
 
 
 def command() -> None:

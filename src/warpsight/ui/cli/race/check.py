@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warpsight.errors import UsageError
+from warpsight.errors import UsageError, WarpsightError
 from warpsight.ui.cli import options, output
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
@@ -23,6 +24,8 @@ def command(
                           = False,
     top: Annotated[int, typer.Option(min=0, help="Races to show, 0 for all.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page too: the accesses of each race on a "
+                    "time line of their warps, the evidence, the repair.")] = None,
     out: options.Out = None,
     force: options.Force = False,
 ) -> None:  # fmt: skip
@@ -34,15 +37,20 @@ def command(
     """
     from warpsight.race import prepare
     from warpsight.race.check import check
-    from warpsight.ui.render import race
+    from warpsight.ui.render import race, race_page
 
     if not program:
         raise UsageError("no program to check; for example: warpsight race check -- ./app")
+    if html is not None and html.exists() and not force:
+        raise WarpsightError(f"{html} exists already; -f replaces it")
     patterns = tuple(kernels or ())
     provoke = (
         (lambda first: prepare.provoked(program, patterns, first, seconds, same_output)) if seconds else None
     )
     found = check(program, patterns, launches, provoke)
+    if html is not None:
+        with output.text(html, force) as stream:
+            stream.write(race_page.page(found, program))
     with output.text(out, force) as stream:
         stream.write(output.json_text(found.to_json()) if as_json else race.verdict(found, top))
     raise typer.Exit(int(found.racy))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -17,13 +18,18 @@ def command(
     kinds: Annotated[str | None, typer.Option("--kind", metavar="KINDS", help="Classes or kinds of points, separated by commas: "
                      "memory, barriers, blocks, mbarrier, tma, cluster, wgmma, shuffle, tcgen05, launch, or kinds within, as "
                      "shared or bulk_load. All but launch by default.")] = None,
+    instructions: Annotated[list[str] | None, typer.Option("--any", metavar="REGEX", help="Instead: any instruction of the "
+                            "kernels that ran whose text matches, or '*', with NVBit; repeatable.")] = None,
     opcodes: Annotated[list[str] | None, typer.Option("--opcode", metavar="PATTERN", help="Instructions such as 'STG*'; "
                        "repeatable.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
                        help="Kernels whose mangled or demangled name matches; repeatable.")] = None,
     sources: Annotated[list[str] | None, typer.Option("--source", metavar="FILE[:LINE[-LINE]]",
                        help="Source lines, also of calls that were inlined; repeatable.")] = None,
-    mode: Annotated[str, typer.Option(help="random: from floor to ceiling; fixed: the ceiling.")] = "random",
+    mode: Annotated[str, typer.Option(help="random: from floor to ceiling; fixed: the ceiling; pct: by the warp's priority.")]
+          = "random",
+    depth: Annotated[int, typer.Option(min=1, max=16, help="Of bugs that --mode pct is for: priorities change at one step "
+                     "less.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
     probability: Annotated[float, typer.Option(min=0, max=1, help="That a warp waits when it comes to a point.")] = 1.0,
     floor_ns: Annotated[int, typer.Option(min=0, help="Shortest delay.")] = 0,
@@ -42,9 +48,10 @@ def command(
     """Run a program and write a delay plan with the instructions at which its warps can wait.
 
     The plan is for `race replay`, `race stress` and `race reduce`, and can be edited. Instructions that were not executed are not
-    in it, nor are fences and bar.arrive, which cannot be patched. Needs ptxas and NVIDIA's Sanitizer library: pip install
-    'warpsight[nvidia]'.
+    in it, nor are fences and bar.arrive, which cannot be patched: --any has these. Needs ptxas and NVIDIA's Sanitizer library
+    (pip install 'warpsight[nvidia]'), or for --any NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
+    from warpsight.formats.events.kinds import EXECUTED
     from warpsight.race import plan, points, prepare
     from warpsight.ui.render import race, terminal
 
@@ -53,28 +60,44 @@ def command(
     target = out or Path(f"{Path(program[0]).stem}.plan.json")
     if target.exists() and not force:
         raise WarpsightError(f"{target} exists already; -f replaces it")
+    _check_patterns(instructions, kinds)
     chosen = points.Chosen(
-        kinds=_words(kinds) or points.PATCHED, opcodes=tuple(opcodes or ()), kernels=tuple(kernels or ()),
+        kinds=(EXECUTED.name,) if instructions else _words(kinds) or points.PATCHED,
+        opcodes=tuple(opcodes or ()), kernels=tuple(kernels or ()),
         sources=tuple(sources or ()),
     )  # fmt: skip
     where = plan.Where(
         ctas=tuple(_range(text, "--ctas") for text in ctas or ()) or None, warps=_numbers(warps, "--warps", 32),
         ranks=_numbers(ranks, "--ranks", 16), streams=_numbers(streams, "--streams", 2**32),
     )  # fmt: skip
-    found = points.discover(program, chosen.kernels)
+    found = points.discover(program, chosen.kernels, instructions or None)
     first = prepare.suspicious(program, chosen.kernels) if directed else ()
     try:
         made = prepare.plan_of(
-            program, found, chosen, where, first, mode=mode, seed=seed, probability=probability,
+            program, found, chosen, where, first, mode="random" if mode == "pct" else mode, seed=seed, probability=probability,
             floor_ns=ceiling_ns if mode == "fixed" else floor_ns, ceiling_ns=ceiling_ns,
         )  # fmt: skip
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
+    if mode == "pct":
+        schedule = prepare.by_priorities(made, depth)
+        made = schedule.plan
+        race.schedule(schedule)
     plan.write(made, target)
     race.points(made, target)
     for note in found.notes:
         terminal.warning(note)
     raise typer.Exit(found.exit_code)
+
+
+def _check_patterns(patterns: list[str] | None, kinds: str | None) -> None:
+    if patterns and kinds:
+        raise UsageError("--any takes instructions by their text, --kind by what they do: give one of them")
+    for pattern in patterns or ():
+        try:
+            re.compile("" if pattern == "*" else pattern)
+        except re.error as error:
+            raise UsageError(f"--any {pattern}: {error}") from None
 
 
 def _words(text: str | None) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsight.errors import UsageError
 from warpsight.ui.cli import output
 from warpsight.ui.cli.race import oracles
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from warpsight.race.plan import Plan
 
 TAKES_PROGRAM = True
+#: How long a kernel that hammers memory may last: a wait for the device takes so much longer.
+_LONGEST_STRESS_NS = 300_000
 
 
 def command(
@@ -40,6 +43,12 @@ def command(
     ceilings: Annotated[list[int] | None, typer.Option("--delay", min=1, metavar="NS", rich_help_panel="Runs", help="Longest "
                         "delay to try; repeatable. A hundredth, a tenth and all of the plan's by default.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the order of runs and of their delays.", rich_help_panel="Runs")] = 0,
+    directed: Annotated[bool, typer.Option("--directed", rich_help_panel="Options", help="Without a plan: accesses that conflict "
+                        "without an order come first, for `race reduce`. Traces every access of 64 launches.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", rich_help_panel="Options", help="Instead of delays, kernels of their own "
+                      "that hammer memory beside the program's, whose code is not patched: for bugs of weak memory.")] = False,
+    depth: Annotated[int, typer.Option("--pct", min=0, max=16, metavar="DEPTH", rich_help_panel="Options", help="Without a plan: "
+                     "delays by the warps' priorities, which change at DEPTH − 1 random steps.")] = 0,
 ) -> None:  # fmt: skip
     """Find out whether delays make a program fail, by a randomized experiment against runs without delays.
 
@@ -55,7 +64,9 @@ def command(
         "stress", program, folder, inject, gpus, expect_exit=expect_exit, same_output=same_output, same_files=same_file or (),
         tolerance=tolerance, timeout_s=timeout, hang_s=hang_after, in_process=in_process,
     )  # fmt: skip
-    plan = _plan(path, experiment, force)
+    if (memory or depth) and (path is not None or (memory and depth)):
+        raise UsageError("--memory and --pct make the plan: give one of them, or a plan")
+    plan = _plan(path, experiment, force, directed, memory, depth)
     found = stress(
         experiment, plan, limits=Limits(runs, seconds, rate), confidence=confidence, seed=seed, ceilings=ceilings or (),
         force=force, progress=race_search.Progress(),
@@ -65,18 +76,31 @@ def command(
     raise typer.Exit(found.exit_code)
 
 
-def _plan(path: Path | None, experiment: Experiment, force: bool) -> Plan:
+def _plan(
+    path: Path | None, experiment: Experiment, force: bool, directed: bool, memory: bool, depth: int
+) -> Plan:  # fmt: skip
     """The plan: that of the file, of the experiment that goes on, or of a run of the program."""
     from warpsight.race import plan, points, prepare
     from warpsight.race.experiment import programs_own
+    from warpsight.ui.render import race
 
     if path is not None:
         return plan.read(path)
     begun = experiment.folder / "plan.json"
     if begun.exists() and not force:
-        return plan.read(begun)
+        known = plan.read(begun)
+        if (known.mode == "memory", known.depth) == (memory, depth):
+            return known
     program = experiment.oracle.command
     own = experiment.injection is programs_own  # what it delays is its own to choose
-    found = points.Found((), {}, 0, ()) if own else points.discover(program)
-    return prepare.plan_of(program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), mode="random", seed=0,
-                           probability=1.0, floor_ns=0, ceiling_ns=100_000)  # fmt: skip
+    found = points.Found((), {}, 0, ()) if own or memory else points.discover(program)
+    first = prepare.suspicious(program, ()) if directed and found.points else ()
+    made = prepare.plan_of(
+        program, found, points.Chosen(kinds=points.PATCHED), plan.Where(), first, mode="memory" if memory else "random", seed=0,
+        probability=1.0, floor_ns=10_000 if memory else 0, ceiling_ns=_LONGEST_STRESS_NS if memory else 100_000,
+    )  # fmt: skip
+    if not depth:
+        return made
+    schedule = prepare.by_priorities(made, depth)
+    race.schedule(schedule)
+    return schedule.plan

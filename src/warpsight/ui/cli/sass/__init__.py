@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: Verbs below `sass`, each a module here with a `command`.
 BELOW = (
-    "hotspots", "why", "list", "trace", "probe", "events", "memory", "races", "waits",
+    "hotspots", "why", "counts", "metrics", "list", "trace", "probe", "events", "memory", "races", "waits",
     "query", "warps", "validate", "compare", "disasm", "histogram", "ipc", "delays",
 )  # fmt: skip
 
@@ -12,6 +12,7 @@ BELOW = (
 def command() -> None:
     """Look inside kernels: hot lines, why warps stall, every access and barrier, races, instruction traces.
 
-    `hotspots` and `why` read recordings made with --pc-sampling; `list` also cubins. `trace` records single instructions on an
+    `hotspots` and `why` read recordings made with --pc-sampling; `counts` and `metrics` record programs that they name or read
+    recordings; `list` also reads cubins. `trace` records single instructions on an
     NVIDIA GPU; `events`, `memory`, `races` and `waits` read its files. The other verbs read CUTracer's files (NDJSON or text).
     """

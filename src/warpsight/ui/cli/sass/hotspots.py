@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +9,7 @@ import typer
 
 from warpsight.errors import UsageError
 from warpsight.ui.cli import options, output
+from warpsight.ui.cli.sass.program import recording
 
 TAKES_PROGRAM = True
 
@@ -42,6 +40,8 @@ def command(
     those cost time. Kernels without line information are shown by instruction.
     """
     from warpsight.api.trace import open as open_trace
+    from warpsight.recorder import options as table
+    from warpsight.recorder.option_values import of_text
     from warpsight.sass.hotspots import LEVELS
     from warpsight.ui.render import hotspots as shown
     from warpsight.ui.render import loss, terminal
@@ -51,7 +51,11 @@ def command(
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
     options.check_times(begin, end)
-    with _recording(words or [], rate, keep, force) as (path, code), open_trace(path) as trace:
+    hertz = of_text(table.BY_NAME["pc_sampling"], rate)
+    if not hertz:
+        raise UsageError("--rate is a number of samples, not off")
+    recorded = recording(words or [], "hotspots", keep, force, {"pc_sampling": hertz})
+    with recorded as (path, code), open_trace(path) as trace:
         levels = LEVELS if as_json else (by,)
         found = trace.hotspots(
             levels,
@@ -73,31 +77,3 @@ def command(
             terminal.warning(note)
         loss.warn(trace)
     raise typer.Exit(code)
-
-
-@contextmanager
-def _recording(words: list[str], rate: str, keep: Path | None, force: bool) -> Iterator[tuple[str, int]]:
-    """The trace to read, and the exit code: that of the program, when there is one to record first."""
-    if options.SIDES not in words:
-        if len(words) != 1:
-            raise UsageError(
-                "name one recording, or a program behind `--`: warpsight sass hotspots -- ./program"
-            )
-        if keep is not None:
-            raise UsageError("--keep is for a program that is recorded now")
-        yield words[0], 0
-        return
-    place = words.index(options.SIDES)
-    program = words[place + 1 :]
-    if words[:place] or not program:
-        raise UsageError("name a recording or, behind `--`, a program; not both")
-    from warpsight.api.run import run
-    from warpsight.recorder import options as table
-    from warpsight.recorder.option_values import of_text
-
-    hertz = of_text(table.BY_NAME["pc_sampling"], rate)
-    if not hertz:
-        raise UsageError("--rate is a number of samples, not off")
-    with tempfile.TemporaryDirectory(prefix="warpsight-hotspots-") as folder:
-        done = run(program, keep or Path(folder, "run.warp"), force=force, pc_sampling=hertz)
-        yield str(done.path), done.returncode

@@ -18,7 +18,7 @@ _FORMS = ("text", "html", "svg", "json")
 
 def command(
     source: Annotated[
-        Path, typer.Argument(help="A cubin, or a trace with samples of program counters.", metavar="CUBIN|TRACE")
+        Path, typer.Argument(help="A cubin, or a trace with samples or counts of instructions.", metavar="CUBIN|TRACE")
     ],
     kernel: Annotated[
         str | None,
@@ -33,7 +33,7 @@ def command(
     out: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this new file.")] = None,
     force: Annotated[bool, typer.Option("-f", "--force", help="Replace an existing file.")] = False,
 ) -> None:  # fmt: skip
-    """List a kernel's instructions beside source lines and PTX, with samples and stall reasons in the margin.
+    """List a kernel's instructions beside source lines and PTX, with samples, stall reasons and exact counts in the margin.
 
     Every instruction has its scheduling fields (wait mask, read and write barrier, yield, stall count) and live registers. The
     page shows source, SASS and PTX side by side with the control-flow graph.
@@ -68,9 +68,9 @@ def _listing(source: Path, kernel: str | None) -> Listing:
         from warpsight.model import open as open_trace
 
         with open_trace(source) as opened:
-            chosen = recorded.choose(recorded.sampled_kernels(opened), kernel, str(source))
+            chosen = recorded.choose(recorded.listed_kernels(opened), kernel, str(source))
         assert chosen.code is not None
-        return listing(chosen.code, chosen.samples)
+        return listing(chosen.code, chosen.samples, chosen.counts)
     if not source.is_file():
         raise UsageError(f"{source}: there is no such file")
     from warpsight.device_code.cubin import Cubin

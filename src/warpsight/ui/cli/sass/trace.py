@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsight.errors import UsageError, WarpsightError
+
+if TYPE_CHECKING:
+    from warpsight.sass import tracing
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False}
 SYSTEMS = ("linux",)
@@ -15,9 +19,10 @@ SYSTEMS = ("linux",)
 
 def command(
     program: Annotated[list[str] | None, typer.Argument(metavar="[--] PROGRAM [ARGS]…", help="The program to trace.")] = None,
-    events: Annotated[str, typer.Option(metavar="CLASSES", help="Classes of events, separated by commas: memory (global, "
+    events: Annotated[str | None, typer.Option(metavar="CLASSES", help="Classes of events, separated by commas: memory (global, "
                       "shared, local), values (of those accesses), barriers, shuffle, mbarrier, tma, cluster, wgmma, blocks, "
-                      "calls, malloc, tcgen05.")] = "memory,barriers",
+                      "calls, malloc, tcgen05; with NVBit: instructions (every one), registers, memory. By default "
+                      "memory,barriers; instructions with --sass or --category.")] = None,
     kernels: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN",
                        help="Kernels whose mangled or demangled name matches; repeatable. All by default.")] = None,
     launches: Annotated[str | None, typer.Option(metavar="N or LOW..HIGH", help="Launches of those kernels, from 0.")] = None,
@@ -26,6 +31,12 @@ def command(
     addresses: Annotated[str | None, typer.Option(metavar="LOW..HIGH", help="Accesses to these addresses.")] = None,
     offsets: Annotated[list[str] | None, typer.Option("--pc", metavar="LOW..HIGH",
                        help="Instructions at these offsets in the kernel, in bytes; up to four times.")] = None,
+    sass: Annotated[list[str] | None, typer.Option("--sass", metavar="REGEX", help="Instructions whose text matches, with NVBit; "
+                    "repeatable.")] = None,
+    categories: Annotated[str | None, typer.Option("--category", metavar="NAMES", help="Instructions of mma, tma, sync, memory, "
+                          "with NVBit.")] = None,
+    when: Annotated[str, typer.Option(metavar="before, after or both", help="When registers are read.")] = "before",
+    predicates: Annotated[bool, typer.Option("--predicates", help="Predicates among the registers.")] = False,
     every: Annotated[int, typer.Option(min=1, metavar="N", help="Every N-th record of a launch.")] = 1,
     first: Annotated[int | None, typer.Option(min=1, metavar="N", help="The first N records of a launch.")] = None,
     ring: Annotated[int, typer.Option("--ring-mib", min=1, max=4096, help="Host memory that records pass through, a power "
@@ -37,7 +48,7 @@ def command(
 
     The chosen kernels run up to a hundred times slower, others in their modules a little. Nothing is lost: kernels wait for the
     file. The program cannot be recorded at the same time. Needs ptxas and NVIDIA's Sanitizer library: pip install
-    'warpsight[nvidia]'.
+    'warpsight[nvidia]'. Registers and every instruction need NVIDIA's NVBit (NVBIT_PATH) and nvcc.
     """
     from warpsight.sass import tracing
     from warpsight.ui.render import terminal
@@ -47,16 +58,20 @@ def command(
             "no program to trace; for example: warpsight sass trace -k 'gemm*' -- python train.py"
         )
     selection = tracing.Selection(
-        events=_classes(events), kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
+        events=_classes(events or ("instructions" if sass or categories else "memory,barriers")),
+        kernels=tuple(kernels or ()), launches=range_of(launches, "--launches"),
         blocks=range_of(blocks, "--blocks"), warps=warps_of(warps), addresses=range_of(addresses, "--addresses"),
         offsets=_offsets(offsets or []), every=every, first=first, ring_mib=_power_of_two(ring),
+        sass=_patterns(sass or [], categories), when=when, predicates=predicates,
     )  # fmt: skip
+    _check_nvbit(selection)
     target = out or Path(f"{Path(program[0]).stem}.events")
     if target.exists() and not force:
         raise WarpsightError(f"{target} exists already; -f replaces it")
     traced = tracing.trace(program, selection, target)
     if not traced.files:
-        terminal.warning("no events: the program did not use an NVIDIA GPU")
+        other = ", or this NVBit could not be loaded into it" if selection.needs_nvbit else ""
+        terminal.warning(f"no events: the program did not use an NVIDIA GPU{other}")
     for file in traced.files:
         _summarize(file)
     raise typer.Exit(traced.code)
@@ -69,19 +84,20 @@ def _summarize(file: Path) -> None:
 
     found = blocks.read(Source(file))
     size = file.stat().st_size
+    look = "sass events" if found.operands else "sass memory"
     terminal.note(
         f"{file}: {found.recorded:,} events of {len(found.launches):,} launches, {size / 1e6:,.1f} MB; "
-        f"look: warpsight sass memory {file}; warpsight sass races {file}"
+        f"look: warpsight {look} {file}; warpsight {'import' if found.operands else 'sass races'} {file}"
     )
     for cause, count in found.losses:
         terminal.warning(cause + (f" ({count:,})" if count > 1 else ""))
 
 
 def _classes(text: str) -> tuple[str, ...]:
-    from warpsight.formats.events.kinds import CLASSES, VALUES
+    from warpsight.formats.events.kinds import CLASSES, INSTRUCTIONS, REGISTERS, VALUES
 
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    known = (*CLASSES, VALUES)
+    known = (*CLASSES, VALUES, INSTRUCTIONS, REGISTERS)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise UsageError(
@@ -90,6 +106,43 @@ def _classes(text: str) -> tuple[str, ...]:
     if VALUES in names and "memory" not in names:
         raise UsageError("--events values are those of accesses: add memory")
     return names
+
+
+def _patterns(texts: list[str], categories: str | None) -> tuple[str, ...]:
+    """Patterns of instructions: those given, and those of categories."""
+    from warpsight.sass.nvbit import CATEGORIES
+
+    found = list(texts)
+    for name in filter(None, (categories or "").split(",")):
+        if name.strip() not in CATEGORIES:
+            raise UsageError(f"--category {name}: the categories are {', '.join(CATEGORIES)}")
+        found.append(CATEGORIES[name.strip()])
+    for pattern in found:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"--sass {pattern}: {error}") from None
+        if "\n" in pattern or not pattern:
+            raise UsageError("--sass: a pattern is one line and not empty")
+    return tuple(found)
+
+
+def _check_nvbit(selection: tracing.Selection) -> None:
+    """Refuse what the other of the two tools alone can do."""
+    from warpsight.formats.events.kinds import INSTRUCTIONS, REGISTERS
+
+    if selection.when not in ("before", "after", "both"):
+        raise UsageError(f"--when {selection.when}: write before, after or both")
+    if REGISTERS not in selection.events and (selection.when != "before" or selection.predicates):
+        raise UsageError("--when and --predicates are about registers: add --events registers")
+    others = [name for name in selection.events if name not in (INSTRUCTIONS, REGISTERS, "memory")]
+    if selection.needs_nvbit and others:
+        raise UsageError(
+            f"NVBit records instructions, registers and memory; {', '.join(others)} cannot be traced in the same run "
+            "(--events says what is)"
+        )
+    if selection.needs_nvbit and selection.addresses:
+        raise UsageError("--addresses cannot be used with NVBit")
 
 
 def range_of(text: str | None, option: str) -> tuple[int, int] | None:

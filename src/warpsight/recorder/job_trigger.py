@@ -1,0 +1,163 @@
+"""Recording that begins and ends on all ranks of a job at one step or time, as `warpsight cluster trigger` asks.
+
+The request is a file in the folder of the job, which all ranks can read because they write there; nothing listens on a network
+and nothing runs beside the job. Each launcher looks for it, does it, and leaves a file in its own folder that says so.
+
+Rejected: requests over each launcher's socket (only its own host reaches it); polling each rank's step from outside (a step can
+be shorter than a poll): the processes count steps themselves and switch inside of `ws.step()`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from warpsight.model import manifest
+from warpsight.recorder.drain.arena import RECORD
+from warpsight.recorder.drain.drain_loop import DrainLoop
+
+REQUEST, TAKEN = "trigger.json", "trigger.taken.json"
+#: Seconds between two looks for a request.
+LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class Request:
+    """When to record: from a time for some seconds, or from a step for some steps.
+
+    Attributes:
+        id: Distinguishes requests.
+        at: Begin, seconds of the wall clock; None with steps.
+        seconds: Length; 0 to the end.
+        step: Steps that have ended when it begins, from 1; None with a time.
+        steps: How many are recorded; 0 to the end.
+    """
+
+    id: str
+    at: float | None = None
+    seconds: float = 0.0
+    step: int | None = None
+    steps: int = 0
+
+    @property
+    def text(self) -> str:
+        """When, in words."""
+        if self.step is not None:
+            return f"from step {self.step} " + (f"for {self.steps} steps" if self.steps else "to the end")
+        begin = time.strftime("%H:%M:%S", time.localtime(self.at))
+        return f"from {begin} " + (f"for {self.seconds:g} s" if self.seconds else "to the end")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a launcher says about a request.
+
+    Attributes:
+        id: The request.
+        processes: How many processes it records.
+        late: How many of them were past the step.
+        late_s: By how much the request was read after its time, s.
+    """
+
+    id: str
+    processes: int
+    late: int = 0
+    late_s: float = 0.0
+
+
+def ask(folder: Path, request: Request) -> None:
+    """Leave a request for the launchers that record into a folder or a folder of it."""
+    manifest.write_json(folder / REQUEST, asdict(request))
+
+
+def new_id() -> str:
+    """A name for a request."""
+    return secrets.token_hex(8)
+
+
+def taken(folder: Path) -> Taken | None:
+    """What the launcher that records into a folder last said."""
+    try:
+        return Taken(**json.loads((folder / TAKEN).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+class JobTrigger:
+    """Looks for requests and does them."""
+
+    def __init__(self, folder: Path, loop: DrainLoop) -> None:
+        """`folder` is the recording's; a job's is the one above it."""
+        self._folder = folder
+        self._loop = loop
+        self._places = [folder / REQUEST]
+        if folder.name.startswith("rank="):
+            self._places.append(folder.parent / REQUEST)
+        self._done: set[str] = {one.id for one in self._requests()}  # of an earlier recording
+        self._notes: list[str] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trigger", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> list[str]:
+        """End; sentences about what was recorded and why nothing else."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        for name in (REQUEST, TAKEN):
+            (self._folder / name).unlink(missing_ok=True)
+        return self._notes or ["--on-trigger: no `warpsight cluster trigger` came, so nothing was recorded"]
+
+    def _requests(self) -> list[Request]:
+        found = []
+        for place in self._places:
+            try:
+                found.append(Request(**json.loads(place.read_text(encoding="utf-8"))))
+            except (OSError, ValueError, TypeError):
+                continue  # none, or one of another version
+        return found
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            for request in self._requests():
+                if request.id not in self._done:
+                    self._done.add(request.id)
+                    self._do(request)
+
+    def _do(self, request: Request) -> None:
+        processes = self._loop.running
+        late = 0
+        if request.step is not None:
+            first, last = request.step, request.step + request.steps if request.steps else 0
+            late = sum(one.header.steps >= first for one in processes)
+            self._loop.on_target = lambda target: target.header.set_steps(first, last)
+            for one in processes:
+                one.header.set_steps(first, last)
+        late_s = max(time.time() - request.at, 0.0) if request.at is not None else 0.0
+        past = f"; {late} processes were past that step" if late else ""
+        past = f"; it was read {late_s:.1f} s too late" if late_s else past
+        self._notes.append(f"a trigger asked to record {request.text}{past}")
+        manifest.write_json(self._folder / TAKEN, asdict(Taken(request.id, len(processes), late, late_s)))
+        if request.at is not None:
+            self._timed(request.at, request.seconds)
+
+    def _timed(self, at: float, seconds: float) -> None:
+        """Record from a moment of the wall clock on, for some seconds."""
+        if self._wait_until(at):
+            self._loop.set_control(RECORD)
+            if seconds and self._wait_until(at + seconds):
+                self._loop.set_control(0)
+
+    def _wait_until(self, moment: float) -> bool:
+        """Wait for a moment of the wall clock; False when the recording ends before."""
+        while (left := moment - time.time()) > 0:
+            if self._stopping.wait(min(left, 0.5)):
+                return False
+        return not self._stopping.is_set()

@@ -1,0 +1,263 @@
+"""Exact counts of each kernel: by source line, PTX line or instruction, by operation, as arithmetic and as bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from warpsight.device_code.demangle import demangle
+from warpsight.device_code.inline_chain import Frame
+from warpsight.device_code.kept_code import KeptCode, Origin
+from warpsight.errors import WarpsightError
+from warpsight.model.selection import Rows
+from warpsight.model.work import named
+from warpsight.sass.counts.work import Work, work_of
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+#: What counts can be summed by, and their keys in JSON.
+LEVELS = {"line": "lines", "ptx": "ptx_lines", "instruction": "instructions"}
+NOT_COUNTED = "no exact counts; make them with: warpsight sass counts -- PROGRAM (NVIDIA, CUPTI)"
+PREFIX = "smsp__sass_"
+_SECTOR_BYTES = 32
+
+
+@dataclass
+class Counts:
+    """Counts by metric, whose names stand without `smsp__sass_`; what was not counted is absent, and None below."""
+
+    values: dict[str, int] = field(default_factory=dict)
+
+    def add(self, counts: dict[str, int]) -> None:
+        """Add up."""
+        for name, value in counts.items():
+            self.values[name] = self.values.get(name, 0) + value
+
+    @property
+    def executions(self) -> int:
+        """How often warps executed it."""
+        return self.values.get("inst_executed", 0)
+
+    @property
+    def threads(self) -> int | None:
+        """How often threads did, with those that a predicate switched off."""
+        return self.values.get("thread_inst_executed")
+
+    @property
+    def predicated_off(self) -> int | None:
+        """Of those threads, the ones that a predicate switched off."""
+        on = self.values.get("thread_inst_executed_pred_on")
+        return None if on is None or self.threads is None else self.threads - on
+
+    @property
+    def lanes(self) -> float | None:
+        """Threads of a warp that took part, on average: 32 without divergence."""
+        return self.threads / self.executions if self.threads is not None and self.executions else None
+
+    @property
+    def sectors(self) -> int | None:
+        """Sectors of 32 bytes that accesses to global memory touched."""
+        return self.values.get("sectors_mem_global")
+
+    @property
+    def ideal_sectors(self) -> int | None:
+        """As many as the same bytes would need if they lay together."""
+        return self.values.get("sectors_mem_global_ideal")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        derived = {"executions": self.executions, "threads": self.threads, "predicated_off": self.predicated_off,
+                   "lanes": self.lanes}  # fmt: skip
+        return {
+            **{name: value for name, value in derived.items() if value is not None},
+            "metrics": dict(self.values),
+        }
+
+
+@dataclass
+class Place(Counts):
+    """A place in the code of one kernel; attributes are those of :class:`warpsight.sass.hotspots.Spot`."""
+
+    frames: tuple[Frame, ...] = ()
+    ptx_line: int = 0
+    ptx: str = ""
+    pc: int = -1
+    sass: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        place: dict[str, Any] = {
+            "frames": [{"function": f.function, "file": f.file, "line": f.line} for f in self.frames]
+        }
+        if self.ptx_line:
+            place |= {"ptx_line": self.ptx_line, "ptx": self.ptx}
+        if self.pc >= 0:
+            place |= {"pc": self.pc, "sass": self.sass}
+        return {**place, **super().to_json()}
+
+
+@dataclass
+class Kernel(Counts):
+    """One function that was counted.
+
+    Attributes:
+        name: mangled; demangled: readable; launches: 0 where none is known, as for kernels of CUDA graphs.
+        operations: operation → its counts; arithmetic: (type, by matrix units) → operations, of threads not switched off.
+        requested: memory → bytes that threads asked for; unknown: operations whose work their text does not say.
+        levels: level → places, most executions first.
+    """
+
+    name: str = ""
+    launches: int = 0
+    has_lines: bool = False
+    has_code: bool = False
+    operations: dict[str, Counts] = field(default_factory=dict)
+    pipes: dict[str, int] = field(default_factory=dict)
+    arithmetic: dict[tuple[str, bool], float] = field(default_factory=dict)
+    requested: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    levels: dict[str, list[Place]] = field(default_factory=dict)
+
+    @property
+    def demangled(self) -> str:
+        """The readable name."""
+        return demangle(self.name)
+
+    @property
+    def l1_bytes(self) -> int | None:
+        """Bytes of all sectors that went through the first cache."""
+        found = [
+            self.values[name] for name in ("sectors_mem_global", "sectors_mem_local") if name in self.values
+        ]
+        return sum(found) * _SECTOR_BYTES if found else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        mix = sorted(self.operations.items(), key=lambda item: (-item[1].executions, item[0]))
+        arithmetic = [{"type": kind, "matrix": matrix, "operations": number}
+                      for (kind, matrix), number in sorted(self.arithmetic.items())]  # fmt: skip
+        return {
+            "name": self.demangled, "mangled": self.name, "launches": self.launches, "has_lines": self.has_lines,
+            "has_code": self.has_code, **super().to_json(),
+            "operations": [{"operation": name, **counts.to_json()} for name, counts in mix],
+            "pipes": self.pipes, "arithmetic": arithmetic, "requested_bytes": self.requested, "l1_bytes": self.l1_bytes,
+            "unknown": self.unknown,
+            **{LEVELS[level]: [place.to_json() for place in places] for level, places in self.levels.items()},
+        }  # fmt: skip
+
+
+_Instruction = tuple[int | None, int, dict[str, int]]
+
+
+def counted_kernels(
+    trace: Trace, rows: Rows = Rows(), levels: Sequence[str] = tuple(LEVELS)
+) -> tuple[list[Kernel], list[str]]:
+    """The kernels that were counted, most executions first, and notes on what the answer lacks; `name` chooses kernels.
+
+    Raises:
+        WarpsightError: when the trace has no counts.
+    """
+    if not trace.count("instruction_count"):
+        lost = trace.sql(
+            "SELECT cause FROM loss WHERE source = 'sass counts' AND severity <> 'note'"
+        ).fetchall()
+        raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_COUNTED}")
+    code = KeptCode(trace.folder / "cubins")
+    launches = _launches(trace)
+    found = []
+    for (process, name), instructions in _by_function(trace, rows).items():
+        kernel = Kernel(name=name, launches=launches.get((process, name), 0))
+        _fill(kernel, instructions, code, levels)
+        found.append(kernel)
+    return sorted(found, key=lambda kernel: (-kernel.executions, kernel.name)), _notes(found, code)
+
+
+def _by_function(trace: Trace, rows: Rows) -> dict[tuple[int, str], list[_Instruction]]:
+    """(checksum, pc, counts) of each function of each process."""
+    table = trace.sql(
+        f"""SELECT s.process, coalesce(n.name, '?'), checksum, pc, replace(metric, '{PREFIX}', ''), sum(value)::BIGINT
+            FROM instruction_count_ids s LEFT JOIN name n ON s.name_id = n.id
+            WHERE {rows.where(stream=False)}{named(trace, rows.name)} GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    places: dict[tuple[int, str], dict[tuple[int | None, int], dict[str, int]]] = defaultdict(dict)
+    metrics = {metric for *_, metric, _ in table}
+    for process, name, checksum, pc, metric, value in table:
+        # Zeros are not stored, so each metric of the trace is 0 until there is a row.
+        places[process, name].setdefault((checksum, pc), dict.fromkeys(metrics, 0))[metric] = value
+    return {
+        key: [(checksum, pc, counts) for (checksum, pc), counts in found.items()]
+        for key, found in places.items()
+    }
+
+
+def _launches(trace: Trace) -> dict[tuple[int, str], int]:
+    rows = trace.sql(
+        "SELECT process, name, count(*) FROM launch WHERE name IS NOT NULL AND NOT captured GROUP BY ALL"
+    ).fetchall()
+    return {(process, name): count for process, name, count in rows}
+
+
+def _fill(
+    kernel: Kernel, instructions: Iterable[_Instruction], code: KeptCode, levels: Sequence[str]
+) -> None:
+    by_level: dict[str, dict[Any, Place]] = {level: {} for level in LEVELS if level in levels}
+    for checksum, pc, counts in instructions:
+        origin = code.origin(checksum, kernel.name, pc)
+        kernel.has_code = kernel.has_code or code.has(checksum, kernel.name)
+        kernel.has_lines = kernel.has_lines or code.has_lines(checksum)
+        kernel.add(counts)
+        _add_work(kernel, work_of(origin.sass), Counts(counts))
+        for level, key, place in _places(origin, checksum, pc):
+            if level in by_level:
+                by_level[level].setdefault(key, place).add(counts)
+    for level, places in by_level.items():
+        kernel.levels[level] = sorted(
+            places.values(), key=lambda one: (-one.executions, one.pc, one.ptx_line)
+        )
+
+
+def _add_work(kernel: Kernel, work: Work, counts: Counts) -> None:
+    kernel.operations.setdefault(work.operation, Counts()).add(counts.values)
+    kernel.pipes[work.kind.pipe] = kernel.pipes.get(work.kind.pipe, 0) + counts.executions
+    active = counts.values.get("thread_inst_executed_pred_on", 0)
+    done = work.per_thread * active + work.per_warp * counts.executions
+    if done:
+        key = work.type, work.matrix
+        kernel.arithmetic[key] = kernel.arithmetic.get(key, 0) + done
+    if work.bytes and active:
+        kernel.requested[work.kind.space] = kernel.requested.get(work.kind.space, 0) + work.bytes * active
+    if work.unknown and counts.executions:
+        kernel.unknown[work.operation] = kernel.unknown.get(work.operation, 0) + counts.executions
+
+
+def _places(origin: Origin, checksum: int | None, pc: int) -> list[tuple[str, Any, Place]]:
+    exact = Place(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx, pc=pc, sass=origin.sass)
+    found: list[tuple[str, Any, Place]] = [("instruction", (checksum, pc), exact)]
+    if origin.frames:
+        key = tuple((frame.function, frame.file, frame.line) for frame in origin.frames)
+        found.append(("line", key, Place(frames=origin.frames)))
+    if origin.ptx_line:
+        ptx = Place(frames=origin.frames, ptx_line=origin.ptx_line, ptx=origin.ptx)
+        found.append(("ptx", (checksum, origin.ptx_line), ptx))
+    return found
+
+
+def _notes(kernels: Sequence[Kernel], code: KeptCode) -> list[str]:
+    notes = []
+    if any(not kernel.has_code for kernel in kernels):
+        notes.append(
+            "the trace does not keep the code of every kernel: instructions there have addresses alone"
+        )
+    if not code.disassembled:
+        notes.append(
+            "operations only, so no sizes and shapes: nvdisasm is not here (pip install nvidia-cuda-nvdisasm)"
+        )
+    unknown = sorted({operation for kernel in kernels for operation in kernel.unknown})
+    if unknown:
+        notes.append(
+            f"{', '.join(unknown)}: how much these compute or move stands in descriptors, so sums are without them"
+        )
+    return notes

@@ -1,0 +1,160 @@
+"""How near a kernel comes to what its device can do: exact operations, and time and bytes measured in a run without counting.
+
+Counting slows kernels down many times, so its times say nothing. A second run measures :data:`METRICS` of each kernel, which
+GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams, Waterman, Patterson,
+"Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each memory that it moves
+bytes through would alone take some time; the longest of these times is the roof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from warpsight.sass.counts.kernels import Kernel
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+_TIME = "gpu__time_duration.sum"
+#: Memory → bytes moved, the most of them in a cycle, cycles per second.
+_MEMORIES = {
+    "l1": ("l1tex__t_bytes.sum", "l1tex__t_bytes.sum.peak_sustained", "l1tex__cycles_elapsed.avg.per_second"),
+    "l2": ("lts__t_bytes.sum", "lts__t_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second"),
+    "dram": ("dram__bytes.sum", "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second"),
+}
+_CLOCK = "sm__cycles_elapsed.avg.per_second"
+_THREADS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
+_TENSOR = "sm__ops_path_tensor_src_{}.sum.peak_sustained"
+#: (type, by matrix units) → what the device does in a cycle, and operations for each of these.
+_UNITS: dict[tuple[str, bool], tuple[str, int]] = {
+    ("fp32", False): (_THREADS.format("ffma"), 2), ("fp64", False): (_THREADS.format("dfma"), 2),
+    ("fp16", False): (_THREADS.format("hfma"), 4), ("bf16", False): (_THREADS.format("hfma"), 4),
+    ("fp16", True): (_TENSOR.format("fp16"), 1), ("bf16", True): (_TENSOR.format("bf16_dst_fp32"), 1),
+    ("tf32", True): (_TENSOR.format("tf32_dst_fp32"), 1), ("fp64", True): (_TENSOR.format("fp64"), 1),
+    ("fp8", True): (_TENSOR.format("fp8"), 1), ("int8", True): (_TENSOR.format("int8"), 1),
+    ("int1", True): (_TENSOR.format("int1"), 1),
+}  # fmt: skip
+#: What a run measures for rooflines; a chip may lack some.
+METRICS = tuple(dict.fromkeys((
+    _TIME, _CLOCK, *(name for names in _MEMORIES.values() for name in names), *(name for name, _ in _UNITS.values()),
+)))  # fmt: skip
+_FLOATING = ("fp", "bf", "tf")
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What one unit or memory would alone take.
+
+    Attributes:
+        name: `dram`, `l2`, `l1`, or the type of arithmetic: `fp32`, `bf16 matrix`.
+        amount: bytes or operations of a launch; peak: the most per second.
+    """
+
+    name: str
+    amount: float
+    peak: float
+
+    @property
+    def seconds(self) -> float:
+        """The least time."""
+        return self.amount / self.peak
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """One kernel, per launch.
+
+    Attributes:
+        name: mangled; seconds: measured, on average; operations: floating-point ones, or integer ones where there are no others.
+        bytes: memory → bytes moved; roofs: longest least time first.
+    """
+
+    name: str
+    launches: int
+    seconds: float
+    operations: float
+    bytes: Mapping[str, float]
+    roofs: Sequence[Roof]
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+        return self.operations / self.seconds
+
+    @property
+    def share(self) -> float | None:
+        """Of the highest attainable speed: the roof's time over the measured one."""
+        return self.roofs[0].seconds / self.seconds if self.roofs else None
+
+    @property
+    def intensity(self) -> dict[str, float]:
+        """Memory → operations per byte."""
+        return {memory: self.operations / moved for memory, moved in self.bytes.items() if moved}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        roofs = [{"name": one.name, "amount": one.amount, "peak": one.peak, "seconds": one.seconds,
+                  "achieved": one.amount / self.seconds / one.peak} for one in self.roofs]  # fmt: skip
+        return {
+            "name": self.name, "launches": self.launches, "seconds": self.seconds, "operations": self.operations,
+            "rate": self.rate, "bytes": dict(self.bytes), "intensity": self.intensity, "share_of_roof": self.share,
+            "roofs": roofs,
+        }  # fmt: skip
+
+
+def rooflines(kernels: Sequence[Kernel], measured: Trace) -> tuple[list[Roofline], list[str]]:
+    """The rooflines of counted kernels that the measured run has too, most time first, and notes on what is missing."""
+    runs = _measured(measured)
+    found, missing, unequal = [], 0, 0
+    for kernel in kernels:
+        run = runs.get(kernel.name)
+        if run is None or not run.get(_TIME):
+            missing += 1
+            continue
+        launches = int(run["launches"])
+        unequal += bool(kernel.launches) and kernel.launches != launches
+        found.append(_roofline(kernel, kernel.launches or launches, run, launches))
+    notes = []
+    if missing:
+        notes.append(f"{missing} kernels have no roofline: the measured run has no time of them")
+    if unequal:
+        notes.append(
+            f"{unequal} kernels were launched a different number of times in the measured run: averages are compared"
+        )
+    return sorted(found, key=lambda one: (-one.seconds * one.launches, one.name)), notes
+
+
+def _measured(trace: Trace) -> dict[str, dict[str, float]]:
+    """Kernel → metric → mean per launch, and the number of launches."""
+    rows = trace.sql(
+        """SELECT name, metric, avg(value), count(*) FROM range_metric WHERE kind = 'kernel' AND NOT isnan(value) GROUP BY ALL"""
+    ).fetchall()
+    found: dict[str, dict[str, float]] = {}
+    for name, metric, mean, count in rows:
+        found.setdefault(name, {})[metric] = mean
+        if metric == _TIME:
+            found[name]["launches"] = count
+    return found
+
+
+def _roofline(kernel: Kernel, launches: int, run: Mapping[str, float], measured: int) -> Roofline:
+    arithmetic = {unit: number / launches for unit, number in kernel.arithmetic.items()}
+    floating = sum(number for (kind, _), number in arithmetic.items() if kind.startswith(_FLOATING))
+    moved = {memory: run[names[0]] for memory, names in _MEMORIES.items() if names[0] in run}
+    roofs = []
+    for memory, amount in moved.items():
+        _, most, cycles = _MEMORIES[memory]
+        peak = run.get(most, 0) * run.get(cycles, 0)
+        if peak and amount:
+            roofs.append(Roof(memory, amount, peak))
+    for unit, amount in arithmetic.items():
+        metric, per = _UNITS.get(unit, ("", 0))
+        peak = run.get(metric, 0) * per * run.get(_CLOCK, 0)
+        if peak and amount:
+            roofs.append(Roof(f"{unit[0]} matrix" if unit[1] else unit[0], amount, peak))
+    roofs.sort(key=lambda roof: -roof.seconds)
+    return Roofline(
+        kernel.name, measured, run[_TIME] / 1e9, floating or sum(arithmetic.values()), moved, roofs
+    )

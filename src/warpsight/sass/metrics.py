@@ -1,0 +1,137 @@
+"""Hardware metrics by the chip's names: which there are, and what a recording measured (`sass metrics`)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from warpsight.errors import UsageError, WarpsightError
+from warpsight.machine import profiler_host
+from warpsight.machine.profiler_host import RANGES, SAMPLING, Metric
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from warpsight.model import Trace
+
+#: Stands for the metrics of :mod:`warpsight.sass.counts.roofline`.
+ROOFLINE = "roofline"
+_REFUSED = 2
+_CHOOSE = """
+import json, sys
+from warpsight.errors import UsageError
+from warpsight.sass.metrics import chosen
+try:
+    print(json.dumps(chosen(*json.loads(sys.argv[1]))))
+except UsageError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)
+"""
+NOT_MEASURED = (
+    "no hardware metrics; measure some with: warpsight sass metrics -m NAMES -- PROGRAM (NVIDIA, CUPTI)"
+)
+
+_RANGES = """
+SELECT r.kind, coalesce(n.short, r.name) AS name, r.metric, count(*) AS times, avg(value) AS mean, min(value) AS min,
+       max(value) AS max, any_value(passes) AS passes
+FROM range_metric r LEFT JOIN name n ON r.kind = 'kernel' AND n.name = r.name
+GROUP BY ALL ORDER BY min(r.start), r.kind, name, r.metric
+"""
+_SAMPLES = """
+SELECT device, name AS metric, unit, count(*) AS samples, avg(value) AS mean, min(value) AS min, max(value) AS max
+FROM counter WHERE source = 'pm sampling' GROUP BY ALL ORDER BY ALL
+"""
+
+
+def listed(chip: str, patterns: Sequence[str] = (), sampling: bool = False) -> list[Metric]:
+    """The metrics of a chip whose names match a pattern; without patterns all.
+
+    Raises:
+        UsageError: when none matches.
+    """
+    kind = SAMPLING if sampling else RANGES
+    names = [name for name in profiler_host.base_metrics(chip, kind) if _matches(name, patterns)]
+    counted = () if sampling else profiler_host.instruction_metrics(chip)
+    found = profiler_host.describe(chip, names, kind) + [
+        one for one in counted if _matches(one.name, patterns)
+    ]
+    if not found:
+        raise UsageError(f"{chip} has no metric {', '.join(patterns)}")
+    return found
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) or name == pattern for pattern in patterns)
+
+
+def of_this_machine(names: Sequence[str], per: str = "kernel", sampling: bool = False) -> tuple[str, ...]:
+    """Names to measure here, with `roofline` replaced by what it stands for; unchecked where there is no GPU.
+
+    They are checked in a process of its own: CUPTI can crash where it does not fit the driver, and the recorder checks again.
+
+    Raises:
+        UsageError: for a name that the GPU does not have, and for more passes than can be had.
+    """
+    chip = profiler_host.chip_of_device()
+    if chip is None:
+        return chosen(None, names, per, sampling)
+    command = [sys.executable, "-c", _CHOOSE, json.dumps([chip, list(names), per, sampling])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == _REFUSED:
+        raise UsageError(done.stderr.strip())
+    return tuple(json.loads(done.stdout)) if done.returncode == 0 else chosen(None, names, per, sampling)
+
+
+def chosen(
+    chip: str | None, names: Sequence[str], per: str = "kernel", sampling: bool = False
+) -> tuple[str, ...]:
+    """The same for a chip; unchecked for none."""
+    from warpsight.sass.counts.roofline import METRICS
+
+    kind = SAMPLING if sampling else RANGES
+    wanted = [name for name in names if name != ROOFLINE]
+    if chip is not None:
+        for name in wanted:
+            _check(chip, name, kind)
+    if ROOFLINE in names:
+        wanted += [name for name in METRICS if chip is None or profiler_host.passes(chip, [name], kind)]
+    passes = profiler_host.passes(chip, wanted, kind) if chip is not None else None
+    if passes is not None and passes > 1 and (sampling or per == "kernel"):
+        taker = "sampling" if sampling else "a launch"
+        more = "" if sampling else ", or measure ranges (--per range)"
+        raise UsageError(
+            f"these metrics need {passes} passes and {taker} takes one: ask for fewer at a time{more}"
+        )
+    return tuple(dict.fromkeys(wanted))
+
+
+def _check(chip: str, name: str, kind: int) -> None:
+    if profiler_host.passes(chip, [name], kind) is not None:
+        return
+    base = name.partition(".")[0]
+    known = profiler_host.base_metrics(chip, kind)
+    if base in known:
+        suffixes = profiler_host.describe(chip, [base], kind)[0].suffixes
+        raise UsageError(f"{name}: {chip} has {base} with one of these suffixes: {', '.join(suffixes)}")
+    near = get_close_matches(base, known, 3)
+    meant = f"; near: {', '.join(near)}" if near else ""
+    raise UsageError(f"{chip} has no metric {name}{meant} (warpsight sass metrics --list)")
+
+
+def measured(trace: Trace) -> pa.Table:
+    """What a recording measured: a row for each metric of each kernel or range, else of each sampled device.
+
+    Raises:
+        WarpsightError: when it measured nothing.
+    """
+    if trace.count("range_metric"):
+        return trace.sql(_RANGES).to_arrow_table()
+    if trace.sql("SELECT count(*) FROM counter WHERE source = 'pm sampling'").fetchall() != [(0,)]:
+        return trace.sql(_SAMPLES).to_arrow_table()
+    lost = trace.sql("SELECT cause FROM loss WHERE source = 'metrics'").fetchall()
+    raise WarpsightError(f"{trace.path}: {lost[0][0] if lost else NOT_MEASURED}")

@@ -1,0 +1,99 @@
+"""`warpsight sass counts`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+from warpsight.ui.cli.sass.program import recording, split
+
+if TYPE_CHECKING:
+    from warpsight.sass.counts.roofline import Roofline
+
+TAKES_PROGRAM = True
+
+
+def command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
+                     help="A recording made with --sass-counts, or a program to count now.")] = None,
+    by: Annotated[str, typer.Option(help="line (with the inlined calls around it), ptx or instruction.")] = "line",
+    kernels: Annotated[int, typer.Option(min=0, help="Kernels to show, 0 for all.")] = 5,
+    top: Annotated[int, typer.Option(min=0, help="Places of each kernel to show, 0 for all.")] = 10,
+    name: options.Name = None,
+    device: options.Device = None,
+    process: options.Process = None,
+    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="on|all|NAMES", help="For a program: what to count at each "
+                       "instruction; on: executions, threads, sectors, shared-memory wavefronts, divergent branches.")] = "on",
+    roofline: Annotated[bool, typer.Option("--roofline", help="For a program: run it a second time, without counting, to measure "
+                        "the time and bytes of its kernels.")] = False,
+    measured: Annotated[Path | None, typer.Option(metavar="TRACE", help="A recording made with `sass metrics -m roofline`: "
+                        "what --roofline would measure.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, frames innermost first.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV: a row for each place.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
+) -> None:  # fmt: skip
+    """Count exactly what each kernel executes: warps, threads, lanes switched off, memory sectors, by line or instruction.
+
+    Shows the mix of operations, arithmetic by type, bytes by memory and, with --roofline, how near the kernel comes to the
+    device's peaks. Kernels run one at a time and many times slower while they are counted.
+    """
+    from warpsight.api.trace import open as open_trace
+    from warpsight.model.selection import Rows
+    from warpsight.sass.counts.kernels import LEVELS, counted_kernels
+    from warpsight.ui.render import counts as shown
+    from warpsight.ui.render import loss, terminal
+
+    if by not in LEVELS:
+        raise UsageError(f"--by {by!r}: write line, ptx or instruction")
+    if as_json and as_csv:
+        raise UsageError("--json and --csv exclude each other")
+    if roofline and measured:
+        raise UsageError("--roofline measures; --measured names what was measured before")
+    path, program = split(words or [], "counts")
+    if roofline and path is not None:
+        raise UsageError("--roofline runs a program again; for a recording give --measured TRACE")
+    recorded = recording(words or [], "counts", keep, force, {"sass_counts": metrics})
+    with recorded as (place, code), open_trace(place) as trace:
+        rows = Rows(devices=device or (), processes=process or (), name=name)
+        found, notes = counted_kernels(trace, rows, tuple(LEVELS) if as_json else (by,))
+        roofs, more = _rooflines(found, program if roofline else [], measured)
+        with output.text(out, force) as stream:
+            if as_json:
+                plain = [kernel.to_json() for kernel in found]
+                stream.write(
+                    output.json_text({"kernels": plain, "rooflines": [one.to_json() for one in roofs]})
+                )
+            elif as_csv:
+                shown.write_csv(found, stream)
+            else:
+                shown.show(found, roofs, stream, kernels, top)
+        for note in (*notes, *more):
+            terminal.warning(note)
+        loss.warn(trace)
+    raise typer.Exit(code)
+
+
+def _rooflines(found: Any, program: list[str], measured: Path | None) -> tuple[list[Roofline], list[str]]:
+    """Of the counted kernels, from a recording of the program without counting: one made before, or now."""
+    from warpsight.model import open as open_trace
+    from warpsight.sass.counts.roofline import rooflines
+
+    if measured is not None:
+        with open_trace(measured) as trace:
+            return rooflines(found, trace)
+    if not program:
+        return [], []
+    from warpsight.api.run import run
+    from warpsight.sass.metrics import of_this_machine
+
+    with tempfile.TemporaryDirectory(prefix="warpsight-roofline-") as folder:
+        done = run(program, Path(folder, "run.warp"), metrics=of_this_machine(["roofline"]))
+        with open_trace(done.path) as trace:
+            return rooflines(found, trace)

@@ -1,0 +1,127 @@
+"""`warpsight sass metrics`."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsight.errors import UsageError
+from warpsight.ui.cli import options, output
+from warpsight.ui.cli.sass.program import recording, split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO
+
+    from warpsight.machine.profiler_host import Metric
+    from warpsight.recorder.option_types import RunOptions
+
+TAKES_PROGRAM = True
+#: With so few metrics listed, each has its suffixes.
+_FEW = 20
+
+
+def command(
+    words: Annotated[list[str] | None, typer.Argument(metavar="TRACE | -- PROGRAM [ARGS]…",
+                     help="A recording made with --metrics, or a program to measure now.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List the metrics of a chip, with suffixes and passes; -m chooses by "
+                       "pattern.")] = False,
+    chip: Annotated[str | None, typer.Option(help="For --list: GH100, AD102, …; this machine's by default.")] = None,
+    metrics: Annotated[str, typer.Option("-m", "--metrics", metavar="NAMES", help="Metrics with their suffixes, separated by "
+                       "commas: dram__bytes.sum; roofline: what `sass counts --measured` needs.")] = "",
+    per: Annotated[str, typer.Option(metavar="kernel|range", help="What has metrics: each kernel launch, or each range (NVTX, "
+                   "annotate).")] = "kernel",
+    every_us: Annotated[int, typer.Option("--every-us", min=0, metavar="US", help="Instead: sample the whole GPU at this "
+                        "interval, as counters of the recording's timeline.")] = 0,
+    kernel: Annotated[list[str] | None, typer.Option("-k", "--kernel", metavar="PATTERN", help="Measure only kernels whose "
+                      "mangled or demangled name matches; repeatable.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="TRACE", help="For a program: keep the recording here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
+    out: options.Out = None,
+    force: options.Force = False,
+) -> None:  # fmt: skip
+    """Measure hardware metrics of kernels or ranges, or sample them over time, by the chip's own names.
+
+    A launch takes one pass, and kernels run one at a time. A range takes a pass each time the program enters it, so metrics that
+    need several passes need a range that is entered as often.
+    """
+    from warpsight.api.trace import open as open_trace
+    from warpsight.sass.metrics import measured, of_this_machine
+    from warpsight.ui.render import loss, tables
+
+    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    if as_json and as_csv:
+        raise UsageError("--json and --csv exclude each other")
+    if per not in ("kernel", "range"):
+        raise UsageError(f"--per {per!r}: write kernel or range")
+    if listing:
+        return _list(chip, names, every_us > 0, as_json, as_csv, out, force)
+    _, program = split(words or [], "metrics")
+    if bool(program) != bool(names):
+        raise UsageError("name metrics of a program: -m dram__bytes.sum -- ./program (`--list` shows all)")
+    recorded: RunOptions = {"metrics": of_this_machine(names, per, every_us > 0), "metrics_per": per, "metrics_every": every_us,  # type: ignore[typeddict-item]
+                            "kernels": kernel or ()} if program else {}  # fmt: skip
+    with (
+        recording(words or [], "metrics", keep, force, recorded) as (place, code),
+        open_trace(place) as trace,
+    ):
+        found = measured(trace)
+        with output.text(out, force) as stream:
+            if as_json:
+                stream.write(output.json_text(found.to_pylist()))
+            elif as_csv:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerow(found.column_names)
+                writer.writerows(row.values() for row in found.to_pylist())
+            else:
+                tables.show(found, stream=stream)
+        loss.warn(trace)
+    raise typer.Exit(code)
+
+
+def _list(
+    chip: str | None,
+    patterns: list[str],
+    sampling: bool,
+    as_json: bool,
+    as_csv: bool,
+    out: Path | None,
+    force: bool,
+) -> None:
+    from warpsight.machine import profiler_host
+    from warpsight.sass.metrics import listed
+
+    found = listed(profiler_host.checked_chip(chip), patterns, sampling)
+    with output.text(out, force) as stream:
+        if as_json:
+            stream.write(output.json_text([dict(one.__dict__) for one in found]))
+        elif as_csv:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(["name", "kind", "passes", "unit", "suffixes", "description"])
+            writer.writerows(
+                (m.name, m.kind, m.passes, m.unit, " ".join(m.suffixes), m.description) for m in found
+            )
+        else:
+            _show(found, stream)
+
+
+def _show(found: Sequence[Metric], stream: IO[str]) -> None:
+    width = min(max(len(one.name) for one in found), 72)
+    for one in found:
+        needed = (
+            "sass counts"
+            if one.kind == "instruction"
+            else f"{one.passes} pass{'' if one.passes == 1 else 'es'}"
+        )
+        stream.write(f"{one.name:<{width}}  {one.kind:<11}  {needed:<11}  {one.description}".rstrip() + "\n")
+        if len(found) <= _FEW and one.suffixes:
+            stream.write(f"  {' '.join(one.suffixes)}\n")
+    if stream is sys.stdout and stream.isatty() and len(found) > _FEW:
+        from warpsight.ui.render import terminal
+
+        terminal.note(f"{len(found):,} metrics; -m PATTERN shows some, with their suffixes")

@@ -1,0 +1,172 @@
+"""Traces with NVBit on a real GPU: every execution is counted, registers are what the program stored, accesses are the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.golden import event_truth, nvbit_truth
+from warpsight.race import counter, delays, plan
+from warpsight.sass.event_trace import EventTrace
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not os.environ.get("NVBIT_PATH"), reason="NVBIT_PATH names no copy of NVBit"),
+]
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("nvbit")
+
+
+def _traced(
+    folder: Path, name: str, *options: str, arguments: tuple[str, ...] = ()
+) -> tuple[EventTrace, str]:
+    """The trace of a program of this folder and what it printed."""
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc")
+    program, out = folder / name, folder / f"{name}.events"
+    if not program.is_file():
+        subprocess.run(
+            ["nvcc", "-O2", "-lineinfo", "-arch=native", "-o", program, HERE / f"{name}.cu"], check=True
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "sass",
+        "trace",
+        "-f",
+        "-o",
+        out,
+        *options,
+        "--",
+        program,
+        *arguments,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return EventTrace(out), done.stdout
+
+
+def test_every_execution_is_told_once(folder: Path) -> None:
+    trace, _ = _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "counted*")
+    assert nvbit_truth.executions(trace) == nvbit_truth.COUNTED
+    assert trace.notes == []
+
+
+@pytest.mark.parametrize("when", ["before", "both"])
+def test_registers_hold_what_the_program_stores(folder: Path, when: str) -> None:
+    trace, printed = _traced(
+        folder, "nvbit_truth", "--events", "registers", "-k", "logged*", "--sass", "STG", "--when", when, "--predicates"
+    )  # fmt: skip
+    said = json.loads(printed)
+    assert nvbit_truth.stored(trace, said["out"]) == {i: {value} for i, value in enumerate(said["values"])}
+    assert len(trace.events) == 9 * (2 if when == "both" else 1)
+
+
+def test_accesses_are_those_that_the_program_must_make(folder: Path) -> None:
+    trace, printed = _traced(folder, "event_truth", "--events", "memory,instructions")
+    base = json.loads(printed)
+    for kernel, expected in event_truth.EXPECTED.items():
+        recorded = event_truth.recorded(trace, kernel)
+        assert recorded == event_truth.without_values(expected(base)), kernel
+
+
+def test_graphs_streams_and_functions_that_are_called(folder: Path) -> None:
+    trace, printed = _traced(folder, "nvbit_truth", "--events", "memory,instructions", arguments=("graphs",))
+    assert float(printed) == 216
+    shapes = Counter(
+        (launch.grid, launch.block, bool(launch.said["graph"])) for launch in trace.launches.values()
+    )
+    assert shapes == {
+        ((2, 1, 1), (64, 1, 1), True): 3,
+        ((1, 1, 1), (64, 1, 1), True): 3,
+        ((4, 1, 1), (64, 1, 1), False): 3,
+    }
+    for launch in trace.launches.values():
+        events = trace.of_launch(launch.number)
+        stores = events.take(events.is_access & (events.flags == 2))
+        assert int(stores.active.sum()) == {2: 100, 1: 50, 4: 200}[launch.grid[0]]
+    trace, _ = _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "calls*", "--sass", "RET")
+    assert len(trace.events) == 2
+    assert "mixed" in trace.places(next(iter(trace.launches.values())), trace.events.pc)[0].function
+
+
+def test_nothing_is_lost_in_a_small_ring(folder: Path) -> None:
+    trace, _ = _traced(
+        folder, "event_truth", "--events", "memory", "--sass", "LDG|STG", "--ring-mib", "1", arguments=("measure", "4194304", "1")
+    )  # fmt: skip
+    assert len(trace.events) == 2 * 2 * 4194304 // 32
+    assert trace.notes == []
+
+
+def test_cutracers_files_are_written_from_it(folder: Path) -> None:
+    trace, _ = _traced(folder, "nvbit_truth", "--events", "registers,memory", "-k", "logged*", "--predicates")
+    imported, exported = folder / "logged.warp", folder / "logged.ndjson"
+    for command in (
+        ["import", trace.name, "-o", str(imported), "--force"],
+        ["export", str(imported), "--to", "cutracer", "-o", str(exported), "--force"],
+        ["sass", "validate", str(exported)],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "warpsight", *command], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+    kinds = Counter(json.loads(line)["type"] for line in exported.read_text().splitlines())
+    assert kinds["reg_trace"] > 0
+    assert kinds["mem_addr_trace"] == 9
+
+
+def test_warps_wait_at_any_instruction(folder: Path) -> None:
+    program, made, log = folder / "nvbit_truth", folder / "plan.json", folder / "log"
+    _traced(folder, "nvbit_truth", "--events", "instructions", "-k", "none")
+    command = [
+        sys.executable,
+        "-m",
+        "warpsight",
+        "race",
+        "points",
+        "-f",
+        "-o",
+        made,
+        "-k",
+        "counted*",
+        "--any",
+        "MEMBAR|STG",
+    ]
+    options = ["--floor-ns", "1000", "--ceiling-ns", "9000", "--seed", "6"]
+    done = subprocess.run([*command, *options, "--", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = plan.read(made)
+    assert sorted(point.opcode.split(".")[0] for point in found.points) == ["MEMBAR", "STG", "STG"]
+    logs = []
+    for _ in range(2):
+        code = subprocess.run(
+            [program], env={**os.environ, **delays.environment(made, log)}, check=False
+        ).returncode
+        assert code == 0
+        assert delays.losses(log) == []
+        logs.append(delays.read_log(found, log))
+        for file in delays.logs(log):
+            file.unlink()
+    # Two blocks of three warps: the store in the loop warp + 3 times, the others once.
+    assert [len(one["point"]) for one in logs] == [2 * sum(warp + 3 + 2 for warp in range(3))] * 2
+    keys = [sorted(zip(*(one[name].tolist() for name in one), strict=True)) for one in logs]
+    assert keys[0] == keys[1]
+    one = logs[0]
+    for at, point in enumerate(found.points):
+        own = one["point"] == at
+        where = (one[name][own] for name in ("launch", "cta", "warp", "occurrence"))
+        assert np.array_equal(one["delay_ns"][own], counter.delays(found, point, *where))
