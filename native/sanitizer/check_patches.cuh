@@ -50,7 +50,7 @@ WS_APART void leave_out(WsMe me, u32 cause) {
 
 namespace {
 
-constexpr u32 kFences = 31u << 14 | 1u << 31;
+constexpr u32 kFences = 31u << 14;
 constexpr u32 kArrives = 1023u << 21;
 constexpr u32 kAll = ~0u;
 
@@ -408,6 +408,7 @@ PATCH ws_check_37(void* userdata, u64 pc, u64 target, u32 source, u32 blocks) {
 CHECK_ORDER(15)
 CHECK_ORDER(21)
 CHECK_ORDER(22)
+CHECK_ORDER(33)
 
 PATCH ws_check_6(void* userdata, u64 pc, u32 index, u32 threads, u32 flags) {
   (void)flags;

@@ -9,7 +9,6 @@ namespace warpsight {
 namespace {
 
 constexpr uint32_t kBehind = 0x3ffu << 21;
-constexpr uint32_t kWarpBarrier = 1u << 31;
 constexpr uint32_t kBlock = 1, kDevice = 2;
 constexpr int64_t kLoop = 64;  // instructions of a loop around a compare-and-swap at most
 
@@ -47,9 +46,11 @@ enum Operation : uint32_t {
   kMembar = 0x192,
   kCctl = 0x18f,
   kFence = 0x1c6,
+  kTensorLoad = 0x1b4,
+  kTensorReduce = 0x1b6,
   kBulkCopy = 0x1ba,
   kBulkReduce = 0x1bb,
-  kNop = 0x118,  // compilers leave it where a barrier of the warp has nothing to do
+  kNop = 0x118,
   kBssy = 0x145,
   kBra = 0x147,
   kExit = 0x14d,
@@ -104,6 +105,7 @@ bool is_patched(const Instruction& one) {
   switch (one.operation()) {
     case kBar:
       return !is_one_way(one);
+    case kWarpsync:
     case kSyncs:
     case kSyncsPhase:
       return true;
@@ -155,10 +157,6 @@ uint32_t adds(const Instruction& one) {
       return (one.high >> 23 & 15) == 4 ? kDevice << 16 : 0;  // IVALL: the end of an acquire
     case kFence:
       return 1u << 18;
-    case kWarpsync:  // not those of shuffles and votes of lanes that are apart: they order no memory
-      return (one.low >> 16 & 255) == 0 ? kWarpBarrier : 0;
-    case kNop:
-      return kWarpBarrier;
     default:
       return 0;
   }
@@ -346,6 +344,12 @@ CodeFacts facts_of_code(const std::vector<std::string_view>& codes, uint32_t arc
   }
   if ((found.one_way >> 1 & 0x3ff) == 0x3ff) found.one_way = 0xffff;
   return found;
+}
+
+bool copies_by_tensor_map(std::string_view code) {
+  for (const Instruction& one : instructions_of(code))
+    if (one.operation() >= kTensorLoad && one.operation() <= kTensorReduce) return true;
+  return false;
 }
 
 }  // namespace warpsight

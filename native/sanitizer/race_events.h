@@ -91,6 +91,7 @@ WS_HERE void on_order(const WsMe& me, u32 kind, u32 flags, u64 a, u32 b, u64 wor
   const u32 action = flags & 127, address = static_cast<u32>(a);
   if (kind == 6) barrier_arrive(me, address, b);
   if (kind == 29) barrier_pass(me, address, b);
+  if (kind == 33) warp_pass(me);
   if (kind == 21) cluster_arrive(me);
   if (kind == 22) cluster_pass(me);
   if (kind == 15) commit(me);

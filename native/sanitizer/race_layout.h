@@ -64,7 +64,6 @@
 #define WS_PROXY_FENCE(facts) ((facts) >> 18 & 1u)
 #define WS_COPIES(facts) ((facts) >> 19 & 3u)
 #define WS_ARRIVES(facts) ((facts) >> 21 & 1023u)
-#define WS_WARP_BARRIER(facts) ((facts) >> 31)
 
 enum WsRaceReason {
   WS_ORDERED = 0,

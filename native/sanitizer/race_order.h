@@ -182,7 +182,7 @@ WS_HERE void release(const WsMe& me, bool to_device) {
   fence();
 }
 
-// What the fences and barriers of the warp do that lie between this instruction and the one before.
+// What the fences do that lie between this instruction and the one before.
 WS_HERE void pass_fences(const WsMe& me) {
   WsWarp* warp = me.warp;
   const u32 releases = WS_RELEASES(me.facts), acquires = WS_ACQUIRES(me.facts);
@@ -201,8 +201,7 @@ WS_HERE void pass_fences(const WsMe& me) {
     warp->proxied = warp->epoch;
     save(&row_of(me.race, me.index)->proxied, warp->epoch);
   }
-  if (WS_WARP_BARRIER(me.facts) != 0 && me.rank == 0) warp->warp_epoch = warp->epoch;
-  if (ends || near || far || WS_PROXY_FENCE(me.facts) != 0 || WS_WARP_BARRIER(me.facts) != 0) next_epoch(me);
+  if (ends || near || far || WS_PROXY_FENCE(me.facts) != 0) next_epoch(me);
 }
 
 // Arrives at the named barriers behind an instruction.
@@ -243,6 +242,12 @@ WS_HERE void barrier_pass(const WsMe& me, u32 number, u32 threads) {
   if (number > 10 && (me.race->one_way >> (number & 15) & 1) != 0) take_everything(me);
   take_over(me, barrier_of(me, number)->held[turn_of(me, number, threads)]);
   acquired(me);
+  if (me.rank == 0) me.warp->warp_epoch = me.warp->epoch;
+  next_epoch(me);
+}
+
+WS_HERE void warp_pass(const WsMe& me) {
+  meet(me);
   if (me.rank == 0) me.warp->warp_epoch = me.warp->epoch;
   next_epoch(me);
 }

@@ -53,7 +53,7 @@ WS_HERE u64* line_of(u64* page, u64 address) {
 // block finds there of another one is known as that one's.
 // Null beyond what the block has.
 WS_HERE u64* word_of_shared(const WsRace* race, u32 block, u32 shift, u32 offset) {
-  const u32 first = (race->block_base + block) << shift, word = offset >> 2;
+  const u32 first = (race->block_base + block) << shift, word = (offset & 0xffffff) >> 2;
   if (word >> shift != 0) return nullptr;
   return race->block_shadow + ((first | word) & (WS_BLOCK_WORDS - 1));
 }

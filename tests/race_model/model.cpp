@@ -185,3 +185,7 @@ EXPORT uint32_t model_facts(const char* code, uint64_t bytes, uint32_t architect
   for (size_t i = 0; i < found.words.size(); ++i) words[i] = found.words[i];
   return found.one_way;
 }
+
+EXPORT uint32_t model_copies_by_tensor_map(const char* code, uint64_t bytes) {
+  return warpsight::copies_by_tensor_map({code, bytes}) ? 1 : 0;
+}

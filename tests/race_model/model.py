@@ -19,7 +19,7 @@ from warpsight.sass.event_trace import EventTrace, Launch
 
 NATIVE = Path(__file__).parents[2] / "native"
 SOURCES = (Path(__file__).with_name("model.cpp"), NATIVE / "sanitizer" / "code_facts.cpp")
-ATOMIC, PROXY_FENCE, COPY, BULK, WARP_BARRIER = 1 << 13, 1 << 18, 1 << 19, 2 << 19, 1 << 31
+ATOMIC, PROXY_FENCE, COPY, BULK = 1 << 13, 1 << 18, 1 << 19, 2 << 19
 BLOCK, DEVICE = 1, 2
 _BULK = ("bulk_load", "bulk_store", "bulk_reduce")
 

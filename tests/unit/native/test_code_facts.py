@@ -118,3 +118,12 @@ def test_what_is_part_of_an_atomic_is_the_same_here_and_there(core: ctypes.CDLL,
             if name == "LDS" and at not in loads:
                 assert words[at] >> 11 & 3 == 0
     assert atomics
+
+
+def test_copies_by_tensor_maps_are_seen_in_code(core: ctypes.CDLL) -> None:
+    found = set()
+    for number in range(0x200):
+        code = bytes(16) + number.to_bytes(8, "little") + bytes(8)
+        if core.model_copies_by_tensor_map(code, ctypes.c_uint64(len(code))):
+            found.add(operation(code[16:]))
+    assert found == {"UTMALDG", "UTMASTG", "UTMAREDG"}

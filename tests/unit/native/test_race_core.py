@@ -16,7 +16,6 @@ from tests.race_model.model import (
     BULK,
     DEVICE,
     PROXY_FENCE,
-    WARP_BARRIER,
     Model,
     facts,
     library,
@@ -138,7 +137,7 @@ class Run:
     def _do(self, who: tuple[int, int], step: Step) -> None:
         thread = (*who, step.lane)
         if step.what == "syncwarp":
-            self.model.event("shuffle", *who, WARP_BARRIER)
+            self.model.event("syncwarp_release", *who, 0)
             self.truth.meet([(*who, lane) for lane in ALL_LANES])
         elif step.what == "set":  # fence, strong write
             word = facts(self._site("set"), DEVICE, releases=DEVICE, acquires=DEVICE)

@@ -109,7 +109,7 @@ DELAY = Kind(64, "delay", "", "delay_ns", "occurrence")
 RACE = Kind(68, "race", "", "address", "earlier")
 UNWATCHED = Kind(69, "unwatched", "", "cause", "")
 #: Classes that it has patches for: accesses, and what orders them.
-CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 34, 35, 37, 39)
+CHECKED = (3, 4, 6, 13, 14, 15, 16, 17, 19, 21, 22, 29, 30, 33, 34, 35, 37, 39)
 
 KINDS = {
     kind.number: kind
