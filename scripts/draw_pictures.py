@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from scripts.draw_top import live_screen  # noqa: E402
 from tests.conftest import browser_path  # noqa: E402
 from tests.integration.chromium import Chromium  # noqa: E402
 
@@ -46,7 +47,12 @@ def draw() -> int:
         for name, command in _PAGES.items():
             page = Path(folder) / f"{name}.html"
             subprocess.run([sys.executable, "-m", "warpsight", "-q", *command, "-o", page], check=True)
-        size = sum(
+        top = Path(folder) / "top.svg"
+        top.write_text(live_screen(_TRACE))
+        browser.resize(1000, 660)
+        browser.open(top.as_uri(), "document.documentElement")
+        size = _saved(browser, IMAGES / "top.png")
+        size += sum(
             _drawn(browser, Path(folder), name, *window, "light", name) for name, window in _SHOWN.items()
         )
         for width, height in _WINDOWS:

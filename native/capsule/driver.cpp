@@ -69,4 +69,11 @@ OwnCalls::~OwnCalls() {
 
 bool OwnCalls::here() { return t_own; }
 
+InContext::InContext(CUcontext context) {
+  g_driver.cuCtxGetCurrent(&outer_);
+  g_driver.cuCtxSetCurrent(context);
+}
+
+InContext::~InContext() { g_driver.cuCtxSetCurrent(outer_); }
+
 }  // namespace warpsight

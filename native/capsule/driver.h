@@ -92,4 +92,17 @@ class OwnCalls {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+// While it lives, this context is the thread's current one: threads of ours begin without any, and programs
+// end, or free memory, on threads that have none or another.
+class InContext {
+ public:
+  explicit InContext(CUcontext context);
+  ~InContext();
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  CUcontext outer_ = nullptr;
+};
+
 }  // namespace warpsight

@@ -7,18 +7,20 @@
 
 namespace warpsight {
 
-// Whether this launch is the one, or one of those, that are asked for.
-CapsuleRecorder::Choice CapsuleRecorder::choose(const Work& work, const Kernel* kernel) {
-  if (!request_.range.empty() || !armed_.load(std::memory_order_relaxed)) return {};
-  const bool wanted = work.kind == WorkKind::launch
-                          ? kernel != nullptr && kernel->wanted
-                          : work.kind == WorkKind::graph && graphs_.wanted(work.graph);
-  if (!wanted) return {};
+bool CapsuleRecorder::counts(const Work& work, const Kernel* kernel) {
+  if (!request_.range.empty() || !armed_.load(std::memory_order_relaxed)) return false;
+  const bool matches = work.kind == WorkKind::launch
+                           ? kernel != nullptr && kernel->wanted
+                           : work.kind == WorkKind::graph && graphs_.wanted(work.graph);
+  return matches && matched_.fetch_add(1, std::memory_order_relaxed) >= request_.first;
+}
+
+CapsuleRecorder::Choice CapsuleRecorder::next_choice() {
   Choice made;
-  made.number = matched_.fetch_add(1, std::memory_order_relaxed);
-  made.wanted = made.number >= request_.first && made.number < request_.end;
+  made.number = request_.first + chosen_++;
+  made.wanted = made.number < request_.end;
   made.final = made.number + 1 == request_.end;
-  made.last = made.final || request_.keep != Keep::all;
+  made.last = made.final || (made.wanted && request_.keep != Keep::all);
   return made;
 }
 

@@ -33,9 +33,9 @@ const void* loaded_image(uint32_t cbid, const void* params) {
   return nullptr;
 }
 
+// Programs may ask that while they capture, and no callback follows it.
 bool capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  OwnCalls own;
   return cu().cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -138,16 +138,18 @@ void CapsuleRecorder::enter_work(uint32_t cbid, const CUpti_CallbackData& call) 
   const Kernel* const kernel =
       work.kind == WorkKind::launch ? modules_.kernel(work.function, call.symbolName) : nullptr;
   if (!prepared_.load(std::memory_order_relaxed) && state == State::waiting) prepare(call.context);
-  const bool counted = kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted;
+  const bool counted =
+      request_.range.empty() && (kernel == nullptr ? work.kind == WorkKind::graph : kernel->wanted);
   if (counted || state == State::open) {
     if (!is_wait(work.kind) && capturing(work.stream)) return;
   }
-  const Choice choice = choose(work, kernel);
-  if (!choice.wanted && state != State::open) {
+  const bool candidate = counts(work, kernel);
+  if (!candidate && state != State::open) {
     note(work, kernel, call);
     return;
   }
   mutex_.lock();  // until the call ends
+  const Choice choice = candidate ? next_choice() : Choice{};
   if (choice.wanted && state_.load() == State::waiting) open(call.context, choice.number);
   if (state_.load() == State::open) begin_operation(work, kernel, call);
   if (state_.load() != State::open || is_wait(work.kind)) {
@@ -217,6 +219,7 @@ void CapsuleRecorder::refuse(const std::string& why) {
 
 void CapsuleRecorder::close() {
   OwnCalls own;
+  InContext here(context_);
   const CUresult result = cu().synchronize();
   if (result != CUDA_SUCCESS) return refuse(failure("the work that was to be cut out", result));
   const bool slower = request_.keep == Keep::slowest && (device_ns_ > slowest_ns_ || slowest_ns_ == 0);
@@ -285,6 +288,7 @@ void CapsuleRecorder::before_free(uint64_t address) {
   const auto found = held_.find(address);
   if (state_.load() != State::open || found == held_.end() || found->second.after) return;
   OwnCalls own;
+  InContext here(context_);
   cu().synchronize();
   const std::string why = take({&found->second}, {}, "after");
   if (!why.empty()) refuse(why);

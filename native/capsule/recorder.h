@@ -56,7 +56,7 @@ class CapsuleRecorder {
     bool after = false;  // contents after the range were taken
   };
   // Whether a launch is asked for, and whether the range, or all of them, end with it; `number`: of those
-  // like it.
+  // that match, in the order in which they took the lock.
   struct Choice {
     bool wanted = false, last = false, final = false;
     uint64_t number = 0;
@@ -70,7 +70,9 @@ class CapsuleRecorder {
   void prepare(CUcontext context);
   void enter_work(uint32_t cbid, const CUpti_CallbackData& call);
   void exit_work(uint32_t cbid, const CUpti_CallbackData& call);
-  Choice choose(const Work& work, const Kernel* kernel);
+  // Counts a launch that matches; true when as many as the request leaves out came before it.
+  bool counts(const Work& work, const Kernel* kernel);
+  Choice next_choice();
   void open(CUcontext context, uint64_t number);
   void close();
   void end_early(const char* why);
@@ -124,6 +126,7 @@ class CapsuleRecorder {
   std::atomic<bool> textures_{false};         // the program has made texture or surface objects
 
   std::timed_mutex mutex_;  // protects what follows, and is held while work in the range is put on the GPU
+  uint64_t chosen_ = 0;     // launches that counted and have a number
   CUcontext context_ = nullptr;
   uint64_t begin_ns_ = 0;
   uint64_t held_ns_ = 0;           // for so long the program waited for copies

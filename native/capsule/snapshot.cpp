@@ -67,14 +67,15 @@ std::string Snapshots::take(CUcontext context, std::vector<Piece> pieces) {
     std::lock_guard<std::mutex> lock(mutex_);
     bytes_ += bytes;
   }
-  return copy(context, now, kHoldWorkers);
+  return copy(context, now, kHoldWorkers, nullptr);
 }
 
-std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers) {
+std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers,
+                            CUstream stream) {
   const std::vector<Piece> parts = parts_of(pieces);
   uint64_t total = 0;
   for (const Piece& part : parts) total += part.size;
-  if (total <= kSmall) return copy_small(parts);
+  if (total <= kSmall) return copy_small(parts, stream);
   std::atomic<size_t> next{0};  // the next part to be moved
   std::mutex mutex;             // protects `problem`
   std::string problem;
@@ -97,13 +98,14 @@ std::string Snapshots::copy(CUcontext context, const std::vector<Piece>& pieces,
   return problem;
 }
 
-std::string Snapshots::copy_small(const std::vector<Piece>& parts) {
+std::string Snapshots::copy_small(const std::vector<Piece>& parts, CUstream stream) {
   std::vector<char> buffer;
   for (const Piece& part : parts) {
     const void* bytes = reinterpret_cast<const void*>(part.address);
     if (!part.host) {
       buffer.resize(part.size);
-      const CUresult result = cu().device_to_host(buffer.data(), part.address, part.size, nullptr);
+      CUresult result = cu().device_to_host(buffer.data(), part.address, part.size, stream);
+      if (result == CUDA_SUCCESS) result = cu().cuStreamSynchronize(stream);
       if (result != CUDA_SUCCESS) return failure("copying memory to the host", result);
       bytes = buffer.data();
     }
@@ -147,12 +149,22 @@ void Snapshots::drain() {
     const Shadow shadow = shadows_.front();
     shadows_.pop_front();
     lock.unlock();
-    const std::string problem = copy(shadow.context, shadow.pieces, kLaterWorkers);
-    cu().cuCtxSetCurrent(shadow.context);
-    cu().free(shadow.memory);
+    const std::string problem = write_out(shadow);
     lock.lock();
     if (failed_.empty()) failed_ = problem;
   }
+}
+
+// While the program goes on: its null stream would order its other streams, and break a capture of theirs.
+std::string Snapshots::write_out(const Shadow& shadow) {
+  InContext here(shadow.context);
+  CUstream stream = nullptr;
+  const CUresult result = cu().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  const std::string problem = result == CUDA_SUCCESS
+                                  ? copy(shadow.context, shadow.pieces, kLaterWorkers, stream)
+                                  : failure("making a stream for copies", result);
+  cu().free(shadow.memory);
+  return problem;
 }
 
 void Snapshots::log_whole() {

@@ -40,10 +40,12 @@ class Snapshots {
     CUdeviceptr memory;
     std::vector<Piece> pieces;  // within it
   };
-  std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers);
-  std::string copy_small(const std::vector<Piece>& parts);
+  // `stream`: for what is so little that this thread moves it.
+  std::string copy(CUcontext context, const std::vector<Piece>& pieces, unsigned workers, CUstream stream);
+  std::string copy_small(const std::vector<Piece>& parts, CUstream stream);
   bool shadow(CUcontext context, const std::vector<Piece>& pieces, uint64_t total);
   void drain();
+  std::string write_out(const Shadow& shadow);
   void log_whole();
 
   Output& output_;

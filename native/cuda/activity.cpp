@@ -81,20 +81,22 @@ const char* kind_name(CUpti_ActivityKind kind) {
   }
 }
 
-// Exact counts need kernels that run one at a time: beside concurrent kernels CUPTI counts 0. Launches that
-// are measured have no records with times.
+// Exact counts need kernels that run one at a time: beside concurrent kernels CUPTI counts 0.
 void choose_kernel_kind(std::vector<CUpti_ActivityKind>* kinds) {
-  if (!instructions_counted() && !launches_measured()) return;
-  kinds->erase(std::remove(kinds->begin(), kinds->end(), CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
-               kinds->end());
-  if (instructions_counted()) kinds->push_back(CUPTI_ACTIVITY_KIND_KERNEL);
-  report_loss("cuda",
-              instructions_counted() ? "kernels ran one at a time and many times slower, because their "
-                                       "instructions were counted: their times are "
-                                       "not the program's"
-                                     : "kernels were measured one at a time and have no rows of their own; "
-                                       "gpu__time_duration.sum is their time",
-              1, Severity::note);
+  if (instructions_counted()) {
+    kinds->erase(std::remove(kinds->begin(), kinds->end(), CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
+                 kinds->end());
+    kinds->push_back(CUPTI_ACTIVITY_KIND_KERNEL);
+    report_loss("cuda",
+                "kernels ran one at a time and many times slower, because their instructions were counted: "
+                "their times are not the program's",
+                1, Severity::note);
+  } else if (launches_measured()) {
+    report_loss("cuda",
+                "kernels ran one at a time, because each was measured; instructions that CUPTI adds to "
+                "record their times are among what was measured",
+                1, Severity::note);
+  }
 }
 
 void append(std::string* list, const std::string& item) { *list += (list->empty() ? "" : ", ") + item; }

@@ -119,6 +119,16 @@ WARPSIGHT_INLINE void start_launch(ThreadCall& t) {
   if (by_ticks) t.ticks = ticks();
 }
 
+// The stream of a launch; the one that 0 means for calls of programs with a default stream per thread.
+CUstream launch_stream(LaunchForm form, const CUpti_CallbackData& call) {
+  Shape shape = {};
+  uint64_t stream = 0;
+  launch_arguments(form, call.functionParams, &shape, &stream);
+  if (stream == 0 && call.functionName != nullptr && strstr(call.functionName, "_ptsz") != nullptr)
+    return CU_STREAM_PER_THREAD;
+  return reinterpret_cast<CUstream>(stream);
+}
+
 void enter(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackData& call) {
   if (!open_call(t, domain, cbid, call)) return;
   const ApiRule& rule = rule_of(domain, cbid);
@@ -126,7 +136,8 @@ void enter(ThreadCall& t, uint8_t domain, uint32_t cbid, const CUpti_CallbackDat
   if (rule.form == LaunchForm::graph) graph_launch_starts();
   if (rule.group == CallGroup::launch) {
     if (g_launches_watched)
-      launch_begins(call.context, rule.form == LaunchForm::graph ? nullptr : call.symbolName);
+      launch_begins(call.context, rule.form == LaunchForm::graph ? nullptr : call.symbolName,
+                    launch_stream(rule.form, call));
     return start_launch(t);
   }
   t.start = now_ns();

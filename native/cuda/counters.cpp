@@ -17,10 +17,10 @@ void begin_counters_of(CUcontext context) { sample_context(context); }
 
 bool launches_watched() { return launches_measured() || instructions_counted() || devices_sampled(); }
 
-void launch_begins(CUcontext context, const char* kernel) {
+void launch_begins(CUcontext context, const char* kernel, CUstream stream) {
   if (devices_sampled()) sample_device_of(context);
   if (instructions_counted()) count_from_launch(context);
-  if (launches_measured()) measured_launch_begins(context, kernel);
+  if (launches_measured()) measured_launch_begins(context, kernel, stream);
 }
 
 void launch_ended(const char* name, uint32_t correlation) {

@@ -16,9 +16,9 @@ void begin_counters_of(CUcontext context);
 void end_counters_of(CUcontext context);
 
 // Whether launches are to be reported here; then on the program's thread, around each. `kernel` is null for a
-// graph at its begin.
+// graph at its begin; `stream` is where the work goes.
 bool launches_watched();
-void launch_begins(CUcontext context, const char* kernel);
+void launch_begins(CUcontext context, const char* kernel, CUstream stream);
 void launch_ended(const char* name, uint32_t correlation);
 
 // On the recorder's worker thread: writes what there is once a window is over.

@@ -1,10 +1,12 @@
 #include "cuda/decode.h"
 
+#include <cstring>
 #include <string>
 
 #include "cuda/extra_records.h"
 #include "cuda/functions.h"
 #include "cuda/machine.h"
+#include "cuda/range_metrics.h"
 #include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"
 
@@ -116,8 +118,14 @@ bool Decoder::sensible(const CUpti_ActivityKernel10& k) {
   return is;
 }
 
+// CUPTI's Range Profiler launches a kernel of its own for each range.
+static bool of_range_profiler(const CUpti_ActivityKernel10& k) {
+  return (launches_measured() || ranges_measured()) && k.name != nullptr && strcmp(k.name, "WaitNs") == 0;
+}
+
 void Decoder::kernel(const CUpti_Activity* record) {
   const auto& k = as<CUpti_ActivityKernel10>(record);
+  if (of_range_profiler(k)) return;
   if (!range_.inside(k.correlationId)) return;
   if (profiler() == Profiler::mcpti && !sensible(k)) return;
   ++counters_.kernels;

@@ -126,6 +126,8 @@ struct CuptiFunctions {
   X(device_pci, "cuDeviceGetPCIBusId", CUresult (*)(char*, int, CUdevice))                           \
   X(primary_state, "cuDevicePrimaryCtxGetState", CUresult (*)(CUdevice, unsigned*, int*))            \
   X(current_context, "cuCtxGetCurrent", CUresult (*)(CUcontext*))                                    \
+  X(stream_is_capturing, "cuStreamIsCapturing", CUresult (*)(CUstream, CUstreamCaptureStatus*))      \
+  X(stream_query, "cuStreamQuery", CUresult (*)(CUstream))                                           \
   X(device_mem_pool, "cuDeviceGetMemPool", CUresult (*)(CUmemoryPool*, CUdevice))                    \
   X(pool_attribute, "cuMemPoolGetAttribute", CUresult (*)(CUmemoryPool, CUmemPool_attribute, void*)) \
   X(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", CUresult (*)(CUstreamCaptureMode*))

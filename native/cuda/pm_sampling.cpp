@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -106,14 +107,19 @@ bool start(SampledDevice* one) {
   return !refused(cupti().cuptiPmSamplingStart(&begin), "begin");
 }
 
-// Samples have the time of CLOCK_REALTIME, in which the driver keeps the GPU's clock.
-int64_t realtime_ahead_ns() {
+// CUPTI gives samples the time of our clock where it asks us for timestamps, as it does for its records, and
+// else that of CLOCK_REALTIME, in which the driver keeps the GPU's clock. What to subtract for our time: the
+// samples are recent, so they are in the nearer of both clocks.
+int64_t ahead_ns(uint64_t sampled) {
   timespec real;
   clock_gettime(CLOCK_REALTIME, &real);
-  return real.tv_sec * 1000000000ll + real.tv_nsec - static_cast<int64_t>(now_ns());
+  const auto ours = static_cast<int64_t>(now_ns());
+  const int64_t realtime = real.tv_sec * 1000000000ll + real.tv_nsec;
+  const auto time = static_cast<int64_t>(sampled);
+  return std::llabs(time - ours) <= std::llabs(time - realtime) ? 0 : realtime - ours;
 }
 
-void write_sample(SampledDevice* one, size_t index, int64_t ahead) {
+void write_sample(SampledDevice* one, size_t index) {
   WARPSIGHT_PARAMS(CUpti_PmSampling_CounterData_GetSampleInfo_Params, sample);
   sample.pPmSamplingObject = one->object;
   sample.pCounterDataImage = one->data.data();
@@ -122,7 +128,7 @@ void write_sample(SampledDevice* one, size_t index, int64_t ahead) {
   if (cupti().cuptiPmSamplingCounterDataGetSampleInfo(&sample) != CUPTI_SUCCESS) return;
   const std::vector<double>& values = one->metrics.evaluate(one->data, index);
   Counter row = {};
-  row.time = sample.endTimestamp - static_cast<uint64_t>(ahead);
+  row.time = sample.endTimestamp - static_cast<uint64_t>(ahead_ns(sample.endTimestamp));
   row.device = static_cast<int32_t>(one->device);
   row.source = kSourcePmSampling;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -151,9 +157,8 @@ bool take(SampledDevice* one) {
   info.counterDataImageSize = one->data.size();
   if (result != CUPTI_SUCCESS || cupti().cuptiPmSamplingGetCounterDataInfo(&info) != CUPTI_SUCCESS)
     return false;
-  const int64_t ahead = realtime_ahead_ns();
   const bool wanted = !settings().capture_range || recording();
-  for (size_t i = 0; wanted && i < info.numCompletedSamples; ++i) write_sample(one, i, ahead);
+  for (size_t i = 0; wanted && i < info.numCompletedSamples; ++i) write_sample(one, i);
   return clear(one) && decode.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
 }
 

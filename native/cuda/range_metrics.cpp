@@ -1,50 +1,48 @@
 #include "cuda/range_metrics.h"
 
-#include <cupti_range_profiler.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "cuda/cuda.h"
 #include "cuda/functions.h"
-#include "cuda/metric_set.h"
+#include "cuda/metric_passes.h"
 #include "cuda/modules.h"
 #include "cuda/own_threads.h"
+#include "cuda/range_session.h"
 #include "runtime/kernel_filter.h"
 #include "runtime/runtime.h"
 
 namespace warpsight {
 namespace {
 
-constexpr size_t kRanges = 4;               // in an image: one range, and what CUPTI may add of its own
-constexpr time_t kPatienceSeconds = 1;      // that the end waits for a launch
-constexpr uint8_t kKernel = 1, kRange = 2;  // RangeMetric.kind
+constexpr time_t kPatienceSeconds = 1;       // that the end waits for a launch
+constexpr uint64_t kKernelNs = 30000000000;  // that a launch waits for its kernel
+constexpr uint8_t kKernel = 1, kRange = 2;   // RangeMetric.kind
 
-// What is known of one range while it takes its passes.
-struct Measured {
-  std::vector<uint8_t> data;
-  size_t pass = 0, level = 0;
-  uint32_t times = 0;           // entered since its passes began
-  uint64_t start = 0, end = 0;  // of the first and of the last of these
-  bool complete = false;
+// A launch or a range of the program; CUPTI's range for it is named by its index in the session.
+struct Span {
+  uint64_t start, end;
+  uint32_t name, correlation;
 };
 
 struct MeasuredContext {
   CUcontext context;
   uint32_t id;
-  CUpti_RangeProfiler_Object* object = nullptr;
-  MetricSet metrics;
-  std::map<uint32_t, Measured> ranges;  // by their name's id; launches share one
-  Measured* open = nullptr;             // measured now
-  bool refused = false;                 // said so, and not asked again
+  RangeSession session;
+  std::vector<Span> spans;  // in it; none: no session is open
+  PassState passes = {};    // of the open session, before it
+  uint64_t sessions = 0;    // ended
+  uint64_t waiting = 0;     // launches or ranges that have passes left for further runs
+  bool refused = false;     // said so, and not asked again
 };
 
-// Protects everything below and CUPTI's session. Held from the begin of a launch to its end, because a
-// session belongs to the whole context: kernels that are measured run one at a time.
+// Protects everything below and CUPTI's session. Held from the begin of a launch to the end of its kernel,
+// because a session belongs to the whole context: kernels that are measured run one at a time.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 std::vector<MeasuredContext*>& contexts() {
   static auto* const value =
@@ -53,9 +51,9 @@ std::vector<MeasuredContext*>& contexts() {
 }
 uint32_t g_range = 0;                              // RangeMetric.range given last
 thread_local MeasuredContext* t_launch = nullptr;  // whose launch this thread measures, under g_lock
+thread_local CUstream t_stream = nullptr;          // where it goes
 thread_local uint32_t t_depth = 0;                 // of this thread's ranges
 thread_local uint32_t t_range = 0;    // depth at which this thread opened the measured range, 0 none
-thread_local uint32_t t_name = 0;     // its name
 MeasuredContext* g_ranged = nullptr;  // whose range is open
 
 struct Guard {
@@ -65,206 +63,171 @@ struct Guard {
   Guard& operator=(const Guard&) = delete;
 };
 
-bool available() {
-  const CuptiFunctions& c = cupti();
-  return profiler() == Profiler::cupti && c.cuptiRangeProfilerEnable != nullptr &&
-         c.cuptiRangeProfilerDisable != nullptr && c.cuptiRangeProfilerSetConfig != nullptr &&
-         c.cuptiRangeProfilerStart != nullptr && c.cuptiRangeProfilerStop != nullptr &&
-         c.cuptiRangeProfilerDecodeData != nullptr && c.cuptiRangeProfilerPushRange != nullptr &&
-         c.cuptiRangeProfilerPopRange != nullptr && c.cuptiRangeProfilerGetCounterDataSize != nullptr &&
-         c.cuptiRangeProfilerCounterDataImageInitialize != nullptr &&
-         c.cuptiRangeProfilerGetCounterDataInfo != nullptr &&
-         c.cuptiProfilerGetCounterAvailability != nullptr && c.cuptiGetDeviceId != nullptr;
-}
-
-bool refuse(MeasuredContext* one, const std::string& why) {
-  if (!one->refused) report_loss("metrics", "no metrics of this context: " + why);
+// False, and the context is not measured any more, where there is a problem.
+bool fine(MeasuredContext* one, const std::string& problem) {
+  if (problem.empty()) return true;
+  if (!one->refused) report_loss("metrics", "no metrics of this context: " + problem);
   one->refused = true;
   return false;
 }
 
-bool refuse(MeasuredContext* one, CUptiResult result, const char* step) {
-  return refuse(one, counter_remedy(result) + " (" + step + ": " + result_name(result) + ")");
-}
-
-bool availability(CUcontext context, std::vector<uint8_t>* image) {
-  WARPSIGHT_PARAMS(CUpti_Profiler_GetCounterAvailability_Params, ask);
-  ask.ctx = context;
-  if (cupti().cuptiProfilerGetCounterAvailability(&ask) != CUPTI_SUCCESS) return false;
-  image->resize(ask.counterAvailabilityImageSize);
-  ask.pCounterAvailabilityImage = image->data();
-  return cupti().cuptiProfilerGetCounterAvailability(&ask) == CUPTI_SUCCESS;
-}
-
-bool prepare(MeasuredContext* one) {
-  uint32_t device = 0;
-  if (!available() || !profiler_initialized() ||
-      cupti().cuptiGetDeviceId(one->context, &device) != CUPTI_SUCCESS)
-    return refuse(one, "this CUPTI has no Range Profiler; CUDA 12.6 brought it");
-  std::vector<uint8_t> free_counters;
-  if (!availability(one->context, &free_counters)) free_counters.clear();
-  const std::string problem = one->metrics.prepare(CUPTI_PROFILER_TYPE_RANGE_PROFILER, device, free_counters);
-  if (!problem.empty()) return refuse(one, problem);
-  if (!settings().metrics_per_range && one->metrics.passes() > 1)
-    return refuse(one, "they need " + std::to_string(one->metrics.passes()) +
-                           " passes and a launch takes one: ask for fewer at a time, or measure ranges "
-                           "(--metrics-per range)");
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_Enable_Params, on);
-  on.ctx = one->context;
-  const CUptiResult result = cupti().cuptiRangeProfilerEnable(&on);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "begin");
-  one->object = on.pRangeProfilerObject;
-  return true;
-}
-
-// The context's state, made at its first use; null when it cannot be measured.
+// The context's state, made at its first use.
 MeasuredContext* measured(CUcontext context) {
   for (MeasuredContext* one : contexts()) {
-    if (one->context == context) return one->object != nullptr ? one : nullptr;
+    if (one->context == context) return one;
   }
   auto* one = new MeasuredContext;
   one->context = context;
   one->id = context_id(context);
   contexts().push_back(one);
-  return prepare(one) ? one : nullptr;
+  fine(one, one->session.enable(context));
+  return one;
 }
 
-bool clear(MeasuredContext* one, Measured* range) {
-  if (range->data.empty()) {
-    WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
-    size.pRangeProfilerObject = one->object;
-    size.pMetricNames = one->metrics.names();
-    size.numMetrics = one->metrics.count();
-    size.maxNumOfRanges = kRanges;
-    size.maxNumRangeTreeNodes = kRanges;
-    const CUptiResult result = cupti().cuptiRangeProfilerGetCounterDataSize(&size);
-    if (result != CUPTI_SUCCESS) return refuse(one, result, "size of data");
-    range->data.resize(size.counterDataSize);
+// Writes the metrics of the range at `index` of the image; `row` says whose they are.
+bool write_range(MeasuredContext* one, size_t index, RangeMetric row) {
+  MetricSet& metrics = one->session.metrics;
+  const std::vector<double>& values = metrics.evaluate(one->session.data(), index);
+  row.context = one->id;
+  row.passes = static_cast<uint16_t>(metrics.passes());
+  row.range = ++g_range;
+  for (size_t i = 0; i < values.size(); ++i) {
+    row.metric = metrics.name_id(i);
+    row.value = values[i];
+    write(row, OnFull::wait);
   }
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, image);
-  image.pRangeProfilerObject = one->object;
-  image.counterDataSize = range->data.size();
-  image.pCounterData = range->data.data();
-  range->pass = range->level = range->times = 0;
-  return cupti().cuptiRangeProfilerCounterDataImageInitialize(&image) == CUPTI_SUCCESS;
+  return !values.empty();
 }
 
-bool start(MeasuredContext* one, Measured* range) {
-  const bool per_range = settings().metrics_per_range;
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_SetConfig_Params, config);
-  config.pRangeProfilerObject = one->object;
-  config.configSize = one->metrics.image().size();
-  config.pConfig = one->metrics.image().data();
-  config.counterDataImageSize = range->data.size();
-  config.pCounterDataImage = range->data.data();
-  config.range = per_range ? CUPTI_UserRange : CUPTI_AutoRange;
-  config.replayMode = per_range ? CUPTI_UserReplay : CUPTI_KernelReplay;
-  config.maxRangesPerPass = kRanges;
-  config.numNestingLevels = 1;
-  config.minNestingLevel = 1;
-  config.passIndex = range->pass;
-  config.targetNestingLevel = static_cast<uint16_t>(range->level);
-  CUptiResult result = cupti().cuptiRangeProfilerSetConfig(&config);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "configuration");
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_Start_Params, begin);
-  begin.pRangeProfilerObject = one->object;
-  result = cupti().cuptiRangeProfilerStart(&begin);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "start");
-  if (range->times++ == 0) range->start = now_ns();
-  one->open = range;
+void lose(const char* cause, uint64_t count) {
+  if (count != 0) report_loss("metrics", cause, count, Severity::lost, 0, 0, RangeMetric::kKind);
+}
+
+void write_spans(MeasuredContext* one) {
+  const std::vector<size_t> indices = one->session.indices(one->spans.size());
+  uint64_t missing = 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const Span& span = one->spans[i];
+    RangeMetric row = {};
+    row.start = span.start;
+    row.end = span.end;
+    row.name = span.name;
+    row.correlation = span.correlation;
+    row.kind = settings().metrics_per_range ? kRange : kKernel;
+    if (indices[i] == SIZE_MAX || !write_range(one, indices[i], row)) ++missing;
+  }
+  lose("launches or ranges for which CUPTI gave no metrics", missing);
+}
+
+// How many spans there are and which have the same name, as a number: names have other ids in another run.
+uint64_t pattern_of(const std::vector<Span>& spans) {
+  std::map<uint32_t, uint64_t> seen;
+  uint64_t pattern = spans.size();
+  for (const Span& span : spans)
+    pattern = pattern * 1099511628211u + seen.emplace(span.name, seen.size()).first->second;
+  return pattern;
+}
+
+// Keeps what was measured for the next pass, or writes it after the last one.
+void keep_or_write(MeasuredContext* one, PassState next, bool complete) {
+  next.pattern = pattern_of(one->spans);
+  if (one->passes.pass != 0 && one->passes.pattern != next.pattern) {
+    lose("launches or ranges that differ from those of the run before, so passes cannot be put together",
+         one->spans.size());
+  } else if (!complete) {
+    fine(one, save_passes(one->id, one->sessions, next, one->session.data()));
+    one->waiting += one->spans.size();
+  } else {
+    write_spans(one);
+    if (one->session.several_passes()) forget_passes(one->id, one->sessions);
+  }
+}
+
+// Ends the session.
+void collect(MeasuredContext* one) {
+  if (one->spans.empty()) return;
+  PassState next = {};
+  bool complete = false;
+  if (fine(one, one->session.end(&next, &complete)) && !one->refused)
+    keep_or_write(one, next, complete);
+  else
+    lose("launches or ranges for which CUPTI gave no metrics", one->spans.size());
+  ++one->sessions;
+  one->spans.clear();
+}
+
+// Opens a range of CUPTI's, in a session that this begins where there is none.
+bool begin_span(MeasuredContext* one, uint32_t name) {
+  RangeSession& session = one->session;
+  if (one->spans.empty() && !(fine(one, session.set_up_data(one->id, one->sessions, &one->passes)) &&
+                              fine(one, session.begin(one->passes))))
+    return false;
+  if (!fine(one, session.push(one->spans.size()))) return collect(one), false;
+  one->spans.push_back({now_ns(), 0, name, 0});
   return true;
 }
 
-// Ends the session; true when the range has taken all its passes.
-bool stop(MeasuredContext* one) {
-  Measured* range = one->open;
-  one->open = nullptr;
-  range->end = now_ns();
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_Stop_Params, end);
-  end.pRangeProfilerObject = one->object;
-  CUptiResult result = cupti().cuptiRangeProfilerStop(&end);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "stop");
-  range->pass = end.passIndex;
-  range->level = end.targetNestingLevel;
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_DecodeData_Params, decode);
-  decode.pRangeProfilerObject = one->object;
-  result = cupti().cuptiRangeProfilerDecodeData(&decode);
-  if (result != CUPTI_SUCCESS) return refuse(one, result, "decode");
-  return end.isAllPassSubmitted != 0;
+void end_span(MeasuredContext* one) {
+  one->spans.back().end = now_ns();
+  fine(one, one->session.pop());
+  if (one->refused || one->spans.size() == RangeSession::kRanges) collect(one);
 }
 
-void write_rows(MeasuredContext* one, const Measured& range, uint8_t kind, uint32_t name,
-                uint32_t correlation) {
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_GetCounterDataInfo_Params, info);
-  info.pCounterDataImage = range.data.data();
-  info.counterDataImageSize = range.data.size();
-  if (cupti().cuptiRangeProfilerGetCounterDataInfo(&info) != CUPTI_SUCCESS) return;
-  RangeMetric row = {};
-  row.start = range.start;
-  row.end = range.end;
-  row.name = name;
-  row.correlation = correlation;
-  row.context = one->id;
-  row.passes = static_cast<uint16_t>(one->metrics.passes());
-  row.kind = kind;
-  for (size_t index = 0; index < info.numTotalRanges; ++index) {
-    const std::vector<double>& values = one->metrics.evaluate(range.data, index);
-    if (!values.empty()) row.range = ++g_range;
-    for (size_t i = 0; i < values.size(); ++i) {
-      row.metric = one->metrics.name_id(i);
-      row.value = values[i];
-      write(row);
-    }
-  }
-}
-
-void report_incomplete(MeasuredContext* one) {
-  uint64_t ranges = 0, entered = 0;
-  for (const auto& [name, range] : one->ranges) {
-    if (range.times == 0 || range.complete) continue;
-    ++ranges;
-    entered = std::max<uint64_t>(entered, range.times);
-  }
-  if (ranges == 0) return;
-  report_loss("metrics",
-              "ranges without metrics: they need " + std::to_string(one->metrics.passes()) +
-                  " passes, one each time the program enters a range, and it entered these at most " +
-                  std::to_string(entered) + " times; ask for fewer metrics at a time",
-              ranges, Severity::lost, 0, 0, RangeMetric::kKind);
+void report_waiting(const MeasuredContext& one) {
+  if (one.waiting == 0) return;
+  report_loss(
+      "metrics",
+      "launches or ranges wait for further passes: run the program again with the same --metrics-passes",
+      one.waiting, Severity::note, 0, 0, RangeMetric::kKind);
 }
 
 // Under g_lock.
 void finish(MeasuredContext* one) {
-  if (one->open != nullptr) stop(one);
-  report_incomplete(one);
-  if (g_ranged == one) g_ranged = nullptr;
-  if (one->object != nullptr) {
-    WARPSIGHT_PARAMS(CUpti_RangeProfiler_Disable_Params, off);
-    off.pRangeProfilerObject = one->object;
-    cupti().cuptiRangeProfilerDisable(&off);
+  if (g_ranged == one) {
+    end_span(one);
+    g_ranged = nullptr;
   }
+  collect(one);
+  report_waiting(*one);
+  one->session.disable();
   delete one;
 }
 
 bool wanted() { return !settings().metrics.empty() && settings().pm_sampling_us == 0; }
+
+// What a stream captures runs later, and nothing may wait for it now.
+bool captures(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (driver().stream_is_capturing == nullptr) return false;
+  return driver().stream_is_capturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Polls, because a wait would be recorded as the program's. False when the work does not end.
+bool wait_for(CUstream stream) {
+  const uint64_t until = now_ns() + kKernelNs;
+  while (driver().stream_query != nullptr && driver().stream_query(stream) == CUDA_ERROR_NOT_READY) {
+    if (now_ns() > until) return false;
+    sched_yield();
+  }
+  return true;
+}
 
 }  // namespace
 
 bool launches_measured() { return wanted() && !settings().metrics_per_range; }
 bool ranges_measured() { return wanted() && settings().metrics_per_range; }
 
-void measured_launch_begins(CUcontext context, const char* kernel) {
-  if (t_launch != nullptr) return;
+void measured_launch_begins(CUcontext context, const char* kernel, CUstream stream) {
+  if (t_launch != nullptr || captures(stream)) return;
   if (kernels_filtered() && kernel != nullptr && !kernel_wanted(intern_c(kernel), kernel)) return;
   relax_capture_mode();
   pthread_mutex_lock(&g_lock);
   MeasuredContext* one = measured(context);
-  if (one != nullptr && !one->refused) {
-    Measured* range = &one->ranges[0];
-    if (clear(one, range) && start(one, range)) {
-      t_launch = one;
-      return;  // the lock is held until the launch ends
-    }
+  if (!one->refused && begin_span(one, 0)) {
+    t_launch = one;
+    t_stream = stream;
+    return;  // the lock is held until the kernel ends
   }
   pthread_mutex_unlock(&g_lock);
 }
@@ -273,9 +236,13 @@ void measured_launch_ends(uint32_t name, uint32_t correlation) {
   MeasuredContext* one = t_launch;
   if (one == nullptr) return;
   t_launch = nullptr;
-  Measured* range = one->open;
-  if (stop(one)) write_rows(one, *range, kKernel, name, correlation);
-  range->complete = true;
+  if (!wait_for(t_stream))
+    fine(one,
+         "a kernel did not end before the next launch; ask for metrics of ranges instead (--metrics-per "
+         "range)");
+  one->spans.back().name = name;
+  one->spans.back().correlation = correlation;
+  end_span(one);
   pthread_mutex_unlock(&g_lock);
 }
 
@@ -289,19 +256,10 @@ void metric_range_begins(uint32_t name) {
   const Guard guard;
   if (g_ranged != nullptr) return;  // another thread's is open
   MeasuredContext* one = measured(context);
-  if (one == nullptr || one->refused) return;
-  Measured* range = &one->ranges[name];
-  if ((range->times == 0 || range->complete) && !clear(one, range)) return;
-  range->complete = false;
-  if (!start(one, range)) return;
-  const std::string text = std::to_string(name);
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PushRange_Params, push);
-  push.pRangeProfilerObject = one->object;
-  push.pRangeName = text.c_str();
-  cupti().cuptiRangeProfilerPushRange(&push);
+  if (one->refused) return;
+  if (!begin_span(one, name)) return;
   g_ranged = one;
   t_range = t_depth;
-  t_name = name;
 }
 
 void metric_range_ends() {
@@ -312,14 +270,7 @@ void metric_range_ends() {
   const Guard guard;
   MeasuredContext* one = g_ranged;
   g_ranged = nullptr;
-  if (one == nullptr || one->open == nullptr) return;
-  WARPSIGHT_PARAMS(CUpti_RangeProfiler_PopRange_Params, pop);
-  pop.pRangeProfilerObject = one->object;
-  cupti().cuptiRangeProfilerPopRange(&pop);
-  Measured* range = one->open;
-  if (!stop(one)) return;
-  write_rows(one, *range, kRange, t_name, 0);
-  range->complete = true;
+  if (one != nullptr) end_span(one);
 }
 
 void end_measuring_of(CUcontext context) {
@@ -342,7 +293,15 @@ void end_measuring(bool exiting) {
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += kPatienceSeconds;
   if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
-  for (MeasuredContext* one : contexts()) exiting ? report_incomplete(one) : finish(one);
+  for (MeasuredContext* one : contexts()) {
+    if (!exiting) {
+      finish(one);
+      continue;
+    }
+    if (g_ranged == one) end_span(one);
+    collect(one);
+    report_waiting(*one);
+  }
   contexts().clear();
   pthread_mutex_unlock(&g_lock);
 }

@@ -1,9 +1,9 @@
 // WARPSIGHT_METRICS=NAMES: hardware metrics of each kernel launch or of the program's ranges, by CUPTI's
 // Range Profiler.
 //
-// A launch is measured between the entry and the exit of its call, in one pass: with more, CUPTI's replay of
-// a kernel did not return. CUPTI does not replay ranges: one that needs several passes takes one each time
-// the program enters it.
+// A launch is a range of its own, from the entry of its call to the end of its kernel. CUPTI's automatic
+// ranges are not used: begun at a launch they measure nothing, they make a captured launch fail, and their
+// replay of kernels writes to the program's memory. A run of the program takes one pass (metric_passes.h).
 #pragma once
 
 #include <cupti.h>
@@ -16,8 +16,8 @@ namespace warpsight {
 bool launches_measured();
 bool ranges_measured();
 
-// On the program's thread, around a launch; the same thread calls both.
-void measured_launch_begins(CUcontext context, const char* kernel);
+// On the program's thread, around a launch into `stream`; the same thread calls both.
+void measured_launch_begins(CUcontext context, const char* kernel, CUstream stream);
 void measured_launch_ends(uint32_t name, uint32_t correlation);
 
 // From resource callbacks, and at the end of the recording or of the process.

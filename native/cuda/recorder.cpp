@@ -14,7 +14,6 @@
 #include "cuda/graph_level.h"
 #include "cuda/graphs.h"
 #include "cuda/own_threads.h"
-#include "cuda/range_metrics.h"
 #include "cuda/versions.h"
 #include "cuda/worker.h"
 #include "runtime/kernel_filter.h"
@@ -253,7 +252,6 @@ bool CudaRecorder::range_is_complete() const {
 // Each buffer in CUPTI's hands takes kRecordsPerBuffer records; many more launches than fit, and no sign of
 // our buffers being asked for or returned, means that somebody else registered buffer callbacks over ours.
 bool CudaRecorder::buffers_taken_over() {
-  if (launches_measured()) return false;  // which leave no records
   const BufferCounters counters = buffer_counters();
   const uint64_t activity = counters.requested + counters.completed;
   if (activity != seen_requests_) {

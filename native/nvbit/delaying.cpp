@@ -59,7 +59,7 @@ bool NvbitTracer::take_points(const std::vector<Instr*>& instructions, const std
   auto* const key = reinterpret_cast<CUmodule>(static_cast<uintptr_t>(module) + 1);
   own->delays->place(key, pc, own->places, points->second);
   own->places += static_cast<uint32_t>(points->second.size());
-  Instrumenter::delay(instructions, pc, points->second);
+  Instrumenter::delay(instructions, pc, own->tool, points->second);
   return true;
 }
 

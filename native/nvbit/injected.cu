@@ -4,6 +4,8 @@
 #include <cstdarg>
 
 #include "nvbit/record.h"
+#include "nvbit/ring.h"
+#include "nvbit/shapes.h"
 #include "sanitizer/visit_patches.cuh"
 
 namespace {
@@ -14,41 +16,31 @@ WS_DEVICE u32 lane_id() {
   return lane;
 }
 
+WS_DEVICE u64 shape_key(u64 launch) {
+  const u32 shape[6] = {gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z};
+  return ws_shape_key(static_cast<u32>(launch), shape);
+}
+
+// Of a kernel of a graph.
+WS_SELDOM u64 running_launch(const WsTool* tool, u64 launch) {
+  return ws_running_launch(tool->shapes, shape_key(launch));
+}
+
+WS_DEVICE u64 launch_of(const WsTool* tool, u64 launch) {
+  return (launch & WS_GRAPH) == 0 ? launch : running_launch(tool, launch);
+}
+
 // Whether this launch, block and warp are recorded: the same for all lanes of a warp.
 WS_DEVICE bool chosen(const WsTool* tool, u64 launch) {
   if ((launch & WS_WANTED) == 0) return false;
-  const u32 block = block_of_grid();
-  if (block < tool->block_low || block >= tool->block_high) return false;
-  return (tool->warps >> (warp_of_block() & 31) & 1) != 0;
+  const u32 block = block_of_grid(), low = tool->block_low, high = tool->block_high, warps = tool->warps;
+  return ((block >= low) & (block < high) & (warps >> (warp_of_block() & 31))) != 0;
 }
 
-// The number of this record among those of its launch.
-WS_DEVICE u64 number_of(const WsTool* tool, u32 launch) {
-  u64* const counter = tool->counters + (launch & tool->counter_mask);
-  const u64 begin = static_cast<u64>(launch) << 32;
-  if ((*static_cast<volatile u64*>(counter) >> 32) != launch) atomicMax(counter, begin);
-  return atomicAdd(counter, 1ull) - begin;
-}
-
-struct Ring {
-  const WsTool* tool;
-
-  // ~0 when `every` or `first` leave the record out.
-  WS_INLINE u64 reserve(const WsGroup& group, u32 launch, u32 words) const {
-    u64 at = 0;
-    if (group.lane == group.leader) {
-      bool wanted = true;
-      if (tool->every > 1 || tool->first != ~0ull) {
-        const u64 number = number_of(tool, launch);
-        wanted = number % tool->every == 0 && number / tool->every < tool->first;
-      }
-      at = wanted ? atomicAdd(tool->head, static_cast<u64>(words)) : ~0ull;
-      if (wanted) wait_for_room(tool, at + words);
-    }
-    return ws_shuffle_wide(group.lanes, at, group.leader);
-  }
-  WS_INLINE void store(u64 at, u64 word) const { ::store(tool, at, word); }
-};
+// NVBit gives stack to what it injects, not to what that calls.
+#define STACK_OF_CALLED(bytes) \
+  unsigned char room[bytes];   \
+  asm volatile("" : : "l"(room))
 
 WS_DEVICE WsEvent event_at(u32 pc, u64 launch, u32 lanes) {
   WsEvent event = {};
@@ -62,14 +54,57 @@ WS_DEVICE WsEvent event_at(u32 pc, u64 launch, u32 lanes) {
   return event;
 }
 
-constexpr u32 kGeneric = 0, kGlobal = 3, kShared = 4, kLocal = 5;
+constexpr u32 kGeneric = 0, kGlobal = 3, kShared = 4, kLocal = 5, kNoAccess = 255;
+
+WS_DEVICE WsEvent access_at(u32 pc, u64 launch, u32 lanes, u32 kind, u32 what) {
+  WsEvent event = event_at(pc, launch, lanes);
+  event.kind = kind;
+  event.flags = what >> 8 & 255;
+  event.size = what >> 16 & 255;
+  return event;
+}
+
+// The memory that a generic address is in, where it becomes the offset.
+WS_DEVICE u32 memory_of(u64* address) {
+  const void* const pointer = reinterpret_cast<const void*>(*address);
+  const u32 kind = __isShared(pointer) ? kShared : __isLocal(pointer) ? kLocal : kGlobal;
+  if (kind != kGlobal) *address &= 0xffffffull;
+  return kind;
+}
+
+// An access of some lanes, of each to its own memory, with any addresses.
+WS_SELDOM void record_access(const WsTool* tool, u32 kind, u64 launch, u32 pc, u32 what, u64 a, u64 b) {
+  const u32 together = __activemask(), lane = lane_id();
+  const bool generic = (what & 255) == kGeneric;
+  for (u32 one = generic ? kGlobal : what & 255; one <= (generic ? kLocal : what & 255); ++one) {
+    const u32 lanes = ws_ballot(together, kind == one);
+    if ((lanes >> lane & 1) == 0) continue;
+    const WsEvent event = access_at(pc, launch, lanes, one, what);
+    ws_write_access(WsRing{tool}, ws_group(lanes, lane), event, a, b, (what >> 24 & 1) != 0);
+  }
+}
 
 }  // namespace
+
+// A warp of a kernel begins.
+extern "C" __device__ __noinline__ void ws_nvbit_begin(int, u64 launch, u64 context) {
+  if ((launch & WS_GRAPH) == 0) return;
+  const u32 lanes = __activemask();
+  if (lane_id() == ws_first(lanes)) {
+    const u64 threads = 1ull * blockDim.x * blockDim.y * blockDim.z;
+    const u64 blocks = 1ull * gridDim.x * gridDim.y * gridDim.z;
+    ws_begin_warp(reinterpret_cast<const WsTool*>(context)->shapes, shape_key(launch),
+                  blocks * ((threads + 31) / 32));
+  }
+  __syncwarp(lanes);
+}
 
 // `what`: flags | registers << 8. The registers' values follow.
 extern "C" __device__ __noinline__ void ws_nvbit_registers(int guard, u64 launch, u64 context, u32 pc,
                                                            u32 what, ...) {
+  STACK_OF_CALLED(128);
   const auto* tool = reinterpret_cast<const WsTool*>(context);
+  launch = launch_of(tool, launch);
   if (!chosen(tool, launch)) return;
   const u32 together = __activemask(), lane = lane_id();
   const u32 guarded = ws_ballot(together, guard != 0);
@@ -77,46 +112,39 @@ extern "C" __device__ __noinline__ void ws_nvbit_registers(int guard, u64 launch
   event.flags = what & 255;
   event.size = what >> 8;
   if (guarded == 0 || event.size == 0) {
-    if (event.flags == 0) ws_write_instruction(Ring{tool}, ws_group(together, lane), event, guarded);
+    if (event.flags == 0) ws_write_instruction(WsRing{tool}, ws_group(together, lane), event, guarded);
     return;
   }
   // Where records are left out, those of one instruction would not be together.
-  const bool thinned = tool->every > 1 || tool->first != ~0ull;
-  if (guard == 0 || (thinned && event.flags > 1)) return;
+  if (guard == 0 || (tool->thins != 0 && event.flags > 1)) return;
   u32 values[WS_REGISTERS_AT_ONCE];
   va_list given;
   va_start(given, what);
   for (u32 i = 0; i < event.size && i < WS_REGISTERS_AT_ONCE; ++i) values[i] = va_arg(given, u32);
   va_end(given);
-  ws_write_registers(Ring{tool}, ws_group(guarded, lane), event, values);
+  ws_write_registers(WsRing{tool}, ws_group(guarded, lane), event, values);
 }
 
 // A memory access. `what`: kind | flags << 8 | bytes << 16 | 1 << 24 where there is a B. Kind 0: which memory
 // a generic address is in is found here.
 extern "C" __device__ __noinline__ void ws_nvbit_access(int guard, u64 launch, u64 context, u32 pc, u32 what,
                                                         u64 a, u64 b) {
+  STACK_OF_CALLED(256);
   const auto* tool = reinterpret_cast<const WsTool*>(context);
+  launch = launch_of(tool, launch);
   if (!chosen(tool, launch)) return;
-  const u32 together = __activemask(), lane = lane_id();
-  const bool generic = (what & 255) == kGeneric;
-  u32 kind = what & 255;
-  if (generic) {
-    const void* const pointer = reinterpret_cast<const void*>(a);
-    kind = __isShared(pointer) ? kShared : __isLocal(pointer) ? kLocal : kGlobal;
-    if (kind != kGlobal) a &= 0xffffffull;  // the offset in its window
+  const u32 kind = guard == 0 ? kNoAccess : (what & 255) == kGeneric ? memory_of(&a) : what & 255;
+  if (__activemask() == ~0u && ws_all(~0u, kind == ws_shuffle(~0u, kind, 0) && kind != kNoAccess)) {
+    const WsEvent event = access_at(pc, launch, ~0u, kind, what);
+    if (ws_write_whole_access(WsRing{tool}, lane_id(), event, a, b, (what >> 24 & 1) != 0)) return;
   }
-  for (u32 one = generic ? kGlobal : kind; one <= (generic ? kLocal : kind); ++one) {
-    const u32 lanes = ws_ballot(together, guard != 0 && kind == one);
-    if ((lanes >> lane & 1) == 0) continue;
-    WsEvent event = event_at(pc, launch, lanes);
-    event.kind = one;
-    event.flags = what >> 8 & 255;
-    event.size = what >> 16 & 255;
-    ws_write_access(Ring{tool}, ws_group(lanes, lane), event, a, b, (what >> 24 & 1) != 0);
-  }
+  record_access(tool, kind, launch, pc, what, a, b);
 }
 
 // A warp comes to a point of a delay plan. `launch`: a WsLaunch; none: nothing waits.
-extern "C" __device__ __noinline__ void ws_nvbit_visit(int guard, u64 launch, u32 pc) {
-  if (guard != 0) ws_visit(reinterpret_cast<void*>(launch), pc, WS_INSTRUCTION_KIND);
+extern "C" __device__ __noinline__ void ws_nvbit_visit(int guard, u64 launch, u64 context, u32 pc) {
+  STACK_OF_CALLED(384);
+  if (guard == 0) return;
+  launch = launch_of(reinterpret_cast<const WsTool*>(context), launch);
+  ws_visit(reinterpret_cast<void*>(launch), pc, WS_INSTRUCTION_KIND);
 }

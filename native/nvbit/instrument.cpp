@@ -33,13 +33,18 @@ bool Instrumenter::wanted(Instr* instruction) const {
   return request_.sass.empty() || std::any_of(patterns_.begin(), patterns_.end(), matches);
 }
 
-// The arguments that both injected functions begin with.
-static void begin_call(Instr* instruction, const char* function, ipoint_t point, uint32_t pc, uint64_t tool,
-                       uint32_t what) {
+// The arguments that all injected functions begin with.
+static void begin_call(Instr* instruction, const char* function, ipoint_t point, uint64_t tool) {
   nvbit_insert_call(instruction, function, point);
   nvbit_add_call_arg_guard_pred_val(instruction);
   nvbit_add_call_arg_launch_val64(instruction, 0);
   nvbit_add_call_arg_const_val64(instruction, tool);
+}
+
+// Those of a call that records.
+static void begin_record(Instr* instruction, const char* function, ipoint_t point, uint32_t pc, uint64_t tool,
+                         uint32_t what) {
+  begin_call(instruction, function, point, tool);
   nvbit_add_call_arg_const_val32(instruction, pc);
   nvbit_add_call_arg_const_val32(instruction, what);
 }
@@ -51,8 +56,8 @@ void Instrumenter::inject_registers(Instr* instruction, const std::vector<int>& 
   for (uint32_t part = 0; part == 0 || begin < registers.size(); ++part) {
     const size_t end = std::min(registers.size(), begin + kMost);
     const uint32_t flags = (point == IPOINT_AFTER ? 1 : 0) | part << 1;
-    begin_call(instruction, "ws_nvbit_registers", point, pc, tool,
-               flags | static_cast<uint32_t>(end - begin) << 8);
+    begin_record(instruction, "ws_nvbit_registers", point, pc, tool,
+                 flags | static_cast<uint32_t>(end - begin) << 8);
     for (; begin < end; ++begin) {
       const int number = registers[begin];
       if (number == kPredicates)
@@ -71,8 +76,8 @@ void Instrumenter::inject_access(Instr* instruction, uint32_t pc, uint64_t tool)
   const Access access = access_of(instruction);
   if (!access.recorded) return;
   const bool both = access.second >= 0 || access.count != 0;
-  begin_call(instruction, "ws_nvbit_access", IPOINT_BEFORE, pc, tool,
-             access.kind | access.flags << 8 | (access.bytes & 255) << 16 | (both ? 1u << 24 : 0));
+  begin_record(instruction, "ws_nvbit_access", IPOINT_BEFORE, pc, tool,
+               access.kind | access.flags << 8 | (access.bytes & 255) << 16 | (both ? 1u << 24 : 0));
   nvbit_add_call_arg_mref_addr64(instruction, access.first);
   if (access.second >= 0)
     nvbit_add_call_arg_mref_addr64(instruction, access.second);
@@ -104,7 +109,11 @@ size_t Instrumenter::instrument(const std::vector<Instr*>& instructions, uint64_
   return count;
 }
 
-void Instrumenter::delay(const std::vector<Instr*>& instructions, uint64_t pc,
+void Instrumenter::begin(const std::vector<Instr*>& instructions, uint64_t tool) {
+  begin_call(instructions.front(), "ws_nvbit_begin", IPOINT_BEFORE, tool);
+}
+
+void Instrumenter::delay(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool,
                          const std::vector<DelayPoint>& points) {
   for (Instr* const instruction : instructions) {
     const uint32_t offset = instruction->getOffset();
@@ -112,9 +121,7 @@ void Instrumenter::delay(const std::vector<Instr*>& instructions, uint64_t pc,
       return point.pc == offset && point.kind == WS_INSTRUCTION_KIND;
     };
     if (std::none_of(points.begin(), points.end(), here)) continue;
-    nvbit_insert_call(instruction, "ws_nvbit_visit", IPOINT_BEFORE);
-    nvbit_add_call_arg_guard_pred_val(instruction);
-    nvbit_add_call_arg_launch_val64(instruction, 0);
+    begin_call(instruction, "ws_nvbit_visit", IPOINT_BEFORE, tool);
     nvbit_add_call_arg_const_val32(instruction, static_cast<uint32_t>(pc + offset));
   }
 }

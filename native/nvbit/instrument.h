@@ -29,8 +29,10 @@ class Instrumenter {
   // Injects calls into a function whose records go to `tool` (device memory); returns how many instructions.
   size_t instrument(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool) const;
   // The same for the points of a delay plan that lie in the function.
-  static void delay(const std::vector<Instr*>& instructions, uint64_t pc,
+  static void delay(const std::vector<Instr*>& instructions, uint64_t pc, uint64_t tool,
                     const std::vector<DelayPoint>& points);
+  // Has the warps of a kernel say that they begin, before anything else is injected into it.
+  static void begin(const std::vector<Instr*>& instructions, uint64_t tool);
   // The function's instructions as JSON: offset, text and registers of each.
   std::string describe(const std::vector<Instr*>& instructions) const;
 

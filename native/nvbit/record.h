@@ -19,17 +19,22 @@ struct WsEvent {
   u64 time;
 };
 
+// A word of a record's header. The time is that of the lane that writes it.
+WS_DEVICE u64 ws_header_word(const WsEvent& event, u32 length, u32 word) {
+  if (word == 0)
+    return event.lanes | static_cast<u64>(event.kind | length << 8 | event.encodings << 16 | event.size << 24)
+                             << 32;
+  if (word == 1) return event.pc | static_cast<u64>(event.block) << 32;
+  if (word == 2)
+    return event.launch | static_cast<u64>((event.warp & 255) | (event.flags & 255) << 8 | event.sm << 16)
+                              << 32;
+  return event.time;
+}
+
 template <class Words>
 WS_DEVICE void ws_write_header(Words& words, const WsEvent& event, u32 length) {
-  const WsGroup& group = words.group;
-  words.unit(event.lanes);
-  words.unit(event.kind | length << 8 | event.encodings << 16 | event.size << 24);
-  words.unit(event.pc);
-  words.unit(event.block);
-  words.unit(event.launch);
-  words.unit((event.warp & 255) | (event.flags & 255) << 8 | event.sm << 16);
-  words.unit(ws_shuffle(group.lanes, static_cast<u32>(event.time), group.leader));
-  words.unit(ws_shuffle(group.lanes, static_cast<u32>(event.time >> 32), group.leader));
+#pragma unroll
+  for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word) words.word(ws_header_word(event, length, word));
 }
 
 // An instruction that records no registers, or whose guard predicate holds in no lane.
@@ -83,30 +88,11 @@ WS_DEVICE void ws_write_registers(const Ring& ring, const WsGroup& group, WsEven
 
 // An address of each lane, as it will be written.
 struct WsAddress {
-  u32 encoding;  // of operand A, as it stands in the record's encodings
+  u32 encoding;
   u32 words;
   u64 base;
   i64 step;
-  WsLinear linear;
 };
-
-WS_DEVICE u64 ws_shuffle_wide(u32 lanes, u64 value, u32 lane) {
-  return ws_shuffle(lanes, static_cast<u32>(value), lane) |
-         static_cast<u64>(ws_shuffle(lanes, static_cast<u32>(value >> 32), lane)) << 32;
-}
-
-// Bits that every term of a linear function takes: 16 or 24; 0 where they are more.
-WS_DEVICE u32 ws_bits_of(const WsLinear& linear) {
-  u32 large16 = 0, large24 = 0;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) {
-    const u32 term = linear.form == kSum ? linear.sum[bit] + 0x8000u : linear.either[bit];
-    const u32 wide = linear.form == kSum ? linear.sum[bit] + 0x800000u : linear.either[bit];
-    large16 |= term >> 16;
-    large24 |= wide >> 24;
-  }
-  return large16 == 0 ? 16 : large24 == 0 ? 24 : 0;
-}
 
 WS_DEVICE WsAddress ws_plan(const WsGroup& group, u64 value) {
   WsAddress made = {};
@@ -129,43 +115,12 @@ WS_DEVICE WsAddress ws_plan(const WsGroup& group, u64 value) {
   }
   made.encoding = WS_OFFSETS;
   made.words = 1 + (group.count + 1) / 2;
-  if (!low || group.leader != 0 || !ws_all(group.lanes, value >> 32 == made.base >> 32)) return made;
-  // Linear functions are found in the low halves: none may pass into the high ones.
-  const u32 margin = static_cast<u32>(made.base) + (1u << 27);
-  if (made.base >> 32 != 0 && margin < 1u << 28) return made;
-  made.linear = ws_linear(group, static_cast<u32>(value));
-  const u32 bits = made.linear.form != kNoLinear ? ws_bits_of(made.linear) : 0;
-  if (bits == 0 || bits / 8 >= made.words) return made;
-  made.encoding =
-      (bits == 16 ? WS_LINEAR_16 : WS_LINEAR_24) << 6 | (made.linear.form == kExclusiveOr ? 1 : 0);
-  made.words = bits == 16 ? 2 : 3;
   return made;
-}
-
-template <class Words>
-WS_DEVICE void ws_write_linear(Words& words, const WsAddress& address) {
-  const u32 bits = address.words == 2 ? 16 : 24;
-  u64 low = address.base & 0xffffffffffffull, high = 0, last = 0;
-#pragma unroll
-  for (u32 bit = 0; bit < 5; ++bit) {
-    const u64 term = (address.linear.form == kSum ? address.linear.sum[bit] : address.linear.either[bit]) &
-                     ((1u << bits) - 1);
-    const u32 at = 48 + bit * bits;  // of 128 or 192 bits
-    if (at < 64) low |= term << at;
-    if (at < 64 && at + bits > 64) high |= term >> (64 - at);
-    if (at >= 64 && at < 128) high |= term << (at - 64);
-    if (at >= 64 && at < 128 && at + bits > 128) last |= term >> (128 - at);
-    if (at >= 128) last |= term << (at - 128);
-  }
-  words.word(low);
-  words.word(high);
-  if (bits == 24) words.word(last);
 }
 
 template <class Ring>
 WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, u64 value) {
   const WsGroup& group = words.group;
-  if (address.encoding >> 6 != 0) return ws_write_linear(words, address);
   if (address.encoding == WS_AFFINE)
     return words.word(address.base | static_cast<u64>(address.step & 0xffff) << 48);
   if (address.encoding == WS_OFFSETS) words.word(address.base);
@@ -179,13 +134,94 @@ WS_DEVICE void ws_write_address(WsWords<Ring>& words, const WsAddress& address, 
   }
 }
 
+// An address of each lane of a whole warp that is linear in the lane's number, as nearly all are.
+struct WsWhole {
+  u32 encoding;  // of operand A, as it stands in the record's encodings; 0 where it is not linear
+  u32 words;
+  u64 own;  // the word that this lane would write
+};
+
+// The terms of a linear function in at most 24 bits; false where there are none.
+WS_DEVICE bool ws_whole_terms(u32 lane, u64 value, u64 base, u32* term, bool* sum) {
+  const u32 low = static_cast<u32>(base), high = static_cast<u32>(base >> 48);
+  u32 offset = 0, wide = high;
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) {
+    term[bit] = ws_shuffle(~0u, static_cast<u32>(value), 1u << bit) - low;
+    offset += (lane >> bit & 1) != 0 ? term[bit] : 0;
+    wide |= (term[bit] + 0x800000u) >> 24;
+  }
+  *sum = ws_all(~0u, wide == 0 && value == base + static_cast<i64>(static_cast<int>(offset)));
+  if (*sum) return true;
+  offset = 0;
+  wide = high;
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) {
+    term[bit] = (term[bit] + low) ^ low;
+    offset ^= (lane >> bit & 1) != 0 ? term[bit] : 0;
+    wide |= term[bit] >> 24;
+  }
+  return ws_all(~0u, wide == 0 && value == (base ^ offset));
+}
+
+// `word`: which of the words is this lane's.
+WS_DEVICE WsWhole ws_plan_whole(u32 lane, u32 word, u64 value) {
+  const u64 base = ws_shuffle_wide(~0u, value, 0);
+  u32 term[5], bent = 0, large = 0;
+  bool sum;
+  if (!ws_whole_terms(lane, value, base, term, &sum)) return {0, 0, 0};
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) {
+    bent |= term[bit] ^ (term[0] << bit);
+    large |= (sum ? term[bit] + 0x8000u : term[bit]) >> 16;
+  }
+  const u64 first = base | static_cast<u64>(term[0]) << 48;
+  if (sum && bent == 0 && term[0] + 0x8000u < 0x10000u) return {WS_AFFINE, 1, first};
+#pragma unroll
+  for (u32 bit = 0; bit < 5; ++bit) term[bit] &= large == 0 ? 0xffff : 0xffffff;
+  const u32 form = sum ? 0 : 1;
+  if (large == 0) {
+    const u64 last = term[1] | static_cast<u64>(term[2]) << 16 | static_cast<u64>(term[3]) << 32 |
+                     static_cast<u64>(term[4]) << 48;
+    return {WS_LINEAR_16 << 6 | form, 2, word == 0 ? first : last};
+  }
+  const u64 second = term[0] >> 16 | static_cast<u64>(term[1]) << 8 | static_cast<u64>(term[2]) << 32 |
+                     static_cast<u64>(term[3]) << 56;
+  const u64 last = term[3] >> 8 | static_cast<u64>(term[4]) << 16;
+  return {WS_LINEAR_24 << 6 | form, 3, word == 0 ? first : word == 1 ? second : last};
+}
+
+// A memory access of a whole warp: each of the first lanes writes a word. False, and nothing is written,
+// where its addresses are not linear.
+template <class Ring>
+WS_DEVICE bool ws_write_whole_access(const Ring& ring, u32 lane, WsEvent event, u64 a, u64 b, bool has_b) {
+  const WsWhole first = ws_plan_whole(lane, lane - WS_EVENT_HEADER_WORDS, a);
+  if (first.encoding == 0) return false;
+  u64 own = first.own;
+  u32 length = WS_EVENT_HEADER_WORDS + first.words;
+  event.encodings = first.encoding;
+  if (has_b) {
+    const WsWhole second = ws_plan_whole(lane, lane - length, b);
+    if (second.encoding == 0) return false;
+    own = lane >= length ? second.own : own;
+    length += second.words;
+    event.encodings |= (second.encoding & 3) << 2 | second.encoding >> 6 << 4;
+  }
+#pragma unroll
+  for (u32 word = 0; word < WS_EVENT_HEADER_WORDS; ++word)
+    own = lane == word ? ws_header_word(event, length, word) : own;
+  const u64 at = ring.reserve({~0u, lane, 0, 32, lane}, event.launch, length);
+  if (at != ~0ull && lane < length) ring.store(at + lane, own);
+  return true;
+}
+
 // A memory access; `b` of a copy alone.
 template <class Ring>
 WS_DEVICE void ws_write_access(const Ring& ring, const WsGroup& group, WsEvent event, u64 a, u64 b,
                                bool has_b) {
   const WsAddress first = ws_plan(group, a);
   const WsAddress second = has_b ? ws_plan(group, b) : WsAddress{};
-  event.encodings = first.encoding | (second.encoding & 3) << 2 | second.encoding >> 6 << 4;
+  event.encodings = first.encoding | second.encoding << 2;
   const u32 length = WS_EVENT_HEADER_WORDS + first.words + second.words;
   const u64 at = ring.reserve(group, event.launch, length);
   if (at == ~0ull) return;

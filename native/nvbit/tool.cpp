@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<NvbitTracer*> g_tracer{nullptr};  // null without a request, after the end, and in a forked child
 std::atomic<uint64_t> g_graphs{0};            // launches of graphs so far
-thread_local uint64_t t_graph = 1;            // number of the one that this thread is making
+thread_local uint64_t t_graph = 0;            // number of the one that this thread is making, 0 outside
 thread_local bool t_inside = false;           // calls of the driver are our own
 
 template <class Params>
@@ -54,6 +54,11 @@ void launch(NvbitTracer* tracer, CUcontext context, LaunchCall call, bool per_th
   tracer->launch_begins(context, call, asked && status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
+void prepare(NvbitTracer* tracer, CUcontext context, const CUgraphNodeParams* node) {
+  if (node->type == CU_GRAPH_NODE_TYPE_KERNEL && node->kernel.func != nullptr)
+    tracer->prepare(context, node->kernel.func);
+}
+
 void at_call(NvbitTracer* tracer, CUcontext context, nvbit_api_cuda_t id, const void* params) {
   switch (id) {
     case API_CUDA_cuLaunchKernel:
@@ -76,6 +81,10 @@ void at_call(NvbitTracer* tracer, CUcontext context, nvbit_api_cuda_t id, const 
       if (node->func != nullptr) tracer->prepare(context, node->func);
       return;
     }
+    case API_CUDA_cuGraphAddNode:
+      return prepare(tracer, context, static_cast<const cuGraphAddNode_params*>(params)->nodeParams);
+    case API_CUDA_cuGraphAddNode_v2:
+      return prepare(tracer, context, static_cast<const cuGraphAddNode_v2_params*>(params)->nodeParams);
     case API_CUDA_cuGraphLaunch:
     case API_CUDA_cuGraphLaunch_ptsz:
       t_graph = g_graphs.fetch_add(1) + 1;
@@ -125,16 +134,19 @@ void nvbit_at_cuda_event(CUcontext context, int is_exit, nvbit_api_cuda_t id, co
   NvbitTracer* const tracer = g_tracer.load(std::memory_order_acquire);
   if (tracer == nullptr || t_inside) return;
   t_inside = true;
-  if (is_exit != 0)
+  if (is_exit != 0) {
     tracer->launch_ends();
-  else
+    if (id == API_CUDA_cuGraphLaunch || id == API_CUDA_cuGraphLaunch_ptsz) t_graph = 0;
+  } else {
     at_call(tracer, context, id, params);
+  }
   t_inside = false;
 }
 
 void nvbit_at_graph_node_launch(CUcontext context, CUfunction function, CUstream stream, uint64_t handle) {
   NvbitTracer* const tracer = g_tracer.load(std::memory_order_acquire);
-  if (tracer != nullptr) tracer->graph_node_begins(context, function, stream, handle, t_graph);
+  if (tracer != nullptr && t_graph != 0)  // not when a graph is only uploaded
+    tracer->graph_node_begins(context, function, stream, handle, t_graph);
 }
 
 // Begins a trial in a process that makes several, as the library of event traces does

@@ -30,11 +30,31 @@
 // In a launch's argument: launch's number in the low half, this bit, else the launch is not recorded.
 #define WS_WANTED (1ull << 32)
 
+// In a launch's argument: a kernel of a graph; the low half says which function.
+#define WS_GRAPH (1ull << 63)
+#define WS_SHAPES 512           // functions of graphs, each with a grid and block: a power of two
+#define WS_SHAPE_LAUNCHES 1024  // of one of them that may wait to be run: a power of two
+#define WS_SHAPE_PROBES 16
+
 // Linear addresses: the base in bits 0-47, then 16 or 24 bits, signed for sums, for each bit of the lane's
 // number. Bits 6-7 of the encodings say it of operand A, whose bits 0-1 are then 0 for sums and 1 for
 // exclusive or; bits 4-5 and 2-3 say it of operand B of a copy, which has no values.
 #define WS_LINEAR_16 1  // 2 words
 #define WS_LINEAR_24 2  // 3 words
+
+static_assert(WS_EVENT_HEADER_WORDS + 2 + 16 * WS_REGISTERS_AT_ONCE <= WS_EVENT_LARGEST,
+              "a record of registers is no larger than a reader takes");
+
+// The launches of graphs' kernels (graph_launches.h), each by function, grid and block.
+struct WsShapes {
+  const volatile unsigned long long* keys;      // host; 0: free
+  const volatile unsigned long long* counts;    // host: launches so far
+  const volatile unsigned long long* launches;  // host: what their code is given, WS_SHAPE_LAUNCHES for each
+  volatile unsigned long long* begun;           // host: launches that have begun, as the device says
+  unsigned long long* warps;                    // device: warps that have begun
+  volatile unsigned long long* own_keys;        // device: those that have begun
+  volatile unsigned long long* running;         // device: what the code that runs now is given
+};
 
 // In device memory, one for each context.
 struct WsTool {
@@ -51,5 +71,17 @@ struct WsTool {
   unsigned int warps;  // bit w: warp w of a block
   unsigned int block_low;
   unsigned int block_high;
-  unsigned int unused;
+  unsigned int thins;  // whether `every` or `first` leave records out
+  WsShapes shapes;
 };
+
+// Never 0. `shape`: grid and block.
+WS_BOTH unsigned long long ws_shape_key(unsigned int function, const unsigned int (&shape)[6]) {
+  unsigned long long key = (function + 1ull) * 0x9e3779b97f4a7c15ull;
+  for (int i = 0; i < 6; ++i) {
+    key ^= key >> 29;
+    key = (key ^ shape[i]) * 0x9e3779b97f4a7c15ull;
+  }
+  key ^= key >> 32;
+  return key | 1ull << 63;
+}

@@ -1,8 +1,6 @@
 #include "nvbit/tracer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -19,8 +17,6 @@
 namespace warpsight {
 namespace {
 
-constexpr uint32_t kCounters = 1 << 14;  // more launches than a context can have in flight
-constexpr uint32_t kHead = 0, kTailSeen = 16, kFirstCounter = 32;
 constexpr int kQuietMs = 20, kLongestMs = 10'000;
 
 uint64_t now_ns(clockid_t clock) {
@@ -48,8 +44,6 @@ uint64_t random_word() {
 
 thread_local bool t_launching = false;  // this thread holds NvbitTracer::launching_
 
-uint32_t limited(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, ~0u)); }
-
 }  // namespace
 
 NvbitTracer::NvbitTracer(EventRequest request)
@@ -72,73 +66,6 @@ bool NvbitTracer::start() {
 
 void NvbitTracer::trouble(const std::string& what, uint64_t count) {
   if (troubles_.insert(what).second) file_.lose(what, count);
-}
-
-bool NvbitTracer::allocate(CUcontext handle, Context* context) {
-  constexpr size_t kTailBytes = 4096;
-  const size_t counter_bytes = (kCounters + kFirstCounter) * sizeof(uint64_t);
-  void* host = nullptr;
-  CUdeviceptr counters = 0, words = 0;
-  WsTool tool = {};
-  (void)handle;
-  CUresult result = cuMemHostAlloc(&host, request_.ring_bytes + kTailBytes,
-                                   CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  if (result == CUDA_SUCCESS) {
-    memset(host, 0, request_.ring_bytes + kTailBytes);
-    result = cuMemHostGetDevicePointer_v2(&words, host, 0);
-  }
-  if (result == CUDA_SUCCESS) result = cuMemAlloc_v2(&counters, counter_bytes + sizeof tool);
-  // Not in a stream that waits for others: one of these may be captured into a graph just now.
-  CUstream stream = nullptr;
-  if (result == CUDA_SUCCESS) result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-  if (result == CUDA_SUCCESS) result = cuMemsetD8Async(counters, 0, counter_bytes, stream);
-  auto* const device = reinterpret_cast<unsigned long long*>(counters);
-  tool.ring = reinterpret_cast<unsigned long long*>(words);
-  tool.mask = request_.ring_bytes / sizeof(uint64_t) - 1;
-  tool.head = device + kHead;
-  tool.tail = reinterpret_cast<const volatile unsigned long long*>(words + request_.ring_bytes);
-  tool.tail_seen = device + kTailSeen;
-  tool.zero = zero_;
-  tool.counters = device + kFirstCounter;
-  tool.counter_mask = kCounters - 1;
-  tool.first = request_.first;
-  tool.every = request_.every;
-  tool.warps = request_.warps;
-  tool.block_low = limited(request_.blocks.low);
-  tool.block_high = limited(request_.blocks.high);
-  context->tool = counters + counter_bytes;
-  context->said = tool;
-  if (result == CUDA_SUCCESS) result = cuMemcpyHtoDAsync_v2(context->tool, &tool, sizeof tool, stream);
-  if (result == CUDA_SUCCESS) result = cuStreamSynchronize(stream);
-  if (stream != nullptr) cuStreamDestroy_v2(stream);
-  if (result == CUDA_SUCCESS && request_.mode == WS_DELAY) {
-    context->delays = std::make_unique<Delays>(plan_, context->memory);
-    result = cuMemAlloc_v2(reinterpret_cast<CUdeviceptr*>(&context->launches),
-                           kDelayedLaunches * sizeof(WsLaunch));
-  }
-  CUdevice number = 0;
-  if (result == CUDA_SUCCESS) result = cuCtxGetDevice(&number);
-  context->device = static_cast<uint32_t>(number);
-  if (result != CUDA_SUCCESS) {
-    trouble("no memory for the ring of events (CUDA error " + std::to_string(result) + ")", 1);
-    return false;
-  }
-  auto* const tail = reinterpret_cast<volatile uint64_t*>(static_cast<char*>(host) + request_.ring_bytes);
-  std::lock_guard<std::mutex> lock(drain_mutex_);
-  context->ring = std::make_unique<EventRing>(static_cast<uint32_t>(rings_.size()),
-                                              static_cast<uint64_t*>(host), tool.mask, tail, zero_);
-  rings_.push_back(context->ring.get());
-  return true;
-}
-
-void NvbitTracer::context_made(CUcontext handle) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  auto made = std::make_unique<Context>();
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  cuThreadExchangeStreamCaptureMode(&mode);
-  if (!allocate(handle, made.get())) made.reset();
-  cuThreadExchangeStreamCaptureMode(&mode);
-  contexts_[handle] = std::move(made);
 }
 
 // The number of the module that a function is of. NVBit hands its code over as a file.
@@ -185,6 +112,7 @@ const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction 
   const auto known = kernels_.try_emplace({context, function});
   Kernel& kernel = known.first->second;
   if (!known.second) return kernel;
+  kernel.number = static_cast<uint32_t>(kernels_.size());
   kernel.name = nvbit_get_func_name(context, function, true);
   const auto own = contexts_.find(context);
   if (own == contexts_.end() || own->second == nullptr) return kernel;
@@ -197,6 +125,8 @@ const NvbitTracer::Kernel& NvbitTracer::kernel_of(CUcontext context, CUfunction 
   if (delays && !planned(function) && std::none_of(related.begin(), related.end(), planned)) return kernel;
   kernel.module = module_of(context, function);
   kernel.pc = nvbit_get_func_addr(context, function);
+  const std::vector<Instr*>& instructions = nvbit_get_instrs(context, function);
+  if (!instructions.empty()) Instrumenter::begin(instructions, own->second->tool);
   for (CUfunction called : related)
     kernel.wanted |= take_function(context, called, own->second.get(), kernel.module);
   kernel.wanted |= take_function(context, function, own->second.get(), kernel.module);
@@ -235,6 +165,12 @@ uint64_t NvbitTracer::next_launch(const Kernel& kernel, CUcontext context, const
   return WS_WANTED | launches_++;
 }
 
+uint64_t NvbitTracer::next(const Kernel& kernel, CUcontext context, const LaunchCall& call, uint64_t graph,
+                           int64_t* waits) {
+  return request_.mode == WS_DELAY ? next_delayed(kernel, context, call, graph, waits)
+                                   : next_launch(kernel, context, call, graph);
+}
+
 void NvbitTracer::launch_begins(CUcontext context, const LaunchCall& call, bool captured) {
   int64_t waits = -1;
   uint64_t what = 0;
@@ -243,16 +179,14 @@ void NvbitTracer::launch_begins(CUcontext context, const LaunchCall& call, bool 
     std::lock_guard<std::mutex> lock(mutex_);
     const Kernel& kernel = kernel_of(context, call.function);
     wanted = kernel.wanted;
-    if (wanted && !captured)
-      what = request_.mode == WS_DELAY ? next_delayed(kernel, context, call, 0, &waits)
-                                       : next_launch(kernel, context, call, 0);
+    if (wanted) what = captured ? WS_GRAPH | kernel.number : next(kernel, context, call, 0, &waits);
   }
   if (waits > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(waits));
   // The driver may hold a launch back until another thread launches: then numbers of launches may be
   // mistaken.
   if (!t_launching) t_launching = launching_.try_lock_for(std::chrono::seconds(1));
   if (wanted) nvbit_set_at_launch(context, call.function, what);
-  nvbit_enable_instrumented(context, call.function, captured ? wanted : what != 0);
+  nvbit_enable_instrumented(context, call.function, what != 0);
 }
 
 void NvbitTracer::launch_ends() {
@@ -263,7 +197,7 @@ void NvbitTracer::launch_ends() {
 void NvbitTracer::prepare(CUcontext context, CUfunction function) {
   std::lock_guard<std::mutex> lock(mutex_);
   const Kernel& kernel = kernel_of(context, function);
-  if (kernel.wanted) nvbit_set_at_launch(context, function, 0);
+  if (kernel.wanted) nvbit_set_at_launch(context, function, WS_GRAPH | kernel.number);
   nvbit_enable_instrumented(context, function, kernel.wanted);
 }
 
@@ -274,18 +208,22 @@ void NvbitTracer::graph_node_begins(CUcontext context, CUfunction function, CUst
   if (!kernel.wanted) return;
   func_config_t own = {};
   nvbit_get_func_config(context, function, &own);
+  const uint32_t shape[] = {own.gridDimX,  own.gridDimY,  own.gridDimZ,
+                            own.blockDimX, own.blockDimY, own.blockDimZ};
   LaunchCall call;
   call.function = function;
   call.stream = stream;
   call.shared_bytes = own.shmem_dynamic_nbytes;
-  const uint32_t grid[] = {own.gridDimX, own.gridDimY, own.gridDimZ};
-  const uint32_t block[] = {own.blockDimX, own.blockDimY, own.blockDimZ};
-  std::copy(std::begin(grid), std::end(grid), call.grid);
-  std::copy(std::begin(block), std::end(block), call.block);
+  std::copy(shape, shape + 3, call.grid);
+  std::copy(shape + 3, shape + 6, call.block);
   int64_t waits = -1;
-  const uint64_t what = request_.mode == WS_DELAY ? next_delayed(kernel, context, call, graph, &waits)
-                                                  : next_launch(kernel, context, call, graph);
-  nvbit_set_at_launch(context, function, what, stream, handle);
+  const uint64_t what = next(kernel, context, call, graph, &waits);
+  const auto added = contexts_.at(context)->graphs.add(ws_shape_key(kernel.number, shape), what);
+  if (added == GraphLaunches::Added::kNoPlace)
+    trouble("graphs have kernels of too many shapes: some are not recorded", 1);
+  if (added == GraphLaunches::Added::kLate)
+    trouble("launches of graphs wait in so large numbers that their events may be taken for others'", 1);
+  nvbit_set_at_launch(context, function, WS_GRAPH | kernel.number, stream, handle);
 }
 
 size_t NvbitTracer::drain_all() {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "nvbit/graph_launches.h"
 #include "nvbit/instrument.h"
 #include "nvbit/memory.h"
 #include "nvbit/tool_format.h"
@@ -43,6 +44,7 @@ class NvbitTracer {
   void launch_begins(CUcontext context, const LaunchCall& call, bool captured);
   // The driver has taken the launch that this thread began.
   void launch_ends();
+  // A kernel of a graph is about to be launched; kernels of one stream in their order.
   void graph_node_begins(CUcontext context, CUfunction function, CUstream stream, uint64_t handle,
                          uint64_t graph);
   // A kernel is put into a graph.
@@ -60,6 +62,7 @@ class NvbitTracer {
     CUdeviceptr tool = 0;  // a WsTool
     WsTool said = {};      // what is in it
     uint32_t device = 0;
+    GraphLaunches graphs;
     // WS_DELAY
     DriverMemory memory;
     std::unique_ptr<Delays> delays;
@@ -69,6 +72,7 @@ class NvbitTracer {
   };
   // A kernel that was launched.
   struct Kernel {
+    uint32_t number = 0;
     bool wanted = false;  // it was asked for and can be recorded; for delays, it or what it calls has points
     uint32_t module = 0;
     std::string name;
@@ -77,7 +81,8 @@ class NvbitTracer {
     const DelayPoint* host = nullptr;  // WS_DELAY: the point at which the host waits
   };
 
-  bool allocate(CUcontext handle, Context* context);
+  CUresult allocate(Context* context, void** host);
+  WsTool tool_of(void* host, CUdeviceptr words, CUdeviceptr counters, GraphLaunches* graphs) const;
   const Kernel& kernel_of(CUcontext context, CUfunction function);
   bool take_function(CUcontext context, CUfunction function, Context* own, uint32_t module);
   bool take_points(const std::vector<Instr*>& instructions, const std::string& name, uint64_t pc,
@@ -89,6 +94,8 @@ class NvbitTracer {
   void find_host_point(Kernel* kernel);
   uint32_t module_of(CUcontext context, CUfunction function);
   uint64_t next_launch(const Kernel& kernel, CUcontext context, const LaunchCall& call, uint64_t graph);
+  uint64_t next(const Kernel& kernel, CUcontext context, const LaunchCall& call, uint64_t graph,
+                int64_t* waits);
   void describe_launch(const Kernel& kernel, CUcontext context, const LaunchCall& call, uint64_t index,
                        uint64_t graph, int64_t waits);
   void trouble(const std::string& what, uint64_t count);

@@ -9,22 +9,51 @@ typedef unsigned int u32;
 #ifdef __CUDACC__
 #define WS_INLINE __device__ __forceinline__
 #define WS_DEVICE static WS_INLINE
+#define WS_SELDOM static __device__ __noinline__
 WS_DEVICE u32 ws_shuffle(u32 lanes, u32 value, u32 lane) { return __shfl_sync(lanes, value, lane); }
 WS_DEVICE bool ws_all(u32 lanes, bool holds) { return __all_sync(lanes, holds); }
 WS_DEVICE u32 ws_ballot(u32 lanes, bool holds) { return __ballot_sync(lanes, holds); }
 WS_DEVICE u32 ws_equal(u32 lanes, u32 value) { return __match_any_sync(lanes, value); }
 WS_DEVICE u32 ws_first(u32 lanes) { return static_cast<u32>(__ffs(static_cast<int>(lanes))) - 1; }
 WS_DEVICE u32 ws_count(u32 lanes) { return static_cast<u32>(__popc(lanes)); }
+// In global memory, which the compiler does not know of an address that it is given.
+WS_DEVICE u64 ws_add(u64* at, u64 value) {
+  u64 found;
+  asm volatile("atom.global.add.u64 %0, [%1], %2;" : "=l"(found) : "l"(at), "l"(value) : "memory");
+  return found;
+}
+WS_DEVICE void ws_raise(u64* at, u64 value) {
+  asm volatile("red.global.max.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+}
+WS_DEVICE void ws_fence() { __threadfence(); }
+WS_DEVICE void ws_sleep() { __nanosleep(500); }
 #else
+#include <sched.h>
+
 #define WS_INLINE inline
 #define WS_DEVICE static inline
+#define WS_SELDOM static inline
 u32 ws_shuffle(u32 lanes, u32 value, u32 lane);
 bool ws_all(u32 lanes, bool holds);
 u32 ws_ballot(u32 lanes, bool holds);
 u32 ws_equal(u32 lanes, u32 value);
 WS_DEVICE u32 ws_first(u32 lanes) { return static_cast<u32>(__builtin_ctz(lanes)); }
 WS_DEVICE u32 ws_count(u32 lanes) { return static_cast<u32>(__builtin_popcount(lanes)); }
+WS_DEVICE u64 ws_add(u64* at, u64 value) { return __atomic_fetch_add(at, value, __ATOMIC_RELAXED); }
+WS_DEVICE void ws_raise(u64* at, u64 value) {
+  u64 found = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (found < value &&
+         !__atomic_compare_exchange_n(at, &found, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+WS_DEVICE void ws_fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+WS_DEVICE void ws_sleep() { sched_yield(); }
 #endif
+
+WS_DEVICE u64 ws_shuffle_wide(u32 lanes, u64 value, u32 lane) {
+  return ws_shuffle(lanes, static_cast<u32>(value), lane) |
+         static_cast<u64>(ws_shuffle(lanes, static_cast<u32>(value >> 32), lane)) << 32;
+}
 
 // The lanes that write together.
 struct WsGroup {

@@ -16,7 +16,8 @@
 #include "sanitizer/race_layout.h"
 
 #define WS_EVENT_HEADER_WORDS 4
-#define WS_EVENT_LARGEST 132  // header, two operands of 32 words each, 32 values of 16 bytes
+// The most: a header, the lanes of a predicate, codes, and 12 registers of 32 lanes (nvbit/tool_format.h).
+#define WS_EVENT_LARGEST 198
 
 // Encodings: bits 0-1 operand A, 2-3 operand B, 4-5 values.
 #define WS_NONE 0

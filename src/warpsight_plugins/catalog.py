@@ -21,19 +21,22 @@ READERS: dict[str, Reader] = {
         ("_results.json", "_results.db", "_trace.csv"),
     ),
     "xplane": Reader(
-        "JAX, XLA and TensorFlow profiles: xplane.pb", "warpsight_plugins.xplane", (".xplane.pb",)
+        "JAX, XLA and TensorFlow profiles: xplane.pb", "warpsight_plugins.xplane", (".xplane.pb",), json=False
     ),
     "instruments": Reader(
         "Apple Instruments: XML of xctrace export; .trace through xctrace",
         "warpsight_plugins.instruments",
         (".xml", ".trace"),
+        json=False,
     ),
-    "cupti-listing": Reader("Text listings of CUPTI's samples", "warpsight_plugins.cupti_listing"),
+    "cupti-listing": Reader(
+        "Text listings of CUPTI's samples", "warpsight_plugins.cupti_listing", json=False
+    ),
     "perf-script": Reader(
-        "perf script's text: probes and samples with stacks", "warpsight_plugins.perf_script"
+        "perf script's text: probes and samples with stacks", "warpsight_plugins.perf_script", json=False
     ),
     "bpftrace": Reader(
-        "bpftrace's output: stacks with times, or maps of them", "warpsight_plugins.bpf.bpftrace"
+        "bpftrace's output: stacks with times, or maps of them", "warpsight_plugins.bpf.bpftrace", json=False
     ),
     "speedscope": Reader("speedscope's JSON", "warpsight_plugins.speedscope.reader", (".speedscope.json",)),
     "cutracer": Reader(
@@ -41,19 +44,25 @@ READERS: dict[str, Reader] = {
         "warpsight_plugins.cutracer.reader",
         (".ndjson", ".clp"),
     ),
-    "tracy-csv": Reader("tracy-csvexport's CSV", "warpsight_plugins.tracy.csvexport", (".csv",)),
+    "tracy-csv": Reader("tracy-csvexport's CSV", "warpsight_plugins.tracy.csvexport", (".csv",), json=False),
     "tracy": Reader(
         "Tracy captures: recognised, and refused with what to do",
         "warpsight_plugins.tracy.capture",
         (".tracy",),
+        json=False,
     ),
-    "tracesmith-bpf": Reader("TraceSmith's BPF event records", "warpsight_plugins.bpf.tracesmith"),
+    "tracesmith-bpf": Reader(
+        "TraceSmith's BPF event records", "warpsight_plugins.bpf.tracesmith", json=False
+    ),
     "xray": Reader(
         "LLVM XRay logs, basic and FDR",
         "warpsight_plugins.xray.reader",
         options={"map": "the instrumented program, or llvm-xray extract's YAML, for names"},
+        json=False,
     ),
-    "sbt": Reader("SBT 0.1, TraceSmith's binary trace", "warpsight_plugins.sbt.reader", (".sbt",)),
+    "sbt": Reader(
+        "SBT 0.1, TraceSmith's binary trace", "warpsight_plugins.sbt.reader", (".sbt",), json=False
+    ),
 }
 
 EXPORTERS: dict[str, Exporter] = {

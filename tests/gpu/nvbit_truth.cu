@@ -56,9 +56,13 @@ int graphs(float* data) {
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   scaled<<<2, 64, 0, stream>>>(data, 100, 2);
   scaled<<<1, 64, 0, stream>>>(data, 50, 3);
+  scaled<<<2, 64, 0, stream>>>(data + 2048, 70, 1);
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphInstantiate(&made, graph, 0));
-  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(made, stream));
+  for (int i = 0; i < 3; ++i) {
+    if (i == 2) scaled<<<3, 64, 0, stream>>>(data, 150, 1);
+    CHECK(cudaGraphLaunch(made, stream));
+  }
   for (auto& other : others) {
     CHECK(cudaStreamCreate(&other));
     scaled<<<4, 64, 0, other>>>(data + 1024, 200, 1);

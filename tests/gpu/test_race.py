@@ -38,7 +38,12 @@ LAUNCHES, SEEDS = 200, 6
 
 #: End of a built file's name and the flags that make it; the libraries are for trials in one process.
 _LIBRARY = ["-shared", "-Xcompiler", "-fPIC"]
-_KINDS = (("", []), ("_fixed", ["-DFIXED"]), (".so", _LIBRARY), ("_fixed.so", [*_LIBRARY, "-DFIXED"]))
+_KINDS: tuple[tuple[str, list[str]], ...] = (
+    ("", []),
+    ("_fixed", ["-DFIXED"]),
+    (".so", _LIBRARY),
+    ("_fixed.so", [*_LIBRARY, "-DFIXED"]),
+)
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +175,21 @@ def test_the_same_plan_gives_the_same_delays(folder: Path, tmp_path: Path, mode:
     both = logs[0].keys() & logs[1].keys()
     assert len(both) > 1000
     assert all(logs[0][key] == logs[1][key] for key in both)
+
+
+def test_the_tutorials_gemm_races_until_it_has_its_barrier(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    text = (Path(__file__).parents[2] / "docs" / "tutorial" / "flaky-gemm.md").read_text()
+    racy, repair = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2]
+    last = "    tl.atomic_xchg(turn, part + 1)\n"
+    assert racy.count(last) == 1 and repair.endswith("    tl.debug_barrier()\n" + last)
+    programs = tmp_path / "gemm.py", tmp_path / "fixed.py"
+    for program, code in zip(
+        programs, (racy, racy.replace(last, "    tl.debug_barrier()\n" + last)), strict=True
+    ):
+        program.write_text(code)
+    line = racy[: racy.index("    tl.store(")].count("\n") + 1
+    found, silent = (check([sys.executable, str(program), "2"], ["gemm_kernel"]) for program in programs)
+    assert {where for suspect in found.suspects for where in suspect.lines} == {f"gemm.py:{line}"}
+    assert all("tl.debug_barrier()" in suspect.repair for suspect in found.suspects)
+    assert not silent.racy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -206,15 +207,35 @@ def test_a_range_that_the_program_does_not_end_is_said_to_be_incomplete(
     assert (len(held.operations), held.incomplete) == (2, ["the program ended within the range"])
 
 
+@pytest.mark.parametrize(("options", "times"), [("--frame 0", 0), ("--launch 9", 1)])
+def test_a_launch_before_the_range_asks_the_driver_for_little(
+    programs: Programs, tmp_path: Path, options: str, times: int
+) -> None:
+    steps = ["add", "questions", *["add"] * 5, "questions", "add", "add", "add"]
+    frame = ["range:warpsight:frame", "add", "end:warpsight:frame"]
+    output = programs.record(tmp_path, options, *steps, *frame).output
+    before, after = map(int, re.findall(r"asked (\d+) times", output))
+    assert after - before == 5 * times
+
+
+def test_a_program_may_end_on_a_thread_without_a_context(programs: Programs, tmp_path: Path) -> None:
+    capsule = programs.record(tmp_path, "--launch 0..5", "add", "leave").capsule
+    assert floats(capsule, the_output(capsule), "after")[1] == 5.0
+
+
 def test_memory_freed_in_the_range_keeps_what_it_held(programs: Programs, tmp_path: Path) -> None:
     capsule = programs.record(tmp_path, "--launch 0..2", "add", "free", "fill:1").capsule
     assert floats(capsule, the_output(capsule), "after")[2] == 9.0
 
 
-def test_launches_of_many_threads_come_one_after_the_other(programs: Programs, tmp_path: Path) -> None:
-    held = programs.record(tmp_path, "--launch 0..40", "threads:40").capsule.manifest
-    assert len(held.operations) == 40
-    assert len({operation.host_time for operation in held.operations}) == 40
+@pytest.mark.parametrize(("chosen", "threads", "count"), [("0..40", 40, 40), ("20..60", 200, 40)])
+def test_launches_of_many_threads_come_one_after_the_other(
+    programs: Programs, tmp_path: Path, chosen: str, threads: int, count: int
+) -> None:
+    """As many as were asked for, whichever thread is first at the recorder."""
+    held = programs.record(tmp_path, f"--launch {chosen}", f"threads:{threads}").capsule.manifest
+    assert len(held.operations) == count
+    assert len({operation.host_time for operation in held.operations}) == count
 
 
 def test_without_room_on_the_gpu_memory_goes_to_the_host_at_once(programs: Programs, tmp_path: Path) -> None:

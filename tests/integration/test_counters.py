@@ -120,14 +120,45 @@ def test_each_launch_has_the_metrics_asked_for(standin: Standin, tmp_path: Path)
     assert found.sql(joined) == [(6,)]
 
 
-def test_launches_that_need_several_passes_are_refused(standin: Standin, tmp_path: Path) -> None:
+def test_several_passes_in_one_run_are_refused(standin: Standin, tmp_path: Path) -> None:
     found = run(
         standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:2", says="passes=3"
     )
     [cause] = losses(found, "metrics")
-    assert "they need 3 passes and a launch takes one" in cause
+    assert "they need 3 passes and a run of the program takes one" in cause
     assert found.sql("SELECT count(*) FROM range_metric") == [(0,)]
     assert found.sql("SELECT count(*) FROM launch WHERE name = 'gemm'") == [(2,)]
+
+
+@pytest.mark.parametrize("per", ["kernel", "range"])
+def test_each_run_takes_a_pass_and_the_last_has_the_metrics(
+    standin: Standin, tmp_path: Path, per: str
+) -> None:
+    options = ("--metrics", "dram__bytes.sum", "--metrics-per", per, "--metrics-passes", str(tmp_path))
+    steps = ("push:step", "launch:gemm:70", "pop", "launch:add:1")
+    expected = (
+        [("range", "step", 70.0)]
+        if per == "range"
+        else [("kernel", "gemm", 1.0)] * 70 + [("kernel", "add", 1.0)]
+    )
+    for turn in range(6):
+        found = run(standin, tmp_path / f"{turn}.warp", options, *steps, says="passes=3")
+        rows = found.sql("SELECT kind, name, value FROM range_metric ORDER BY range")
+        assert rows == (expected if turn % 3 == 2 else [])
+        assert any("wait for further passes" in cause for cause in losses(found, "metrics")) == (
+            turn % 3 != 2
+        )
+    assert not [path for path in tmp_path.iterdir() if path.is_file()]
+
+
+def test_runs_that_launch_other_kernels_are_not_put_together(standin: Standin, tmp_path: Path) -> None:
+    options = ("--metrics", "dram__bytes.sum", "--metrics-passes", str(tmp_path))
+    run(standin, tmp_path / "a.warp", options, "launch:gemm:2", "launch:add:1", says="passes=2")
+    found = run(standin, tmp_path / "b.warp", options, "launch:gemm:1", "launch:add:2", says="passes=2")
+    assert found.sql("SELECT cause, count FROM loss WHERE source = 'metrics'") == [
+        ("launches or ranges that differ from those of the run before, so passes cannot be put together", 3)
+    ]
+    assert found.sql("SELECT count(*) FROM range_metric") == [(0,)]
 
 
 def test_only_kernels_asked_for_are_measured(standin: Standin, tmp_path: Path) -> None:
@@ -151,9 +182,30 @@ def test_samples_are_counters_of_the_timeline(standin: Standin, tmp_path: Path) 
         ("dram__bytes.sum", 7.0, "bytes", 5), ("sm__cycles.avg", 70.0, "bytes", 5)
     ]  # fmt: skip
     [(inside,)] = found.sql(
-        "SELECT bool_and(abs(time - start) < 60e9) FROM counter, launch WHERE source = 'pm sampling'"
+        "SELECT bool_and(time BETWEEN start AND start + 60e9) FROM counter, launch WHERE source = 'pm sampling'"
     )
     assert inside
+
+
+def test_captured_launches_are_measured_when_their_graph_runs(standin: Standin, tmp_path: Path) -> None:
+    found = run(standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:1", "graph:3")
+    assert found.sql("SELECT name, value FROM range_metric ORDER BY range") == [
+        ("gemm", 1.0),
+        *[("CUDA graph", 1.0)] * 3,
+    ]
+    assert losses(found, "metrics") == []
+
+
+def test_more_launches_than_one_session_takes_are_measured(standin: Standin, tmp_path: Path) -> None:
+    found = run(
+        standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum"), "launch:gemm:100", "launch:add:50"
+    )
+    assert found.sql("SELECT name, count(*), min(value), max(value) FROM range_metric GROUP BY ALL ORDER BY 1") == [
+        ("add", 50, 1.0, 1.0), ("gemm", 100, 1.0, 1.0)
+    ]  # fmt: skip
+    unjoined = "SELECT count(*) FROM range_metric r ANTI JOIN launch l ON r.correlation = l.correlation AND r.name = l.name"
+    assert found.sql(unjoined) == [(0,)]
+    assert found.sql("SELECT count(*) FROM kernel WHERE duration > 0") == [(150,)]
 
 
 @pytest.mark.parametrize(
@@ -166,21 +218,13 @@ def test_sampling_that_loses_says_so(standin: Standin, tmp_path: Path, says: str
     assert words in cause
 
 
-@pytest.mark.parametrize(("passes", "measured"), [(1, 4), (2, 2), (9, 0)])
-def test_a_range_takes_a_pass_each_time_it_is_entered(
-    standin: Standin, tmp_path: Path, passes: int, measured: int
-) -> None:
-    options = ("--metrics", "dram__bytes.sum", "--metrics-per", "range")
-    steps = [
-        step
-        for _ in range(4)
-        for step in ("push:step", "push:inner", "launch:gemm:2", "pop", "launch:add:1", "pop")
-    ]
-    found = run(standin, tmp_path / "a.warp", options, *steps, says=f"passes={passes}")
-    assert found.sql("SELECT kind, name, value FROM range_metric") == [("range", "step", 3.0)] * measured
-    said = losses(found, "metrics")
-    assert (said == []) == (measured > 0)
-    assert measured or "they need 9 passes, one each time the program enters a range" in said[0]
+def test_a_range_is_measured_each_time_it_is_entered(standin: Standin, tmp_path: Path) -> None:
+    steps = ("push:step", "push:inner", "launch:gemm:2", "pop", "launch:add:1", "pop") * 4
+    found = run(
+        standin, tmp_path / "a.warp", ("--metrics", "dram__bytes.sum", "--metrics-per", "range"), *steps
+    )
+    assert found.sql("SELECT kind, name, value FROM range_metric") == [("range", "step", 3.0)] * 4
+    assert losses(found, "metrics") == []
 
 
 def test_metrics_are_shown_for_each_kernel(standin: Standin, tmp_path: Path) -> None:
@@ -190,6 +234,16 @@ def test_metrics_are_shown_for_each_kernel(standin: Standin, tmp_path: Path) -> 
     assert done.returncode == 3, done.stderr
     [row] = json.loads(done.stdout)
     assert (row["name"], row["metric"], row["times"], row["mean"]) == ("gemm", "dram__bytes.sum", 2, 1.0)
+
+
+def test_a_program_runs_once_for_each_pass_and_its_metrics_are_shown_once(standin: Standin) -> None:
+    program = standin.program("init", "launch:gemm:2", "sync")
+    done = standin.run("sass", "metrics", "-m", "dram__bytes.sum", "--json", "--", *program,
+                       WARPSIGHT_CUPTI=str(standin.folder / "libcupti.so.13"), STANDIN="passes=3")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [row] = json.loads(done.stdout)
+    assert (row["name"], row["times"], row["mean"], row["passes"]) == ("gemm", 2, 1.0, 3)
+    assert "the program runs 3 times" in done.stderr
 
 
 def test_an_unknown_metric_is_refused_before_the_program_runs(standin: Standin) -> None:

@@ -215,6 +215,67 @@ def test_callers_and_callees_of_a_frame_are_those_of_all_its_places(modules):
     assert page.evaluate("flame.label(0)") == "all"
 
 
+@pytest.mark.browser
+def test_in_the_order_of_time_frames_stand_where_they_came(modules):
+    page = modules
+    page.evaluate("flame.canvas.focus()")
+    page.key("o")
+    assert page.evaluate("flame.order.getAttribute('aria-pressed')") == "true"
+    layers = page.evaluate(f"{_LABELS}.filter(text => text.includes('Layer'))")
+    assert layers == [f"nn.Module: Layer_{n}" for n in (0, 1, 2)]  # as they came, the lightest first
+    assert (
+        page.evaluate(f"{_LABELS}.filter(text => text === 'main (train.py:3)').length") == 1
+    )  # it never ended
+    assert page.evaluate("[flame.weight(0), flame.plain.total[0][0]]") == [33, 33]
+    layer = page.evaluate(f"{_LABELS}.indexOf('nn.Module: Layer_2')")
+    assert page.evaluate(f"flame.told({layer})").endswith("from 0.000000200s")
+    page.evaluate("flame.fold.click()")
+    assert "call (torch/b.py:2)" in page.evaluate(_LABELS)
+    page.evaluate("flame.flip.click()")  # leaves first is for all times
+    assert page.evaluate("[flame.order.getAttribute('aria-pressed'), flame.label(1)]") == ["false", "gemm"]
+    assert page.evaluate("flame.weight(0)") == 33
+
+
+def test_speedscope_has_the_order_of_time(tmp_path):
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        names = [writer.name(text) for text in ("first", "second")]
+        for i, name in enumerate([0, 1, 1, 0]):
+            row = {
+                "start": 100 * i,
+                "duration": 10 + i,
+                "name_id": names[name],
+                "device": 0,
+                "context": 1,
+                "stream": 7,
+            }
+            writer.add("kernel", [{**row, "process": 0, "graph_level": False}])
+        writer.describe()
+    assert run(tmp_path / "t.warp", "-o", tmp_path / "t.speedscope.json").returncode == 0
+    profile = json.loads((tmp_path / "t.speedscope.json").read_text())
+    frames = [frame["name"] for frame in profile["shared"]["frames"]]
+    assert [frames[sample[-1]] for sample in profile["profiles"][0]["samples"]] == [
+        "first",
+        "second",
+        "first",
+    ]
+    assert profile["profiles"][0]["weights"] == [10, 11 + 12, 13]
+
+
+def test_a_cpu_profile_has_the_lines_and_conserves_the_time(made, tmp_path):
+    trace, _ = made
+    assert run(trace, "-o", tmp_path / "t.cpuprofile", "--include-paths").returncode == 0
+    profile = json.loads((tmp_path / "t.cpuprofile").read_text())
+    with open_trace(trace) as opened:
+        whole = int(flame(opened).total[0, 0])
+    assert sum(profile["timeDeltas"]) == profile["endTime"] == whole // 1_000
+    assert len(profile["samples"]) == len(profile["timeDeltas"]) and min(profile["timeDeltas"]) >= 0
+    nodes = {node["id"]: node for node in profile["nodes"]}
+    assert {child for node in nodes.values() for child in node["children"]} | {1} == set(nodes)
+    assert set(profile["samples"]) <= set(nodes)
+    frame = next(n["callFrame"] for n in nodes.values() if n["callFrame"]["functionName"] == "train")
+    assert (frame["url"], frame["lineNumber"]) == ("train.py", 60)  # lines count from 0
+
+
 def test_every_form_holds_the_same_time(made, tmp_path):
     trace, _ = made
     with open_trace(trace) as opened:

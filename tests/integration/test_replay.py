@@ -302,6 +302,19 @@ def test_other_schedules_are_measured_beside_their_prediction(standin: Path, tmp
     assert "kernel:noisy=none" in said and "-33.3 %" in said
 
 
+def test_what_a_graph_saves_is_predicted_from_the_pace_of_launches(standin: Path, tmp_path: Path) -> None:
+    """Kernels follow each other 20 ms sooner in a graph of this device: far longer than the host's own times here."""
+    write(tmp_path / "x.capsule", (KERNEL,) * 10)
+    done = replaying.replay(
+        standin, tmp_path / "x.capsule", "-w", "graphs", "--json", STANDIN_LAUNCH_GAP="20000"
+    )
+    found = json.loads(done.stdout)
+    assert found["versions"][0]["totals_ns"][0] == pytest.approx(200_100_000)
+    (change,) = found["changes"]
+    assert change["median_ns"] == 100_000
+    assert change["predicted_ns"] < 60_000_000  # one launch's gap stays: before the first kernel
+
+
 def test_a_change_that_matches_nothing_is_refused_before_anything_runs(standin: Path, tmp_path: Path) -> None:
     write(tmp_path / "x.capsule")
     done = replaying.replay(standin, tmp_path / "x.capsule", "-w", "streams:conv")

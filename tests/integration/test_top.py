@@ -1,9 +1,14 @@
 """`top` beside a real recording: what it shows while the program runs, and that it ends with it."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -43,6 +48,27 @@ def top(library, folder, *arguments):
                           env=environment(library, POCL_CACHE_DIR=os.fspath(folder)), cwd=folder, timeout=60)  # fmt: skip
 
 
+def on_a_terminal(library, folder):
+    """The application opens, draws the flame graph, and ends with q, leaving the last numbers."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "warpsight", "top", "run.warp", "--window", "60"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.STDOUT, cwd=folder,
+                               env=environment(library, TERM="xterm-256color"))  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    for key, awaited in ((b"2", b"Kernels"), (b"q", b"heat_opencl.py"), (b"", b"launches/s")):
+        while awaited not in seen:
+            seen += os.read(ours, 65536)
+        os.write(ours, key)
+        seen = b"" if key else seen
+    with contextlib.suppress(OSError):  # the terminal is gone with its last program
+        while os.read(ours, 65536):
+            pass
+    assert process.wait(60) == 0
+    os.close(ours)
+
+
 def test_a_running_program_is_seen_and_top_ends_with_it(running, library, tmp_path):
     shown = {}
     for _ in range(20):  # rows come when their segment is written; each round makes new ones
@@ -62,6 +88,7 @@ def test_a_running_program_is_seen_and_top_ends_with_it(running, library, tmp_pa
     (recorded, *_) = launcher["processes"]
     by_process = json.loads(top(library, tmp_path, str(recorded), "--json", "--interval", "0.2").stdout)
     assert by_process["folder"] == launcher["folder"]
+    on_a_terminal(library, tmp_path)
     nobody = top(library, tmp_path, str(os.getpid()), "--once")
     assert nobody.returncode == 1 and f"process {os.getpid()} is not recorded" in nobody.stderr
     running.stdin.close()

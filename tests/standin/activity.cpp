@@ -61,8 +61,6 @@ size_t size_of(uint32_t kind) {
   }
 }
 
-uint64_t now() { return g_clock != nullptr ? g_clock() : 1; }
-
 void check_zeroed(const uint8_t* memory, size_t size) {
   for (size_t i = 0; g_zeroed && i < size; ++i) {
     if (memory[i] != 0) violation("a buffer that is not zeroed");
@@ -142,6 +140,8 @@ void append(const Record& record, bool incomplete) {
 }
 
 }  // namespace
+
+uint64_t now() { return g_clock != nullptr ? g_clock() : 1; }
 
 bool kind_enabled(CUpti_ActivityKind kind) {
   std::lock_guard<std::mutex> guard(g_lock);

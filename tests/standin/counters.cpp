@@ -5,8 +5,8 @@
 #include <cupti_range_profiler.h>
 #include <cupti_sass_metrics.h>
 #include <cupti_target.h>
-#include <time.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -46,9 +46,14 @@ struct Script {
 };
 constexpr Script kScript[] = {{0x0, {4, 128, 128, 0}}, {0x10, {4, 64, 48, 8}}, {0x20, {0, 0, 0, 0}}};
 
-// What the images of both interfaces hold.
+// What the images of both interfaces hold: ranges with their launches, or samples.
 struct Image {
-  size_t ranges, launches;
+  static constexpr size_t kMost = 64;
+  size_t ranges, passes;  // passes: those taken so far
+  struct Range {
+    char name[16];
+    size_t launches;
+  } range[kMost];
 };
 
 std::mutex g_lock;  // protects everything below
@@ -57,7 +62,8 @@ std::vector<uint64_t> g_config;             // of SASS metrics: ids from 1
 bool g_counting = false;
 CUpti_RangeProfiler_Object g_ranges = {};
 CUpti_PmSampling_Object g_sampler = {};
-size_t g_launches = 0;  // in the session of the Range Profiler
+Image g_session = {};  // of the Range Profiler
+bool g_capturing = false;
 
 CUptiResult refusal() { return static_cast<CUptiResult>(option("counters_refuse", CUPTI_SUCCESS)); }
 
@@ -68,8 +74,11 @@ void count_launch(const char* kernel) {
   // CUPTI counts nothing while kernels may run beside each other.
   const bool exact = kind_enabled(CUPTI_ACTIVITY_KIND_KERNEL) && !kind_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (g_counting && exact && kernel != nullptr) ++g_counted[kernel];
-  if (g_ranges.started) ++g_launches;
+  if (g_ranges.depth != 0) ++g_session.range[g_session.ranges - 1].launches;
 }
+
+void set_capturing(bool capturing) { g_capturing = capturing; }
+bool capturing() { return g_capturing; }
 
 }  // namespace standin
 
@@ -198,7 +207,8 @@ EXPORT CUptiResult cuptiProfilerHostGetNumOfPasses(CUpti_Profiler_Host_GetNumOfP
 // The first metric of a range is its launches, the second ten times these, and so on.
 EXPORT CUptiResult cuptiProfilerHostEvaluateToGpuValues(CUpti_Profiler_Host_EvaluateToGpuValues_Params* params) {
   const auto* image = reinterpret_cast<const Image*>(params->pCounterDataImage);
-  double value = static_cast<double>(image->launches);
+  if (image->passes != static_cast<size_t>(option("passes", 1))) violation("metrics are evaluated before the last pass");
+  double value = static_cast<double>(image->range[params->rangeIndex].launches);
   for (size_t i = 0; i < params->numMetrics; ++i, value *= 10) params->pMetricValues[i] = value;
   return CUPTI_SUCCESS;
 }
@@ -220,6 +230,7 @@ EXPORT CUptiResult cuptiRangeProfilerDisable(CUpti_RangeProfiler_Disable_Params*
 }
 
 EXPORT CUptiResult cuptiRangeProfilerGetCounterDataSize(CUpti_RangeProfiler_GetCounterDataSize_Params* params) {
+  if (params->maxNumOfRanges > Image::kMost) violation("more ranges than an image of the stand-in has room for");
   return params->counterDataSize = sizeof(Image), CUPTI_SUCCESS;
 }
 
@@ -240,13 +251,16 @@ EXPORT CUptiResult cuptiRangeProfilerSetConfig(CUpti_RangeProfiler_SetConfig_Par
 EXPORT CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params*) {
   const std::lock_guard<std::mutex> guard(g_lock);
   if (!g_ranges.configured || g_ranges.started) violation("the Range Profiler is started twice or without a configuration");
-  g_launches = 0;
+  g_session = {};
   return g_ranges.started = true, CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params*) {
+EXPORT CUptiResult cuptiRangeProfilerPushRange(CUpti_RangeProfiler_PushRange_Params* params) {
   const std::lock_guard<std::mutex> guard(g_lock);
   if (!g_ranges.started || g_ranges.config.range != CUPTI_UserRange) violation("a range outside of a session for ranges");
+  if (g_capturing) violation("a range is begun while a stream captures");
+  if (g_session.ranges == g_ranges.config.maxRangesPerPass) violation("more ranges than the session was configured for");
+  strncpy(g_session.range[g_session.ranges++].name, params->pRangeName, sizeof(Image::Range::name) - 1);
   return ++g_ranges.depth, CUPTI_SUCCESS;
 }
 
@@ -261,7 +275,7 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params* param
   if (!g_ranges.started || g_ranges.depth != 0) violation("the Range Profiler is stopped inside of a range");
   g_ranges.started = g_ranges.decoded = false;
   const size_t passes = static_cast<size_t>(option("passes", 1));
-  const bool all = g_ranges.config.replayMode == CUPTI_KernelReplay || g_ranges.config.passIndex + 1 == passes;
+  const bool all = g_ranges.config.passIndex + 1 == passes;
   params->passIndex = all ? 0 : g_ranges.config.passIndex + 1;
   params->isAllPassSubmitted = all;
   return CUPTI_SUCCESS;
@@ -270,7 +284,17 @@ EXPORT CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params* param
 EXPORT CUptiResult cuptiRangeProfilerDecodeData(CUpti_RangeProfiler_DecodeData_Params*) {
   const std::lock_guard<std::mutex> guard(g_lock);
   if (g_ranges.started) violation("data is decoded while the Range Profiler measures");
-  *reinterpret_cast<Image*>(g_ranges.config.pCounterDataImage) = {1, g_launches};
+  // The order of ranges in an image is not that of their begins.
+  auto* image = reinterpret_cast<Image*>(g_ranges.config.pCounterDataImage);
+  if (image->passes != g_ranges.config.passIndex) violation("a pass is put into an image that lacks the passes before it");
+  ++image->passes;
+  image->ranges = g_session.ranges;
+  std::reverse_copy(g_session.range, g_session.range + g_session.ranges, image->range);
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiRangeProfilerCounterDataGetRangeInfo(CUpti_RangeProfiler_CounterData_GetRangeInfo_Params* params) {
+  params->rangeName = reinterpret_cast<const Image*>(params->pCounterDataImage)->range[params->rangeIndex].name;
   return CUPTI_SUCCESS;
 }
 
@@ -321,7 +345,7 @@ EXPORT CUptiResult cuptiPmSamplingStop(CUpti_PmSampling_Stop_Params*) {
 EXPORT CUptiResult cuptiPmSamplingDecodeData(CUpti_PmSampling_DecodeData_Params* params) {
   auto* image = reinterpret_cast<Image*>(params->pCounterDataImage);
   if (image->ranges != 0) violation("an image of samples is filled again that was not cleared");
-  *image = {static_cast<size_t>(g_sampler.left < 2 ? g_sampler.left : 2), 7};
+  *image = {static_cast<size_t>(g_sampler.left < 2 ? g_sampler.left : 2), 1, {{"", 7}, {"", 7}}};
   g_sampler.left -= static_cast<long>(image->ranges);
   params->decodeStopReason = g_sampler.left > 0 ? CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
                                                 : CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS;
@@ -334,9 +358,7 @@ EXPORT CUptiResult cuptiPmSamplingGetCounterDataInfo(CUpti_PmSampling_GetCounter
   return CUPTI_SUCCESS;
 }
 
+// Samples have the time of the registered clock, as records do.
 EXPORT CUptiResult cuptiPmSamplingCounterDataGetSampleInfo(CUpti_PmSampling_CounterData_GetSampleInfo_Params* params) {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  params->endTimestamp = static_cast<uint64_t>(now.tv_sec) * 1000000000ull + static_cast<uint64_t>(now.tv_nsec);
-  return CUPTI_SUCCESS;
+  return params->endTimestamp = now(), CUPTI_SUCCESS;
 }

@@ -87,7 +87,8 @@ EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   return *name = reinterpret_cast<const char*>(function), CUDA_SUCCESS;
 }
 EXPORT CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+  *status = capturing() ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
 }
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                                unsigned block_y, unsigned block_z, unsigned, CUstream stream, void**,

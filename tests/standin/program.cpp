@@ -221,6 +221,7 @@ void graph(int launches) {
   made.graph = handle<CUgraph>(8);
   made.node = handle<CUgraphNode>(100);
   resource(CUPTI_CBID_RESOURCE_GRAPH_CREATED, &made, nullptr);
+  set_capturing(true);
   {
     const cudaLaunchKernel_v7000_params params = runtime_arguments();
     Call call(kRuntime, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, "cudaLaunchKernel", &params,
@@ -229,6 +230,7 @@ void graph(int launches) {
     Call driver_call(kDriver, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &inner, "in_graph");
     resource(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, &made, nullptr);
   }
+  set_capturing(false);
   {
     cudaGraphExec_t result = nullptr;
     const cudaGraphInstantiate_v12000_params params = {&result, nullptr, 0};

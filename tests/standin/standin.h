@@ -32,6 +32,8 @@ class Call {
   int result_ = 0;
 };
 
+uint64_t now();  // by the clock that the recorder registered
+
 // Records of the calling thread's work.
 void record_kernel(const char* name, uint32_t correlation, uint32_t stream, uint64_t graph_node);
 void record_copy(uint64_t bytes, uint32_t correlation, uint64_t graph_node = 0);
@@ -54,6 +56,8 @@ void sample_launch(const char* kernel);
 void checksum_image(const void* image, size_t size, const char* const* kernels, size_t count);
 uint64_t checksum_of(const char* kernel);
 void count_launch(const char* kernel);  // for exact counts and metrics
+void set_capturing(bool capturing);     // a stream captures
+bool capturing();
 
 void context_exists();
 void resource(CUpti_CallbackIdResource id, void* descriptor, CUstream stream);

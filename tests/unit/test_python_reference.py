@@ -62,7 +62,7 @@ RENAMED = {"no_source": "source", "no_flows": "flows", "no_counters": "counters"
 OWN = {
     "query": {"everything"}, "diff": {"traces", "fail_if_slower", "untested"},
     "merge": {"gpu", "weight", "summary", "compat"}, "pack": {"trace", "unpack"},
-    "analyze": {"names"},
+    "analyze": {"names", "as_sarif", "include_paths"},
 }  # fmt: skip
 READING = [
     name for name, verb in VERBS.items() if verb.group == "Read" and name not in {*FUNCTIONS, *WITHOUT}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from warpsight.api import choice, files
 from warpsight.errors import UsageError, WarpsightError, choices
@@ -23,6 +23,7 @@ FORMS = {
     "png": (".flame.png", ".png"),
     "folded": (".folded", ".txt", ".collapsed"),
     "speedscope": (".speedscope.json", ".json"),
+    "cpuprofile": (".cpuprofile",),
 }
 #: What a graph of each weight is made of.
 _NEEDED = {
@@ -170,11 +171,9 @@ def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> 
     if form == "folded":
         flame_text.write_folded(graph, stream)
     elif form == "speedscope":
-        import msgspec
-
-        stream.write(
-            msgspec.json.encode(flame_text.speedscope(graph, Path(graph.traces[-1]).name)).decode() + "\n"
-        )
+        stream.write(_json(flame_text.speedscope(graph, Path(graph.traces[-1]).name)))
+    elif form == "cpuprofile":
+        stream.write(_json(flame_text.cpuprofile(graph)))
     elif form == "svg":
         stream.write(flame_pictures.svg(graph))
     else:
@@ -183,6 +182,12 @@ def _write_text(trace: Trace, graph: FlameGraph, form: str, stream: IO[str]) -> 
         ]
         name = " → ".join(Path(path).name for path in graph.traces)
         stream.write(flame_page.page(graph, name, lost=missing))
+
+
+def _json(value: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value).decode() + "\n"
 
 
 def _check_not_empty(trace: Trace, graph: FlameGraph) -> None:

@@ -225,7 +225,7 @@ class Writing(Questions):
 
         Args:
             weight: time, launches, bytes, idle, allocated, or samples (of host threads).
-            to: html, svg, png, folded or speedscope; what the name of `out` says by default.
+            to: html, svg, png, folded, speedscope or cpuprofile; what the name of `out` says by default.
             out: also write it to this new file or open stream.
             force: replace an existing file.
             diff: an earlier trace to compare with, open or a path.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warpsight.errors import TraceError, UsageError
-from warpsight.formats import registry
+from warpsight.formats import following, registry
 from warpsight.formats.errors import FormatError, decoding
 from warpsight.formats.source import Source
 
@@ -162,7 +162,8 @@ def _read_all(
             with Source(path) as source:
                 name = form or _sniffed(source)
                 target.begin(f"{number}:{source.name}")
-                read_into(target, source, name, options)
+                with following.shown(source):
+                    read_into(target, source, name, options)
                 if source.truncated:
                     cause = f"{source.name} is not whole: {source.damage}; what comes after is missing"
                     target.lost(1, cause)

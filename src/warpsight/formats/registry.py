@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from warpsight.model import Trace
 
 
+_JSON_OBJECT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"')
+
+
 @dataclass(frozen=True)
 class Coverage:
     """A reader's coverage of its format, as sentences for the reference page."""
@@ -73,6 +76,8 @@ class Reader:
     ranked: bool = False
     #: Our own files of this format enclose the rows that they show (:mod:`warpsight.formats.enclosed`).
     encloses: bool = False
+    #: Its files can be JSON; other readers are not loaded to be asked about a file that begins as a JSON object.
+    json: bool = True
 
     def _loaded(self) -> Any:
         return importlib.import_module(self.module)
@@ -128,6 +133,7 @@ _CORE_READERS: dict[str, Reader] = {
         "Event traces of sass trace: accesses, barriers and more of single instructions",
         "warpsight.formats.events.reader",
         (".events",),
+        json=False,
     ),
     "nsys": Reader(
         "Nsight Systems: SQLite, Parquet and Arrow exports; .nsys-rep through nsys",
@@ -268,6 +274,8 @@ def sniff(source: Source) -> str | None:
     readers = _tables()[0]
     likely = [form for form, r in readers.items() if name.endswith(r.suffixes)]
     rest = [form for form in readers if form not in likely]
+    if _JSON_OBJECT.match(source.head):
+        rest = [form for form in rest if readers[form].json]
     return next((form for form in (*likely, *rest) if _knows(readers[form], source)), None)
 
 

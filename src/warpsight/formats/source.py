@@ -43,6 +43,8 @@ class Source:
         self.truncated = False
         #: Where and how it is damaged, as a clause; empty when it is not.
         self.damage = ""
+        #: Bytes on disk that have been read, of readers that go through the file in order.
+        self.taken = 0
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if not self.path.exists():
             raise FormatError(self.name, "there is no such file or folder")
@@ -91,7 +93,7 @@ class Source:
         """
         if self.is_directory:
             raise FormatError(self.name, "is a folder where a file is expected")
-        file = self.path.open("rb", buffering=0)
+        file = _Counted(self)
         if not self.compression:
             return io.BufferedReader(file, _READ_BYTES)
         decoder = _Gzip() if self.compression == "gzip" else _Zstd()
@@ -134,6 +136,30 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Counted(io.FileIO):
+    """The file of a source, which knows how far it was read."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source.path)
+        self._source = source
+        source.taken = 0
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer) or 0
+        self._source.taken += count
+        return count
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._noted(super().read(-1 if size is None else size) or b"")
+
+    def readall(self) -> bytes:
+        return self._noted(super().readall() or b"")
+
+    def _noted(self, data: bytes) -> bytes:
+        self._source.taken += len(data)
+        return data
 
 
 class _Damaged(Exception):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 #: Parameters of glibc's mallopt (malloc.h), and values: arrays up to 32 MiB come from the heap, and up to 1 GiB of it stays.
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-_SETTINGS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 1 << 30, _TOP_PAD: 64 << 20}
+#: All threads share one heap: a column that one of them freed serves the next.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
+_SETTINGS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 1 << 30, _TOP_PAD: 64 << 20, _ARENA_MAX: 1}
 
 
 def keep_freed_memory() -> None:

@@ -206,7 +206,9 @@ def _found(
         if number not in have:
             continue
         if number not in places:
-            rows = None if len(have) == 1 else np.flatnonzero(other_process == number)
+            rows = None
+            if len(have) > 1:
+                rows = np.flatnonzero(other_process == number).astype(out.dtype)
             places[number] = Places(other_key if rows is None else other_key[rows], rows)
         if len(wanted) == 1:
             return places[number](key)

@@ -166,8 +166,12 @@ class Everything:
     def kernels(self) -> tuple[Column, Column]:
         """The rows that are kernels, by begin, and beside it the row of table kernel that each is."""
         rows = np.flatnonzero(self.work.kind <= COMMUNICATION)
+        return rows, self.kernel_rows(rows)
+
+    def kernel_rows(self, rows: Column) -> Column:
+        """The row of table kernel that each of some rows, all of them kernels, is."""
         source = rows if self._order is None else self._order[rows]
-        return rows, source if self._finished is None else self._finished[source]
+        return source if self._finished is None else self._finished[source]
 
 
 def everything(trace: Trace) -> Everything:
@@ -396,16 +400,17 @@ def directions(trace: Trace, work: Work, rows: Column) -> tuple[list[str], Colum
     moved = np.flatnonzero(work.kind[rows] == COPY)
     if len(moved):
         columns, texts = trace.columns("memcpy", {}, ["kind"])
-        code[moved] = columns["kind"][copy_rows(trace, work, rows[moved])] + 2
+        code[moved] = columns["kind"][table_rows(trace, work, rows[moved])] + 2
         names += ["Memcpy", *(f"Memcpy {kind}" for kind in texts["kind"])]
     return names, code
 
 
-def copy_rows(trace: Trace, work: Work, rows: Column) -> Column:
-    """For rows of work that are copies, the row of table memcpy that each is."""
-    copies, source = everything(trace).copies
+def table_rows(trace: Trace, work: Work, rows: Column) -> Column:
+    """For rows of work that are all copies, or all sets, the row of their table that each is."""
+    whole = everything(trace)
+    among, source = whole.sets if len(rows) and work.kind[rows[0]] == SET else whole.copies
     place = rows if work.source is None else work.source[rows]
-    out: Column = source[np.searchsorted(copies, place)]
+    out: Column = source[np.searchsorted(among, place)]
     return out
 
 

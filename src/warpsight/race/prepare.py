@@ -147,10 +147,11 @@ def provoked(
         result = stressing.stress(experiment, made, limits=stressing.Limits(1000, seconds))
     control, delayed = result.control, result.delayed
     where = f"at the {len(chosen)} suspicious points" if chosen else f"at {len(made.points)} points"
+    undecided = result.verdict == "not reproduced" and delayed.failures > 0
     return check.Provoked(
         str(result.verdict), delayed.failures, delayed.runs, control.failures, control.runs,
-        f"{result.verdict} ({where}): {delayed.failures} of {delayed.runs} delayed runs failed, {control.failures} of "
-        f"{control.runs} without delays",
+        f"{'undecided' if undecided else result.verdict} ({where}): {delayed.failures} of {delayed.runs} delayed runs failed, "
+        f"{control.failures} of {control.runs} without delays" + ": a longer --for decides" * undecided,
     )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ class StressResult(msgspec.Struct, kw_only=True):
         outcomes: how often each class of outcome occurred.
         evidence, evidence_natural: e-values, which decide above 1/(1 − confidence).
         rate_below: the rate of failing of delayed runs or trials that is excluded.
-        plan: the plan that failed most often, empty when none did; example: how it failed; folder: of the experiment.
+        plan: the plan that fails most often, empty when none did; example: how it failed; folder: of the experiment.
         exit_code: of the verb.
     """
 
@@ -204,10 +204,17 @@ class State:
         return "not reproduced", "nothing failed"
 
     def best(self) -> tuple[int, int] | None:
-        """Ceiling and seed of the plan that failed most often, with the fewest runs and the shortest delays among equals."""
-        if not self.failing:
-            return None
-        return max(self.failing, key=lambda plan: (self.failing[plan][0], -self.failing[plan][1], -plan[0]))
+        """Ceiling and seed of the plan that fails most often, the one with the shortest delays among equals.
+
+        How often is estimated from its own runs and, as if that were one run more, from the trials of its ceiling.
+        """
+
+        def rate(plan: tuple[int, int]) -> float:
+            failures, runs, _ = self.failing[plan]
+            arm = self.ceilings[plan[0]]
+            return (failures + (arm.failures + 1) / (arm.trials + 2)) / (runs + 1)
+
+        return max(self.failing, key=lambda plan: (rate(plan), -plan[0]), default=None)
 
 
 def draw(state: State, number: int, choice: random.Random, ceilings: Sequence[int], mixed: bool) -> Drawn:
@@ -359,7 +366,7 @@ def _drawn(lines: Sequence[dict[str, Any]]) -> Iterator[Drawn]:
 
 
 def _result(experiment: Experiment, state: State, reference: Outcome) -> StressResult:
-    """The verdict with what it rests on; the plan that failed most often is written for `race replay` and `race reduce`."""
+    """The verdict with what it rests on; the plan that fails most often is written for `race replay` and `race reduce`."""
     if reference.kind == "pass":
         verdict, why = state.verdict() or ("not reproduced", "interrupted")
     elif reference.failed:

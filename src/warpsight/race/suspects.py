@@ -34,6 +34,20 @@ class Access:
         """`file:line` of the innermost frame, with the file's name alone; empty when not known."""
         return line_of(self.frames)
 
+    @property
+    def told(self) -> str:
+        """The access in words, with its line."""
+        if not self.line:
+            return f"the {self.operation} ({self.sass or 'line unknown'})"
+        outer = line_of(self.frames[-1:])
+        inlined = outer and outer.rpartition(":")[0] != self.line.rpartition(":")[0]
+        return f"the {self.operation} at {self.line}" + (f", inlined at {outer}" if inlined else "")
+
+    @property
+    def barrier(self) -> str:
+        """A barrier of a block in the language of the access."""
+        return "a barrier (in Triton tl.debug_barrier())" if ".py:" in self.line else "__syncthreads()"
+
     def to_json(self) -> dict[str, Any]:
         """As an object."""
         return {

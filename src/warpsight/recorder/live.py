@@ -19,18 +19,21 @@ import numpy.typing as npt
 
 from warpsight.capture.segments import layout
 from warpsight.capture.segments.blocks import BlockTracker
-from warpsight.capture.segments.segment import Block, gather, open_segment, strings
+from warpsight.capture.segments.segment import Batch, Block, gather, open_segment, strings
 from warpsight.device_code.demangle import demangle
 from warpsight.errors import UsageError, WarpsightError
 from warpsight.model.sharing import secrets
-from warpsight.recorder import attach, output
+from warpsight.recorder import attach, live_stacks, output
 from warpsight.recorder import find as search
 from warpsight.recorder.drain import listener
 from warpsight.recorder.environment import SOCKET
+from warpsight.recorder.live_stacks import Stacks, TopStack
 
 Array = npt.NDArray[Any]
 #: Kinds of rows that are looked at, beside texts.
-_KINDS = ("Kernel", "Memcpy", "Memset", "Api", "Counter", "Loss", "Device", "Process")
+_WORK = ("Kernel", "Memcpy", "Memset")
+_TIMED = (*_WORK, "Api", "CopyCall", "Sample")
+_KINDS = (*_TIMED, "Counter", "Loss", "Device", "Process", "Frame", "Stack")
 _WANTED = frozenset(layout.BY_NAME[name].kind for name in (*_KINDS, "String"))
 #: ns by which the window ends before now: rows of the GPU come in up to this late.
 LAG_NS = 600_000_000
@@ -39,6 +42,8 @@ _ANSWER_S = 10.0
 #: Api.flags and Loss.severity.
 _LAUNCH, _LOST = 1, 2
 _NO_TIME = np.uint64(2**64 - 1)
+#: Calls that are remembered for the work they asked for, which may run long after them; a launch takes some 3 µs.
+_CALLS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,10 @@ class Snapshot:
         copies: Copies and sets per second.
         copied: Bytes copied and set per second.
         busy: Device → share of the window in which it worked.
+        recent: The same, of the time since the look before.
         top: Kernels with most time.
+        stacks: Which code asked for the GPU time: stacks that end in the kernel or copy, those with most time.
+        samples: Where the host's threads were: stacks that end in running or waiting, those with most samples.
         counters: Latest readings.
         lost: (count, who and why), since this looked first, with what the recording had noted before.
     """
@@ -91,7 +99,10 @@ class Snapshot:
     copies: float
     copied: float
     busy: dict[str, float]
+    recent: dict[str, float]
     top: tuple[TopKernel, ...]
+    stacks: tuple[TopStack, ...]
+    samples: tuple[TopStack, ...]
     counters: tuple[Reading, ...]
     lost: tuple[tuple[int, str], ...]
 
@@ -147,6 +158,7 @@ class _Arena:
     definitions: BlockTracker = field(default_factory=lambda: BlockTracker(anywhere=True))
     read: dict[str, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
+    stacks: Stacks = field(default_factory=Stacks)
 
 
 class Live:
@@ -164,9 +176,10 @@ class Live:
         announced = output.announced(folder)
         self._started = announced.start if announced else time.time()
         self._first = time.monotonic_ns() - int((time.time() - self._started) * 1e9)
+        self._looked = 0
 
-    def look(self, top: int = 10) -> Snapshot:
-        """Read the new rows and return a snapshot."""
+    def look(self, top: int = 10, stacks: int = 10) -> Snapshot:
+        """Read the new rows and return a snapshot with so many kernels and stacks."""
         raw = self.folder / output.RAW
         for place in sorted(p for p in raw.glob("*") if p.is_dir()):
             arena = self._arenas.setdefault(place.name, _Arena())
@@ -176,35 +189,45 @@ class Live:
         # A recording younger than the window is divided by its own age.
         begin = max(end - self._window, min(self._first, end - 1))
         self._forget(begin)
-        return self._snapshot(begin, end, top)
+        before, self._looked = max(min(self._looked, end - 1), begin), end
+        return self._snapshot(begin, before, end, top, stacks)
 
     def _read(self, arena: _Arena, place: Path, prefix: str, tracker: BlockTracker) -> None:
-        found: dict[int, list[tuple[Block, Array]]] = {}
-        for path in sorted(place.glob(f"{prefix}-*.seg*"), key=lambda p: p.name.removesuffix(".open")):
+        blocks: list[Block] = []
+        for path in place.glob(f"{prefix}-*.seg*"):
             name = path.name.removesuffix(".open")
             try:
                 segment = open_segment(path)
             except (FileNotFoundError, ValueError):  # converted, or renamed, at this moment
                 continue
             # The last block may have been open: it comes again, sealed, behind it.
-            for block in segment.blocks(arena.read.get(name, 0), _WANTED):
-                skip = tracker.fresh(block)
-                if skip is None:
-                    continue
-                self._processes.add(block.pid)
-                if layout.BY_KIND[block.kind].variable:
-                    texts, _ = strings(block.payload, skip)
-                    arena.texts.update((number, secrets.secretless(text)) for number, text in texts)
-                else:
-                    found.setdefault(block.kind, []).append((block, block.body(skip)))
+            blocks += segment.blocks(arena.read.get(name, 0), _WANTED)
             arena.read[name] = segment.slots
+        # A ring's blocks in their own order: the file with the lowest number can hold the newest of them.
+        blocks.sort(key=lambda block: (block.writer, block.sequence, len(block.payload)))
+        found: dict[int, list[tuple[Block, Array]]] = {}
+        for block in blocks:
+            skip = tracker.fresh(block)
+            if skip is None:
+                continue
+            self._processes.add(block.pid)
+            if layout.BY_KIND[block.kind].variable:
+                texts, _ = strings(block.payload, skip)
+                arena.texts.update((number, secrets.secretless(text)) for number, text in texts)
+            else:
+                found.setdefault(block.kind, []).append((block, block.body(skip)))
         for kind, parts in found.items():
-            self._take(arena, place.name, layout.BY_KIND[kind].name, gather(parts, kind).rows)
+            self._take(arena, place.name, layout.BY_KIND[kind].name, gather(parts, kind))
 
-    def _take(self, arena: _Arena, name: str, kind: str, rows: Array) -> None:
+    def _take(self, arena: _Arena, name: str, kind: str, batch: Batch) -> None:
+        rows = batch.rows
         if kind == "Device":
             for row in rows:
                 arena.devices[int(row["device"])] = arena.texts.get(int(row["name"]), "")
+        elif kind == "Frame":
+            arena.stacks.add_frames(rows)
+        elif kind == "Stack":
+            arena.stacks.add_stacks(rows)
         elif kind == "Counter":
             for row in rows[-512:]:
                 device = int(row["device"])
@@ -216,38 +239,55 @@ class Live:
             for row in rows[rows["severity"] >= _LOST]:
                 why = f"{arena.texts.get(int(row['source']), '?')}: {arena.texts.get(int(row['cause']), '?')}"
                 self._lost[why] = self._lost.get(why, 0) + int(row["count"])
-        elif kind == "Api":
-            launches = rows[(rows["flags"] & _LAUNCH) != 0]
-            self._rows["Api"].append({"start": launches["start"].astype(np.int64)})
-        elif kind in ("Kernel", "Memcpy", "Memset"):
-            done = rows[(rows["end"] != 0) & (rows["end"] != _NO_TIME)]
-            columns = {c: done[c].astype(np.int64) for c in ("start", "end", "device")}
-            columns["name"] = (
-                done["name"].astype(np.int64) if kind == "Kernel" else np.zeros(len(done), np.int64)
-            )
-            columns["bytes"] = (
-                done["bytes"].astype(np.int64) if kind != "Kernel" else np.zeros(len(done), np.int64)
-            )
-            columns["arena"] = np.full(len(done), int(name, 16) & (2**62 - 1), np.int64)
-            self._rows[kind].append(columns)
+        elif kind in _TIMED:
+            self._keep(kind, batch, list(self._arenas).index(name))
+
+    def _keep(self, kind: str, batch: Batch, arena: int) -> None:
+        """The columns of timed rows. `key` joins work with its call; a sample's `name` is whether its thread waited."""
+        rows = batch.rows
+        names = dict.fromkeys(("start", "end", "device", "name", "bytes", "stack"))
+        columns: dict[str, Array] = {
+            column: rows[column].astype(np.int64) for column in names if column in (rows.dtype.names or ())
+        }
+        columns["arena"] = np.full(len(rows), arena, np.int64)
+        if kind == "Sample":
+            columns["start"] = columns["end"] = rows["time"].astype(np.int64)
+            columns["name"] = (rows["state"] != ord("R")).astype(np.int64)
+        else:
+            columns["key"] = batch.session << 32 | rows["correlation"] | np.int64(arena) << 48
+        if kind in _WORK:
+            chosen = (rows["end"] != 0) & (rows["end"] != _NO_TIME)
+        elif kind == "Sample":
+            chosen = np.ones(len(rows), bool)
+        else:
+            columns["launch"] = (rows["flags"] & _LAUNCH) != 0
+            chosen = columns["launch"] | (columns["stack"] != 0)
+        zeros = np.zeros(len(rows), np.int64)
+        self._rows["Api" if kind == "CopyCall" else kind].append(
+            {column: columns.get(column, zeros)[chosen] for column in (*names, *columns)}
+        )
 
     def _forget(self, begin: int) -> None:
         for kind, pieces in self._rows.items():
             last = "start" if kind == "Api" else "end"
-            kept = [piece for piece in pieces if len(piece[last]) and int(piece[last].max()) >= begin]
-            self._rows[kind] = kept
+            newer = np.cumsum([0, *(len(piece[last]) for piece in pieces[::-1])])[
+                -2::-1
+            ]  # rows behind each piece
+            self._rows[kind] = [
+                piece
+                for piece, behind in zip(pieces, newer.tolist(), strict=True)
+                if len(piece[last])
+                and (int(piece[last].max()) >= begin or (kind == "Api" and behind < _CALLS))
+            ]
 
     def _column(self, kind: str, name: str) -> Array:
         pieces = [piece[name] for piece in self._rows.get(kind, ())]
         return np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
 
-    def _snapshot(self, begin: int, end: int, top: int) -> Snapshot:
+    def _snapshot(self, begin: int, before: int, end: int, top: int, stacks: int) -> Snapshot:
         seconds = (end - begin) / 1e9
-        launches = self._column("Api", "start")
-        inside = {
-            k: (self._column(k, "end") > begin) & (self._column(k, "start") < end)
-            for k in ("Kernel", "Memcpy", "Memset")
-        }
+        launches = self._column("Api", "start")[self._column("Api", "launch").astype(bool)]
+        inside = {k: (self._column(k, "end") > begin) & (self._column(k, "start") < end) for k in _WORK}
         started = {k: (self._column(k, "start") >= begin) & inside[k] for k in inside}
         copied = sum(int(self._column(k, "bytes")[started[k]].sum()) for k in ("Memcpy", "Memset"))
         live = output.announced(self.folder)
@@ -255,16 +295,16 @@ class Live:
             str(self.folder), live is not None and live.alive(), round(time.time() - self._started, 1), round(seconds, 3),
             tuple(sorted(self._processes)), float(((launches >= begin) & (launches < end)).sum() / seconds),
             float(started["Kernel"].sum() / seconds), float((started["Memcpy"].sum() + started["Memset"].sum()) / seconds),
-            copied / seconds, self._busy(inside, begin, end), self._top(inside["Kernel"], begin, end, top),
+            copied / seconds, self._busy(begin, end), self._busy(before, end), self._top(inside["Kernel"], begin, end, top),
+            self._launching(inside, begin, end, stacks), self._sampled(begin, end, stacks),
             tuple(self._counters[key] for key in sorted(self._counters)),
             tuple(sorted(((n, why) for why, n in self._lost.items()), reverse=True)),
         )  # fmt: skip
 
-    def _busy(self, inside: dict[str, Array], begin: int, end: int) -> dict[str, float]:
+    def _busy(self, begin: int, end: int) -> dict[str, float]:
         """Union of the work of each device; processes of one host count their devices alike."""
         start, stop, device = (
-            np.concatenate([self._column(k, c)[inside[k]] for k in inside])
-            for c in ("start", "end", "device")
+            np.concatenate([self._column(k, c) for k in _WORK]) for c in ("start", "end", "device")
         )
         names = {d: text for arena in self._arenas.values() for d, text in arena.devices.items()}
         out: dict[str, float] = {}
@@ -280,22 +320,59 @@ class Live:
             )
         return out
 
+    def _spent(self, kind: str, inside: Array, begin: int, end: int) -> Array:
+        return (
+            np.minimum(self._column(kind, "end"), end)[inside]
+            - np.maximum(self._column(kind, "start"), begin)[inside]
+        )
+
     def _top(self, inside: Array, begin: int, end: int, most: int) -> tuple[TopKernel, ...]:
         arena, name = self._column("Kernel", "arena")[inside], self._column("Kernel", "name")[inside]
-        start, stop = self._column("Kernel", "start")[inside], self._column("Kernel", "end")[inside]
-        spent = np.minimum(stop, end) - np.maximum(start, begin)
-        texts = {int(key, 16) & (2**62 - 1): value.texts for key, value in self._arenas.items()}
-        keys, place = np.unique(np.stack([arena, name], axis=1), axis=0, return_inverse=True)
-        time_ns, count = np.zeros(len(keys), np.int64), np.bincount(place.reshape(-1), minlength=len(keys))
-        np.add.at(time_ns, place.reshape(-1), spent)
+        spent = self._spent("Kernel", inside, begin, end)
         merged: dict[str, list[int]] = {}
-        for (owner, number), t, n in zip(keys.tolist(), time_ns.tolist(), count.tolist(), strict=True):
-            total = merged.setdefault(demangle(texts.get(owner, {}).get(number, "?")), [0, 0])
-            total[0] += t
-            total[1] += n
+        counts = live_stacks.grouped([arena, name], np.ones(len(spent), np.int64))
+        for (key, time_ns), (_, count) in zip(live_stacks.grouped([arena, name], spent), counts, strict=True):
+            total = merged.setdefault(self._kernel(*key), [0, 0])
+            total[0] += time_ns
+            total[1] += count
         whole = max(sum(t for t, _ in merged.values()), 1)
         best = sorted(merged.items(), key=lambda item: (-item[1][0], item[0]))[:most]
         return tuple(TopKernel(text, n, t, t / whole) for text, (t, n) in best)
+
+    def _launching(self, inside: dict[str, Array], begin: int, end: int, most: int) -> tuple[TopStack, ...]:
+        """GPU time by the stack that asked for it and by what ran."""
+        call, stack = self._column("Api", "key"), self._column("Api", "stack")
+        call, stack = call[stack != 0], stack[stack != 0]
+        found = []
+        for kind, leaf in (("Kernel", ""), ("Memcpy", "copy"), ("Memset", "set")):
+            key, arena, name = (self._column(kind, c)[inside[kind]] for c in ("key", "arena", "name"))
+            columns = [arena, live_stacks.joined(key, call, stack), name]
+            for (owner, number, text), spent in live_stacks.grouped(
+                columns, self._spent(kind, inside[kind], begin, end)
+            ):
+                found.append((self._frames(owner, number, leaf or self._kernel(owner, text)), spent))
+        return live_stacks.heaviest(found, most)
+
+    def _sampled(self, begin: int, end: int, most: int) -> tuple[TopStack, ...]:
+        """Samples of the host's threads by stack and state."""
+        at = self._column("Sample", "start")
+        arena, stack, waiting = (
+            self._column("Sample", c)[(at >= begin) & (at < end)] for c in ("arena", "stack", "name")
+        )
+        found = live_stacks.grouped([arena, stack, waiting], np.ones(len(arena), np.int64))
+        return live_stacks.heaviest(
+            ((self._frames(a, s, "waiting" if w else "running"), count) for (a, s, w), count in found), most
+        )
+
+    def _owner(self, arena: int) -> _Arena:
+        return list(self._arenas.values())[arena]
+
+    def _kernel(self, arena: int, name: int) -> str:
+        return demangle(self._owner(arena).texts.get(name, "?"))
+
+    def _frames(self, arena: int, stack: int, leaf: str) -> tuple[str, ...]:
+        owner = self._owner(arena)
+        return (*owner.stacks.frames(stack, owner.texts), leaf)
 
 
 def _noted(folder: Path) -> dict[str, int]:

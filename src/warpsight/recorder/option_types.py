@@ -33,6 +33,7 @@ class RecordingValues:
     metrics: tuple[str, ...] = ()
     metrics_per: str = "kernel"
     metrics_every: int = 0
+    metrics_passes: str = ""
     leave_cupti: bool = False
     opencl_profiling: str = "on"
     max_size: int = 0
@@ -91,6 +92,7 @@ class RecordingOptions(TypedDict, total=False):
     metrics: str | Sequence[str]
     metrics_per: Literal["kernel", "range"]
     metrics_every: int
+    metrics_passes: str
     leave_cupti: bool
     opencl_profiling: Literal["on", "off"]
     max_size: int

@@ -161,6 +161,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("metrics_every", WHOLE, 0, "Sample --metrics of the whole GPU every so many microseconds instead, as counters.",
            bounds=(0, 1_000_000), metavar="US", shown="off", reader=PROCESS, backends=("cuda",), native="pm_sampling_us",
            native_type="uint32_t", needs="metrics"),
+    Option("metrics_passes", TEXT, "", "Folder for --metrics that need several passes: each run of the program with the same "
+           "folder takes the next one.", metavar="FOLDER", shown="one pass", reader=PROCESS, backends=("cuda",),
+           native="metrics_passes", needs="metrics"),
     Option("leave_cupti", SWITCH, False, "Leave CUPTI to the program's own profiler.", flags=("--yield",),
            variable="WARPSIGHT_YIELD", reader=BOTH, backends=("cuda",), native="yield"),
     Option("opencl_profiling", CHOICE, "on", "off: record only the host side of OpenCL.", choices=("on", "off"),

@@ -43,8 +43,12 @@ class Settings(RecordingValues):
 
     def _check_counters(self) -> None:
         """Refuse what CUPTI cannot count at the same time."""
-        if not self.metrics and (self.metrics_every or self.metrics_per != "kernel"):
-            raise UsageError("--metrics-per and --metrics-every are for metrics: give --metrics NAMES too")
+        if not self.metrics and (self.metrics_every or self.metrics_per != "kernel" or self.metrics_passes):
+            raise UsageError(
+                "--metrics-per, --metrics-every and --metrics-passes are for metrics: give --metrics NAMES too"
+            )
+        if self.metrics_every and self.metrics_passes:
+            raise UsageError("--metrics-every samples in one pass: leave --metrics-passes out")
         if self.metrics_every and self.metrics_per != "kernel":
             raise UsageError(
                 "--metrics-every samples whole GPUs, --metrics-per range measures ranges: give one of them"

@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from warpsight.replay import execution, prediction, schedule, script
+from warpsight.replay import execution, pace, prediction, schedule, script
+from warpsight.replay import manifest as m
 from warpsight.replay.capsule import Capsule
 from warpsight.replay.layout import NONE
 from warpsight.replay.outcome import FAILED, Changed, Files, version
 from warpsight.replay.results import Results
 from warpsight.replay.script import Settings
 from warpsight.replay.sequence import Sequence as Steps
+from warpsight.simulate.graphs import USUAL_GAP
 
 #: ns that a kernel is taken to need at least.
 _LEAST = 500
@@ -35,6 +37,8 @@ def measure(
     """
     made = [schedule.changed(capsule.manifest, steps, text) for text in changes]
     took = median(base.totals.values())
+    gap = _gap(steps, base, settings, timeout) if any(one.flags & script.GRAPH for one in made) else 0
+    lengths = _lengths(steps, base, took, gap) if any(one.predictable for one in made) else []
     found = []
     with tempfile.TemporaryDirectory(prefix="warpsight-replay-") as temporary:
         for number, one in enumerate(made):
@@ -42,9 +46,8 @@ def measure(
             folder.mkdir()
             predicted = None
             if one.predictable:
-                lengths = _lengths(steps, base, took)
                 ratio = prediction.predicted(
-                    capsule.manifest, steps, lengths, base.issued, one.text, Path(temporary)
+                    capsule.manifest, steps, lengths, base.issued, one.text, Path(temporary), gap
                 )
                 predicted = took * ratio
             found.append(_measured(capsule, one, settings, predicted, folder, timeout))
@@ -69,18 +72,31 @@ def _measured(
     return Changed(one.text, verdict, median(totals), min(totals), predicted)
 
 
-def _lengths(steps: Steps, base: Results, took: float) -> list[int]:
-    """How long each step takes on the device, ns: less than between its events, by as much as makes the whole fit."""
+def _raw(steps: Steps, base: Results) -> list[float]:
+    """What passes between the events around each step, ns."""
     measured: dict[int, list[float]] = {}
     for (_, _, step), (begin, end) in base.times.items():
         measured.setdefault(step, []).append(end - begin)
-    raw = [median(measured[i]) for i in range(steps.first, len(steps.steps))]
+    return [median(measured[i]) for i in range(steps.first, len(steps.steps))]
+
+
+def _gap(steps: Steps, base: Results, settings: Settings, timeout: float | None) -> int:
+    """The time between two kernels of a stream, ns: what `simulate` takes for graphs, and what a graph saves of it here."""
+    timed = zip(steps.steps[steps.first :], _raw(steps, base), strict=True)
+    kernels = [(step.work, length) for step, length in timed if isinstance(step.work, m.Launch)]
+    launches, lengths = [one for one, _ in kernels], [length for _, length in kernels]
+    return USUAL_GAP + pace.sooner_in_a_graph(launches, lengths, settings.device, timeout)
+
+
+def _lengths(steps: Steps, base: Results, took: float, gap: int) -> list[int]:
+    """How long each step takes on the device, ns: less than between its events, by as much as makes the whole fit."""
+    raw = _raw(steps, base)
 
     def lengths(less: float) -> list[int]:
         return [max(_LEAST, round(length - less)) for length in raw]
 
     less = _solved(
-        lambda less: prediction.makespan(steps, lengths(less), base.issued), took, max(raw, default=0)
+        lambda less: prediction.makespan(steps, lengths(less), base.issued, gap), took, max(raw, default=0)
     )
     return lengths(less)
 

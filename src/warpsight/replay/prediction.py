@@ -23,11 +23,15 @@ _WHERE: Row = {"process": 0, "device": 0, "context": 1}
 _EVENTS = (m.EventRecord, m.EventWait)
 #: ns from a launch call's end to the kernel's begin on an idle device, as CUDA's own launches take it.
 _LATENCY = 3_000
+#: Range over all calls, and the change that makes one graph of them, as a replay does: `graphs` makes one per iteration.
+_RANGE = "operations"
+_ALL_IN_ONE = f"graphs:^{_RANGE}$"
 
 
 def predicted(
-    manifest: m.Manifest, steps: Steps, lengths: Sequence[int], issued: Sequence[int], what: str, folder: Path
-) -> float:
+    manifest: m.Manifest, steps: Steps, lengths: Sequence[int], issued: Sequence[int], what: str, folder: Path,
+    gap: int = 0,
+) -> float:  # fmt: skip
     """The predicted time over the time without the change.
 
     Args:
@@ -37,20 +41,21 @@ def predicted(
         issued: when the host issued each, and when it had issued the last.
         what: a change of :mod:`warpsight.simulate.change`.
         folder: for the trace.
+        gap: ns between two operations of a stream.
     """
     path = folder / "replay.warp"
     if not path.exists():
         with TraceWriter(path) as writer:
-            write(writer, manifest, steps, lengths, issued)
+            write(writer, manifest, steps, lengths, issued, gap)
     with open_trace(path) as trace:
-        found = simulate(trace, [what])
+        found = simulate(trace, [_ALL_IN_ONE if what == "graphs" else what])
         return found.predicted_ns / found.recorded_ns
 
 
-def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int]) -> list[int]:
+def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int = 0) -> list[int]:
     """When each step begins on the device, and each event happens, ns.
 
-    Work waits for its launch, for the work before it in its stream, and for the stream's events.
+    Work waits for its launch, until a gap after the work before it in its stream, and for the stream's events.
     """
     free: dict[int, int] = {}
     events: dict[int, int] = {}
@@ -62,15 +67,15 @@ def placed(steps: Steps, lengths: Sequence[int], issued: Sequence[int]) -> list[
         elif isinstance(step.work, m.EventWait):
             begin = free[stream] = max(free.get(stream, 0), events.get(step.work.event, 0))
         else:
-            begin = max(issued[i + 1] + _LATENCY, free.get(stream, 0))
+            begin = max(issued[i + 1] + _LATENCY, free[stream] + gap if stream in free else 0)
             free[stream] = begin + lengths[i]
         begins.append(begin)
     return begins
 
 
-def makespan(steps: Steps, lengths: Sequence[int], issued: Sequence[int]) -> int:
+def makespan(steps: Steps, lengths: Sequence[int], issued: Sequence[int], gap: int = 0) -> int:
     """When everything has ended, ns."""
-    work = zip(steps.steps[steps.first :], placed(steps, lengths, issued), lengths, strict=True)
+    work = zip(steps.steps[steps.first :], placed(steps, lengths, issued, gap), lengths, strict=True)
     ends = (begin + length for step, begin, length in work if not isinstance(step.work, _EVENTS))
     return max(ends, default=0)
 
@@ -91,14 +96,15 @@ def recorded(capsule: Capsule, path: Path, *, force: bool = False) -> None:
 
 
 def write(
-    writer: TraceWriter, manifest: m.Manifest, steps: Steps, lengths: Sequence[int], issued: Sequence[int]
-) -> None:
+    writer: TraceWriter, manifest: m.Manifest, steps: Steps, lengths: Sequence[int], issued: Sequence[int],
+    gap: int = 0,
+) -> None:  # fmt: skip
     """Write operations as a trace."""
     tables: dict[str, list[Row]] = {
-        name: [] for name in ("launch", "api", "kernel", "memcpy", "memset", "event", "sync")
+        name: [] for name in ("launch", "api", "kernel", "memcpy", "memset", "event", "sync", "user_event")
     }
     records: dict[int, int] = {}
-    begins = placed(steps, lengths, issued)
+    begins = placed(steps, lengths, issued, gap)
     for i, step in enumerate(steps.steps[steps.first :]):
         call = _call(i + 1, issued[i], issued[i + 1] - issued[i])
         where = {**_WHERE, "stream": step.work.stream + 1, "correlation": i + 1}
@@ -123,10 +129,15 @@ def write(
             tables["launch"].append({**call, "captured": False, "function": _function(step.work)})
             table, columns = _work(writer, manifest, step.work)
             tables[table].append({**row, **columns})
-    last = _call(len(issued), issued[-1], max(makespan(steps, lengths, issued) - issued[-1], 0) + _LATENCY)
+    last = _call(
+        len(issued), issued[-1], max(makespan(steps, lengths, issued, gap) - issued[-1], 0) + _LATENCY
+    )
     tables["api"].append({**last, "function": "cudaDeviceSynchronize"})
     waited = {name: last[name] for name in ("start", "duration", "correlation")}
     tables["sync"].append({**_WHERE, **waited, "kind": "context", "stream": -1, "result": 0})
+    span = _call(0, issued[0], issued[-1] - issued[0])
+    del span["correlation"]
+    tables["user_event"].append({**span, "name": _RANGE, "kind": "range"})
     for name, rows in tables.items():
         writer.add(name, rows)
     writer.add("device", [_device(manifest.device)])

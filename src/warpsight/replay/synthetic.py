@@ -33,20 +33,38 @@ _GRANULE = 2 << 20
 #: ns that a kernel needs beside the time that it waits.
 _FIXED = 1_200
 _NON_BLOCKING = 1
+# One thread of each block waits, asleep for half of what is left (a sleep lasts at most twice as long as asked for). Only the
+# first block looks at the timer again and again: many that do wait for each other, for microseconds.
 _WAIT = b"""
 .version 7.0
 .target sm_70
 .address_size 64
 .visible .entry NAME(.param .u64 nanoseconds) {
-  .reg .u64 %begin, %now, %length;
-  .reg .pred %early;
-  ld.param.u64 %length, [nanoseconds];
+  .reg .u64 %begin, %now, %length, %left;
+  .reg .u32 %number, %nap;
+  .reg .pred %idle, %first, %late, %near;
+  mov.u32 %number, %tid.x;
+  setp.ne.u32 %idle, %number, 0;
+  @%idle ret;
   mov.u64 %begin, %globaltimer;
+  ld.param.u64 %length, [nanoseconds];
+  mov.u32 %number, %ctaid.x;
+  setp.eq.u32 %first, %number, 0;
 again:
   mov.u64 %now, %globaltimer;
   sub.u64 %now, %now, %begin;
-  setp.lt.u64 %early, %now, %length;
-  @%early bra again;
+  setp.ge.u64 %late, %now, %length;
+  @%late ret;
+  sub.u64 %left, %length, %now;
+  setp.lt.u64 %near, %left, 2000;
+  @%near bra close;
+  shr.u64 %left, %left, 1;
+  min.u64 %left, %left, 1000000;
+  cvt.u32.u64 %nap, %left;
+  nanosleep.u32 %nap;
+  bra again;
+close:
+  @%first bra again;
   ret;
 }
 """

@@ -243,9 +243,12 @@ def _triple(value: Any) -> tuple[int, int, int]:
 def _by_graph(events: Events, file: blocks.EventFile) -> Events:
     """Give the events of graphs to their launches.
 
-    The kernels of one launch of a graph share what their patches are given, so all its events carry the number of the last:
-    the function that an event lies in separates them. Two launches of one kernel in one graph cannot be separated.
+    The kernels of one launch of a graph share what the Sanitizer's patches are given, so all its events carry the number of
+    the last: the function that an event lies in separates them. Two launches of one kernel in one graph cannot be separated.
+    With NVBit, warps look up their own.
     """
+    if (file.process.get("request") or {}).get("tool") == "NVBit":
+        return events
     graphs: dict[int, list[dict[str, Any]]] = {}
     for said in file.launches:
         if said.get("graph"):

@@ -69,27 +69,29 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) or name == pattern for pattern in patterns)
 
 
-def of_this_machine(names: Sequence[str], per: str = "kernel", sampling: bool = False) -> tuple[str, ...]:
-    """Names to measure here, with `roofline` replaced by what it stands for; unchecked where there is no GPU.
+def of_this_machine(names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
+    """Names to measure here, with `roofline` replaced by what it stands for, and the passes that they need.
 
-    They are checked in a process of its own: CUPTI can crash where it does not fit the driver, and the recorder checks again.
+    Where there is no GPU they are unchecked, and need one pass. They are checked in a process of its own: CUPTI can crash where
+    it does not fit the driver, and the recorder checks again.
 
     Raises:
-        UsageError: for a name that the GPU does not have, and for more passes than can be had.
+        UsageError: for a name that the GPU does not have, and for samples that need several passes.
     """
     chip = profiler_host.chip_of_device()
     if chip is None:
-        return chosen(None, names, per, sampling)
-    command = [sys.executable, "-c", _CHOOSE, json.dumps([chip, list(names), per, sampling])]
+        return chosen(None, names, sampling)
+    command = [sys.executable, "-c", _CHOOSE, json.dumps([chip, list(names), sampling])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == _REFUSED:
         raise UsageError(done.stderr.strip())
-    return tuple(json.loads(done.stdout)) if done.returncode == 0 else chosen(None, names, per, sampling)
+    if done.returncode != 0:
+        return chosen(None, names, sampling)
+    wanted, passes = json.loads(done.stdout)
+    return tuple(wanted), passes
 
 
-def chosen(
-    chip: str | None, names: Sequence[str], per: str = "kernel", sampling: bool = False
-) -> tuple[str, ...]:
+def chosen(chip: str | None, names: Sequence[str], sampling: bool = False) -> tuple[tuple[str, ...], int]:
     """The same for a chip; unchecked for none."""
     from warpsight.sass.counts.roofline import METRICS
 
@@ -100,14 +102,24 @@ def chosen(
             _check(chip, name, kind)
     if ROOFLINE in names:
         wanted += [name for name in METRICS if chip is None or profiler_host.passes(chip, [name], kind)]
+    wanted = list(dict.fromkeys(wanted))
     passes = profiler_host.passes(chip, wanted, kind) if chip is not None else None
-    if passes is not None and passes > 1 and (sampling or per == "kernel"):
-        taker = "sampling" if sampling else "a launch"
-        more = "" if sampling else ", or measure ranges (--per range)"
+    if passes is not None and passes > 1 and sampling:
+        together = _in_one_pass(str(chip), wanted)
+        fit = f": {', '.join(together)} fit in one" if together else ""
         raise UsageError(
-            f"these metrics need {passes} passes and {taker} takes one: ask for fewer at a time{more}"
+            f"these metrics need {passes} passes and sampling takes one{fit}; ask for fewer at a time"
         )
-    return tuple(dict.fromkeys(wanted))
+    return tuple(wanted), passes or 1
+
+
+def _in_one_pass(chip: str, names: Sequence[str]) -> list[str]:
+    """The first of the names, in their order, that can be sampled together."""
+    together: list[str] = []
+    for name in names:
+        if profiler_host.passes(chip, [*together, name], SAMPLING) == 1:
+            together.append(name)
+    return together
 
 
 def _check(chip: str, name: str, kind: int) -> None:

@@ -14,7 +14,7 @@ from warpsight.analysis.path import dependencies as path
 from warpsight.analysis.retime.program import MOVED, NO_LAG, Program
 from warpsight.analysis.steps import iterations
 from warpsight.model.work import COPY, SET
-from warpsight.simulate import devices, graphs, selecting, sharing
+from warpsight.simulate import copying, devices, graphs, selecting, sharing
 from warpsight.simulate.change import Change
 
 if TYPE_CHECKING:
@@ -125,9 +125,18 @@ def _host(trace: Trace, program: Program, change: Change, lean: int) -> Program:
 
 
 def _overlapped(trace: Trace, program: Program, change: Change, lean: int) -> Program:
-    """Copies beside the other work: what follows them in their stream follows what was before them instead."""
+    """Copies beside the other work: what follows them in their stream follows what was before them instead.
+
+    Copies that take the whole device (:mod:`.copying`) stay where they are.
+    """
     if change.pattern in ("", "copies"):
         chosen = np.flatnonzero(np.isin(program.graph.kind, (COPY, SET)))
+        alone = copying.alone(trace, program)[chosen]
+        if alone.any():
+            note = f"overlap: {int(alone.sum()):,} copies and fills within a device take it whole, so nothing runs beside them"
+            program, chosen = program.but(notes=(*program.notes, note)), chosen[~alone]
+            if not len(chosen):
+                return program
     else:
         chosen = np.union1d(
             selecting.kernels(trace, program, change), selecting.copies(trace, program, change)

@@ -21,6 +21,7 @@ Column = npt.NDArray[Any]
 _CALL, _NODE = (4_000, 8_000, 15_000), (0, 10, 100)
 #: Time between two nodes of a graph in one stream (ns): least, usual, most.
 _GAP = (300, 500, 1_000)
+USUAL_GAP = _GAP[1]
 
 
 def captured(trace: Trace, program: Program, change: Change, lean: int) -> Program:

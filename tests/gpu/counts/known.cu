@@ -1,5 +1,5 @@
 // Kernels whose executions, lanes and memory sectors are known by hand: known [REPETITIONS], each kernel launched so often (3).
-// tests/gpu/test_counts.py has the numbers.
+// known.py has the numbers.
 #include <cstdio>
 #include <cstdlib>
 

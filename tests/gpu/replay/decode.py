@@ -1,6 +1,6 @@
 """Decode steps of a model of 16 layers: prints the median time of a step in µs.
 
-`decode.py`: each step is one CUDA graph, timed on the GPU. `decode.py eager`: launch by launch, timed on the host.
+`decode.py`: each step is one CUDA graph, timed on the GPU. `decode.py eager [COUNT]`: launch by launch, timed on the host.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
         position.add_(1)
 
     step()
-    times = eager(step) if sys.argv[1:] == ["eager"] else graphed(step)
+    times = eager(step, int(sys.argv[2]) if sys.argv[2:] else 400) if sys.argv[1:] else graphed(step)
     print(f"{statistics.median(times):.2f}")
 
 
@@ -73,9 +73,9 @@ def graphed(step: Callable[[], None]) -> list[float]:
     return times
 
 
-def eager(step: Callable[[], None]) -> list[float]:
+def eager(step: Callable[[], None], count: int) -> list[float]:
     times = []
-    for _ in range(400):
+    for _ in range(count):
         ws.step()
         start = time.perf_counter()
         step()

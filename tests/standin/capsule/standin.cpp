@@ -1,7 +1,8 @@
 // A stand-in for libcuda and libcupti under the library that cuts kernels out: device memory is the host's,
 // kernels are functions here that run at their launch, and every call tells the subscriber at its begin and
-// end. Its program, run by standin_main, takes steps as arguments (see there). STANDIN, a comma list:
-// ptx (the module is loaded as PTX), no_subscribe, no_room (no memory for copies within the GPU), managed.
+// end; like the driver, it refuses calls on threads without a current context. Its program, run by
+// standin_main, takes steps as arguments (see there). STANDIN, a comma list: ptx (the module is loaded as
+// PTX), no_subscribe, no_room (no memory for copies within the GPU), managed.
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -58,7 +60,12 @@ struct Graph {
 };
 
 CUpti_CallbackFunc g_callback = nullptr;
+std::mutex g_enabled_mutex;  // protects `g_enabled`
 std::set<std::pair<int, uint32_t>> g_enabled;
+bool enabled(CUpti_CallbackDomain domain, uint32_t id) {
+  std::lock_guard<std::mutex> lock(g_enabled_mutex);
+  return g_enabled.count({domain, id}) != 0;
+}
 std::map<uint64_t, uint64_t> g_memory;  // size by address
 char* g_variables = nullptr;            // of the module
 constexpr uint64_t kScale = 0, kLimits = 64, kTarget = 128;
@@ -115,7 +122,7 @@ void run(CUfunction f, void** params) {
 }
 
 void tell(CUpti_CallbackDomain domain, uint32_t cbid, const void* data) {
-  if (g_callback != nullptr && g_enabled.count({domain, cbid}) != 0) g_callback(nullptr, domain, cbid, data);
+  if (g_callback != nullptr && enabled(domain, cbid)) g_callback(nullptr, domain, cbid, data);
 }
 
 // A call of the driver: tells its begin, and its end when it is destroyed.
@@ -140,13 +147,20 @@ class Call {
   uint32_t cbid_;
   CUresult result_ = CUDA_SUCCESS;
 };
+thread_local CUcontext t_context = nullptr;  // this thread's current one
+#define NEED_CONTEXT \
+  if (t_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT
 #define CALL(name, ...)                       \
+  NEED_CONTEXT;                               \
   const name##_params params = {__VA_ARGS__}; \
   Call call(CUPTI_DRIVER_TRACE_CBID_##name, #name, &params)
 
 std::string g_cubin;  // the program's module
 
+std::mutex g_memory_mutex;  // protects `g_memory`
+
 uint64_t map(uint64_t size) {
+  std::lock_guard<std::mutex> lock(g_memory_mutex);
   void* made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   g_memory[reinterpret_cast<uint64_t>(made)] = size;
   return reinterpret_cast<uint64_t>(made);
@@ -164,6 +178,7 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpt
                                        CUpti_CallbackId id) {
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API && id > CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz + 200)
     return CUPTI_ERROR_INVALID_PARAMETER;  // an older CUPTI than the library was built with
+  std::lock_guard<std::mutex> lock(g_enabled_mutex);
   on != 0 ? (void)g_enabled.insert({domain, id}) : (void)g_enabled.erase({domain, id});
   return CUPTI_SUCCESS;
 }
@@ -174,18 +189,19 @@ EXPORT CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle, CUpt
     __VA_ARGS__;                     \
     return CUDA_SUCCESS;             \
   }
-ANSWER(cuCtxGetCurrent, (CUcontext * c), *c = kContext)
-ANSWER(cuCtxSetCurrent, (CUcontext))
-ANSWER(cuCtxGetDevice, (CUdevice * d), *d = 0)
-ANSWER(cuCtxGetLimit, (size_t* v, CUlimit), *v = 1024)
+#define IN_CONTEXT(name, arguments, ...) ANSWER(name, arguments, NEED_CONTEXT; __VA_ARGS__)
+ANSWER(cuCtxGetCurrent, (CUcontext * c), *c = t_context)
+ANSWER(cuCtxSetCurrent, (CUcontext c), t_context = c)
+IN_CONTEXT(cuCtxGetDevice, (CUdevice * d), *d = 0)
+IN_CONTEXT(cuCtxGetLimit, (size_t* v, CUlimit), *v = 1024)
 ANSWER(cuDeviceGetName, (char* text, int size, CUdevice),
        snprintf(text, static_cast<size_t>(size), "Stand-in"))
 ANSWER(cuDeviceGetAttribute, (int* v, CUdevice_attribute, CUdevice), *v = 9)
 ANSWER(cuDeviceGetUuid_v2, (CUuuid*, CUdevice))
 ANSWER(cuDeviceTotalMem_v2, (size_t* v, CUdevice), *v = 16ull << 30)
 ANSWER(cuDriverGetVersion, (int* v), *v = 13000)
-ANSWER(cuCtxSynchronize, ())
-ANSWER(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
+IN_CONTEXT(cuCtxSynchronize, ())
+IN_CONTEXT(cuEventCreate, (CUevent * e, unsigned), *e = reinterpret_cast<CUevent>(1))
 ANSWER(cuEventElapsedTime, (float* v, CUevent, CUevent), *v = g_milliseconds)
 ANSWER(cuFuncGetAttribute, (int* v, CUfunction_attribute, CUfunction), *v = 0)
 ANSWER(cuFuncLoad, (CUfunction))
@@ -198,12 +214,14 @@ ANSWER(cuGraphNodeFindInClone, (CUgraphNode * n, CUgraphNode o, CUgraph), *n = o
 ANSWER(cuKernelGetAttribute, (int* v, CUfunction_attribute, CUkernel, CUdevice), *v = 0)
 ANSWER(cuKernelGetFunction, (CUfunction * f, CUkernel k), *f = reinterpret_cast<CUfunction>(k))
 ANSWER(cuKernelGetName, (const char** n, CUkernel k), *n = reinterpret_cast<Kernel*>(k)->name)
-ANSWER(cuMemGetInfo_v2, (size_t* f, size_t* a), *a = 16ull << 30; *f = asked("no_room") ? 0 : 8ull << 30)
-ANSWER(cuStreamCreate, (CUstream * s, unsigned), *s = reinterpret_cast<CUstream>(0x50))
+IN_CONTEXT(cuMemGetInfo_v2, (size_t* f, size_t* a), *a = 16ull << 30; *f = asked("no_room") ? 0 : 8ull << 30)
+IN_CONTEXT(cuStreamCreate, (CUstream * s, unsigned), *s = reinterpret_cast<CUstream>(0x50))
 ANSWER(cuStreamGetFlags, (CUstream, unsigned* v), *v = 0)
 ANSWER(cuStreamGetPriority, (CUstream, int* v), *v = 0)
-ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM_CAPTURE_STATUS_NONE)
-ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))
+std::atomic<int> g_questions{0};  // about captures
+ANSWER(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus* v), *v = CU_STREAM_CAPTURE_STATUS_NONE;
+       ++g_questions)
+ANSWER(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*), ++g_questions)
 EXPORT CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) {
   return CUDA_ERROR_INVALID_VALUE;
 }
@@ -228,11 +246,13 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr* address, size_t size, unsigned fl
 }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   CALL(cuMemFree_v2, address);
+  std::lock_guard<std::mutex> lock(g_memory_mutex);
   munmap(reinterpret_cast<void*>(address), g_memory[address]);
   g_memory.erase(address);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemHostAlloc(void** address, size_t size, unsigned) {
+  NEED_CONTEXT;
   return *address = malloc(size), CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemFreeHost(void* address) { return free(address), CUDA_SUCCESS; }
@@ -314,6 +334,7 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* size, CUmodul
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, CUstream stream, void** arguments,
                                void** extra) {
+  NEED_CONTEXT;
   const cuLaunchKernel_params params = {f, x, y, z, bx, by, bz, shared, stream, arguments, extra};
   Call call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel", &params, kernel_of(f)->name);
   run(f, arguments);
@@ -418,8 +439,9 @@ struct Program {
 
 // Steps: add, big (add to a new output of 2 MiB), fill:VALUE, copy (to the device), back (to the host), set,
 // wait, events, host (a host function), free, graph, child (a graph with one inside), range:NAME and end:NAME
-// (as warpsight's Python functions tell them), threads:N (launches on N threads), signal (USR1), quit
-// (without exit handlers).
+// (as warpsight's Python functions tell them), threads:N (launches on N threads), leave (this thread has no
+// context any more), questions (prints how often captures were asked about), signal (USR1), quit (without
+// exit handlers).
 EXPORT int standin_main(int argc, char** argv) {
   g_variables = reinterpret_cast<char*>(map(4096));
   g_memory.clear();
@@ -433,6 +455,7 @@ EXPORT int standin_main(int argc, char** argv) {
   using Tell = void (*)(const char*);
   const auto begins = reinterpret_cast<Tell>(dlsym(injected, "warpsight_capsule_begin"));
   const auto ends = reinterpret_cast<Tell>(dlsym(injected, "warpsight_capsule_end"));
+  cuCtxSetCurrent(kContext);
   Program program;
   program.make();
   float value = 5;
@@ -463,9 +486,15 @@ EXPORT int standin_main(int argc, char** argv) {
     if (word == "end") ends(rest.c_str());
     if (word == "threads") {
       std::vector<std::thread> threads;
-      for (int n = 0; n < atoi(rest.c_str()); ++n) threads.emplace_back([&program] { program.launch_add(); });
+      for (int n = 0; n < atoi(rest.c_str()); ++n)
+        threads.emplace_back([&program] {
+          cuCtxSetCurrent(kContext);
+          program.launch_add();
+        });
       for (auto& thread : threads) thread.join();
     }
+    if (word == "leave") cuCtxSetCurrent(nullptr);
+    if (word == "questions") printf("asked %d times\n", g_questions.load());
     if (word == "signal") raise(SIGUSR1);
     if (word == "quit") _exit(5);
   }

@@ -289,3 +289,23 @@ def test_three_turns_are_found_though_the_last_lacks_its_wait():
     turn = [*range(29), 99]
     names = np.array(turn * 3)[:-1]
     assert repetition.find(names, np.where(names == 0, 100, 0)).begins.tolist() == [0, 30, 60]
+
+
+@pytest.mark.parametrize("inner", ["layers", "batch"])
+def test_turns_that_hold_a_range_different_numbers_of_times_are_turns(tmp_path, inner):
+    """Sequences of 1 to 9 pieces, one after the other; where the pieces are turns by their name, they are the iterations."""
+    sizes = (1, 3, 9, 2, 1, 5, 1, 7)
+
+    def build(writer):
+        time = 1_000_000
+        for turn, size in enumerate(sizes):
+            mark(writer, "sentence", time - 2_000, size * 200_000 + 190_000)
+            for piece in range(size):
+                mark(writer, inner, time - 1_000, 150_000)
+                launches(writer, time, 10 * time, ["a", "b", "c"], 1 + turn * 100 + piece * 3)
+                time += 200_000
+            launches(writer, time, 10 * time, ["pick"], 91 + turn * 100)
+            time += 200_000
+
+    expected = ("range 'sentence'", len(sizes)) if inner == "layers" else ("range 'batch'", sum(sizes))
+    assert announced(tmp_path / f"{inner}.warp", build) == [expected]

@@ -63,20 +63,21 @@ def test_a_wrong_name_is_refused_with_what_may_have_been_meant(
 def test_names_are_unchecked_where_cupti_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler_host, "chip_of_device", lambda: "GH100")
     monkeypatch.setattr(metrics, "_CHOOSE", "import os; os.abort()")
-    assert metrics.of_this_machine(["dram__byte.sum"]) == ("dram__byte.sum",)
+    assert metrics.of_this_machine(["dram__byte.sum"]) == (("dram__byte.sum",), 1)
 
 
-def test_launches_and_samples_take_one_pass_and_ranges_several() -> None:
+def test_samples_take_one_pass_and_all_else_as_many_as_it_needs() -> None:
     name = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
-    assert metrics.chosen("GH100", [name], "range") == (name,)
-    with pytest.raises(UsageError, match="passes and a launch takes one"):
-        metrics.chosen("GH100", [name])
-    with pytest.raises(UsageError, match="passes and sampling takes one"):
-        metrics.chosen("GH100", [name], sampling=True)
+    names, passes = metrics.chosen("GH100", [name, name])
+    assert names == (name,)
+    assert passes > 1
+    with pytest.raises(UsageError, match=r"passes and sampling takes one: dram__bytes\.sum fit in one"):
+        metrics.chosen("GH100", [name, "dram__bytes.sum"], sampling=True)
 
 
 def test_the_roofline_takes_one_pass() -> None:
-    names = metrics.chosen("GH100", ["roofline"])
-    assert "gpu__time_duration.sum" in names
+    names, passes = metrics.chosen("GH100", ["roofline"])
+    assert passes == 1
+    assert "dram__bytes.sum" in names
     assert profiler_host.passes("GH100", names, RANGES) == 1
     assert profiler_host.base_metrics("GH100", SAMPLING)

@@ -28,6 +28,14 @@ EXPECTED = {
     "cluster_peer_exits": ((RACECHECK,), {15}, ("cluster.sync()", "cluster_peer_exits.cu:15")),
 }  # fmt: skip
 
+#: Kernel of `tests/gpu/hand_overs.cu` that lacks something → how its repair begins; the others lack nothing.
+HAND_OVERS = {
+    "one_side_locks": "the lock of hand_overs.cu:26 around the store at hand_overs.cu:30 too",
+    "plain_beside_atomic": "the store at hand_overs.cu:46 as an atomic (atomicExch)",
+    "unfenced_flag": "__threadfence_block() between the store at hand_overs.cu:52 and hand_overs.cu:53, which sets",
+    "fence_of_the_block": "__threadfence() between the store at hand_overs.cu:76 and hand_overs.cu:78, which sets the flag",
+}
+
 
 def checked(name: str, provoked: Provoked | None = None) -> Verdict:
     """The verdict on a program of the golden traces."""
@@ -56,6 +64,12 @@ def test_each_race_has_its_lines_and_its_repair(name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_repaired_twins_have_no_finding(name: str) -> None:
     assert not checked(f"{name}_fixed").racy
+
+
+def test_what_a_hand_over_lacks_is_named_and_complete_ones_have_no_finding() -> None:
+    found = {suspect.kernel.split("(")[0]: suspect.repair for suspect in checked("hand_overs").suspects}
+    assert found.keys() == HAND_OVERS.keys()
+    assert all(found[kernel].startswith(repair) for kernel, repair in HAND_OVERS.items()), found
 
 
 def test_detectors_that_disagree_are_said() -> None:

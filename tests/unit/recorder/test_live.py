@@ -145,3 +145,61 @@ def test_an_empty_recording_has_no_rates(recording, now):
     assert (shown.kernels, shown.launches, shown.top, shown.busy) == (0, 0, (), {})
     assert shown.recording and str(os.getpid()) not in text(shown)
     assert time.time() - shown.elapsed_s > 0
+
+
+def test_blocks_of_a_ring_count_in_whatever_files_they_are(recording, now):
+    """The first file of an arena stays open and gets blocks that are newer than those of later files."""
+    arena = recording.process(1)
+    first = recording.file(arena, suffix=".open")
+    with recording.file(arena) as out:
+        kernels(out, [now - SECOND] * 3, [now - SECOND + 10] * 3)
+    with first as out:
+        kernels(out, [now - SECOND] * 5, [now - SECOND + 10] * 5)
+    assert follow(recording).look().kernels == 4
+
+
+def test_stacks_are_those_of_the_calls_that_asked_for_the_work(recording, now):
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        ids = [1, 2, 3]
+        out.write(
+            "Api", {"start": [5, 6, now - SECOND], "flags": [1, 1, 0], "correlation": ids, "stack": [2, 1, 2]}
+        )
+        out.write(
+            "Kernel",
+            {"start": now - SECOND, "end": [now - SECOND + 700, now - SECOND + 200, now - SECOND + 50], "name": [12, 13, 12],
+             "correlation": [1, 2, 9], "device": 0},
+        )  # fmt: skip
+        out.write(
+            "Memcpy", {"start": [now - SECOND], "end": [now - SECOND + 50], "bytes": [7], "correlation": [3]}
+        )
+        out.write(
+            "Sample",
+            {"time": [now - 5, now - 6, 7], "stack": [2, 1, 1], "state": [ord("R"), ord("S"), ord("R")]},
+        )
+    follower = follow(recording)
+    shown = follower.look()
+    main, step = "main (train.py:10)", "step (train.py:20)"
+    assert {one.frames: one.weight for one in shown.stacks} == {
+        (main, step, "forward"): 700,
+        (main, "backward"): 200,
+        ("[no host stack]", "forward"): 50,
+        (main, step, "copy"): 50,
+    }
+    assert sum(one.share for one in shown.stacks) == pytest.approx(1)
+    assert {one.frames: one.weight for one in shown.samples} == {
+        (main, step, "running"): 1,
+        (main, "waiting"): 1,
+    }
+    assert follower.look(stacks=1).stacks[0].weight == 700  # calls are remembered longer than the window
+
+
+def test_the_recent_share_is_that_since_the_look_before(recording, now, monkeypatch):
+    arena = recording.process(1)
+    with recording.file(arena) as out:
+        kernels(out, [now - SECOND], [now - SECOND // 2])
+    follower = follow(recording)
+    assert follower.look().recent["0 H200"] == pytest.approx(0.25)
+    monkeypatch.setattr(live.time, "monotonic_ns", lambda: now + SECOND // 2 + live.LAG_NS)
+    shown = follower.look()
+    assert shown.recent["0 H200"] == 0 and shown.busy["0 H200"] == pytest.approx(0.25)

@@ -170,6 +170,11 @@ def test_an_option_that_a_backends_recorder_acts_on_is_taken(
             "--sass-counts and --metrics need the same counters",
         ),
         ({"metrics_every": 100}, "give --metrics NAMES too"),
+        ({"metrics_passes": "here"}, "give --metrics NAMES too"),
+        (
+            {"metrics": ["dram__bytes.sum"], "metrics_every": 100, "metrics_passes": "here"},
+            "leave --metrics-passes out",
+        ),
         ({"metrics": ["dram__bytes.sum"], "metrics_every": 100, "metrics_per": "range"}, "give one of them"),
     ],
 )

@@ -115,6 +115,16 @@ def test_the_prediction_of_kernels_side_by_side(tmp_path) -> None:
     )
 
 
+def test_the_prediction_of_a_graph_has_the_gaps_between_launches(tmp_path) -> None:
+    """Kernels of 10 µs follow each other after 1.5 µs in a stream, and after 0.5 µs in a graph."""
+    held = capsule(*[launch(0, 0)] * 50, streams=1)
+    steps, lengths, issued = sequence(held), [10 * US] * 50, [i * US for i in range(51)]
+    whole = prediction.makespan(steps, lengths, issued, 1500)
+    assert whole == 4 * US + 50 * 10 * US + 49 * 1500
+    ratio = prediction.predicted(held, steps, lengths, issued, "graphs", tmp_path, 1500)
+    assert (1 - ratio) * whole == pytest.approx(49 * US, rel=0.2)
+
+
 def test_the_prediction_keeps_what_events_order(tmp_path) -> None:
     held = capsule(*FORKED)
     issued = [i * US for i in range(6)]

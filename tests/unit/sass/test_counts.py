@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from warpsight.model import Trace
+from warpsight.model import open as open_trace
+from warpsight.model.writer import TraceWriter
 from warpsight.sass.counts.kernels import Counts, Kernel
 from warpsight.sass.counts.roofline import rooflines
 from warpsight.sass.counts.work import work_of
@@ -68,43 +73,49 @@ def test_lanes_are_those_of_an_execution() -> None:
     assert (counts.lanes, counts.predicated_off) == (16.0, 16)
 
 
-class Measured:
-    """A trace with metrics of one kernel."""
-
-    def __init__(self, launches: int, **metrics: float) -> None:
-        self.rows = [("k", name.replace("X", "."), value, launches) for name, value in metrics.items()]
-
-    def sql(self, _: str) -> Measured:
-        return self
-
-    def fetchall(self) -> list[Any]:
-        return self.rows
-
-
 MEMORY = {
-    "dram__bytesXsum": 1e6,
-    "dram__bytesXsumXpeak_sustained": 100.0,
-    "dram__cycles_elapsedXavgXper_second": 1e9,
+    "dram__bytes.sum": 1e6,
+    "dram__bytes.sum.peak_sustained": 100.0,
+    "dram__cycles_elapsed.avg.per_second": 1e9,
 }
 UNITS = {
-    "sm__sass_thread_inst_executed_op_ffma_pred_onXsumXpeak_sustained": 50.0,
-    "sm__cycles_elapsedXavgXper_second": 1e9,
+    "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 50.0,
+    "sm__cycles_elapsed.avg.per_second": 1e9,
 }
+
+
+@contextmanager
+def measured(path: Path, launches: int, duration_ns: int, metrics: dict[str, float]) -> Iterator[Trace]:
+    """A trace of launches of `k`, each in a range that is much longer than its kernel."""
+    with TraceWriter(path) as writer:
+        name = writer.name("k")
+        place = {"device": 0, "context": 1, "process": 0}
+        for correlation in range(1, launches + 1):
+            writer.add("kernel", [{"start": 500, "duration": duration_ns, "name_id": name, "stream": 7, "graph_level": False,
+                                   "correlation": correlation, **place}])  # fmt: skip
+            writer.add("range_metric", [
+                {"start": 0, "duration": 1_000_000, "range": correlation, "kind": "kernel", "name": "k", "metric": metric,
+                 "value": value, "passes": 1, "correlation": correlation, **place} for metric, value in metrics.items()
+            ])  # fmt: skip
+    with open_trace(path) as trace:
+        yield trace
 
 
 @pytest.mark.parametrize(("operations", "roof", "share"), [(1e5, "dram", 0.5), (1.6e6, "fp32", 0.8)])
-def test_the_roof_is_what_would_take_longest(operations: float, roof: str, share: float) -> None:
+def test_the_roof_is_what_would_take_longest(
+    tmp_path: Path, operations: float, roof: str, share: float
+) -> None:
     kernel = Kernel(name="k", launches=2, arithmetic={("fp32", False): 2 * operations})
-    trace: Any = Measured(2, gpu__time_durationXsum=20_000.0, **MEMORY, **UNITS)
-    [found], notes = rooflines([kernel], trace)
+    with measured(tmp_path / "a.warp", 2, 20_000, MEMORY | UNITS) as trace:
+        [found], notes = rooflines([kernel], trace)
     assert (found.roofs[0].name, found.share, notes) == (roof, pytest.approx(share), [])
     assert found.rate == pytest.approx(operations / 20e-6)
     assert found.intensity == {"dram": pytest.approx(operations / 1e6)}
 
 
-def test_kernels_without_a_measured_time_are_named_as_missing() -> None:
-    trace: Any = Measured(2, gpu__time_durationXsum=20_000.0)
-    found, notes = rooflines([Kernel(name="other"), Kernel(name="k", launches=1)], trace)
+def test_kernels_without_a_measured_time_are_named_as_missing(tmp_path: Path) -> None:
+    with measured(tmp_path / "a.warp", 2, 20_000, MEMORY) as trace:
+        found, notes = rooflines([Kernel(name="other"), Kernel(name="k", launches=1)], trace)
     assert [one.name for one in found] == ["k"]
     assert "1 kernels have no roofline" in notes[0]
     assert "a different number of times" in notes[1]

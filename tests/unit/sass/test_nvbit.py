@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 import sys
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from warpsight.errors import WarpsightError
+from warpsight.formats.events.blocks import MAGIC
 from warpsight.machine import checks
 from warpsight.race import delays, plan
 from warpsight.sass import nvbit, tracing
+from warpsight.sass.event_trace import EventTrace
 from warpsight.ui.cli import app
 
 _NVCC = """#!{python}
@@ -135,3 +141,43 @@ def test_a_plan_is_of_one_of_the_two_tools() -> None:
     with pytest.raises(WarpsightError, match="make two plans"):
         delays.needs_nvbit(made("instruction", "global"))
     assert any(line.startswith("point 16 66 ") for line in delays.lines(made("instruction")))
+
+
+def test_two_launches_of_a_kernel_in_one_graph_keep_their_events(tmp_path: Path) -> None:
+    trace, pc = tmp_path / "a.events", 0x1200
+    shape = {"grid": [1, 1, 1], "block": [32, 1, 1], "cluster": [1, 1, 1]}
+    where = {
+        "stream": 1,
+        "context": 16,
+        "device": 0,
+        "thread": 42,
+        "monotonic": 2000,
+        "realtime": 6000,
+        "graph": 1,
+    }
+    said = [
+        {"kind": "process", "pid": 42, "monotonic": 1000, "realtime": 5000, "request": {"tool": "NVBit"}},
+        {"kind": "function", "module": 0, "name": "scale", "pc": pc, "bytes": 0x80},
+        *(
+            {
+                "kind": "launch",
+                "launch": i,
+                "index": i,
+                "module": 0,
+                "name": "scale",
+                "pc": pc,
+                **shape,
+                **where,
+            }
+            for i in range(2)
+        ),
+    ]
+    words = np.array([[0xFFFFFFFF | (66 | 4 << 8) << 32, pc, launch, 7] for launch in (1, 0, 1)], np.uint64)
+    payloads = [(1, json.dumps(one).encode()) for one in said]
+    payloads.append((2, struct.pack("<QII", 0, 0, 3) + bytes([4, 4, 4]) + bytes(5) + words.tobytes()))
+    payloads.append((1, b'{"kind": "end"}'))
+    blocks = (struct.pack("<IIQ", kind, zlib.crc32(data), len(data)) + data for kind, data in payloads)
+    trace.write_bytes(MAGIC + b"".join(blocks))
+    found = EventTrace(trace)
+    assert [len(found.of_launch(launch)) for launch in range(2)] == [1, 2]
+    assert found.notes == []

@@ -169,3 +169,35 @@ def test_a_simulation_of_no_change_writes_every_row_as_it_was(trace, tmp_path):
     with open_trace(tmp_path / "same.warp") as made:
         for table in ("kernel", "launch", "api", "user_event", "sync"):
             assert made.arrow(table).equals(trace.arrow(table)), table
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "saved"),
+    [
+        ("DtoD", 64 << 20, 0),  # as fast as the memory can: all multiprocessors copy
+        ("DtoD", 64 << 10, 1),  # few blocks
+        ("HtoD", 64 << 20, 1),  # a copy engine
+    ],
+)
+def test_copies_overlap_with_what_they_leave_room_for(tmp_path, kind, size, saved):
+    """A kernel of 100 µs, a copy of 50 µs, a kernel of 100 µs in one stream."""
+    recorder = Recorder()
+    with TraceWriter(tmp_path / "t.warp") as writer:
+        name = writer.name("gemm")
+        recorder.kernel(name, 100 * US)
+        recorder.call("launch", "cudaMemcpyAsync", 5 * US)
+        where = {"device": 0, "context": 1, "stream": 7, "process": 0, "correlation": recorder.correlation}
+        row = {**where, "start": recorder.free + US, "duration": 50 * US, "bytes": size, "kind": kind,
+               "source_kind": "device", "destination_kind": "device", "asynchronous": True}  # fmt: skip
+        recorder.rows["memcpy"] = [row]
+        recorder.free += 51 * US
+        recorder.kernel(name, 100 * US)
+        recorder.synchronize()
+        device = {"device": 0, "index": 0, "uuid": "0", "vendor": "NVIDIA", "platform": "cuda", "host": ""}
+        writer.add("device", [{**device, "name": "NVIDIA H100 80GB HBM3"}])
+        for table, rows in recorder.rows.items():
+            writer.add(table, rows)
+    with open_trace(tmp_path / "t.warp") as trace:
+        found = simulate(trace, ["overlap:copies"])
+    assert found.recorded_ns - found.predicted_ns == pytest.approx(saved * 50 * US, abs=2 * US)
+    assert any("take it whole" in note.text for note in found.result.findings) == (not saved)

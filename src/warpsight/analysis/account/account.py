@@ -127,7 +127,7 @@ def _account(trace: Trace, work: Work) -> Account:
     calls, call = host_calls.of_work(trace, work, api=True)
     found = gaps_of.find(work, calls, call)
     parts = pieces.cut(trace, work, calls, found)
-    host = naming.host_time(trace, calls, found, parts)
+    host = naming.host_time(trace, calls, found, parts, call)
     entries = [*_worked(trace, work, found), *_idle(parts, host)]
     span = sum(one.span for _, one in found.busy)
     ordered = tuple(sorted(entries, key=lambda entry: -entry.time))

@@ -66,6 +66,7 @@ def busy(start: Column, end: Column, kind: Column) -> Busy:
             last = counts[number] == len(start)
             higher = intervals.union(start, end) if last else intervals.merged(higher, mine)
     following = np.searchsorted(start, higher.start[1:], "left")
+    following = following.astype(np.int32) if len(start) < 1 << 31 else following
     return Busy(own, (total[0], total[1], total[2]), higher.end[:-1], higher.start[1:], following)
 
 

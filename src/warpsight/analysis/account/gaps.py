@@ -9,7 +9,7 @@ Where the call began before the device fell idle there is no host part, and wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,13 @@ def find(work: Work, calls: Calls, call: Column) -> Gaps:
     if not parts:
         parts = [(np.zeros(0, np.int16), *(np.zeros(0, np.int64),) * 3)]
     device_of, begin, end, row = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    del parts
+    edges = np.cumsum([0, *(len(one.next) for _, one in worked)]).tolist()
+    for place, (index, one) in enumerate(
+        worked
+    ):  # each device's stretches are a part of all: one copy serves both
+        mine = slice(edges[place], edges[place + 1])
+        worked[place] = index, replace(one, idle_begin=begin[mine], idle_end=end[mine])
     ended_by = call[row]
     if len(calls) and len(row):
         # A call of -1 reads the last one here, and is put right below.

@@ -21,6 +21,7 @@ from warpsight.analysis.account.gaps import Gaps
 from warpsight.analysis.account.pieces import Pieces
 from warpsight.analysis.account.ranges_over import ANNOTATION, FUNCTION, OPERATOR, Ranges
 from warpsight.analysis.base.frames import is_library
+from warpsight.analysis.steps import loops
 from warpsight.model.api_names import is_gpu_api
 from warpsight.model.calls import Calls
 
@@ -73,8 +74,11 @@ class HostTime:
         return f"{self.name}, at {self.function}" if self.function else self.name
 
 
-def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[HostTime]:
-    """All host time by name, largest first; the times add up to the host time of the account."""
+def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces, launched: Column) -> list[HostTime]:
+    """All host time by name, largest first; the times add up to the host time of the account.
+
+    `launched` is the call of each row of device work, -1 unknown.
+    """
     rows = pieces.of(HOST)
     if not len(rows):
         return []
@@ -90,6 +94,7 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
         functions = _functions_in(ranges, begin, end)
     else:
         functions = _functions_at(trace, on, calls, pieces, rows, number, call)
+    turns = _turns(trace, ranges, calls, launched)
     out: list[HostTime] = []
     left = np.arange(len(rows))
     whole = int((end - begin).sum())
@@ -97,13 +102,17 @@ def host_time(trace: Trace, calls: Calls, gaps: Gaps, pieces: Pieces) -> list[Ho
         total = int((end - begin)[left].sum())
         if total < 0.02 * whole:
             break
-        chosen = _announced(ranges, begin[left], end[left], total)
+        chosen = _announced(ranges, turns, begin[left], end[left], total)
         if chosen is None:
             break
-        text, inside = chosen
+        range_name, inside = chosen
         covered = left[inside]
         time = int((end - begin)[covered].sum())
-        out.append(HostTime(text, time, *functions(covered), rows[covered]))
+        found = functions(covered)
+        text = ranges.names[range_name]
+        if turns[range_name]:  # any function says more
+            text = (found[0] or found[1]).split(" (")[0] or text
+        out.append(HostTime(text, time, *found, rows[covered]))
         left = left[~inside]
     if len(left):
         found = functions(left)
@@ -132,13 +141,31 @@ def _system_call(calls: Calls, on: Axis, begin: Column, end: Column) -> Places:
     return (name, "", 0.0) if share >= NEARLY else ("", name, share)
 
 
-def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[str, Column] | None:
+def _turns(trace: Trace, ranges: Ranges, calls: Calls, launched: Column) -> Column:
+    """Which names are those of iterations: by their text, or because they count up and nearly all work is launched in them."""
+    turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
+    known = launched[launched >= 0]
+    some = known[:: len(known) // 100_000 + 1]
+    for loop in loops.load(trace) if len(some) else ():
+        if loop.rank != loops.COUNTED:
+            continue
+        mine = some[(calls.process[some] == loop.process) & (calls.thread[some] == loop.thread)]
+        at = np.searchsorted(loop.begin, calls.start[mine], "right") - 1
+        held = (at >= 0) & (calls.start[mine] < loop.end[np.maximum(at, 0)])
+        if int(held.sum()) >= NEARLY * np.count_nonzero(calls.process[some] == loop.process):
+            labels = set(loop.label)
+            turns |= np.array([name in labels for name in ranges.names], bool)
+    return turns
+
+
+def _announced(
+    ranges: Ranges, turns: Column, begin: Column, end: Column, total: int
+) -> tuple[int, Column] | None:
     """The name that ranges give to most of these stretches, and which of the stretches it covers for the larger part."""
     if not len(ranges.names):
         return None
     time, length = ranges.over(begin, end)
     library = np.array([is_library(name) for name in ranges.names], bool)
-    turns = np.array([_TURN.match(name) is not None for name in ranges.names], bool)
     groups = (
         (ranges.level == ANNOTATION) & ~turns,
         (ranges.level == FUNCTION) & ~library,
@@ -156,7 +183,7 @@ def _announced(ranges: Ranges, begin: Column, end: Column, total: int) -> tuple[
         before = ranges_over.measure(*ranges.of(name))
         inside: Column = (before(end) - before(begin)) * 2 >= end - begin
         if inside.any():
-            return ranges.names[name], inside
+            return name, inside
     return None
 
 

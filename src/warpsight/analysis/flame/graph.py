@@ -10,7 +10,7 @@ under a frame of its own; kernels that never finished have no time and are count
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from warpsight.analysis.flame import ranges as flame_ranges
 from warpsight.analysis.flame import rows as flame_rows
 from warpsight.analysis.flame import samples as flame_samples
+from warpsight.analysis.flame.runs import Runs, in_order
 from warpsight.analysis.flame.tree import Tree
 from warpsight.errors import UsageError, choices
-from warpsight.model.selection import Rows
+from warpsight.model.selection import Rows, begin_of
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -106,6 +107,7 @@ class FlameGraph:
             running or waiting.
         accounts: One per trace.
         traces: Path of each trace.
+        runs: The same weights in the order of time; None in a differential graph and where times are unknown.
     """
 
     weight: str
@@ -120,6 +122,7 @@ class FlameGraph:
     kinds: Sequence[str]
     accounts: tuple[Account, ...]
     traces: tuple[str, ...] = ()
+    runs: Runs | None = None
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -202,9 +205,11 @@ def _graph(sources: Sequence[tuple[Trace, Rows]], shape: Shape) -> FlameGraph:
     known = list(labels.numbers)
     kinds, texts = zip(*(known[i] for i in used.tolist()), strict=True)
     accounts = tuple(p.account(int(total[0, i])) for i, p in enumerate(parts))
+    runs = parts[0].runs if len(parts) == 1 else None
     return FlameGraph(
         shape.weight, flame_rows.WEIGHTS[shape.weight][0], tree.parent, label, tree.depth, own, total,
         tree.totals(count), texts, kinds, accounts, tuple(trace.path for trace, _ in sources),
+        None if runs is None else replace(runs, node=nodes[runs.node]),
     )  # fmt: skip
 
 
@@ -218,6 +223,8 @@ class _Part:
     measured: int
     without_stack: int
     without_time: int
+    #: Its nodes are rows of this part.
+    runs: Runs | None
 
     @classmethod
     def of(cls, trace: Trace, rows: Rows, shape: Shape, labels: _Labels) -> _Part:
@@ -231,7 +238,8 @@ class _Part:
             chains = flame_ranges.chains(trace, sources, leaves.process, moments, beside)
         around = chains.of if chains else np.zeros(len(leaves), np.int64)
         keys = [*(ids for ids, _ in groups), _stack_ids(leaves, around, shape), around, leaves.leaf]
-        first, weight, count = _grouped(keys, leaves.weight)
+        place = _places(keys, len(leaves))
+        first, weight, count = _grouped(place, leaves.weight)
         ids = [key[first] for key in keys]
         own = np.array([labels(k, t) for k, t in zip(leaves.kinds, leaves.labels, strict=True)], np.int64)
         paths = [paths for _, paths in groups]
@@ -240,9 +248,13 @@ class _Part:
         paths.append(_chain_labels(chains, labels))
         paths.append(_leaf_paths(leaves, own))
         without = int(leaves.weight[leaves.stack == 0].sum())
+        runs = None
+        if leaves.start is not None:
+            lanes = [ids for ids, _ in groups]
+            runs = in_order(place, leaves.start, leaves.weight, lanes, begin_of(trace))
         return cls(
-            weight, count, list(zip(ids, paths, strict=True)), leaves.measured, without, leaves.without_time
-        )
+            weight, count, list(zip(ids, paths, strict=True)), leaves.measured, without, leaves.without_time, runs
+        )  # fmt: skip
 
     def account(self, shown: int) -> Account:
         return Account(self.measured, shown, int(self.count.sum()), self.without_stack, self.without_time)
@@ -262,11 +274,11 @@ def _stack_ids(leaves: flame_rows.Leaves, chain: Column, shape: Shape) -> Column
     return np.where((leaves.stack == 0) & (chain > 0), _TOLD_BY_RANGE, leaves.stack.astype(np.int64))
 
 
-def _grouped(keys: Sequence[Column], weight: Column) -> tuple[Column, Column, Column]:
-    """Rows with equal keys as one: a place where each first stands, the sum of their weights, and how many they are."""
+def _places(keys: Sequence[Column], rows: int) -> Column:
+    """Which group each row belongs to: rows with equal keys are one group."""
     import pyarrow as pa
 
-    code = np.zeros(len(weight), np.int64)
+    code = np.zeros(rows, np.int64)
     size = 1
     for key in keys:
         width = int(key.max(initial=0)) + 1
@@ -275,10 +287,15 @@ def _grouped(keys: Sequence[Column], weight: Column) -> tuple[Column, Column, Co
             size = int(code.max(initial=0)) + 1
         code = code * width + key
         size *= width
-    place = pa.array(code).dictionary_encode().indices.to_numpy()
+    out: Column = pa.array(code).dictionary_encode().indices.to_numpy()
+    return out
+
+
+def _grouped(place: Column, weight: Column) -> tuple[Column, Column, Column]:
+    """A row where each group first stands, the sum of the group's weights, and how many rows it has."""
     groups = int(place.max(initial=-1)) + 1
     first = np.zeros(groups, np.int64)
-    first[place[::-1]] = np.arange(len(code))[::-1]
+    first[place[::-1]] = np.arange(len(place))[::-1]
     sums = np.zeros(groups, np.int64)
     np.add.at(sums, place, weight)
     return first, sums, np.bincount(place, minlength=groups)

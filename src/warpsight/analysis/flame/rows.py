@@ -62,6 +62,8 @@ class Leaves:
     without_time: int
     #: When and on which host thread each row was taken; None if that follows from the calls that asked for the rows.
     moments: tuple[Column, Column] | None = None
+    #: When each row began, ns on the trace's clock; None where rows stand for stretches of time.
+    start: Column | None = None
     #: Where leaves are several frames deep: the labels of each, outermost first, -1 behind the last, shape (leaves, depth).
     paths: Column | None = None
 
@@ -100,9 +102,8 @@ def load(trace: Trace, rows: Rows, weight: str, names: str) -> Leaves:
     for name in tuple(columns):
         pieces = [piece for piece in columns.pop(name) if len(piece)]
         joined[name] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces or [np.zeros(0, np.int64)])
-    start = joined.pop("start")
     if weight == "idle":
-        joined["weight"] = _idle_before(start, joined["weight"], joined["device"])
+        joined["weight"] = _idle_before(joined["start"], joined["weight"], joined["device"])
     measured = _measured(trace, rows, weight, joined["weight"])
     missing = 0 if weight in ("bytes", "allocated", "launches") else _unfinished(trace, rows)
     return Leaves(**joined, labels=labels, kinds=kinds, measured=measured, without_time=missing)
@@ -177,8 +178,8 @@ def _called(trace: Trace, rows: Rows, names: str) -> Leaves:
     moments = columns.pop("start"), columns.pop("thread")
     count = len(columns["leaf"])
     return Leaves(
-        **columns, labels=labels, kinds=[kind] * len(labels), measured=count, without_time=0, moments=moments
-    )
+        **columns, labels=labels, kinds=[kind] * len(labels), measured=count, without_time=0, moments=moments, start=moments[0]
+    )  # fmt: skip
 
 
 def _columns(table: pa.Table) -> dict[str, Column]:
@@ -229,7 +230,9 @@ def _samples(trace: Trace, rows: Rows) -> Leaves:
         flame_samples.RUNNING if text == flame_samples.RUNNING else flame_samples.WAITING for text in labels
     ]
     measured = flame_samples.count(trace) if rows == Rows() else len(columns["leaf"])
-    return Leaves(**columns, labels=labels, kinds=kinds, measured=measured, without_time=0, moments=moments)
+    return Leaves(
+        **columns, labels=labels, kinds=kinds, measured=measured, without_time=0, moments=moments, start=moments[0]
+    )  # fmt: skip
 
 
 def _pc_samples(trace: Trace, rows: Rows, names: str) -> Leaves:

@@ -78,8 +78,8 @@ def usual_piece(facts: Facts, kind: int) -> int:
     return int(half(facts.account.pieces.length[mine])) if len(mine) else 0
 
 
-def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column) -> tuple[str, ...]:
-    """Evidence for a class, or for one row of it; `work` are the rows of :func:`work_of`."""
+def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column, usual: int) -> tuple[str, ...]:
+    """Evidence for a class, or for one row of it; `work` are the rows of :func:`work_of`, `usual` is :func:`usual_piece`."""
     found = facts.account
     out: list[str] = []
     if kind == HOST:
@@ -90,7 +90,7 @@ def of(facts: Facts, kind: int, entries: tuple[Entry, ...], work: Column) -> tup
             for entry in entries[:_PARTS]
         ]
     out += _place(facts, kind, entries[0], work)
-    out += _longest(facts, kind, entries)
+    out += _longest(facts, kind, entries, usual)
     if len(found.devices) > 1 and kind != COMPUTE:
         per = [
             f"GPU {name}: {times[CLASSES[kind]] / max(times['span'], 1):.1%}"
@@ -199,7 +199,7 @@ def _pieces(found: Account, kind: int, entries: tuple[Entry, ...]) -> Column:
     return pieces_of(found, kind, entries[0].name) if kind == BLOCKED_CALL else found.pieces.of(kind)
 
 
-def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> list[str]:
+def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...], usual: int) -> list[str]:
     """The longest piece of idle time of a class, and how the pieces' lengths are spread."""
     pieces = facts.account.pieces
     mine = _pieces(facts.account, kind, entries)
@@ -210,5 +210,6 @@ def _longest(facts: Facts, kind: int, entries: tuple[Entry, ...]) -> list[str]:
     at = words.moment(int(pieces.begin[mine[longest]]) - facts.origin)
     text = f"the longest takes {words.duration(length[longest])}, at {at}"
     if len(mine) > 1:
-        text = f"{len(mine):,} pieces, half of the time in pieces of {words.duration(half(length))} or more; {text}"
+        most = half(length) if kind == BLOCKED_CALL else usual
+        text = f"{len(mine):,} pieces, half of the time in pieces of {words.duration(most)} or more; {text}"
     return [text]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from warpsight.model.work import everything, wanted
+from warpsight.model.work import COMMUNICATION, everything, wanted
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -24,15 +24,19 @@ def blocks(trace: Trace) -> Column:
     return out
 
 
-def kernels(trace: Trace, rows: Rows, window: tuple[int, int]) -> dict[str, Column]:
-    """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown)."""
+def kernels(trace: Trace, rows: Rows, window: tuple[int, int], longer: int = -1) -> dict[str, Column]:
+    """Kernels that began in a window: `start`, `duration` (ns), `name_id`, `device` (-1: unknown), `blocks` (0: unknown).
+
+    Only those that took longer than `longer` ns.
+    """
     whole = everything(trace)
     work = whole.work
-    places, source = whole.kernels
-    start = work.start[places]
-    chosen = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue[places]]
-    keep = np.flatnonzero(chosen & (start >= window[0]) & (start < window[1]))
-    places, shape = places[keep], trace.columns("kernel", {"shape_id": -1})[0]["shape_id"][source[keep]]
+    chosen = np.array([wanted(rows, queue) for queue in work.queues], bool)[work.queue]
+    chosen &= (work.kind <= COMMUNICATION) & (work.start >= window[0]) & (work.start < window[1])
+    if longer >= 0:
+        chosen &= work.end - work.start > longer
+    places = np.flatnonzero(chosen)
+    shape = trace.columns("kernel", {"shape_id": -1})[0]["shape_id"][whole.kernel_rows(places)]
     devices = np.array([-1 if queue.device is None else queue.device for queue in work.queues], np.int64)
     return {
         "start": work.start[places],

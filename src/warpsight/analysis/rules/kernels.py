@@ -30,13 +30,13 @@ def _small_grids(facts: Facts) -> Iterator[Finding]:
     blocks = grids.blocks(facts.trace)
     if not units or not bool(((blocks > 0) & (blocks < max(units.values()))).any()):
         return
-    kernels = grids.kernels(facts.trace, facts.rows, facts.window)
+    kernels = grids.kernels(facts.trace, facts.rows, facts.window, longer=_LONG)
     limit = np.zeros(
         max(0, *units, int(kernels["device"].max(initial=0))) + 2, np.int64
     )  # the last one: device -1
     limit[list(units)] = list(units.values())
     small = (kernels["blocks"] < limit[kernels["device"]]) & (kernels["blocks"] > 0)
-    rows = np.flatnonzero(small & (kernels["duration"] > _LONG))
+    rows = np.flatnonzero(small)
     total = int(kernels["duration"][rows].sum())
     if not len(rows) or total < _SMALL * facts.length:
         return

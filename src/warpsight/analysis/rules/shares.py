@@ -76,10 +76,11 @@ def _finding(
     values = {"time": time, "count": count, "share": share}
     severity = "note" if kind == COMPUTE else "warning"
     rows = evidence.work_of(facts, kind, top)
-    todo = advice.of(kind, top.name, evidence.usual_piece(facts, kind))
+    usual = evidence.usual_piece(facts, kind)
+    todo = advice.of(kind, top.name, usual)
     return Finding(
         severity, _text(facts, kind, name, share, top, first=first), values, f"account/{CLASSES[kind]}", None,
-        evidence.of(facts, kind, entries, rows), todo, CLASSES[kind], name, time,
+        evidence.of(facts, kind, entries, rows, usual), todo, CLASSES[kind], name, time,
         evidence.stretch(facts, kind, entries, rows),
     )  # fmt: skip
 

@@ -30,7 +30,8 @@ LEAST = 3
 _ALIKE = 0.6
 
 
-#: What speaks for a loop, greater is better; the loop; the turn of each launch; how many turns have launches.
+#: What speaks for a loop, greater is better; the loop; where its turns begin among the launches, and where the last one ends;
+#: how many turns have launches.
 Candidate = tuple[tuple[float, ...], Loop, Column, int]
 
 
@@ -50,19 +51,16 @@ def candidates(
     if not len(launched):
         return []
     out: list[Candidate] = []
-    time = _judged_time(work, launched)
-    total = max(float(time.sum()), 1.0)
+    before = _time_before(work, launched)
     for loop in _of(trace, process):
         if loop.rank > FRAMEWORK and loop.thread not in threads:
             continue
-        turn = _turns(loop, when)
-        inside = turn >= 0
-        filled = int(np.count_nonzero(np.bincount(turn[inside], minlength=1)))
-        if filled < 2:
+        edges = _turns(loop, when)
+        if np.count_nonzero(np.diff(edges)) < 2:
             continue
-        rank = _rank(loop, turn, when, time, float(time[inside].sum()) / total, total, filled)
+        rank = _rank(trace, loop, edges, when, before)
         if rank is not None:
-            out.append((rank, loop, turn, filled))
+            out.append((rank, loop, edges, int(np.count_nonzero(np.diff(edges)))))
     return out
 
 
@@ -79,9 +77,15 @@ def best(among: list[Candidate], when: Column, least: int = LEAST) -> Turns | No
             chosen = one
     if chosen is None:
         return None
-    _, loop, turn, _ = chosen
+    _, loop, edges, _ = chosen
     grouped = _groups(loop, when) if loop.rank == REPEATED and not loop.named else None
-    return grouped or Turns(loop.source, turn, loop.label)
+    return grouped or Turns(loop.source, _numbers(edges, len(when)), loop.label)
+
+
+def _numbers(edges: Column, launches: int) -> Column:
+    """The turn of each launch, -1 outside of all."""
+    numbers = np.append(np.arange(-1, len(edges) - 1), -1)
+    return np.repeat(numbers, np.diff(edges, prepend=0, append=launches))
 
 
 def _groups(loop: Loop, when: Column) -> Turns | None:
@@ -111,32 +115,33 @@ def single(trace: Trace, process: int, work: Work, launched: Column, when: Colum
     """A range in which nearly all work was launched, as the only turn of a loop: a recording of one step."""
     if not len(launched):
         return None
+    few = [loop for loop in _of(trace, process) if len(loop) <= 2]
+    if not few:
+        return None
     chosen: tuple[tuple[float, ...], Loop, Column] | None = None
-    time = _judged_time(work, launched)
-    for loop in _of(trace, process):
-        if len(loop) > 2:
-            continue
-        inside = (when >= loop.begin[0]) & (when < loop.end[0])
-        share = float(time[inside].sum()) / max(float(time.sum()), 1.0)
+    before = _time_before(work, launched)
+    for loop in few:
+        edges = np.searchsorted(when, [loop.begin[0], loop.end[0]], "left")
+        share = float(before[edges[1]] - before[edges[0]]) / max(float(before[-1]), 1.0)
         least = _RANGES if loop.rank <= FRAMEWORK else _ALONE
         rank = (-loop.rank, share, -float(loop.end[0] - max(loop.begin[0], when[0])))
         if share >= least and (chosen is None or rank > chosen[0]):
-            chosen = rank, loop, np.where(inside, 0, -1)
-    return (
-        None
-        if chosen is None
-        else Turns(chosen[1].source, chosen[2], chosen[1].label[:1], sure=chosen[1].rank <= FRAMEWORK)
-    )
+            chosen = rank, loop, edges
+    if chosen is None:
+        return None
+    _, loop, edges = chosen
+    return Turns(loop.source, _numbers(edges, len(when)), loop.label[:1], sure=loop.rank <= FRAMEWORK)
 
 
-def _judged_time(work: Work, launched: Column) -> Column:
-    """How much each launch counts: its device time, that of collectives only where there is nothing else.
+def _time_before(work: Work, launched: Column) -> Column:
+    """How much the launches before each one count, and all of them: their device time, ns.
 
-    A range around a collective is a part of a turn, though most of the time may be in collectives.
+    Collectives count only where there is nothing else: a range around a collective is a part of a turn, though most of the time
+    may be in collectives.
     """
-    time = (work.end - work.start)[launched].astype(float)
-    own = np.where(work.kind[launched] == COMMUNICATION, 0.0, time)
-    return own if own.any() else time
+    time = work.end[launched] - work.start[launched]
+    own = np.where(work.kind[launched] == COMMUNICATION, 0, time)
+    return np.append(0, np.cumsum(own if own.any() else time))
 
 
 def _of(trace: Trace, process: int) -> Iterator[Loop]:
@@ -158,29 +163,40 @@ def _inside(loop: Loop, part: Loop) -> bool:
 
 
 def _turns(loop: Loop, when: Column) -> Column:
-    """The turn of each launch: turns last until the next begins, the last one as long as the longest of the others."""
+    """The first launch of each turn, and the end of the last: turns last until the next begins.
+
+    The last one ends with its range or, where ranges hold less than half of the work, is as long as the longest of the others.
+    """
     # Launches are many and turns are few: look up the turns among the launches, not the launches among the turns.
-    first = np.searchsorted(when, loop.begin, "left")
-    turn = np.repeat(np.arange(-1, len(loop)), np.diff(first, prepend=0, append=len(when)))
+    edges = np.append(np.searchsorted(when, loop.begin, "left"), len(when))
     last = int(loop.end[-1])
-    if loop.rank != MARKED:
-        within = when < loop.end[np.maximum(turn, 0)]
-        if float((within & (turn >= 0)).sum()) < 0.5 * float((turn >= 0).sum()) and len(loop) > 1:
+    if loop.rank != MARKED and len(loop) > 1:
+        within = _range_ends(loop, when, edges) - edges[:-1]
+        if float(within.sum()) < 0.5 * float(edges[-1] - edges[0]):
             last = max(last, int(loop.begin[-1]) + int(np.diff(loop.begin).max()))
-    return np.where((turn >= 0) & (when < last), turn, -1)
+    cut: Column = np.minimum(edges, np.searchsorted(when, last, "left"))
+    return cut
 
 
-def _rank(
-    loop: Loop, turn: Column, when: Column, time: Column, share: float, total: float, filled: int
-) -> tuple[float, ...] | None:
+def _range_ends(loop: Loop, when: Column, edges: Column) -> Column:
+    """Where the range of each turn ends among the launches of the turn."""
+    found: Column = np.clip(np.searchsorted(when, loop.end, "left"), edges[:-1], edges[1:])
+    return found
+
+
+def _rank(trace: Trace, loop: Loop, edges: Column, when: Column, before: Column) -> tuple[float, ...] | None:
     """How much speaks for a loop, None where it cannot be the main one; greater is better."""
+    total = max(float(before[-1]), 1.0)
     if loop.rank <= FRAMEWORK:
+        share = float(before[edges[-1]] - before[edges[0]]) / total
         steps = loop.rank == MARKED or "ProfilerStep" in loop.source
         return (3.0 + steps, float(loop.rank == MARKED), share) if share >= _MARKED else None
     # The turn of a loop that has no mark of its own is a range that holds its work, not one that stands beside it.
-    held = (turn >= 0) & (when < loop.end[np.maximum(turn, 0)])
-    own = float(time[held].sum()) / total
-    if own < _RANGES or not _regular(turn, filled):
+    held = before[_range_ends(loop, when, edges)] - before[edges[:-1]]
+    own = float(held.sum()) / total
+    count = np.diff(edges)
+    filled = int(np.count_nonzero(count))
+    if own < _RANGES or not (_regular(count) or _regular_around(trace, loop, edges, when)):
         return None
     if loop.named and filled >= 2:
         return (2.0, float(loop.rank == COUNTED), round(own, 1), -float(filled))
@@ -188,11 +204,31 @@ def _rank(
     return (1.0, float(filled >= 3), float(loop.rank == COUNTED), round(own, 1), -float(filled))
 
 
-def _regular(turn: Column, filled: int) -> bool:
-    """Whether most turns launch about as much as the middle one."""
-    if filled < 4:
-        return True
-    count = np.bincount(turn[turn >= 0])
+def _regular(count: Column) -> bool:
+    """Whether most turns, of so many launches each, launch about as much as the middle one."""
     count = count[count > 0]
+    if len(count) < 4:
+        return True
     middle = float(np.median(count))
     return bool((np.abs(count - middle) <= 0.3 * middle).mean() >= 0.5)
+
+
+def _regular_around(trace: Trace, loop: Loop, edges: Column, when: Column) -> bool:
+    """Whether turns differ only in how often a range inside of them comes, as sequences of different lengths make them.
+
+    A range inside that announces turns itself is a loop of its own, and its turns are the iterations.
+    """
+    for inner in loops.load(trace):
+        announces = inner.named or (inner.rank != REPEATED and not inner.part)
+        if announces or inner.process != loop.process or len(inner) <= len(loop) or not _inside(inner, loop):
+            continue
+        starts = _turns(inner, when)
+        size = _range_ends(inner, when, starts) - starts[:-1]
+        if not _regular(size):
+            continue
+        turn = np.searchsorted(edges, starts[:-1], "right") - 1
+        known = (turn >= 0) & (turn < len(loop))
+        rest = np.diff(edges) - np.bincount(turn[known], size[known], len(loop))
+        if np.count_nonzero(rest > 0) > len(loop) / 2 and _regular(rest):
+            return True
+    return False

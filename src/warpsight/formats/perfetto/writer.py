@@ -15,6 +15,7 @@ from warpsight.formats.registry import Coverage
 from warpsight.formats.selection import Selection
 from warpsight.formats.writing.rows import Reader
 from warpsight.formats.writing.timeline import Counter, Slices, Texts, load_stacks, load_texts
+from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -45,7 +46,7 @@ def write(trace: Trace, file: IO[bytes], selection: Selection) -> dict[str, int]
     written = {"slices": 0, "samples": 0, "tracks": 0, "unplaced": reader.unfinished}
     described: set[int] = set()
     sequence = 1
-    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+    with workers(min(4, os.cpu_count() or 1)) as pool:
         queue = _Queue(summed, pool)
         for piece in reader.pieces():
             rows = len(piece)

@@ -16,6 +16,7 @@ from warpsight.formats.writing.counters import counters
 from warpsight.formats.writing.placing import Depths, Lanes
 from warpsight.formats.writing.queries import Queries, Window
 from warpsight.formats.writing.timeline import Column, Counter, Slices, Texts, Track
+from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
     from warpsight.model import Trace
@@ -76,7 +77,7 @@ class Reader:
             parent = above[overlay.group].uuid if overlay.group else None
             track = Track(self.uuid(), overlay.name, parent=parent)
             yield overlay.slices(track, self.texts, self.selection.begin, self.selection.end)
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="read") as pool:
+        with workers(1, "read") as pool:
             for track, process in self.processes():
                 tracks = _ProcessTracks(self, track, process)
                 for device, host in self._batches(process, pool):

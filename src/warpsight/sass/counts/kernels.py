@@ -227,8 +227,9 @@ def _add_work(kernel: Kernel, work: Work, counts: Counts) -> None:
     if done:
         key = work.type, work.matrix
         kernel.arithmetic[key] = kernel.arithmetic.get(key, 0) + done
-    if work.bytes and active:
-        kernel.requested[work.kind.space] = kernel.requested.get(work.kind.space, 0) + work.bytes * active
+    movers = counts.executions if work.uniform else active
+    if work.bytes and movers:
+        kernel.requested[work.kind.space] = kernel.requested.get(work.kind.space, 0) + work.bytes * movers
     if work.unknown and counts.executions:
         kernel.unknown[work.operation] = kernel.unknown.get(work.operation, 0) + counts.executions
 

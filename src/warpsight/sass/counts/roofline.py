@@ -1,9 +1,9 @@
 """How near a kernel comes to what its device can do: exact operations, and time and bytes measured in a run without counting.
 
-Counting slows kernels down many times, so its times say nothing. A second run measures :data:`METRICS` of each kernel, which
-GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams, Waterman, Patterson,
-"Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each memory that it moves
-bytes through would alone take some time; the longest of these times is the roof.
+Counting slows kernels down many times, so its times say nothing. A second run records the time of each kernel and measures
+:data:`METRICS`, which GH100 takes in one pass; peaks are the chip's own figures at the clock of that run. After Williams,
+Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009: each unit that a kernel needs and each
+memory that it moves bytes through would alone take some time; the longest of these times is the roof.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from warpsight.sass.counts.kernels import Kernel
 if TYPE_CHECKING:
     from warpsight.model import Trace
 
-_TIME = "gpu__time_duration.sum"
 #: Memory → bytes moved, the most of them in a cycle, cycles per second.
 _MEMORIES = {
     "l1": ("l1tex__t_bytes.sum", "l1tex__t_bytes.sum.peak_sustained", "l1tex__cycles_elapsed.avg.per_second"),
@@ -38,9 +37,20 @@ _UNITS: dict[tuple[str, bool], tuple[str, int]] = {
 }  # fmt: skip
 #: What a run measures for rooflines; a chip may lack some.
 METRICS = tuple(dict.fromkeys((
-    _TIME, _CLOCK, *(name for names in _MEMORIES.values() for name in names), *(name for name, _ in _UNITS.values()),
+    _CLOCK, *(name for names in _MEMORIES.values() for name in names), *(name for name, _ in _UNITS.values()),
 )))  # fmt: skip
 _FLOATING = ("fp", "bf", "tf")
+_SECONDS, _LAUNCHES = "seconds", "launches"
+_METRICS_OF_LAUNCHES = """
+SELECT name, metric, avg(value) FROM range_metric WHERE kind = 'kernel' AND NOT isnan(value) GROUP BY ALL
+"""
+#: The range of a launch begins before its kernel and ends after it, so the kernel's own record has its time.
+_TIMES_OF_LAUNCHES = """
+SELECT r.name, avg(k.duration), count(*)
+FROM (SELECT DISTINCT process, correlation, name FROM range_metric WHERE kind = 'kernel') r
+JOIN kernel k ON k.process = r.process AND k.correlation = r.correlation AND k.name = r.name
+WHERE k.duration > 0 GROUP BY ALL
+"""
 
 
 @dataclass(frozen=True)
@@ -110,10 +120,10 @@ def rooflines(kernels: Sequence[Kernel], measured: Trace) -> tuple[list[Roofline
     found, missing, unequal = [], 0, 0
     for kernel in kernels:
         run = runs.get(kernel.name)
-        if run is None or not run.get(_TIME):
+        if run is None or not run.get(_SECONDS):
             missing += 1
             continue
-        launches = int(run["launches"])
+        launches = int(run[_LAUNCHES])
         unequal += bool(kernel.launches) and kernel.launches != launches
         found.append(_roofline(kernel, kernel.launches or launches, run, launches))
     notes = []
@@ -127,15 +137,12 @@ def rooflines(kernels: Sequence[Kernel], measured: Trace) -> tuple[list[Roofline
 
 
 def _measured(trace: Trace) -> dict[str, dict[str, float]]:
-    """Kernel → metric → mean per launch, and the number of launches."""
-    rows = trace.sql(
-        """SELECT name, metric, avg(value), count(*) FROM range_metric WHERE kind = 'kernel' AND NOT isnan(value) GROUP BY ALL"""
-    ).fetchall()
+    """Kernel → metric → mean per launch, with the seconds of its records, and the number of launches."""
     found: dict[str, dict[str, float]] = {}
-    for name, metric, mean, count in rows:
+    for name, metric, mean in trace.sql(_METRICS_OF_LAUNCHES).fetchall():
         found.setdefault(name, {})[metric] = mean
-        if metric == _TIME:
-            found[name]["launches"] = count
+    for name, nanoseconds, count in trace.sql(_TIMES_OF_LAUNCHES).fetchall():
+        found[name] |= {_SECONDS: nanoseconds / 1e9, _LAUNCHES: count}
     return found
 
 
@@ -155,6 +162,4 @@ def _roofline(kernel: Kernel, launches: int, run: Mapping[str, float], measured:
         if peak and amount:
             roofs.append(Roof(f"{unit[0]} matrix" if unit[1] else unit[0], amount, peak))
     roofs.sort(key=lambda roof: -roof.seconds)
-    return Roofline(
-        kernel.name, measured, run[_TIME] / 1e9, floating or sum(arithmetic.values()), moved, roofs
-    )
+    return Roofline(kernel.name, measured, run[_SECONDS], floating or sum(arithmetic.values()), moved, roofs)

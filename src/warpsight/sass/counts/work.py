@@ -32,6 +32,7 @@ _TYPES = {"BF16": "bf16", "TF32": "tf32", "BF16_V2": "bf16", "U4": "int4", "S4":
 _SEPARATED = re.compile(r"(\d+)x(\d+)x(\d+)")
 _PACKED = re.compile(r"(16|8)(8)(4|8|16|32|64|128|256)")
 _WARPS_OF_WARPGROUP = 4
+_UNIFORM = frozenset({"ULDC", "LDCU"})
 _REGISTER_BYTES = 4
 
 
@@ -44,7 +45,8 @@ class Work:
         type: of its arithmetic: fp32, bf16, int8, …; "" for none.
         per_thread, per_warp: operations; matrix products have the second.
         unknown: whether it computes or moves more than its text says: a shape or a size in a descriptor.
-        bytes: that each thread moves to or from `kind.space`.
+        bytes: that each thread moves to or from `kind.space`, or the warp where it is uniform.
+        uniform: whether the warp moves them once, to registers that its threads share.
     """
 
     operation: str
@@ -54,6 +56,7 @@ class Work:
     per_warp: float = 0
     unknown: bool = False
     bytes: int = 0
+    uniform: bool = False
 
     @property
     def matrix(self) -> bool:
@@ -110,6 +113,5 @@ def _moved(known: Access, kind: OperationClass) -> Work:
         return Work(known.operation, kind, bytes=registers * _REGISTER_BYTES)
     described = known.operation.startswith(("UTM", "UBLK", "UTC", "LDT", "STT"))
     moves = kind.load or kind.store or kind.atomic
-    return Work(
-        known.operation, kind, unknown=described, bytes=kind.bits // 8 if moves and not described else 0
-    )
+    size = kind.bits // 8 if moves and not described else 0
+    return Work(known.operation, kind, unknown=described, bytes=size, uniform=known.operation in _UNIFORM)

@@ -23,7 +23,7 @@ from warpsight.sass.races.arrivals import Arrivals
 from warpsight.sass.races.epochs import epochs, whole_block
 from warpsight.sass.races.fences import Fences
 from warpsight.sass.races.on_device import races_on_device
-from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, size
+from warpsight.sass.races.order import MOST_CLOCKS, SYNCHRONISATIONS, Clocks, Strong, following, size
 from warpsight.sass.races.streams import stream_races
 from warpsight.sass.races.witness import Race, side
 
@@ -161,14 +161,14 @@ def _ordered_by_clocks(
     return clocks.before(own.event[first], own.event[second])
 
 
-def _strong(own: Accesses) -> dict[int, list[tuple[int, int]]]:
-    """Event → addresses and scopes of its atomic and strong accesses."""
-    found: dict[int, list[tuple[int, int]]] = {}
+def _strong(own: Accesses) -> dict[int, list[Strong]]:
+    """Event → its atomic and strong accesses."""
+    found: dict[int, list[Strong]] = {}
     chosen = np.flatnonzero(own.scope > 0)
-    for event, address, scope in zip(
-        own.event[chosen].tolist(), own.place[chosen].tolist(), own.scope[chosen].tolist(), strict=True
-    ):
-        found.setdefault(event, []).append((address, scope))
+    reads = ~own.write | own.atomic
+    columns = (own.event, own.place, own.scope, reads, own.write)
+    for event, *rest in zip(*(column[chosen].tolist() for column in columns), strict=True):
+        found.setdefault(event, []).append(Strong(*rest))
     return found
 
 
@@ -192,10 +192,8 @@ def _fence_before(trace: EventTrace, launch: Launch, events: Events, fences: Fen
     recorded: dict[str, frozenset[int]] = {}
     for name in {place.function for place in places}:
         recorded[name] = frozenset(p.offset // 16 for p in places if p.function == name)
-    order = np.argsort(warp_of, kind="stable")
-    previous = np.full(len(events), -1)
-    same = warp_of[order][1:] == warp_of[order][:-1]
-    previous[order[1:][same]] = order[:-1][same]
+    previous = np.full(len(events) + 1, -1)
+    previous[following(warp_of)] = np.arange(len(events))  # the last place is for events that nothing follows
 
     def scope(event: int) -> int:
         before = int(previous[event])

@@ -1,9 +1,14 @@
 """The order that named barriers, mbarriers, cluster barriers and fenced atomics make: vector clocks of warps.
 
 The loop below goes over synchronizations only. A warp's clock counts its releases; what a warp knows of others is a row of
-`knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Atomics and strong
-accesses hand on what their warp knew at its last fence; what they find counts from the next fence on. Fences are not events
+`knows`. An arrival adds the row to what the barrier holds; who is let through takes over what it held. Fences are not events
 of the Sanitizer: they are found in the code between two instructions that were recorded.
+
+Atomic, volatile and other strong writes hand on what their warp knew at its last fence: to the block what it knew at any, to the
+device, where their scope is wider than a block, what it knew at a fence as wide. What a strong read finds of another block counts
+from the next such fence on; what it finds of its own block counts at once, since an acquire of block scope has no instruction of
+its own in machine code. An access is recorded before it is carried out, so a read may find what others hand on until its warp's
+next event.
 
 Where it is not exact it sees more order than there is, so that it stays silent: all lanes of a warp count as one, and an
 mbarrier hands on all that arrived at it before, whatever the phase. Arrivals by `bar.arrive` are not events either, and are found
@@ -15,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +28,7 @@ import numpy.typing as npt
 from warpsight.formats.events.kinds import BY_NAME
 from warpsight.formats.events.records import Events
 from warpsight.sass.event_trace import Launch
-from warpsight.sass.races.accesses import BLOCK, CLUSTER
+from warpsight.sass.races.accesses import BLOCK
 
 Array = npt.NDArray[Any]
 #: Numbers that the clocks of a launch may take: warps times (warps + synchronizations).
@@ -38,7 +43,16 @@ SYNCHRONISATIONS = (_ARRIVE, _RELEASE, _CLUSTER_ARRIVE, _CLUSTER_WAIT, _MBARRIER
 def size(launch: Launch, events: Events) -> int:
     """Numbers that the clocks of a launch take."""
     warps = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.warps
-    return warps * (3 * warps + int(np.isin(events.kind, SYNCHRONISATIONS).sum()))
+    return warps * (4 * warps + int(np.isin(events.kind, SYNCHRONISATIONS).sum()))
+
+
+class Strong(NamedTuple):
+    """An atomic or strong access: its piece of memory, its scope, and what it does."""
+
+    address: int
+    scope: int
+    reads: bool
+    writes: bool
 
 
 @dataclass
@@ -69,21 +83,23 @@ class Clocks:
         self._history: dict[int, tuple[list[float], list[Array]]] = {}
         self._turns: dict[tuple[Any, ...], _Barrier] = {}
         self._passed: dict[tuple[int, Any], _Barrier] = {}
+        #: What flags hold for a block, and under -1 for the device.
         self._flags: dict[int, dict[int, Array]] = {}
-        self._fenced = self._knows.copy()
+        #: What warps knew at their last fence of block scope at least, and of a wider one; what they found of other blocks.
+        self._fenced = {near: np.zeros_like(self._knows) for near in (True, False)}
         self._found = np.zeros_like(self._knows)
         self._guesses = True
 
     def follow(
         self,
-        strong: dict[int, list[tuple[int, int]]],
+        strong: dict[int, list[Strong]],
         fence: Callable[[int], int],
         arrivals: dict[int, frozenset[int]] | None = None,
     ) -> None:
         """Go through the synchronizations in their order.
 
         Args:
-            strong: event → (address, scope) of its atomic or strong accesses.
+            strong: event → its atomic or strong accesses.
             fence: scope of the fence that the event's warp executed since its event before, 0 for none.
             arrivals: event → barriers that its warp arrives at behind it, without waiting; None when that is not known.
         """
@@ -92,14 +108,25 @@ class Clocks:
         kinds = self._events.kind
         first, second = self._events.first_operand(0), self._events.first_operand(1)
         fences = {event: scope for event in range(len(kinds)) if (scope := fence(event))} if strong else {}
-        chosen = {*np.flatnonzero(np.isin(kinds, SYNCHRONISATIONS)).tolist(), *strong, *fences, *arrivals}
-        for event in sorted(chosen):
-            warp = int(self.warp_of[event])
+        after = following(self.warp_of)
+        read = {int(after[event]): event for event in strong}  # -1: nothing follows
+        chosen = {
+            *np.flatnonzero(np.isin(kinds, SYNCHRONISATIONS)).tolist(),
+            *strong,
+            *fences,
+            *arrivals,
+            *read,
+        }
+        for event in sorted(chosen - {-1}):
+            warp, block = int(self.warp_of[event]), int(self._events.block[event])
+            for access in strong[read[event]] if event in read else ():
+                self._find(warp, block, access)
             if event in fences:
-                self._pass_fence(warp)
+                self._pass_fence(warp, fences[event])
             if event in strong:
-                for address, scope in strong[event]:
-                    self._flag(warp, address, scope, int(self._events.block[event]))
+                for access in strong[event]:
+                    self._find(warp, block, access)
+                    self._hand_on(warp, block, access)
             elif kinds[event] in (_ARRIVE, _RELEASE, _CLUSTER_ARRIVE, _CLUSTER_WAIT):
                 self._barrier(event, warp, int(first[event]), int(second[event]))
             elif kinds[event] in (_MBARRIER, _ATTEMPT):
@@ -187,20 +214,35 @@ class Clocks:
         elif self._events.kind[event] == _ATTEMPT and action == _MBARRIER_WAIT | _SUCCEEDED:
             self._acquire(warp, held)
 
-    def _pass_fence(self, warp: int) -> None:
-        self._acquire(warp, self._found[warp])
-        self._fenced[warp] = self._knows[warp]
+    def _pass_fence(self, warp: int, scope: int) -> None:
+        if scope > BLOCK:
+            self._acquire(warp, self._found[warp])
+            self._fenced[False][warp] = self._knows[warp]
+        self._fenced[True][warp] = self._knows[warp]
         self._knows[warp, warp] += 1  # what follows is not part of what the fence hands on
 
-    def _flag(self, warp: int, address: int, scope: int, block: int) -> None:
-        """An atomic hands on what its warp knew at its last fence, and finds what others handed on."""
-        reach = block if scope in (BLOCK, CLUSTER) else -1
-        for near in {reach, -1, block}:
-            held = self._flags.get(address, {}).get(near)
-            if held is not None:
-                np.maximum(self._found[warp], held, out=self._found[warp])
-        mine = self._flags.setdefault(address, {}).setdefault(reach, np.zeros(len(self._knows), np.int32))
-        np.maximum(mine, self._fenced[warp], out=mine)
+    def _find(self, warp: int, block: int, access: Strong) -> None:
+        held = self._flags.get(access.address, {}) if access.reads else {}
+        if block in held:
+            self._acquire(warp, held[block])
+        if access.scope > BLOCK and -1 in held:
+            np.maximum(self._found[warp], held[-1], out=self._found[warp])
+
+    def _hand_on(self, warp: int, block: int, access: Strong) -> None:
+        for near in (True, False) if access.writes else ():
+            if near or access.scope > BLOCK:
+                held = self._flags.setdefault(access.address, {})
+                mine = held.setdefault(block if near else -1, np.zeros(len(self._knows), np.int32))
+                np.maximum(mine, self._fenced[near][warp], out=mine)
+
+
+def following(warp_of: Array) -> Array:
+    """Of each event the next one of its warp, -1 for the last."""
+    order = np.argsort(warp_of, kind="stable")
+    after = np.full(len(order), -1)
+    same = warp_of[order][1:] == warp_of[order][:-1]
+    after[order[:-1][same]] = order[1:][same]
+    return after
 
 
 def _lanes(mask: int) -> int:

@@ -41,6 +41,14 @@ def command(
         typer.Option("--dot", help="Also write critical-path's dependency graph as DOT to this new file."),
     ] = None,
     as_json: options.AsJson = False,
+    as_sarif: Annotated[
+        bool,
+        typer.Option(
+            "--sarif",
+            help="Write the verdict's findings as SARIF, for editors and code scanning: each at its line.",
+        ),
+    ] = False,
+    include_paths: options.IncludePaths = False,
     strict: options.Strict = False,
     out: options.Out = None,
     force: options.Force = False,
@@ -59,6 +67,10 @@ def command(
         raise UsageError(
             "--dot goes with critical-path alone: warpsight analyze TRACE critical-path --dot graph.dot"
         )
+    if as_sarif and (as_json or wanted):
+        raise UsageError("--sarif writes the verdict: it goes without names of analyses and without --json")
+    if include_paths and not as_sarif:
+        raise UsageError("--include-paths belongs to --sarif")
     from warpsight.analysis.base.registry import analysis
     from warpsight.api import choice
     from warpsight.api.trace import open as open_trace
@@ -74,7 +86,9 @@ def command(
         if dot is not None:
             _dot(opened, choice.rows(opened, begin, end, *chosen), dot, force)
         with output.text(out, force) as target:
-            if as_json:
+            if as_sarif and judged is not None:
+                target.write(output.json_text(_sarif(opened, judged, include_paths)))
+            elif as_json:
                 target.write(output.json_text(_json(opened, judged, results, top)))
             else:
                 _print(opened, judged, results, everything, top, target)
@@ -108,6 +122,15 @@ def _json(
             for name, result in results.items()
         }
     return {**content, "analyses": {name: result.to_json() for name, result in results.items()}}
+
+
+def _sarif(opened: Trace, judged: Verdict, include_paths: bool) -> dict[str, Any]:
+    from warpsight.model.selection import begin_of
+    from warpsight.model.sharing.redaction import Redactor
+    from warpsight.ui.render import sarif
+
+    redactor = Redactor.of(opened, include=("paths",) if include_paths else ())
+    return sarif.log(judged, Path.cwd(), redactor.text, begin_of(opened), outside=include_paths)
 
 
 def _print(

@@ -181,6 +181,9 @@ GLOBAL_OPTIONS: dict[str, str] = {
 _GLOBAL_FLAGS = {"--no-color", "-q", "--quiet", "-v", "--verbose"}
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERRUPTED = 130
+#: Seconds that an interrupted verb has to end by itself, and those that must give the terminal back first.
+_GRACE_S = 0.5
+_DRAWING = ("view",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -190,8 +193,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         fill_standard()
         keep_pandas_out()
         verb = next((a for a in arguments if a not in _GLOBAL_FLAGS), "")
-        if verb in VERBS and VERBS[verb].group == "Read" and verb not in _SERVING:
-            keep_freed_memory()
+        if verb in VERBS and VERBS[verb].group == "Read":
+            if verb not in _SERVING:
+                keep_freed_memory()
+            if verb not in _DRAWING:
+                end_soon_after_interrupt()
     _accept_all_letters()
     try:
         code = _main(arguments)
@@ -203,6 +209,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return code
+
+
+def end_soon_after_interrupt() -> None:
+    """Let Ctrl-C end the process even while threads still compute or wait for input: nothing that they do is kept.
+
+    Python waits for its threads at the end; here temporary files are removed after a moment, and the process is left.
+    """
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return  # ignored, as in the background of a shell
+
+    def leave() -> None:
+        import atexit
+
+        try:
+            atexit._run_exitfuncs()
+        finally:
+            os._exit(EXIT_INTERRUPTED)
+
+    def interrupted(number: int, frame: object) -> None:
+        import threading
+
+        timer = threading.Timer(_GRACE_S, leave)
+        timer.daemon = True
+        timer.start()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupted)
 
 
 def _accept_all_letters() -> None:
@@ -274,7 +309,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
 
 def overview(*, every: bool = False) -> str:
     """The text of `warpsight --help`; `every`: that of `warpsight help --all`, with all verbs by group."""
-    columns = max(60, shutil.get_terminal_size().columns)
+    columns = max(40, shutil.get_terminal_size().columns)
     lines = [
         "Usage: warpsight [OPTIONS] VERB [ARGS]…",
         "       warpsight TRACE                  the same as warpsight open TRACE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,19 +31,33 @@ def command(
     the last seconds as a trace and the outstanding launches. --gpu needs a process started with
     CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1, as `warpsight watch --on-hang dump` does.
     """
+    from warpsight.ui.cli.output import json_text
+    from warpsight.ui.render import hang_page
+
+    if output is not None and output.exists():
+        raise UsageError(f"{output} exists; choose another name with -o")
+    report = look_at(pid, gpu=gpu, compress=gzip)
+    if output is not None:
+        write(report, output)
+        terminal.note(f"report: {output / 'report.html'}, report.txt, report.json")
+    print(json_text(report) if json else hang_page.text(report), end="")
+
+
+def look_at(pid: int, *, gpu: bool = False, compress: bool = False) -> dict[str, Any]:
+    """The report on a process and its children.
+
+    Raises:
+        WarpsightError: when the process does not exist or is not ours.
+    """
     from warpsight.debug import hang_report
     from warpsight.recorder import find
     from warpsight.recorder.inspect import look
     from warpsight.recorder.watch.event import Event
     from warpsight.ui.cli import watching
-    from warpsight.ui.cli.output import json_text
-    from warpsight.ui.render import hang_html, hang_page
 
     find.environment(
         pid
     )  # a process that does not exist, or is not ours, is an error and not an empty report
-    if output is not None and output.exists():
-        raise UsageError(f"{output} exists; choose another name with -o")
     pids = look.descendants(pid)
     event = Event("asked", f"process {pid} was looked at", time.monotonic_ns(), pid=pid)
     began = time.monotonic()
@@ -57,17 +71,20 @@ def command(
     )
     _take_trace(event, pid)
     if gpu:
-        _take_dumps(event, pids, compress=gzip)
+        _take_dumps(event, pids, compress=compress)
     event.took_s = time.monotonic() - began
-    report = hang_report.build(event, watching.decode)
-    page = hang_page.text(report)
-    if output is not None:
-        output.mkdir(mode=0o700)
-        (output / "report.txt").write_text(page, encoding="utf-8")
-        (output / "report.json").write_text(json_text(report), encoding="utf-8")
-        (output / "report.html").write_text(hang_html.page(report), encoding="utf-8")
-        terminal.note(f"report: {output / 'report.html'}, report.txt, report.json")
-    print(json_text(report) if json else page, end="")
+    return hang_report.build(event, watching.decode)
+
+
+def write(report: dict[str, Any], folder: Path) -> None:
+    """Write a report into a new folder, as page, text and JSON."""
+    from warpsight.ui.cli.output import json_text
+    from warpsight.ui.render import hang_html, hang_page
+
+    folder.mkdir(mode=0o700)
+    (folder / "report.txt").write_text(hang_page.text(report), encoding="utf-8")
+    (folder / "report.json").write_text(json_text(report), encoding="utf-8")
+    (folder / "report.html").write_text(hang_html.page(report), encoding="utf-8")
 
 
 def _take_trace(event: Event, pid: int) -> None:

@@ -28,7 +28,8 @@ def command(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", help="html, svg, png, folded or speedscope; by default what the name of -o says."
+            "--to",
+            help="html, svg, png, folded, speedscope or cpuprofile; by default what the name of -o says.",
         ),
     ] = None,
     out: Annotated[

@@ -6,19 +6,25 @@ import functools
 import importlib
 import inspect
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from warpsight.errors import NO_MEMORY, WarpsightError, out_of_memory
+from warpsight.formats import following
 from warpsight.ui.cli import examples
 from warpsight.ui.cli.app import OTHER_WORDS, VERBS, module_of
 from warpsight.ui.cli.options import SIDES
 from warpsight.ui.render import terminal
+
+if TYPE_CHECKING:
+    from warpsight.formats.source import Source
 
 #: Verbs that move the cursor about standard output; what they show is made printable by what draws it.
 MOVING = frozenset({"top"})
@@ -184,10 +190,15 @@ def _evaluated(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+#: Help is as wide as the terminal, between these; wider lines are harder to read.
+_NARROWEST, _WIDEST = 36, 100
+
+
 def _settings(module: Any) -> dict[str, Any]:
+    columns = shutil.get_terminal_size().columns
     return {
         "help_option_names": ["-h", "--help"],
-        "max_content_width": 100,  # of help; wider lines are harder to read
+        "terminal_width": max(min(columns, _WIDEST) - 2, _NARROWEST),  # the parser's own least is 50
         **getattr(module, "CONTEXT_SETTINGS", {}),
     }
 
@@ -234,8 +245,16 @@ def application() -> Any:
     return typer.main.get_command(app)
 
 
+def _reading(source: Source) -> AbstractContextManager[None]:
+    from warpsight.ui.render import reading
+
+    return reading.shown(source)
+
+
 def run(arguments: list[str]) -> int:
     """Parse and run; every error that a user can act on is one message on standard error."""
+    if sys.stderr.isatty():
+        following.shown = _reading
     try:
         parser = application()
         if "_WARPSIGHT_COMPLETE" in os.environ:

@@ -145,13 +145,15 @@ def _summarize(summary: Summary) -> None:
 
 
 def default_output(program: list[str], *, force: bool = False) -> Path:
-    """NAME.warp after the script or program; where that exists and `force` does not replace it, a number is added.
+    """NAME.warp after the script, module or program; where that exists and `force` does not replace it, a number is added.
 
     No number is added where our own job is recording into it, or its hosts each record a part of it.
     """
     from warpsight.recorder import join, output, ranks
 
     script = next((a for a in program[1:] if a.endswith((".py", ".sh"))), program[0])
+    if script == program[0] and "-m" in program[1:-1]:
+        script = program[program.index("-m", 1) + 1].rpartition(".")[2]
     name = Path(script).stem or "trace"
     if ranks.of(os.environ).several_hosts:
         return Path(f"{name}.warp")

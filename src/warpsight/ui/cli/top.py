@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsight.errors import WarpsightError
 from warpsight.ui.cli import output
 
 if TYPE_CHECKING:
-    from warpsight.recorder.live import Live
+    from warpsight.recorder.live import Live, Snapshot
+
+_PATIENCE_S = 600.0
 
 
 def command(
@@ -32,10 +38,10 @@ def command(
 ) -> None:
     """Show a running recording live: rates, how busy the GPUs are, kernels, counters, loss.
 
-    Reads what the recording has written so far, without disturbing it. Ends with the recording, or with Ctrl-C.
+    On a terminal it shows kernels, live flame graphs of the code that asked for the GPU's time and of the host's samples, and
+    counters; keys sort, filter, zoom and hold (? lists them). Reads what the recording has written so far, without disturbing
+    it. Ends with the recording, or with q.
     """
-    import time
-
     from warpsight.recorder.live import Live, find
 
     place = find(recording)
@@ -43,7 +49,7 @@ def command(
     if once or as_json:
         live.look(count)  # takes up what is there: rates need two looks
         time.sleep(interval)
-        shown = live.look(count)
+        shown = live.look(count, count)
         if as_json:
             sys.stdout.write(output.json_text(shown.to_json()))
         else:
@@ -58,31 +64,38 @@ def command(
 
 
 def _watch(live: Live, interval: float, count: int) -> None:
-    """Redraw the screen until the recording ends."""
-    import time
+    """Show the application until the recording or its user ends it, then the last numbers."""
+    from warpsight.ui.render.live_app import TopApp
+    from warpsight.ui.render.live_view import text
 
-    from rich.live import Live as Screen
+    shown = TopApp(live, interval, {"trigger": _trigger, "dump": _dump})
+    shown.run()
+    sys.stdout.write(text(replace(shown.newest, top=shown.newest.top[:count])))
 
-    from warpsight.ui.render import terminal
-    from warpsight.ui.render.live_view import screen, text
 
-    console = terminal.console()
-    shown = live.look(count)
-    try:
-        with Screen(console=console, screen=True, auto_refresh=False) as display:
-            while shown.recording:
-                display.update(screen(shown, console.width), refresh=True)
-                time.sleep(interval)
-                shown = live.look(count)
-    except KeyboardInterrupt:
-        pass
-    sys.stdout.write(text(shown, console.width))
+def _trigger(shown: Snapshot) -> str:
+    """Have the flight recorder write its window; the folder it wrote."""
+    from warpsight.recorder import find
+    from warpsight.recorder.drain import listener
+
+    answer = listener.ask(find.socket_of(shown.folder), {"do": "trigger", "reason": "asked for"}, _PATIENCE_S)
+    return f"written: {answer['path']}"
+
+
+def _dump(shown: Snapshot) -> str:
+    """Write what the recorded processes are doing beside the recording; the pages' names."""
+    from warpsight.ui.cli import dump
+
+    pids = [pid for pid in shown.processes if Path(f"/proc/{pid}").exists()]
+    if not pids:
+        raise WarpsightError("no process of this recording runs")
+    folder = Path(f"dump-{pids[-1]}-{time.strftime('%H%M%S')}")
+    dump.write(dump.look_at(pids[-1]), folder)
+    return f"written: {folder / 'report.html'}"
 
 
 def _print(live: Live, interval: float, count: int) -> None:
     """Print a snapshot after each interval until the recording ends."""
-    import time
-
     from warpsight.ui.render.live_view import text
 
     shown = live.look(count)

@@ -35,7 +35,10 @@ def _most(found: Account, kind: int, time: int, entry: Entry, width: int) -> str
     part = entry.time / time
     rest = "" if part >= 0.995 else f", {part:.0%} of it"
     if kind == HOST and found.host:
-        return numbers.shorten_paths(found.host[0].place, width - len(rest)) + rest
+        place = numbers.near(found.host[0].place)
+        shown = numbers.shorten_paths(place, width - len(rest))
+        # The line of a place is the point of it: rather that than its share.
+        return numbers.shorten_paths(place, width) if rest and shown.endswith("…") else shown + rest
     return numbers.shorten(name(kind, entry), width - len(rest)) + rest
 
 

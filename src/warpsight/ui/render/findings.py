@@ -98,7 +98,7 @@ def _width() -> int:
 
 def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
     return textwrap.wrap(
-        text,
+        numbers.near(text),
         _width(),
         initial_indent=first,
         subsequent_indent=indent,
@@ -109,7 +109,7 @@ def _wrapped(text: str, indent: str, first: str = "") -> list[str]:
 
 def _cut(text: str) -> str:
     """A line of evidence that keeps the file and line of a place, which are the point of it."""
-    return numbers.shorten_paths(text, _width())
+    return numbers.shorten_paths(numbers.near(text), _width())
 
 
 def show_job(found: JobVerdict, stream: IO[str], *, everything: bool = False) -> None:

@@ -64,11 +64,22 @@ def pruned(graph: FlameGraph, most: int) -> tuple[FlameGraph, int]:
     own = total.copy()
     np.subtract.at(own, parent[1:], total[1:])
     used, label = np.unique(graph.label[order], return_inverse=True)
+    runs = (
+        None if graph.runs is None else replace(graph.runs, node=number[_kept(graph, keep, graph.runs.node)])
+    )
     smaller = replace(
-        graph, parent=parent, label=label, depth=graph.depth[order], own=own, total=total, count=count,
+        graph, runs=runs, parent=parent, label=label, depth=graph.depth[order], own=own, total=total, count=count,
         labels=[graph.labels[i] for i in used.tolist()], kinds=[graph.kinds[i] for i in used.tolist()],
     )  # fmt: skip
     return smaller, len(graph) - len(order)
+
+
+def _kept(graph: FlameGraph, keep: Column, nodes: Column) -> Column:
+    """Each node, or its nearest ancestor that is kept."""
+    out: Column = nodes.copy()
+    while len(left := np.flatnonzero(~keep[out])):
+        out[left] = graph.parent[out[left]]
+    return out
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,11 @@ _HINT = "Click a frame to zoom or to open what is folded, hover for its numbers,
 def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> tuple[dict[str, Any], int]:
     """What `flame.js` draws, and how many frames are too small to be in it; `text` redacts labels.
 
-    Nodes are in preorder, so that depths alone give the tree; only own weights are written, the page sums them up.
+    Nodes are in preorder, so that depths alone give the tree; only own weights are written, the page sums them up. `runs` are
+    parts of these weights in the order of time.
     """
+    import numpy as np
+
     graph, dropped = pruned(graph, most)
     order = preorder(graph)
     count = graph.count.copy()
@@ -60,6 +63,12 @@ def data_of(graph: FlameGraph, most: int, text: Callable[[str], str] = str) -> t
             "count": [count[order, i].tolist() for i in range(count.shape[1])],
         },
     }
+    if graph.runs is not None:
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        runs = graph.runs
+        data["runs"] = {"node": place[runs.node].tolist(), "own": runs.weight.tolist(), "count": runs.count.tolist(),
+                        "start": runs.start.tolist()}  # fmt: skip
     return data, dropped
 
 

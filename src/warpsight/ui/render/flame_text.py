@@ -1,8 +1,9 @@
-"""Flame graphs as text for other tools: folded stacks, and speedscope's JSON."""
+"""Flame graphs as text for other tools: folded stacks, and speedscope's JSON, and V8's CPU profiles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _ESCAPES = str.maketrans({";": ":", "\n": " ", "\r": " "})
 #: speedscope's units.
 _UNITS = {"ns": "nanoseconds", "B": "bytes", "": "none"}
+_PLACE = re.compile(r"(.*) \(([^()]*):(\d+)\)")
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
@@ -24,27 +26,24 @@ def write_folded(graph: FlameGraph, stream: IO[str]) -> int:
     by `;`, so a `;` inside a name becomes `:`.
     """
     lines = 0
-    for path, weights in _stacks(graph):
-        text = ";".join(graph.labels[graph.label[node]].translate(_ESCAPES) for node in path)
-        stream.write(f"{text} {' '.join(map(str, weights))}\n")
+    for node in np.flatnonzero(graph.own.any(axis=1)).tolist():
+        text = ";".join(graph.labels[label].translate(_ESCAPES) for label in _frames(graph, node))
+        stream.write(f"{text} {' '.join(map(str, graph.own[node].tolist()))}\n")
         lines += 1
     return lines
 
 
 def speedscope(graph: FlameGraph, name: str) -> dict[str, Any]:
-    """The graph in speedscope's file format, one sampled profile per trace.
+    """The graph in speedscope's file format, one sampled profile per trace; its "Time Order" view is that of the trace.
 
     Format: https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources
     """
-    stacks = list(_stacks(graph))
     profiles = []
     for i, trace in enumerate(graph.traces or (name,)):
-        chosen = [(path, weights[i]) for path, weights in stacks if weights[i]]
+        nodes, weights = _samples(graph, i)
         profiles.append({
             "type": "sampled", "name": trace if graph.differential else name, "unit": _UNITS[graph.unit],
-            "startValue": 0, "endValue": sum(w for _, w in chosen),
-            "samples": [[int(graph.label[node]) for node in path] for path, _ in chosen],
-            "weights": [w for _, w in chosen],
+            "startValue": 0, "endValue": sum(weights), "samples": [_frames(graph, node) for node in nodes], "weights": weights,
         })  # fmt: skip
     return {
         "$schema": _SCHEMA,
@@ -56,12 +55,64 @@ def speedscope(graph: FlameGraph, name: str) -> dict[str, Any]:
     }
 
 
-def _stacks(graph: FlameGraph) -> Iterator[tuple[list[int], list[int]]]:
-    """Nodes with a weight of their own: the way to them without the root, and the weights; in the tree's order."""
-    parent = graph.parent.tolist()
-    for node in np.flatnonzero(graph.own.any(axis=1)).tolist():
-        path, at = [], node
-        while at > 0:
-            path.append(at)
-            at = parent[at]
-        yield path[::-1], graph.own[node].tolist()
+def cpuprofile(graph: FlameGraph) -> dict[str, Any]:
+    """The graph as V8's CPU profile, in the order of time where it is known: editors open the lines of its frames.
+
+    Nanoseconds are rounded to the format's microseconds so that the sum stays right; a weight without time is one of them.
+    Format: https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile
+    """
+    nodes, weights = _samples(graph, graph.own.shape[1] - 1)
+    ends = np.cumsum(weights, dtype=np.int64) // (1_000 if graph.unit == "ns" else 1)
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(graph.parent.tolist()):
+        if parent >= 0:
+            children.setdefault(parent, []).append(node + 1)
+    hits = np.bincount(nodes, minlength=len(graph)) if nodes else np.zeros(len(graph), np.int64)
+    described = [
+        {
+            "id": node + 1,
+            "callFrame": _call_frame(graph.labels[label]),
+            "hitCount": hit,
+            "children": children.get(node, []),
+        }
+        for node, (label, hit) in enumerate(zip(graph.label.tolist(), hits.tolist(), strict=True))
+    ]
+    return {
+        "nodes": described,
+        "startTime": 0,
+        "endTime": int(ends[-1]) if len(ends) else 0,
+        "samples": [node + 1 for node in nodes],
+        "timeDeltas": np.diff(ends, prepend=0).tolist(),
+    }
+
+
+def _call_frame(label: str) -> dict[str, Any]:
+    """Function, file and line of `function (file:line)`; lines count from 0 here."""
+    found = _PLACE.fullmatch(label)
+    function, file, line = found.groups() if found else (label, "", "0")
+    url = Path(file).as_uri() if file.startswith("/") else file
+    return {
+        "functionName": function,
+        "scriptId": "0",
+        "url": url,
+        "lineNumber": int(line) - 1,
+        "columnNumber": 0,
+    }
+
+
+def _samples(graph: FlameGraph, column: int) -> tuple[list[int], list[int]]:
+    """Nodes and weights of one trace: in the order of time where it is known."""
+    if graph.runs is not None:
+        return graph.runs.node.tolist(), graph.runs.weight.tolist()
+    own = graph.own[:, column]
+    nodes = np.flatnonzero(own)
+    return nodes.tolist(), own[nodes].tolist()
+
+
+def _frames(graph: FlameGraph, node: int) -> list[int]:
+    """Labels on the way to a node, without the root's."""
+    path = []
+    while node > 0:
+        path.append(int(graph.label[node]))
+        node = int(graph.parent[node])
+    return path[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -80,6 +81,11 @@ def _digits(value: float) -> str:
     """Three significant digits, never an exponent."""
     size = abs(value)
     return f"{value:.2f}" if size < 9.995 else f"{value:.1f}" if size < 99.95 else f"{value:.0f}"
+
+
+def near(text: str, root: str = "") -> str:
+    """Files below the working directory (or `root`) by their relative paths: short, and terminals make links of them."""
+    return text.replace(f"({root or os.getcwd()}/", "(")
 
 
 def shorten_paths(text: str, width: int) -> str:

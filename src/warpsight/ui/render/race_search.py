@@ -117,8 +117,7 @@ def _clear_line() -> None:
 
 
 def _failed(arm: stressing.Arm) -> str:
-    inside = f" (trials of {arm.runs} processes)" if arm.trials > arm.runs else ""
-    return f"{arm.failures} of {arm.trials} failed{inside}"
+    return f"{arm.failures} of {arm.trials} {'trials ' if arm.trials > arm.runs else ''}failed"
 
 
 def _percent(rate: float) -> str:

@@ -338,3 +338,18 @@ def test_the_line_is_one_of_the_functions_own_file(build):
     stacks = ((frame("forward", "net.py", 5), frame("forward", LIBRARY, 124)),)
     (found,) = host(build, stacks=stacks, sample=[sample(time * 100, 1) for time in range(1, 9)])
     assert found.function == "forward (net.py:5)"
+
+
+@pytest.mark.parametrize(("inside", "name"), [(True, "load"), (False, "part 0")])
+def test_ranges_that_count_up_around_all_work_are_iterations_and_name_nothing_that_something_inside_names(
+    build, inside, name
+):
+    """Each of three ranges begins with half of its time in `load`; around the work it is an iteration, beside it a cause."""
+    lengths, every = (4_000,) * 3, 10_000
+    span = (
+        every if inside else 4_010
+    )  # from before the launch that ends a stretch to after it, or all of them
+    rows = [(n * every - (300 if inside else 0), span - (0 if inside else 20), f"part {n}") for n in range(3)]
+    rows += [(n * every, 2_400, "load") for n in range(3)]
+    found = ranges(build, *rows, lengths=lengths, every=every)
+    assert found == [(name, 12_000)]

@@ -179,3 +179,9 @@ def test_two_kernels_that_move_against_each_other_are_both_named():
     )
     assert found.verdict["kernel"] == [rows.GREW, rows.SHRANK]
     assert set(found.ambiguous) == {0, 1}
+
+
+@pytest.mark.parametrize("noise", [heavy_tails, two_states])
+def test_a_tenth_more_of_one_kernel_is_mostly_found_in_rough_noise(noise):
+    hits, alone = found_in(noise, 0.1)
+    assert hits >= 0.65 and alone >= 0.95

@@ -214,3 +214,17 @@ def test_the_version_names_parts_libraries_and_programs_that_were_found(tmp_path
     assert f"nsys: {program}" in lines
     assert lines[-1].startswith("not found: ")
     assert "bpftrace" in lines[-1]
+
+
+@pytest.mark.parametrize("verb", ["open", "top", "info", "doctor", "cluster"])
+def test_help_fits_a_narrow_terminal(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert app.main([verb, "--help"]) == 0
+    told = capsys.readouterr().out.partition("\n  Examples:")[0].splitlines()
+    words = [line for line in told if " " in line.strip()]  # a long word alone cannot be broken
+    assert (
+        max(map(len, (line for line in words if not line.startswith(("Usage", "       ", "`")))), default=0)
+        <= 40
+    )

@@ -18,6 +18,7 @@ from tests.unit.sass.test_validate import text_of
 from tests.unit.sass.traces import small, write
 from warpsight.machine.checks import Check
 from warpsight.recorder.live import Reading, Snapshot, TopKernel
+from warpsight.recorder.live_stacks import TopStack
 from warpsight.recorder.trial.bench import Bench
 from warpsight.ui.cli import app, parser
 
@@ -153,8 +154,9 @@ def test_documents_of_running_programs() -> None:
     fulfils(
         "bench", Bench("cuda", "d", 1, 1, 1, 1, 1, 2.0, 3.0, 4.0, 5.0, 6.0, None, 1.0, 0.5, 0.2).to_json()
     )
-    shown = Snapshot("f", True, 1.0, 5.0, (1,), 2.0, 3.0, 4.0, 5.0, {"0": 0.5}, (TopKernel("k", 1, 2, 1.0),),
-                     (Reading("c", 1.0, "W", None),), ((1, "why"),))  # fmt: skip
+    stacks = (TopStack(("main (a.py:3)", "k"), 2, 1.0),)
+    shown = Snapshot("f", True, 1.0, 5.0, (1,), 2.0, 3.0, 4.0, 5.0, {"0": 0.5}, {"0": 0.25}, (TopKernel("k", 1, 2, 1.0),),
+                     stacks, stacks, (Reading("c", 1.0, "W", None),), ((1, "why"),))  # fmt: skip
     fulfils("top", json.loads(json.dumps(shown.to_json())))
 
 

@@ -94,6 +94,6 @@ def _rooflines(found: Any, program: list[str], measured: Path | None) -> tuple[l
     from warpsight.sass.metrics import of_this_machine
 
     with tempfile.TemporaryDirectory(prefix="warpsight-roofline-") as folder:
-        done = run(program, Path(folder, "run.warp"), metrics=of_this_machine(["roofline"]))
+        done = run(program, Path(folder, "run.warp"), metrics=of_this_machine(["roofline"])[0])
         with open_trace(done.path) as trace:
             return rooflines(found, trace)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,8 +51,8 @@ def command(
 ) -> None:  # fmt: skip
     """Measure hardware metrics of kernels or ranges, or sample them over time, by the chip's own names.
 
-    A launch takes one pass, and kernels run one at a time. A range takes a pass each time the program enters it, so metrics that
-    need several passes need a range that is entered as often.
+    Kernels run one at a time while each is measured. The program runs once for each pass that the metrics need, so it must do
+    the same in each run.
     """
     from warpsight.api.trace import open as open_trace
     from warpsight.sass.metrics import measured, of_this_machine
@@ -64,10 +68,12 @@ def command(
     _, program = split(words or [], "metrics")
     if bool(program) != bool(names):
         raise UsageError("name metrics of a program: -m dram__bytes.sum -- ./program (`--list` shows all)")
-    recorded: RunOptions = {"metrics": of_this_machine(names, per, every_us > 0), "metrics_per": per, "metrics_every": every_us,  # type: ignore[typeddict-item]
+    chosen, passes = of_this_machine(names, every_us > 0) if program else ((), 1)
+    recorded: RunOptions = {"metrics": chosen, "metrics_per": per, "metrics_every": every_us,  # type: ignore[typeddict-item]
                             "kernels": kernel or ()} if program else {}  # fmt: skip
     with (
-        recording(words or [], "metrics", keep, force, recorded) as (place, code),
+        _earlier_passes(program, passes, recorded) as last,
+        recording(words or [], "metrics", keep, force, last) as (place, code),
         open_trace(place) as trace,
     ):
         found = measured(trace)
@@ -82,6 +88,24 @@ def command(
                 tables.show(found, stream=stream)
         loss.warn(trace)
     raise typer.Exit(code)
+
+
+@contextmanager
+def _earlier_passes(program: list[str], passes: int, recorded: RunOptions) -> Iterator[RunOptions]:
+    """Run the program for all passes but the last, which is to be recorded with the options that this gives."""
+    if passes == 1:
+        yield recorded
+        return
+    from warpsight.api.run import run
+    from warpsight.ui.render import terminal
+
+    with tempfile.TemporaryDirectory(prefix="warpsight-passes-") as folder:
+        options: RunOptions = {**recorded, "metrics_passes": folder}
+        terminal.note(f"these metrics need {passes} passes: the program runs {passes} times")
+        for turn in range(1, passes):
+            run(program, Path(folder, f"{turn}.warp"), **options)
+            shutil.rmtree(Path(folder, f"{turn}.warp"), ignore_errors=True)
+        yield options
 
 
 def _list(

@@ -28,7 +28,7 @@
 
     /* The tree that is drawn: folded where anything folds, and turned over when asked for. */
     arrange() {
-      const found = this.folds ? WS.flames.folded(this.plain, this.data, this.opened) : { tree: this.plain, labels: this.data.labels, kinds: this.data.kinds, holds: new Map() };
+      const found = this.timed ? WS.flames.timed(this.plain, this.data, this.folds) : this.folds ? WS.flames.folded(this.plain, this.data, this.opened) : { tree: this.plain, labels: this.data.labels, kinds: this.data.kinds, holds: new Map() };
       this.upright = found.tree;
       Object.assign(this, { labels: found.labels, kinds: found.kinds, holds: found.holds, turned: null, upper: null });
       this.tree = this.inverted ? (this.turned = WS.flames.inverted(this.upright)) : this.upright;
@@ -43,17 +43,19 @@
       this.found = WS.el("span", { class: "told", role: "status" });
       this.flip = WS.el("button", { type: "button", "aria-pressed": "false", title: "Leaves on top, their callers below",
         onclick: () => this.invert() }, this.data.weight === "samples" ? "Innermost first" : "Kernels first");
+      this.order = WS.el("button", { type: "button", "aria-pressed": "false", title: "Frames from left to right as they came, instead of one frame for all times (o)",
+        onclick: () => this.inTime() }, "Time order");
       this.fold = WS.el("button", { type: "button", "aria-pressed": String(this.folds), title: "Frames of libraries and numbered instances of one module as one frame",
         onclick: () => { this.folds = !this.folds; this.opened.clear(); this.fold.setAttribute("aria-pressed", String(this.folds)); this.arrange(); this.search(this.query); } }, "Fold libraries");
       this.both = WS.el("button", { type: "button", title: "What calls the chosen frame, above it, and what it calls, below (c)", onclick: () => this.sandwich() }, "Callers and callees");
       const reset = WS.el("button", { type: "button", onclick: () => this.reset() }, "Reset");
       this.crumbs = WS.el("nav", { class: "crumbs", "aria-label": "Zoomed into" });
       this.canvas = WS.el("canvas", { tabindex: "0", role: "application", "aria-roledescription": "flame graph",
-        "aria-label": `${this.data.title}. Arrow keys move between frames, Enter zooms, Escape resets, slash searches.` });
+        "aria-label": `${this.data.title}. Arrow keys move between frames, Enter zooms, Escape resets, slash searches, o orders by time.` });
       this.status = WS.el("div", { class: "sr", role: "status", "aria-live": "polite" });
       this.legend = WS.el("ul", { class: "legend" });
       this.host.classList.add("flame");
-      this.host.replaceChildren(WS.el("div", { class: "toolbar" }, search, this.flip, ...(this.folds ? [this.fold] : []), this.both, reset, this.found), this.crumbs,
+      this.host.replaceChildren(WS.el("div", { class: "toolbar" }, search, this.flip, ...(this.data.runs ? [this.order] : []), ...(this.folds ? [this.fold] : []), this.both, reset, this.found), this.crumbs,
         WS.el("div", {}, this.canvas), this.status, this.legend);
       this.canvas.addEventListener("mousemove", (e) => this.hover(e));
       this.canvas.addEventListener("mouseleave", () => { this.hovered = -1; WS.tip.hide(); this.draw(); });
@@ -143,8 +145,10 @@
         }
         if (w > 26) {
           g.fillStyle = hit ? this.colors.markInk : this.colors.ink;
-          let text = WS.shorten(this.short(i, tree), Math.floor((w - 8) / character));
-          while (text.length > 2 && g.measureText(text).width > w - 7) text = WS.shorten(this.short(i, tree), text.length - 2);
+          const full = this.short(i, tree), room = Math.floor((w - 8) / character);
+          const told = full.length > room ? full.replace(/ \([^()]*\)$/, "") : full;  // a function tells more than half a path
+          let text = WS.shorten(told, room);
+          while (text.length > 2 && g.measureText(text).width > w - 7) text = WS.shorten(told, text.length - 2);
           if (text.length > 2) g.fillText(text, x + 4, y + ROW / 2);
         }
       });
@@ -218,6 +222,7 @@
       parts.push(`${WS.percent(total[last][i], this.plain.total[last][0])} of all`);
       if (tree.parent[i] > 0) parts.push(`${WS.percent(total[last][i], total[last][tree.parent[i]])} of the frame above`);
       if (!["launches", "samples"].includes(this.data.weight)) parts.push(`${WS.count(rows[last][i])} ${this.data.rows}`);
+      if (tree.starts) parts.push(`from ${WS.moment(tree.starts[i])}`);
       return parts.join(" · ");
     }
 
@@ -256,7 +261,7 @@
       const around = parent >= 0 ? this.children(parent) : [at], place = around.indexOf(at);
       const moves = { ArrowDown: () => this.choose(this.children(at)[0]), ArrowUp: () => this.choose(parent),
         ArrowRight: () => this.choose(around[place + 1]), ArrowLeft: () => this.choose(around[place - 1]), Enter: () => this.show(at) || this.zoom(at),
-        c: () => this.sandwich(), Escape: () => this.reset(), "/": () => this.searchBox.focus() };
+        c: () => this.sandwich(), o: () => this.data.runs && this.inTime(), Escape: () => this.reset(), "/": () => this.searchBox.focus() };
       if (!moves[event.key] || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       moves[event.key]();
@@ -281,7 +286,20 @@
       this.draw();
     }
 
+    /* Frames in the order of time, or one for all times. */
+    inTime() {
+      this.timed = !this.timed;
+      if (this.inverted) { this.inverted = false; this.flip.setAttribute("aria-pressed", "false"); }
+      this.order.setAttribute("aria-pressed", String(this.timed));
+      this.both.removeAttribute("aria-pressed");
+      this.crumbKey = null;
+      this.arrange();
+      this.status.textContent = this.timed ? "Frames in the order of time" : "One frame for all times";
+      this.search(this.query);
+    }
+
     invert() {
+      if (this.timed) this.inTime();
       this.inverted = !this.inverted;
       this.tree = this.inverted ? (this.turned = this.turned || WS.flames.inverted(this.upright)) : this.upright;
       this.upper = null;

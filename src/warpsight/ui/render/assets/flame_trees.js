@@ -130,6 +130,46 @@
     return { tree: columns(root), labels, kinds, holds };
   }
 
+  /* The tree in the order of time: a frame ends where another begins at its depth. Runs are parts of the plain tree's weights;
+     with `folds`, frames of libraries that follow each other are one frame. `starts` says when each node begins. */
+  function timed(tree, data, folds) {
+    const labels = [...data.labels], kinds = [...data.kinds], holds = new Map(), named = new Map(), ways = new Map();
+    const fold = (run) => {
+      const text = `${WS.library(data.labels[run[0]])} …`;
+      if (!named.has(text)) { named.set(text, labels.length); holds.set(labels.length, []); labels.push(text); kinds.push("library"); }
+      holds.get(named.get(text)).push(...run);
+      return named.get(text);
+    };
+    const way = (node) => {  // labels from the root down
+      if (ways.has(node)) return ways.get(node);
+      const plain = [], out = [];
+      for (let at = node; at > 0; at = tree.parent[at]) plain.unshift(tree.label[at]);
+      for (let i = 0; i < plain.length;) {
+        let end = i;
+        while (folds && end < plain.length && data.library[plain[end]]) end++;
+        if (end > i + 1) out.push(fold(plain.slice(i, end))); else out.push(plain[i]);
+        i = Math.max(end, i + 1);
+      }
+      ways.set(node, out);
+      return out;
+    };
+    const { node, own, count, start } = data.runs, out = { depth: [0], label: [tree.label[0]], own: [[0]], count: [[0]], starts: [start[0] || 0] };
+    const open = [0];  // the node that is open at each depth
+    for (let r = 0; r < node.length; r++) {
+      const path = way(node[r]);
+      let depth = 0;
+      while (depth < path.length && depth + 1 < open.length && out.label[open[depth + 1]] === path[depth]) depth++;
+      open.length = depth + 1;
+      for (; depth < path.length; depth++) {
+        open.push(out.depth.length);
+        out.depth.push(depth + 1); out.label.push(path[depth]); out.own[0].push(0); out.count[0].push(0); out.starts.push(start[r]);
+      }
+      out.own[0][open[open.length - 1]] += own[r];
+      out.count[0][open[open.length - 1]] += count[r];
+    }
+    return { tree: prepare(out), labels, kinds, holds };
+  }
+
   /* What a frame calls, wherever it stands, and what calls it: two trees whose root is the frame. */
   function around(tree, label) {
     const callees = fresh(tree, label), callers = fresh(tree, label), work = [];
@@ -155,5 +195,5 @@
     return { callees: columns(callees), callers: columns(callers) };
   }
 
-  WS.flames = { prepare, inverted, folded, around, children };
+  WS.flames = { prepare, inverted, folded, timed, around, children };
 })();

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from warpsight.analysis.base.result import Finding, Result, in_order
 from warpsight.errors import WarpsightError
 from warpsight.model.selection import Rows, begin_of
+from warpsight.model.workers import workers
 
 if TYPE_CHECKING:
     from warpsight.analysis.flame.graph import FlameGraph
@@ -59,7 +59,7 @@ def collect(trace: Trace, rows: Rows) -> Material:
     """
     material = Material(begin_of(trace))
     events = sum(trace.count(table) for table in ("kernel", "launch", "api"))
-    with ThreadPoolExecutor(1 if events > _LARGE else 2, thread_name_prefix="report") as pool:
+    with workers(1 if events > _LARGE else 2, "report") as pool:
         # the longest first: nothing long is left alone at the end
         jobs = {name: pool.submit(job, trace, rows) for name, job in _JOBS.items()}
         for name, job in jobs.items():

@@ -1,0 +1,28 @@
+// WARPSIGHT_METRICS_PASSES=FOLDER: metrics of several passes, one in each run of the program. What the runs
+// before measured lies in the folder, a file for each session of a context.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace warpsight {
+
+struct PassState {
+  uint64_t pass, level;  // what CUPTI is to take next
+  uint64_t pattern;      // of what the session measured: runs that differ cannot be put together
+};
+
+// What earlier runs left for a session; false when there is nothing, or of another size. `data` has the
+// image's size.
+bool load_passes(uint32_t context, uint64_t session, PassState* state, std::vector<uint8_t>* data);
+
+// Keeps it for the next run; the reason why not, or "".
+std::string save_passes(uint32_t context, uint64_t session, const PassState& state,
+                        const std::vector<uint8_t>& data);
+
+// After the last pass.
+void forget_passes(uint32_t context, uint64_t session);
+
+}  // namespace warpsight

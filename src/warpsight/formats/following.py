@@ -1,0 +1,19 @@
+"""Where a front end hooks in to show how far the reading of a file is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpsight.formats.source import Source
+
+
+def nobody(source: Source) -> AbstractContextManager[None]:
+    """Nobody follows."""
+    return nullcontext()
+
+
+#: Surrounds the reading of each file; set once, by the program that runs.
+shown: Callable[[Source], AbstractContextManager[None]] = nobody

@@ -1,0 +1,51 @@
+"""Copies within a device and fills: its multiprocessors make them, not its copy engines.
+
+One that moves bytes about as fast as the memory can has its blocks on all multiprocessors, and work beside it waits for those.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpsight.analysis.ops import peaks
+from warpsight.analysis.retime.program import Program
+from warpsight.model import work as device_work
+from warpsight.model.work import COPY, SET
+
+if TYPE_CHECKING:
+    from warpsight.model import Trace
+
+Column = npt.NDArray[Any]
+#: From this part of the memory's rate on, nothing runs beside a copy.
+_FULL = 0.5
+#: Bytes that go through memory for each that is copied, or filled.
+_COPIED, _FILLED = 2, 1
+
+
+def alone(trace: Trace, program: Program) -> Column:
+    """Which device nodes are copies or fills that leave no room for other work (a mask).
+
+    Where the memory's rate is not known, the fastest copy or fill of the recording stands for it.
+    """
+    work = program.graph.work
+    rate = np.zeros(len(work))
+    for kind, column, inside, times in (
+        (COPY, "kind", ("DtoD",), _COPIED),
+        (SET, "memory_kind", ("device", ""), _FILLED),
+    ):
+        nodes = np.flatnonzero(work.kind == kind)
+        if not len(nodes):
+            continue
+        columns, texts = trace.columns("memcpy" if kind == COPY else "memset", {"bytes": 0}, [column])
+        rows = device_work.table_rows(trace, work, nodes)
+        wanted = np.array([text in inside for text in texts[column]] + ["" in inside])  # the last: unknown
+        moved = columns["bytes"][rows] * times * wanted[columns[column][rows]]
+        rate[nodes] = moved / np.maximum(work.end[nodes] - work.start[nodes], 1) * 1e9
+    known = [one.bandwidth for one in peaks.of_trace(trace).values() if one.bandwidth]
+    most = min(known) if known else rate.max(initial=0)
+    out = np.zeros(len(program), bool)
+    out[: len(work)] = (rate > 0) & (rate >= _FULL * most)
+    return out
